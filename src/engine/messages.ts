@@ -1,0 +1,173 @@
+/** Every message between the API process and the engine process, in one place. */
+import type { ErrorBody } from '../errors.js';
+import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+
+/** What the engine process needs to start. */
+export interface EngineConfig {
+  /** Hugging Face checkpoint directory or packed model directory. */
+  model: string;
+  /** Where automatic conversion puts its packs. */
+  packDir: string;
+  experts: 'auto' | 'f32' | 'bf16';
+  /** As the user wrote it (`2GiB`, `50%`): a share is resolved once the model is known. */
+  memoryBudget: string;
+  hostBudget: string;
+  threads: number;
+  policy: EvictionPolicyName;
+  lookahead: number;
+  maxBatchTokens: number;
+  /** Tokens in the KV cache. */
+  kvTokens: number;
+  batchWaitMs: number;
+  /** Longest text taken, in bytes, before it is tokenized. */
+  maxInputBytes: number;
+  linkBandwidth: number;
+  linkLatencyMs: number;
+}
+
+export type EvictionPolicyName = 'lru' | 'fifo' | 'lfu' | 'lifo';
+
+/** What the model serves; sent once it is open. */
+export interface ModelInfo {
+  name: string;
+  /** Identity of the weights. */
+  fingerprint: string;
+  shape: ModelShape;
+  expertDtype: string;
+  tasks: Record<string, { template: string; labels: string[] }>;
+  hasTokenizer: boolean;
+  plan: MemoryPlan;
+  usage: DeviceUsage;
+}
+
+/** What an answer cost in experts. `loaded` counts experts that were not resident when first needed. */
+export interface ExpertCost {
+  needed: number;
+  resident: number;
+  prefetched: number;
+  late: number;
+  on_demand: number;
+  loaded: number;
+  /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
+  bytes: number;
+  stall_ms: number;
+}
+
+export type JobRequest =
+  /** One answer for each input; `labels` are scored as continuations. */
+  | { kind: 'classify'; inputs: string[]; labels: string[] }
+  | {
+      kind: 'complete';
+      /** One choice for each prompt. */
+      prompts: (string | number[])[];
+      maxTokens: number;
+      stop: string[];
+      /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
+      logprobs: number | null;
+      stream: boolean;
+    }
+  | { kind: 'tokenize'; inputs: string[]; addSpecialTokens: boolean };
+
+export interface Classification {
+  label: string;
+  /** Softmax over the labels' log-probabilities. */
+  scores: Record<string, number>;
+}
+
+export interface CompletionChoice {
+  index: number;
+  text: string;
+  /** Without the decoder start token; the end-of-sequence token is kept. */
+  tokenIds: number[];
+  finishReason: 'stop' | 'length';
+  logprobs: TokenLogprobs[] | null;
+}
+
+export interface TokenLogprobs {
+  id: number;
+  token: string;
+  logprob: number;
+  top: { id: number; token: string; logprob: number }[];
+}
+
+export interface JobTiming {
+  tokenizeMs: number;
+  queueMs: number;
+  inferenceMs: number;
+}
+
+export type JobResult = { promptTokens: number; completionTokens: number; experts: ExpertCost; timing: JobTiming } & (
+  | { kind: 'classify'; data: Classification[] }
+  | { kind: 'complete'; choices: CompletionChoice[] }
+  | { kind: 'tokenize'; data: { ids: number[]; tokens: string[] }[] }
+);
+
+/** A piece of a streamed completion. `text` is what became certain with these tokens and may be empty. */
+export interface CompletionDelta {
+  index: number;
+  text: string;
+  tokenIds: number[];
+  logprobs: TokenLogprobs[] | null;
+  finishReason: 'stop' | 'length' | null;
+}
+
+export type ControlRequest =
+  | { kind: 'usage' }
+  | { kind: 'experts' }
+  /** Answers when the new budget holds. */
+  | { kind: 'set-budget'; device: string };
+
+export interface ExpertState {
+  index: number;
+  state: 'absent' | 'loading' | 'resident' | 'evicting';
+  pinned: boolean;
+  uses: number;
+}
+
+export type ControlReply =
+  | { kind: 'usage'; usage: DeviceUsage }
+  | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
+  | { kind: 'set-budget'; usage: DeviceUsage };
+
+/** Counters since the engine process started; sent about once a second and after every batch while busy. */
+export interface EngineCounters {
+  batches: number;
+  passes: number;
+  tokens: number;
+  expertsNeeded: number;
+  expertsResident: number;
+  expertsPrefetched: number;
+  expertsLate: number;
+  expertsOnDemand: number;
+  bytesMoved: number;
+  stallSeconds: number;
+  passSeconds: number;
+  /** Times and seconds the inference thread found no table ready. */
+  idleWaits: number;
+  idleSeconds: number;
+  /** Batches waiting between the hash-building and the inference thread. */
+  tablesQueued: number;
+  activeSequences: number;
+  rssBytes: number;
+  usage: DeviceUsage;
+}
+
+export type ToEngine =
+  | { type: 'job'; id: string; request: JobRequest }
+  | { type: 'cancel'; id: string }
+  | { type: 'control'; id: number; request: ControlRequest }
+  /** Finish nothing more, close the model and exit 0. */
+  | { type: 'close' };
+
+export type FromEngine =
+  /** Long work before the engine is ready: conversion, loading. */
+  | { type: 'progress'; phase: 'convert' | 'hash' | 'load'; done: number; total: number }
+  | { type: 'ready'; model: ModelInfo }
+  /** The model cannot be served; the process exits after this. */
+  | { type: 'failed'; error: ErrorBody }
+  | { type: 'delta'; id: string; delta: CompletionDelta }
+  | { type: 'result'; id: string; result: JobResult }
+  | { type: 'error'; id: string; error: ErrorBody }
+  | { type: 'control-reply'; id: number; reply: ControlReply }
+  | { type: 'control-error'; id: number; error: ErrorBody }
+  | { type: 'counters'; counters: EngineCounters };

@@ -1,0 +1,272 @@
+/**
+ * The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and
+ * `details` with the numbers. An expert is named across this boundary by its flat id: layer * experts + index,
+ * where layer counts MoE layers, encoder first.
+ */
+
+export type ExpertDtype = 'f32' | 'bf16';
+
+export interface CpuFeatures {
+  /** Instruction set the kernels use on this machine. */
+  isa: 'avx512' | 'avx2' | 'scalar';
+  avx2: boolean;
+  fma: boolean;
+  avx512: boolean;
+  vnni: boolean;
+  cores: number;
+}
+
+export interface CudaState {
+  /** Whether the addon was built with CUDA. */
+  compiled: boolean;
+  devices: number;
+  message: string;
+}
+
+/** Shape of a model, from its Hugging Face config. */
+export interface ModelShape {
+  modelType: 'switch_transformers';
+  vocabSize: number;
+  dModel: number;
+  dKv: number;
+  dFf: number;
+  heads: number;
+  encoderLayers: number;
+  decoderLayers: number;
+  experts: number;
+  expertCapacity: number;
+  /** MoE layers in flat order: `encoder.1`, `encoder.3`, …, `decoder.1`, … */
+  moeLayers: string[];
+  tiedHead: boolean;
+  decoderStartTokenId: number;
+  eosTokenId: number;
+  padTokenId: number;
+}
+
+/** A checked Hugging Face checkpoint directory. */
+export interface CheckpointInfo {
+  shape: ModelShape;
+  dtype: 'f32' | 'bf16' | 'f16' | 'mixed';
+  files: { name: string; bytes: number }[];
+  tensors: number;
+  bytes: number;
+  /** sha256 over config.json and the safetensors headers: names the weights' identity without reading them. */
+  fingerprint: string;
+}
+
+export interface PackOptions {
+  checkpoint: string;
+  /** Directory the packed files are written to; it exists. */
+  out: string;
+  experts: ExpertDtype;
+  dense: ExpertDtype;
+}
+
+export interface DenseTensor {
+  name: string;
+  dtype: ExpertDtype;
+  /** `rows`: as in the checkpoint; `panels`: 32-column panels, kernel-ready. */
+  layout: 'rows' | 'panels';
+  shape: number[];
+  offset: number;
+  bytes: number;
+}
+
+export interface PackLayout {
+  experts: {
+    dtype: ExpertDtype;
+    file: string;
+    /** Bytes of one expert, padded to 4 KiB. */
+    block_bytes: number;
+    /** Offset of each matrix inside a block. */
+    wi_offset: number;
+    wo_offset: number;
+    layers: string[];
+    experts_per_layer: number;
+  };
+  dense: { file: string; bytes: number; tensors: DenseTensor[] };
+}
+
+/** Writes a packed model file by file; each call does a bounded piece of work. */
+export interface PackWriter {
+  readonly layout: PackLayout;
+  /** Writes the dense file whole. */
+  writeDense(): void;
+  /** Writes the blocks of flat expert ids [begin, end) at their place in the expert file. */
+  writeExperts(begin: number, end: number): void;
+  /** fsyncs and closes the files. */
+  close(): void;
+}
+
+/** Limits that size the workspace and the KV cache. */
+export interface BatchLimits {
+  /** Tokens of one pass, all sequences together. */
+  maxBatchTokens: number;
+  /** Tokens the KV cache holds: encoder tokens of live contexts plus decoder tokens of live sequences. */
+  kvTokens: number;
+  /** Rows of logits one pass can return. */
+  maxLogitRows: number;
+}
+
+/** Where each byte of the device goes. All figures in bytes. */
+export interface MemoryPlan {
+  dense: number;
+  routers: number;
+  kvCache: number;
+  workspace: number;
+  /** One expert's slot. */
+  slot: number;
+  /** Experts of the model, all layers. */
+  experts: number;
+  /** dense + routers + kvCache + workspace. */
+  fixed: number;
+  /** fixed + one slot. */
+  smallest: number;
+  /** fixed + a slot for every expert. */
+  resident: number;
+  /** Bytes of all experts. */
+  expertBytes: number;
+}
+
+export interface EngineOptions extends BatchLimits {
+  /** Packed model directory (manifest.json inside). */
+  pack: string;
+  /** Hard limit of device bytes. */
+  budgetBytes: number;
+  /** Host tier's bytes; 0 turns it off. */
+  hostBudgetBytes: number;
+  threads: number;
+  /** Simulated link, bytes per second and seconds; 0 is off. */
+  linkBandwidth: number;
+  linkLatency: number;
+}
+
+/** One native step over a ragged batch. Sequences' tokens stand one after the other. */
+export interface NativeBatch {
+  /** encode: `sequences` are new contexts. decode: tokens are appended to each sequence's KV cache. */
+  phase: 'encode' | 'decode';
+  /** Ids chosen by the caller, unique among live contexts / sequences; (S). */
+  sequences: Int32Array;
+  /** decode only: the context each sequence attends to; (S). */
+  contexts?: Int32Array;
+  /** (S + 1), first 0, last the token count. */
+  offsets: Int32Array;
+  /** (tokens). */
+  tokens: Int32Array;
+  /** decode only: token positions whose logits are wanted, ascending; (rows). */
+  logitRows?: Int32Array;
+  /** Also return the final hidden states (tokens, d_model). */
+  hiddenStates?: boolean;
+  /** Also return router logits (layers of the phase, tokens, experts). */
+  routerLogits?: boolean;
+}
+
+/** How a layer found an expert that it needed. */
+export const EXPERT_UNUSED = 0;
+export const EXPERT_RESIDENT = 1;
+export const EXPERT_PREFETCHED = 2;
+export const EXPERT_LATE = 3;
+export const EXPERT_ON_DEMAND = 4;
+
+export interface RunStats {
+  needed: number;
+  resident: number;
+  prefetched: number;
+  late: number;
+  onDemand: number;
+  /** Bytes moved into the device. */
+  bytesMoved: number;
+  /** Time the pass waited for experts. */
+  stallNs: number;
+  /** Whole native call. */
+  passNs: number;
+}
+
+export interface RunResult {
+  /** (rows, vocab), when logitRows was given. */
+  logits?: Float32Array;
+  hiddenStates?: Float32Array;
+  routerLogits?: Float32Array;
+  /** MoE layers of the phase as flat layer numbers, in order; (layers). */
+  layers: Int32Array;
+  /** Expert of each token, 65535 where over capacity; (layers, tokens). */
+  dispatch: Uint16Array;
+  /** EXPERT_* of each expert; (layers, experts). */
+  found: Uint8Array;
+  stats: RunStats;
+}
+
+export interface ResidencyPlan {
+  /** Flat ids to prefetch, most urgent first. */
+  loads: Uint32Array;
+  /** Flat ids that may be evicted, first victim first. */
+  victims: Uint32Array;
+}
+
+/** Snapshot of every expert, indexed by flat id. */
+export interface Residency {
+  /** 0 absent, 1 loading, 2 resident, 3 evicting. */
+  state: Uint8Array;
+  pinned: Uint8Array;
+  /** Times a pass needed the expert. */
+  uses: Float64Array;
+  /** Tick of the last use and of the last load; 0 is never. */
+  lastUse: Float64Array;
+  loadedAt: Float64Array;
+  slots: number;
+  freeSlots: number;
+}
+
+export interface DeviceUsage {
+  budgetBytes: number;
+  usedBytes: number;
+  peakBytes: number;
+  smallestBytes: number;
+  slots: number;
+  kvPages: number;
+  kvPagesFree: number;
+  host: { budgetBytes: number; usedBytes: number; experts: number };
+}
+
+/** Not thread-safe: one thread opens, uses and closes it. Calls block. */
+export interface Engine {
+  readonly shape: ModelShape;
+  readonly plan: MemoryPlan;
+  readonly expertDtype: ExpertDtype;
+  /**
+   * Runs one step. `rankVictims(residency)` is called when an expert must be evicted and `plan.victims` has no
+   * candidate left; it returns flat ids, first victim first.
+   */
+  runBatch(
+    batch: NativeBatch,
+    plan: ResidencyPlan | null,
+    rankVictims: (residency: Residency) => Uint32Array,
+  ): RunResult;
+  /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
+  releaseContexts(ids: Int32Array): void;
+  releaseSequences(ids: Int32Array): void;
+  residency(): Residency;
+  usage(): DeviceUsage;
+  /** Returns when the device holds at most `bytes`. Throws budget_too_small and changes nothing below the smallest. */
+  setBudget(bytes: number, rankVictims: (residency: Residency) => Uint32Array): void;
+  /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
+  pin(ids: Uint32Array, pinned: boolean, rankVictims: (residency: Residency) => Uint32Array): void;
+  /** Throws when an invariant of the expert store is broken. */
+  checkIntegrity(): void;
+  close(): void;
+}
+
+export interface NativeAddon {
+  version: string;
+  cpuFeatures(): CpuFeatures;
+  cuda(): CudaState;
+  /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
+  inspectCheckpoint(directory: string): CheckpointInfo;
+  planMemory(source: { checkpoint?: string; pack?: string; experts?: ExpertDtype; dense?: ExpertDtype }, limits: BatchLimits): MemoryPlan;
+  /** Bytes one KV page holds and the tokens in it. */
+  kvPageTokens: number;
+  /** Measures sequential O_DIRECT reads of a file, bytes per second. */
+  measureDiskRead(file: string, bytes: number): number;
+  PackWriter: new (options: PackOptions) => PackWriter;
+  Engine: new (options: EngineOptions) => Engine;
+}
