@@ -1,0 +1,47 @@
+/** Byte sizes as people write them: `2GiB` (powers of 1024), `700MB` (powers of 1000), or a plain number. */
+
+const UNITS: Record<string, number> = {
+  '': 1,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  tb: 1e12,
+  kib: 2 ** 10,
+  mib: 2 ** 20,
+  gib: 2 ** 30,
+  tib: 2 ** 40,
+};
+
+/** Whole bytes of `2GiB`, `700MB`, `1.5GiB` or `1048576`; undefined when the text is none of these. */
+export function parseBytes(text: string): number | undefined {
+  const match = /^(\d{1,16}(?:\.\d{1,9})?)\s*([a-z]{0,3})$/i.exec(text.trim());
+  if (match === null) return undefined;
+  const unit = UNITS[match[2]!.toLowerCase()];
+  if (unit === undefined) return undefined;
+  const bytes = Math.round(Number(match[1]) * unit);
+  return Number.isSafeInteger(bytes) ? bytes : undefined;
+}
+
+/** The fraction of `50%` (0.5), above 0 and at most 1; undefined when the text is no share. */
+export function parseShare(text: string): number | undefined {
+  const match = /^(\d{1,3}(?:\.\d{1,9})?)\s*%$/.exec(text.trim());
+  if (match === null) return undefined;
+  const share = Number(match[1]) / 100;
+  return share > 0 && share <= 1 ? share : undefined;
+}
+
+const BINARY = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** `1.50 GiB`: three significant digits at least, whole bytes below 1 KiB. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  if (unit === 0) return `${value} B`;
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return `${value.toFixed(digits)} ${BINARY[unit]}`;
+}
