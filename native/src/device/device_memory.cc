@@ -1,0 +1,58 @@
+#include "device/device_memory.h"
+
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace sida {
+
+DeviceBuffer::DeviceBuffer(DeviceMemory& memory, size_t bytes)
+    : memory_(&memory), data_(memory.allocate(device_bytes(bytes))), bytes_(device_bytes(bytes)) {}
+
+DeviceBuffer::DeviceBuffer(DeviceBuffer&& other) noexcept { *this = std::move(other); }
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_ != nullptr) memory_->release(data_, bytes_);
+}
+
+std::byte* DeviceMemory::allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (used_ + bytes > budget_) {
+    throw Error("budget_too_small",
+                "the device budget of " + std::to_string(budget_) + " bytes has no room for " +
+                    std::to_string(bytes) + " more: " + std::to_string(used_) + " are in use",
+                {{"budget_bytes", static_cast<double>(budget_)},
+                 {"needed_bytes", static_cast<double>(used_ + bytes)}});
+  }
+  std::byte* data = backend_.allocate(bytes);
+  if (data == nullptr) {
+    throw Error("out_of_memory", "the machine has no " + std::to_string(bytes) + " bytes left for the device",
+                {{"bytes", static_cast<double>(bytes)}});
+  }
+  used_ += bytes;
+  if (used_ > peak_) peak_ = used_.load();
+  return data;
+}
+
+void DeviceMemory::release(std::byte* data, size_t bytes) {
+  backend_.deallocate(data, bytes);
+  used_ -= bytes;
+}
+
+void DeviceMemory::set_budget(uint64_t budget) {
+  if (used_ > budget) {
+    throw Error("internal", "the budget was set to " + std::to_string(budget) + " bytes while " +
+                                std::to_string(used_) + " are in use. This is a bug.");
+  }
+  budget_ = budget;
+}
+
+}  // namespace sida

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "device/backend.h"
+
+namespace sida {
+
+/// Bytes that a request for `bytes` takes from the budget: whole 4 KiB pages.
+constexpr uint64_t device_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+class DeviceMemory;
+
+/// One allocation; frees itself and returns its bytes to the budget.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceMemory& memory, size_t bytes);
+  DeviceBuffer(DeviceBuffer&& other) noexcept;
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept;
+  ~DeviceBuffer();
+
+  std::byte* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  DeviceMemory* memory_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// The hard budget of a device. Every byte the device holds is reserved here before it is allocated.
+class DeviceMemory {
+ public:
+  DeviceMemory(Backend& backend, uint64_t budget) : backend_(backend), budget_(budget) {}
+
+  uint64_t budget() const { return budget_; }
+  uint64_t used() const { return used_; }
+  uint64_t peak() const { return peak_; }
+  /// Throws internal when more than `budget` is in use.
+  void set_budget(uint64_t budget);
+
+ private:
+  friend class DeviceBuffer;
+  /// Throws budget_too_small when the budget would be exceeded, out_of_memory when the device has no more.
+  std::byte* allocate(size_t bytes);
+  void release(std::byte* data, size_t bytes);
+
+  Backend& backend_;
+  std::atomic<uint64_t> budget_;
+  std::atomic<uint64_t> used_{0};
+  std::atomic<uint64_t> peak_{0};
+};
+
+}  // namespace sida

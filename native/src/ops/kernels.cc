@@ -1,0 +1,37 @@
+#include "ops/kernels.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace sida {
+
+extern const CpuKernels kScalarKernels;
+#if defined(__x86_64__)
+extern const CpuKernels kAvx2Kernels;
+extern const CpuKernels kAvx512Kernels;
+#endif
+
+const CpuKernels* cpu_kernels_named(const char* isa) {
+  if (std::strcmp(isa, "scalar") == 0) return &kScalarKernels;
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && std::strcmp(isa, "avx2") == 0) return &kAvx2Kernels;
+  if (avx2 && __builtin_cpu_supports("avx512f") && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
+#endif
+  return nullptr;
+}
+
+const CpuKernels& cpu_kernels() {
+  static const CpuKernels& chosen = [&]() -> const CpuKernels& {
+    if (const char* wanted = std::getenv("SIDA_ISA")) {
+      if (const CpuKernels* kernels = cpu_kernels_named(wanted)) return *kernels;
+    }
+    for (const char* isa : {"avx512", "avx2"}) {
+      if (const CpuKernels* kernels = cpu_kernels_named(isa)) return *kernels;
+    }
+    return kScalarKernels;
+  }();
+  return chosen;
+}
+
+}  // namespace sida

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sida {
+
+/// Columns of one weight panel. A panel holds 32 output columns, all of K: f32 as [K][32], bf16 as
+/// [K/2][32][2] so that one 32-bit lane carries k and k+1 (K rounded up to even, zero-filled).
+inline constexpr size_t kPanelColumns = 32;
+/// Tokens of one KV page: one 16-lane vector of keys.
+inline constexpr size_t kPageTokens = 16;
+
+enum class Epilogue : uint8_t {
+  kStore,  ///< y = x·W
+  kRelu,   ///< y = max(x·W, 0)
+  kAdd,    ///< y += x·W
+};
+
+/// One GEMM over panels [panel_begin, panel_end): y (rows, n) from x (rows, k). All strides in floats.
+struct GemmTask {
+  const float* x;
+  size_t x_stride;
+  size_t rows;
+  const std::byte* panels;
+  bool bf16;
+  size_t k;
+  size_t n;
+  size_t panel_begin;
+  size_t panel_end;
+  float* y;
+  size_t y_stride;
+  Epilogue epilogue;
+};
+
+/// Attention of a run of query rows of one head over one sequence's keys.
+/// Row r sees keys [0, first_key_count + r·causal_step).
+struct AttentionTask {
+  const float* q;  ///< (rows, d_kv), row stride q_stride
+  size_t q_stride;
+  size_t rows;
+  size_t d_kv;
+  size_t d_kv_padded;              ///< d_kv rounded up to 16: row length of a value page
+  const float* const* key_pages;   ///< each [d_kv][16]
+  const float* const* value_pages; ///< each [16][d_kv_padded]
+  size_t key_count;                ///< keys that row 0 sees
+  size_t causal_step;              ///< 1: each further row sees one key more; 0: all rows see key_count
+  const float* bias;               ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
+  float* out;                      ///< (rows, d_kv), row stride out_stride; may be q
+  size_t out_stride;
+  float* scratch;                  ///< 4 × score_stride floats
+  size_t score_stride;             ///< keys of the last row rounded up to 16
+};
+
+/// The kernels of one instruction set. Every set performs the same floating-point operations in the same
+/// order on each output element, so all sets, and all batch shapes, agree bit for bit.
+struct CpuKernels {
+  const char* isa;
+  void (*gemm)(const GemmTask&);
+  void (*attention)(const AttentionTask&);
+  /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
+  /// Softmax of one row in place of nothing: probabilities (n) to `out`. `out` may be `x`.
+  void (*softmax)(const float* x, size_t n, float* out);
+  /// y += a·x over n.
+  void (*axpy)(float a, const float* x, size_t n, float* y);
+};
+
+/// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512, avx2, scalar).
+const CpuKernels& cpu_kernels();
+/// Kernels of one named set; null where this machine or build lacks it.
+const CpuKernels* cpu_kernels_named(const char* isa);
+
+}  // namespace sida

@@ -1,0 +1,265 @@
+// Kernels over a vector of 16 floats, `V`, which the including file defines for its instruction set before
+// it includes this one. Everything is in an unnamed namespace: code compiled for one instruction set must
+// never be merged by the linker with that of another.
+
+#include <cmath>
+#include <limits>
+
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+inline float reduce_add(V v) {
+  alignas(64) float lane[16];
+  V::store(lane, v);
+  float sum = 0;
+  for (int i = 0; i < 16; ++i) sum += lane[i];
+  return sum;
+}
+
+inline float reduce_max(V v) {
+  alignas(64) float lane[16];
+  V::store(lane, v);
+  float best = lane[0];
+  for (int i = 1; i < 16; ++i) best = lane[i] > best ? lane[i] : best;
+  return best;
+}
+
+// exp by 2^n · e^r with |r| <= ln2/2; degree-6 polynomial, below 2 ulp on [-87, 88]; 0 below.
+inline V exp16(V x) {
+  const V lo = V::set(-87.0f);
+  const V magic = V::set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
+  V clamped = V::max(V::min(x, V::set(88.0f)), lo);
+  V t = V::fma(clamped, V::set(1.44269504f), magic);
+  V n = V::sub(t, magic);
+  V r = V::fma(n, V::set(-0.693359375f), clamped);
+  r = V::fma(n, V::set(2.12194440e-4f), r);
+  V p = V::set(1.9875691500e-4f);
+  p = V::fma(p, r, V::set(1.3981999507e-3f));
+  p = V::fma(p, r, V::set(8.3334519073e-3f));
+  p = V::fma(p, r, V::set(4.1665795894e-2f));
+  p = V::fma(p, r, V::set(1.6666665459e-1f));
+  p = V::fma(p, r, V::set(5.0000001201e-1f));
+  V y = V::fma(V::mul(r, r), p, V::add(r, V::set(1.0f)));
+  return V::zero_below(x, lo, V::scale_by_power(y, t));
+}
+
+template <size_t kRows, bool kBf16>
+void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float* y, size_t columns) {
+  V acc[kRows][2];
+  for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::set(0.0f);
+  // 4 KiB ahead: far enough to hide DRAM at one core's read rate.
+  constexpr size_t kAhead = 4096;
+  if constexpr (kBf16) {
+    const size_t pairs = (t.k + 1) / 2;
+    const size_t whole = t.k / 2;
+    for (size_t p = 0; p < pairs; ++p) {
+      const std::byte* w = panel + p * 128;
+      __builtin_prefetch(w + kAhead, 0, 2);
+      __builtin_prefetch(w + kAhead + 64, 0, 2);
+      V even0, odd0, even1, odd1;
+      V::load_bf16_pairs(w, even0, odd0);
+      V::load_bf16_pairs(w + 64, even1, odd1);
+      for (size_t r = 0; r < kRows; ++r) {
+        V a = V::set(x[r * t.x_stride + 2 * p]);
+        acc[r][0] = V::fma(a, even0, acc[r][0]);
+        acc[r][1] = V::fma(a, even1, acc[r][1]);
+      }
+      if (p < whole) {
+        for (size_t r = 0; r < kRows; ++r) {
+          V a = V::set(x[r * t.x_stride + 2 * p + 1]);
+          acc[r][0] = V::fma(a, odd0, acc[r][0]);
+          acc[r][1] = V::fma(a, odd1, acc[r][1]);
+        }
+      }
+    }
+  } else {
+    for (size_t k = 0; k < t.k; ++k) {
+      const std::byte* w = panel + k * 128;
+      __builtin_prefetch(w + kAhead, 0, 2);
+      __builtin_prefetch(w + kAhead + 64, 0, 2);
+      V w0 = V::load(reinterpret_cast<const float*>(w));
+      V w1 = V::load(reinterpret_cast<const float*>(w) + 16);
+      for (size_t r = 0; r < kRows; ++r) {
+        V a = V::set(x[r * t.x_stride + k]);
+        acc[r][0] = V::fma(a, w0, acc[r][0]);
+        acc[r][1] = V::fma(a, w1, acc[r][1]);
+      }
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    float* row = y + r * t.y_stride;
+    alignas(64) float value[kPanelColumns];
+    if (t.epilogue == Epilogue::kRelu) {
+      acc[r][0] = V::max(acc[r][0], V::set(0.0f));
+      acc[r][1] = V::max(acc[r][1], V::set(0.0f));
+    }
+    if (columns == kPanelColumns && t.epilogue != Epilogue::kAdd) {
+      V::storeu(row, acc[r][0]);
+      V::storeu(row + 16, acc[r][1]);
+      continue;
+    }
+    V::store(value, acc[r][0]);
+    V::store(value + 16, acc[r][1]);
+    if (t.epilogue == Epilogue::kAdd) {
+      for (size_t c = 0; c < columns; ++c) row[c] += value[c];
+    } else {
+      for (size_t c = 0; c < columns; ++c) row[c] = value[c];
+    }
+  }
+}
+
+template <bool kBf16>
+void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column, size_t columns) {
+  const float* x = t.x + row * t.x_stride;
+  float* y = t.y + row * t.y_stride + column;
+  switch (rows) {
+    case 1: return gemm_tile<1, kBf16>(t, x, panel, y, columns);
+    case 2: return gemm_tile<2, kBf16>(t, x, panel, y, columns);
+    case 3: return gemm_tile<3, kBf16>(t, x, panel, y, columns);
+    case 4: return gemm_tile<4, kBf16>(t, x, panel, y, columns);
+    case 5: return gemm_tile<5, kBf16>(t, x, panel, y, columns);
+    case 6: return gemm_tile<6, kBf16>(t, x, panel, y, columns);
+    case 7: return gemm_tile<7, kBf16>(t, x, panel, y, columns);
+    default: return gemm_tile<8, kBf16>(t, x, panel, y, columns);
+  }
+}
+
+void gemm(const GemmTask& t) {
+  const size_t panel_bytes = t.bf16 ? (t.k + 1) / 2 * 128 : t.k * 128;
+  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
+    const size_t column = p * kPanelColumns;
+    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
+    const std::byte* panel = t.panels + p * panel_bytes;
+    for (size_t row = 0; row < t.rows; row += 8) {
+      const size_t rows = t.rows - row < 8 ? t.rows - row : 8;
+      if (t.bf16) {
+        gemm_rows<true>(t, row, rows, panel, column, columns);
+      } else {
+        gemm_rows<false>(t, row, rows, panel, column, columns);
+      }
+    }
+  }
+}
+
+template <size_t kRows>
+void attention_scores(const AttentionTask& t, size_t row, size_t keys) {
+  for (size_t page = 0; page * kPageTokens < keys; ++page) {
+    V acc[kRows];
+    for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
+    const float* k = t.key_pages[page];
+    for (size_t d = 0; d < t.d_kv; ++d) {
+      V kv = V::loadu(k + d * kPageTokens);
+      for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::set(t.q[(row + r) * t.q_stride + d]), kv, acc[r]);
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      V score = acc[r];
+      if (t.bias != nullptr) {
+        score = V::add(score, V::loadu(t.bias + page * kPageTokens - static_cast<ptrdiff_t>(row + r)));
+      }
+      V::storeu(t.scratch + r * t.score_stride + page * kPageTokens, score);
+    }
+  }
+}
+
+void softmax_padded(float* x, size_t n, size_t padded) {
+  for (size_t i = n; i < padded; ++i) x[i] = -std::numeric_limits<float>::infinity();
+  V best = V::loadu(x);
+  for (size_t i = 16; i < padded; i += 16) best = V::max(best, V::loadu(x + i));
+  const V top = V::set(reduce_max(best));
+  V total = V::set(0.0f);
+  for (size_t i = 0; i < padded; i += 16) {
+    V e = exp16(V::sub(V::loadu(x + i), top));
+    V::storeu(x + i, e);
+    total = V::add(total, e);
+  }
+  const V scale = V::set(1.0f / reduce_add(total));
+  for (size_t i = 0; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
+}
+
+void attention_values(const AttentionTask& t, const float* weight, size_t keys, float* out) {
+  for (size_t d = 0; d < t.d_kv; d += 16) {
+    V acc = V::set(0.0f);
+    for (size_t j = 0; j < keys; ++j) {
+      const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.d_kv_padded + d;
+      acc = V::fma(V::set(weight[j]), V::loadu(v), acc);
+    }
+    const size_t width = t.d_kv - d < 16 ? t.d_kv - d : 16;
+    if (width == 16) {
+      V::storeu(out + d, acc);
+    } else {
+      alignas(64) float lane[16];
+      V::store(lane, acc);
+      for (size_t i = 0; i < width; ++i) out[d + i] = lane[i];
+    }
+  }
+}
+
+void attention(const AttentionTask& t) {
+  for (size_t row = 0; row < t.rows; row += 4) {
+    const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
+    const size_t most = t.key_count + (row + rows - 1) * t.causal_step;
+    switch (rows) {
+      case 1: attention_scores<1>(t, row, most); break;
+      case 2: attention_scores<2>(t, row, most); break;
+      case 3: attention_scores<3>(t, row, most); break;
+      default: attention_scores<4>(t, row, most); break;
+    }
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t keys = t.key_count + (row + r) * t.causal_step;
+      float* weight = t.scratch + r * t.score_stride;
+      softmax_padded(weight, keys, (keys + 15) / 16 * 16);
+      attention_values(t, weight, keys, t.out + (row + r) * t.out_stride);
+    }
+  }
+}
+
+void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y) {
+  for (size_t r = 0; r < rows; ++r, x += n, y += n) {
+    V squares = V::set(0.0f);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+      V v = V::loadu(x + i);
+      squares = V::fma(v, v, squares);
+    }
+    float sum = reduce_add(squares);
+    for (size_t j = i; j < n; ++j) sum += x[j] * x[j];
+    const float scale = 1.0f / std::sqrt(sum / static_cast<float>(n) + epsilon);
+    const V scales = V::set(scale);
+    for (i = 0; i + 16 <= n; i += 16) {
+      V::storeu(y + i, V::mul(V::mul(V::loadu(x + i), scales), V::loadu(weight + i)));
+    }
+    for (; i < n; ++i) y[i] = x[i] * scale * weight[i];
+  }
+}
+
+void softmax(const float* x, size_t n, float* out) {
+  float top = x[0];
+  for (size_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
+  float sum = 0;
+  for (size_t i = 0; i < n; i += 16) {
+    const size_t width = n - i < 16 ? n - i : 16;
+    alignas(64) float lane[16];
+    for (size_t j = 0; j < 16; ++j) lane[j] = j < width ? x[i + j] : -std::numeric_limits<float>::infinity();
+    V::store(lane, exp16(V::sub(V::load(lane), V::set(top))));
+    for (size_t j = 0; j < width; ++j) {
+      out[i + j] = lane[j];
+      sum += lane[j];
+    }
+  }
+  for (size_t i = 0; i < n; ++i) out[i] /= sum;
+}
+
+void axpy(float a, const float* x, size_t n, float* y) {
+  const V va = V::set(a);
+  size_t i = 0;
+  // Multiply, then add: the reference scales the expert's output before it adds it to the residual.
+  for (; i + 16 <= n; i += 16) V::storeu(y + i, V::add(V::loadu(y + i), V::mul(va, V::loadu(x + i))));
+  for (; i < n; ++i) y[i] = y[i] + a * x[i];
+}
+
+constexpr CpuKernels make_kernels(const char* isa) { return {isa, gemm, attention, rms_norm, softmax, axpy}; }
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/kernels.h"
+
+namespace sida {
+
+/// A weight matrix in panels: y (rows, n) = x (rows, k) · W. Does not own `data`.
+struct PanelMatrix {
+  const std::byte* data = nullptr;
+  bool bf16 = false;
+  size_t k = 0;
+  size_t n = 0;
+
+  size_t panels() const { return (n + kPanelColumns - 1) / kPanelColumns; }
+};
+
+/// Bytes of a (n, k) matrix in panels.
+uint64_t panel_matrix_bytes(size_t n, size_t k, bool bf16);
+
+/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even.
+void pack_panels(const float* weight, size_t n, size_t k, bool bf16, std::byte* out);
+
+/// Row `n` of the packed (n, k) matrix, as f32: the way to look up an embedding that is also the tied head.
+void read_panel_row(const PanelMatrix& matrix, size_t row, float* out);
+
+}  // namespace sida
