@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/file.h"
+
+namespace sida {
+
+struct TensorInfo {
+  std::string name;
+  Dtype dtype = Dtype::kF32;
+  std::vector<uint64_t> shape;
+  uint64_t offset = 0;  // of the first byte, from the beginning of the file
+  uint64_t bytes = 0;
+  uint32_t file = 0;  // which of the checkpoint's files
+
+  uint64_t elements() const;
+};
+
+// "[64, 128]"
+std::string shape_text(const std::vector<uint64_t>& shape);
+
+// Longest header that is read, as in the reference implementation.
+inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+
+// An open safetensors file whose header was checked: known dtypes, sizes that follow from the shapes, data that
+// covers the file without hole, overlap or remainder.
+class SafetensorsFile {
+ public:
+  // Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is empty.
+  static SafetensorsFile open(const std::string& path, const std::string& display = "");
+
+  const File& file() const { return file_; }
+  const std::string& display() const { return display_; }
+  uint64_t header_bytes() const { return header_bytes_; }
+  // In the order of the header.
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  std::vector<TensorInfo> take_tensors() { return std::move(tensors_); }
+
+ private:
+  SafetensorsFile(File file, std::string display) : file_(std::move(file)), display_(std::move(display)) {}
+
+  File file_;
+  std::string display_;
+  uint64_t header_bytes_ = 0;
+  std::vector<TensorInfo> tensors_;
+};
+
+// Checks a header (the JSON alone) in front of `data_bytes` of data and gives its tensors, in its order, with
+// offsets from the beginning of the file. Throws checkpoint_invalid.
+std::vector<TensorInfo> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
+                                                 const std::string& file);
+
+}  // namespace sida

@@ -1,0 +1,173 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sida {
+
+enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, kObject };
+
+// What a JSON text is called in errors, and the code they carry.
+struct JsonSource {
+  std::string name;
+  std::string code = "checkpoint_invalid";
+};
+
+// One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key, value.
+struct JsonNode {
+  uint32_t begin;  // of the raw text; inside the quotes of a string
+  uint32_t size;   // raw bytes; of a container the number of elements or members
+  uint32_t next;   // node after this value and everything in it
+  JsonKind kind;
+  bool escaped;  // a string with escapes in it
+};
+
+struct JsonTree {
+  JsonSource source;
+  std::string_view text;
+  std::vector<JsonNode> nodes;
+};
+
+class JsonElements;
+class JsonMembers;
+
+// A view of one value; valid as long as what it came from (a JsonDocument, or the callback it was passed to).
+class JsonValue {
+ public:
+  JsonValue(const JsonTree* tree, uint32_t node) : tree_(tree), node_(node) {}
+
+  JsonKind kind() const { return node().kind; }
+  bool is_null() const { return kind() == JsonKind::kNull; }
+  bool is_string() const { return kind() == JsonKind::kString; }
+  bool is_array() const { return kind() == JsonKind::kArray; }
+  bool is_object() const { return kind() == JsonKind::kObject; }
+
+  // Nothing where the value is of another kind or does not fit. An integer is digits only (and a sign for i64): no
+  // fraction, no exponent. A double is finite.
+  std::optional<bool> try_bool() const;
+  std::optional<uint64_t> try_u64() const;
+  std::optional<int64_t> try_i64() const;
+  std::optional<double> try_double() const;
+  std::optional<std::string> try_string() const;
+
+  // The same, throwing an error that says where and what was found.
+  bool as_bool() const;
+  uint64_t as_u64() const;
+  int64_t as_i64() const;
+  double as_double() const;
+  std::string as_string() const;
+
+  // Elements of an array, members of an object. Throw on another kind.
+  JsonElements elements() const;
+  JsonMembers members() const;
+  // Number of elements or members; 0 for a scalar.
+  size_t size() const;
+  // The member of that name. `find` gives nothing where there is none or this is no object; `at` throws.
+  std::optional<JsonValue> find(std::string_view key) const;
+  JsonValue at(std::string_view key) const;
+
+  // Byte offset in the text.
+  size_t position() const { return node().begin; }
+  // What was found, for a message: `-3`, `"abc"`, `an array of 2`. Escaped and cut.
+  std::string describe() const;
+
+ private:
+  const JsonNode& node() const { return tree_->nodes[node_]; }
+  [[noreturn]] void fail(const char* expected) const;
+
+  const JsonTree* tree_;
+  uint32_t node_;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
+};
+
+class JsonElements {
+ public:
+  class Iterator {
+   public:
+    Iterator(const JsonTree* tree, uint32_t node, uint32_t left) : tree_(tree), node_(node), left_(left) {}
+    JsonValue operator*() const { return {tree_, node_}; }
+    Iterator& operator++();
+    bool operator!=(const Iterator& other) const { return left_ != other.left_; }
+
+   private:
+    const JsonTree* tree_;
+    uint32_t node_;
+    uint32_t left_;
+  };
+
+  JsonElements(const JsonTree* tree, uint32_t first, uint32_t count)
+      : tree_(tree), first_(first), count_(count) {}
+  Iterator begin() const { return {tree_, first_, count_}; }
+  Iterator end() const { return {tree_, first_, 0}; }
+
+ private:
+  const JsonTree* tree_;
+  uint32_t first_;
+  uint32_t count_;
+};
+
+class JsonMembers {
+ public:
+  class Iterator {
+   public:
+    Iterator(const JsonTree* tree, uint32_t node, uint32_t left) : tree_(tree), node_(node), left_(left) {}
+    JsonMember operator*() const;
+    Iterator& operator++();
+    bool operator!=(const Iterator& other) const { return left_ != other.left_; }
+
+   private:
+    const JsonTree* tree_;
+    uint32_t node_;
+    uint32_t left_;
+  };
+
+  JsonMembers(const JsonTree* tree, uint32_t first, uint32_t count)
+      : tree_(tree), first_(first), count_(count) {}
+  Iterator begin() const { return {tree_, first_, count_}; }
+  Iterator end() const { return {tree_, first_, 0}; }
+
+ private:
+  const JsonTree* tree_;
+  uint32_t first_;
+  uint32_t count_;
+};
+
+// Deepest nesting that is read.
+inline constexpr int kJsonMaxDepth = 64;
+
+// A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates, nothing
+// after the value, at most kJsonMaxDepth deep, below 4 GiB.
+class JsonDocument {
+ public:
+  // Throws an Error of the source's code that names the position.
+  static JsonDocument parse(std::string text, JsonSource source);
+
+  JsonValue root() const { return {&state_->tree, 0}; }
+
+ private:
+  struct State {
+    std::string text;
+    JsonTree tree;
+  };
+  explicit JsonDocument(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+  std::unique_ptr<State> state_;
+};
+
+// Reads a text whose value is an object, member by member, keeping only the member at hand; for objects with
+// millions of members. Duplicate keys of that object are left to the caller. Throws as JsonDocument::parse.
+void for_each_json_member(std::string_view text, const JsonSource& source,
+                          const std::function<void(std::string key, JsonValue value)>& visit);
+
+}  // namespace sida
