@@ -1,0 +1,230 @@
+#include "expert/expert_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace sida {
+
+ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source, SimulatedLink link,
+                         size_t slots)
+    : layout_(layout),
+      memory_(memory),
+      records_(layout.experts()),
+      transfers_(layout_, source, link,
+                 [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
+  resize(slots, [](const ResidencySnapshot&) { return std::vector<ExpertId>{}; });
+}
+
+ResidencySnapshot ExpertStore::snapshot_locked() const {
+  ResidencySnapshot copy;
+  copy.slots = static_cast<uint32_t>(slot_count_);
+  copy.free_slots = static_cast<uint32_t>(free_slots_.size());
+  for (const ExpertRecord& record : records_) {
+    copy.state.push_back(static_cast<uint8_t>(record.state));
+    copy.pinned.push_back(record.pinned);
+    copy.uses.push_back(static_cast<double>(record.uses));
+    copy.last_use.push_back(static_cast<double>(record.last_use));
+    copy.loaded_at.push_back(static_cast<double>(record.loaded_at));
+  }
+  return copy;
+}
+
+ResidencySnapshot ExpertStore::snapshot() const {
+  std::lock_guard lock(mutex_);
+  return snapshot_locked();
+}
+
+StoreStats ExpertStore::take_stats() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(stats_, {});
+}
+
+std::optional<uint32_t> ExpertStore::evict_next() {
+  while (next_victim_ < victims_.size()) {
+    ExpertRecord& record = records_.at(victims_[next_victim_++]);
+    if (!record.evictable()) continue;
+    record.state = ResidencyState::kAbsent;
+    record.prefetched = false;
+    return std::exchange(record.slot, kNoSlot);
+  }
+  return std::nullopt;
+}
+
+std::optional<uint32_t> ExpertStore::take_slot(std::unique_lock<std::mutex>& lock, const VictimRanker& rank) {
+  if (!free_slots_.empty()) {
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
+  }
+  if (auto slot = evict_next()) return slot;
+  if (std::none_of(records_.begin(), records_.end(), [](const auto& r) { return r.evictable(); })) {
+    return std::nullopt;
+  }
+  const ResidencySnapshot snapshot = snapshot_locked();
+  lock.unlock();
+  std::vector<ExpertId> ranked = rank(snapshot);
+  lock.lock();
+  victims_ = std::move(ranked);
+  next_victim_ = 0;
+  return evict_next();
+}
+
+void ExpertStore::begin_load(ExpertId id, uint32_t slot, TransferPriority priority) {
+  ExpertRecord& record = records_[id];
+  record.state = ResidencyState::kLoading;
+  record.slot = slot;
+  record.prefetched = priority == TransferPriority::kPrefetch;
+  ++loading_;
+  transfers_.submit(id, slots_[slot].data(), priority);
+}
+
+void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
+  {
+    std::lock_guard lock(mutex_);
+    ExpertRecord& record = records_[id];
+    --loading_;
+    if (error) {
+      record.state = ResidencyState::kAbsent;
+      free_slots_.push_back(std::exchange(record.slot, kNoSlot));
+      // A prefetch that nobody waits for yet is tried again when it is needed.
+      if (record.leases > 0) load_error_ = error;
+    } else {
+      record.state = ResidencyState::kResident;
+      record.loaded_at = ++clock_;
+      stats_.bytes_moved += layout_.block_bytes;
+    }
+  }
+  changed_.notify_all();
+}
+
+void ExpertStore::cancel_waiting_prefetches() {
+  for (ExpertId id = 0; id < records_.size(); ++id) {
+    ExpertRecord& record = records_[id];
+    if (record.state != ResidencyState::kLoading || record.leases > 0 || !transfers_.cancel(id)) continue;
+    record.state = ResidencyState::kAbsent;
+    record.prefetched = false;
+    free_slots_.push_back(std::exchange(record.slot, kNoSlot));
+    --loading_;
+  }
+}
+
+void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
+  cancel_waiting_prefetches();
+  changed_.wait(lock, [&] { return loading_ == 0; });
+}
+
+void ExpertStore::start_pass(std::span<const ExpertId> loads, std::span<const ExpertId> victims) {
+  std::lock_guard lock(mutex_);
+  victims_.assign(victims.begin(), victims.end());
+  next_victim_ = 0;
+  for (const ExpertId id : loads) {
+    if (records_.at(id).state != ResidencyState::kAbsent) continue;
+    std::optional<uint32_t> slot;
+    if (free_slots_.empty()) {
+      slot = evict_next();
+    } else {
+      slot = free_slots_.back();
+      free_slots_.pop_back();
+    }
+    if (!slot) break;
+    begin_load(id, *slot, TransferPriority::kPrefetch);
+  }
+}
+
+void ExpertStore::resize(size_t slots, const VictimRanker& rank) {
+  std::unique_lock lock(mutex_);
+  slots = std::min(slots, records_.size());
+  const auto pinned = static_cast<size_t>(
+      std::count_if(records_.begin(), records_.end(), [](const auto& record) { return record.pinned; }));
+  if (slots < records_.size() && pinned >= slots) {
+    throw Error("cannot_run",
+                std::to_string(pinned) + " experts are pinned; " + std::to_string(slots) +
+                    " slots leave none to rotate: unpin some first",
+                {{"pinned", static_cast<double>(pinned)}, {"slots", static_cast<double>(slots)}});
+  }
+  drain_loads(lock);
+  while (slot_count_ > slots) {
+    const auto slot = take_slot(lock, rank);
+    if (!slot) throw Error("internal", "no slot can be freed. This is a bug.");
+    slots_[*slot] = DeviceBuffer();
+    --slot_count_;
+  }
+  for (uint32_t slot = 0; slot_count_ < slots; ++slot) {
+    if (slot == slots_.size()) slots_.emplace_back();
+    if (slots_[slot].data() != nullptr) continue;
+    slots_[slot] = DeviceBuffer(memory_, layout_.block_bytes);
+    free_slots_.push_back(slot);
+    ++slot_count_;
+  }
+}
+
+void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRanker& rank) {
+  std::unique_lock lock(mutex_);
+  if (!pinned) {
+    for (const ExpertId id : ids) records_.at(id).pinned = false;
+    return;
+  }
+  size_t count = 0;
+  for (const auto& record : records_) count += record.pinned;
+  for (const ExpertId id : ids) count += !records_.at(id).pinned;
+  if (slot_count_ < records_.size() && count >= slot_count_) {
+    throw Error("cannot_run",
+                std::to_string(count) + " pinned experts do not fit: " + std::to_string(slot_count_) +
+                    " slots, of which one must stay unpinned",
+                {{"pinned", static_cast<double>(count)}, {"slots", static_cast<double>(slot_count_)}});
+  }
+  drain_loads(lock);
+  for (const ExpertId id : ids) records_[id].pinned = true;
+  for (const ExpertId id : ids) {
+    if (records_[id].state != ResidencyState::kAbsent) continue;
+    const auto slot = take_slot(lock, rank);
+    if (!slot) throw Error("internal", "no slot can be freed for a pinned expert. This is a bug.");
+    records_[id].leases = 1;
+    begin_load(id, *slot, TransferPriority::kDemand);
+    changed_.wait(lock, [&] { return records_[id].state != ResidencyState::kLoading; });
+    records_[id].leases = 0;
+    if (load_error_) {
+      for (const ExpertId other : ids) records_[other].pinned = false;
+      std::rethrow_exception(std::exchange(load_error_, nullptr));
+    }
+  }
+}
+
+void ExpertStore::check_integrity() const {
+  std::lock_guard lock(mutex_);
+  std::vector<int> holders(slots_.size());
+  const auto broken = [](const std::string& what) { throw Error("internal", what + ". This is a bug."); };
+  size_t loading = 0;
+  for (ExpertId id = 0; id < records_.size(); ++id) {
+    const ExpertRecord& record = records_[id];
+    const std::string name = "expert " + std::to_string(id);
+    loading += record.state == ResidencyState::kLoading;
+    if (record.leases != 0) broken(name + " is leased between passes");
+    if (record.state == ResidencyState::kAbsent) {
+      if (record.slot != kNoSlot) broken(name + " is absent but holds slot " + std::to_string(record.slot));
+      if (record.pinned) broken(name + " is pinned but absent");
+      continue;
+    }
+    if (record.slot >= slots_.size() || slots_[record.slot].data() == nullptr) {
+      broken(name + " holds a slot that does not exist");
+    }
+    ++holders[record.slot];
+  }
+  for (const uint32_t slot : free_slots_) ++holders.at(slot);
+  size_t real = 0;
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    const int expected = slots_[slot].data() != nullptr;
+    real += static_cast<size_t>(expected);
+    if (holders[slot] != expected) {
+      broken("slot " + std::to_string(slot) + " has " + std::to_string(holders[slot]) + " holders");
+    }
+  }
+  if (real != slot_count_) broken("the slot count is off");
+  if (loading != loading_) broken("the count of loading experts is off");
+  if (memory_.used() > memory_.budget()) broken("the device holds more than its budget");
+}
+
+}  // namespace sida

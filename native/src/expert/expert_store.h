@@ -1,0 +1,121 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "expert/expert_layout.h"
+#include "expert/residency_table.h"
+#include "expert/transfer_engine.h"
+
+namespace sida {
+
+/// Ranks evictable experts, first victim first. Called on the thread that uses the store, without its lock.
+using VictimRanker = std::function<std::vector<ExpertId>(const ResidencySnapshot&)>;
+
+/// How a layer found an expert that it needed.
+enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
+
+struct StoreStats {
+  uint64_t needed = 0;
+  uint64_t resident = 0;
+  uint64_t prefetched = 0;
+  uint64_t late = 0;
+  uint64_t on_demand = 0;
+  uint64_t bytes_moved = 0;
+  uint64_t stall_ns = 0;
+};
+
+/// The experts of one model across its tiers: which sit in a device slot, which are on their way, which go.
+/// One thread uses it; the transfer thread only turns loading into resident.
+class ExpertStore {
+ public:
+  /// Allocates `slots` slots; throws budget_too_small when they do not fit.
+  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source, SimulatedLink link,
+              size_t slots);
+
+  const ExpertLayout& layout() const { return layout_; }
+  size_t slots() const { return slot_count_; }
+  ResidencySnapshot snapshot() const;
+  /// Figures since the last call.
+  StoreStats take_stats();
+
+  /// Takes up a plan: prefetches `loads` in order as far as free slots and `victims` reach. Does not block.
+  void start_pass(std::span<const ExpertId> loads, std::span<const ExpertId> victims);
+
+  /// Grows or shrinks to `slots`; evicts by rank when it must. Blocks until it holds.
+  /// Throws cannot_run when pinned experts would not fit.
+  void resize(size_t slots, const VictimRanker& rank);
+
+  /// A pinned expert is loaded and never evicted. One slot always stays unpinned. Throws cannot_run.
+  void pin(std::span<const ExpertId> ids, bool pinned, const VictimRanker& rank);
+
+  /// Throws internal when an invariant is broken. Call between passes.
+  void check_integrity() const;
+
+ private:
+  friend class LayerVisit;
+
+  std::optional<uint32_t> take_slot(std::unique_lock<std::mutex>& lock, const VictimRanker& rank);
+  std::optional<uint32_t> evict_next();
+  void begin_load(ExpertId id, uint32_t slot, TransferPriority priority);
+  void finish_load(ExpertId id, std::exception_ptr error);
+  void cancel_waiting_prefetches();
+  void drain_loads(std::unique_lock<std::mutex>& lock);
+  ResidencySnapshot snapshot_locked() const;
+
+  ExpertLayout layout_;
+  DeviceMemory& memory_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ExpertRecord> records_;
+  std::vector<DeviceBuffer> slots_;
+  std::vector<uint32_t> free_slots_;
+  size_t slot_count_ = 0;
+  size_t loading_ = 0;
+  std::vector<ExpertId> victims_;
+  size_t next_victim_ = 0;
+  uint64_t clock_ = 0;
+  StoreStats stats_;
+  std::exception_ptr load_error_;
+  TransferEngine transfers_;
+};
+
+/// One layer's use of the store. Hands out each needed expert once, those at hand first, and keeps loading the
+/// others meanwhile. Leases end with the visit, also when it is left by an exception.
+class LayerVisit {
+ public:
+  /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for each.
+  LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, const VictimRanker& rank,
+             uint8_t* found);
+  ~LayerVisit();
+  LayerVisit(const LayerVisit&) = delete;
+  LayerVisit& operator=(const LayerVisit&) = delete;
+
+  struct Expert {
+    uint16_t index;
+    const std::byte* block;
+  };
+  /// The next expert, valid until the next call; nothing when all were handed out. Blocks while none is at
+  /// hand. Throws io_error when a load failed.
+  std::optional<Expert> next();
+
+ private:
+  void pump(std::unique_lock<std::mutex>& lock);
+  void release_current();
+
+  ExpertStore& store_;
+  const VictimRanker& rank_;
+  ExpertId first_id_;
+  std::vector<ExpertId> leased_;   ///< resident or loading, not handed out yet
+  std::vector<ExpertId> missing_;  ///< absent, last needed first
+  std::optional<ExpertId> current_;
+};
+
+}  // namespace sida

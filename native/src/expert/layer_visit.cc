@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "expert/expert_store.h"
+
+namespace sida {
+
+LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed,
+                       const VictimRanker& rank, uint8_t* found)
+    : store_(store), rank_(rank), first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)) {
+  std::unique_lock lock(store_.mutex_);
+  StoreStats& stats = store_.stats_;
+  for (const uint16_t index : needed) {
+    const ExpertId id = first_id_ + index;
+    ExpertRecord& record = store_.records_.at(id);
+    ++record.uses;
+    record.last_use = ++store_.clock_;
+    ++stats.needed;
+    Found how = Found::kOnDemand;
+    if (record.state == ResidencyState::kResident) {
+      how = record.prefetched ? Found::kPrefetched : Found::kResident;
+    } else if (record.state == ResidencyState::kLoading) {
+      how = Found::kLate;
+      store_.transfers_.promote(id);
+    }
+    record.prefetched = false;
+    found[index] = static_cast<uint8_t>(how);
+    stats.resident += how == Found::kResident;
+    stats.prefetched += how == Found::kPrefetched;
+    stats.late += how == Found::kLate;
+    stats.on_demand += how == Found::kOnDemand;
+    if (how == Found::kOnDemand) {
+      missing_.push_back(id);
+    } else {
+      ++record.leases;
+      leased_.push_back(id);
+    }
+  }
+  std::reverse(missing_.begin(), missing_.end());
+  pump(lock);
+}
+
+LayerVisit::~LayerVisit() {
+  std::lock_guard lock(store_.mutex_);
+  release_current();
+  for (const ExpertId id : leased_) --store_.records_[id].leases;
+  store_.load_error_ = nullptr;
+}
+
+void LayerVisit::release_current() {
+  if (current_) --store_.records_[*current_].leases;
+  current_.reset();
+}
+
+void LayerVisit::pump(std::unique_lock<std::mutex>& lock) {
+  while (!missing_.empty()) {
+    const auto slot = store_.take_slot(lock, rank_);
+    if (!slot) return;
+    const ExpertId id = missing_.back();
+    missing_.pop_back();
+    ++store_.records_[id].leases;
+    leased_.push_back(id);
+    store_.begin_load(id, *slot, TransferPriority::kDemand);
+  }
+}
+
+std::optional<LayerVisit::Expert> LayerVisit::next() {
+  std::unique_lock lock(store_.mutex_);
+  release_current();
+  for (;;) {
+    pump(lock);
+    if (store_.load_error_) std::rethrow_exception(std::exchange(store_.load_error_, nullptr));
+    const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
+      return store_.records_[id].state == ResidencyState::kResident;
+    });
+    if (ready != leased_.end()) {
+      current_ = *ready;
+      leased_.erase(ready);
+      const ExpertRecord& record = store_.records_[*current_];
+      return Expert{static_cast<uint16_t>(*current_ - first_id_), store_.slots_[record.slot].data()};
+    }
+    if (leased_.empty() && missing_.empty()) return std::nullopt;
+    if (leased_.empty()) {
+      // Every slot is pinned or held by a prefetch for another layer: those that still wait give way.
+      store_.cancel_waiting_prefetches();
+      if (!store_.free_slots_.empty()) continue;
+      if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    store_.changed_.wait(lock);
+    store_.stats_.stall_ns += static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  }
+}
+
+}  // namespace sida

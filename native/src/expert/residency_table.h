@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "expert/expert_layout.h"
+
+namespace sida {
+
+enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident, kEvicting };
+
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+
+/// What the store knows of one expert.
+struct ExpertRecord {
+  ResidencyState state = ResidencyState::kAbsent;
+  bool pinned = false;
+  /// Set by a prefetch until the expert is first used.
+  bool prefetched = false;
+  uint32_t slot = kNoSlot;
+  /// Held by the running layer; never a victim while above 0.
+  uint32_t leases = 0;
+  uint64_t uses = 0;
+  /// Ticks of the store's clock; 0 is never.
+  uint64_t last_use = 0;
+  uint64_t loaded_at = 0;
+
+  bool evictable() const { return state == ResidencyState::kResident && !pinned && leases == 0; }
+};
+
+/// A copy of the table for the policy, one entry an expert.
+struct ResidencySnapshot {
+  std::vector<uint8_t> state;
+  std::vector<uint8_t> pinned;
+  std::vector<double> uses;
+  std::vector<double> last_use;
+  std::vector<double> loaded_at;
+  uint32_t slots = 0;
+  uint32_t free_slots = 0;
+};
+
+}  // namespace sida

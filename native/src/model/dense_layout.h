@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/switch_config.h"
+
+namespace sida {
+
+/// One tensor of the dense file.
+struct DenseTensor {
+  std::string name;  ///< the checkpoint's name
+  std::vector<uint64_t> shape;
+  bool bf16 = false;
+  bool panels = false;  ///< panels of a (n, k) matrix; otherwise f32 rows
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+/// The dense file: every weight but the experts', kernel-ready, 64-byte aligned. A pure function of the
+/// model's shape and the dense element type, so that a plan needs no file.
+struct DenseLayout {
+  std::vector<DenseTensor> tensors;
+  uint64_t bytes = 0;
+  uint64_t router_bytes = 0;
+};
+
+/// `bf16` applies to linear weights and embeddings; norms, routers and position biases stay f32.
+DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16);
+
+}  // namespace sida

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/switch_config.h"
+
+namespace sida {
+
+/// T5's bucket of a relative position (key − query), as transformers computes it, in float32.
+int relative_position_bucket(int relative_position, bool bidirectional, int buckets, int max_distance);
+
+/// Position bias of one stack by head and distance: bias(head)[key − query] for distances within
+/// (−positions, positions), followed by 32 floats of slack for whole-vector reads.
+class PositionBias {
+ public:
+  static size_t floats(const SwitchConfig& config, size_t positions);
+
+  /// Fills `memory` (floats(config, positions)) from `weight` (buckets, heads).
+  PositionBias(const SwitchConfig& config, const float* weight, bool bidirectional, size_t positions, float* memory);
+
+  /// Points at distance 0.
+  const float* head(size_t head) const { return memory_ + head * stride_ + positions_; }
+
+ private:
+  float* memory_;
+  size_t positions_;
+  size_t stride_;
+};
+
+}  // namespace sida

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/dense_layout.h"
+#include "ops/panels.h"
+
+namespace sida {
+
+struct AttentionWeights {
+  const float* norm;
+  PanelMatrix q, k, v, o;
+};
+
+struct FeedForwardWeights {
+  const float* norm;
+  bool sparse;
+  PanelMatrix wi, wo;  ///< dense layers
+  PanelMatrix router;  ///< MoE layers
+  size_t moe_layer;    ///< flat MoE layer number, encoder first
+};
+
+struct LayerWeights {
+  AttentionWeights self;
+  AttentionWeights cross;  ///< decoder only
+  FeedForwardWeights feed_forward;
+};
+
+struct StackWeights {
+  std::vector<LayerWeights> layers;
+  const float* final_norm;
+  const float* position_bias;  ///< (buckets, heads)
+};
+
+/// Views into a dense file in memory.
+struct SwitchWeights {
+  PanelMatrix embedding;  ///< (vocab, d_model)
+  PanelMatrix head;       ///< the embedding when tied
+  StackWeights encoder;
+  StackWeights decoder;
+};
+
+SwitchWeights view_weights(const SwitchConfig& config, const DenseLayout& layout, const std::byte* dense);
+
+}  // namespace sida
