@@ -1,0 +1,126 @@
+#include "checkpoint/pack_writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace sida {
+namespace {
+
+std::string block_prefix(const std::string& moe_layer, size_t expert) {
+  const size_t dot = moe_layer.find('.');
+  const std::string stack = moe_layer.substr(0, dot);
+  return stack + ".block." + moe_layer.substr(dot + 1) + ".layer." + (stack == "decoder" ? "2" : "1") +
+         ".mlp.experts.expert_" + std::to_string(expert) + ".";
+}
+
+int open_for_writing(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  if (fd < 0) throw Error("io_error", path + ": cannot be written: " + std::strerror(errno));
+  return fd;
+}
+
+void sync_and_close(int fd, const std::string& path) {
+  const bool synced = fsync(fd) == 0;
+  const int reason = errno;
+  ::close(fd);
+  if (!synced) throw Error("io_error", path + ": fsync failed: " + std::strerror(reason));
+}
+
+}  // namespace
+
+PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16,
+                       bool dense_bf16)
+    : checkpoint_(Checkpoint::open(checkpoint)),
+      pack_(describe_pack(directory, checkpoint_.config(), experts_bf16, dense_bf16)) {
+  checkpoint_.check_tensors();
+  expert_fd_ = open_for_writing(pack_.expert_path(), 0);
+  block_.resize(pack_.experts.block_bytes);
+}
+
+PackWriter::~PackWriter() {
+  if (expert_fd_ >= 0) ::close(expert_fd_);
+}
+
+void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data,
+                          uint64_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = pwrite(fd, data, bytes, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      throw Error("io_error", path + ": writing " + std::to_string(bytes) + " bytes at offset " +
+                                  std::to_string(offset) + " failed: " + std::strerror(errno));
+    }
+    data += written;
+    offset += static_cast<uint64_t>(written);
+    bytes -= static_cast<uint64_t>(written);
+  }
+}
+
+void PackWriter::write_dense() {
+  const std::string path = pack_.dense_path();
+  const int fd = open_for_writing(path, O_TRUNC);
+  try {
+    std::vector<std::byte> packed;
+    for (const DenseTensor& tensor : pack_.dense.tensors) {
+      const TensorInfo& source = tensor.name == "shared.weight"    ? checkpoint_.encoder_embedding()
+                                 : tensor.name == "lm_head.weight" ? checkpoint_.head()
+                                                                   : checkpoint_.require(tensor.name, tensor.shape);
+      uint64_t elements = 1;
+      for (const uint64_t size : tensor.shape) elements *= size;
+      rows_.resize(elements);
+      checkpoint_.read_f32(source, rows_.data());
+      packed.assign((tensor.bytes + 63) / 64 * 64, std::byte{0});
+      if (tensor.panels) {
+        pack_panels(rows_.data(), tensor.shape[0], tensor.shape[1], tensor.bf16, packed.data());
+      } else {
+        std::memcpy(packed.data(), rows_.data(), tensor.bytes);
+      }
+      write_at(fd, path, tensor.offset, packed.data(), packed.size());
+    }
+  } catch (...) {
+    ::close(fd);
+    throw;
+  }
+  sync_and_close(fd, path);
+}
+
+void PackWriter::write_experts(size_t begin, size_t end) {
+  const ExpertLayout& layout = pack_.experts;
+  const std::vector<std::string> layers = pack_.config.moe_layers();
+  rows_.resize(layout.d_model * layout.d_ff);
+  for (size_t id = begin; id < end; ++id) {
+    const std::string prefix = block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
+    std::fill(block_.begin(), block_.end(), std::byte{0});
+    checkpoint_.read_f32(checkpoint_.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}), rows_.data());
+    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.bf16, block_.data() + layout.wi_offset);
+    checkpoint_.read_f32(checkpoint_.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}), rows_.data());
+    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.bf16, block_.data() + layout.wo_offset);
+    write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
+  }
+}
+
+void PackWriter::close() {
+  if (expert_fd_ < 0) return;
+  const int fd = expert_fd_;
+  expert_fd_ = -1;
+  sync_and_close(fd, pack_.expert_path());
+}
+
+LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint) {
+  LosslessDtypes dtypes{true, true};
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    const bool small = tensor.shape.size() < 2 || tensor.name.find(".router.") != std::string::npos ||
+                       tensor.name.find("relative_attention_bias") != std::string::npos;
+    if (small || tensor.dtype == Dtype::kBF16) continue;
+    (tensor.name.find(".experts.") != std::string::npos ? dtypes.experts_bf16 : dtypes.dense_bf16) = false;
+  }
+  return dtypes;
+}
+
+}  // namespace sida

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "expert/pack.h"
+
+namespace sida {
+
+/// Writes the dense and the expert file of a pack from a checkpoint, piece by piece: a caller can show progress,
+/// stop between pieces and later go on where it stopped. Files appear under their final names at once; the
+/// directory becomes a pack only when the caller adds the manifest.
+class PackWriter {
+ public:
+  /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.
+  PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16, bool dense_bf16);
+  ~PackWriter();
+  PackWriter(const PackWriter&) = delete;
+  PackWriter& operator=(const PackWriter&) = delete;
+
+  const Pack& pack() const { return pack_; }
+  void write_dense();
+  /// Writes the blocks of experts [begin, end).
+  void write_experts(size_t begin, size_t end);
+  /// fsyncs what was written.
+  void close();
+
+ private:
+  void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
+
+  Checkpoint checkpoint_;
+  Pack pack_;
+  int expert_fd_ = -1;
+  std::vector<float> rows_;
+  std::vector<std::byte> block_;
+};
+
+/// Element types that lose nothing: bf16 where the checkpoint's matrices all are, else f32.
+struct LosslessDtypes {
+  bool experts_bf16;
+  bool dense_bf16;
+};
+LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint);
+
+}  // namespace sida

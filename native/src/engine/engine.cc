@@ -1,0 +1,201 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace sida {
+namespace {
+
+DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack) {
+  const File file = File::open(pack.dense_path());
+  if (file.size() != pack.dense.bytes) {
+    throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
+                                    " bytes, found " + std::to_string(file.size()) + "; convert the model again");
+  }
+  DeviceBuffer dense(memory, pack.dense.bytes);
+  file.pread_exact(0, dense.data(), pack.dense.bytes);
+  return dense;
+}
+
+[[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
+
+}  // namespace
+
+Engine::Engine(const EngineOptions& options)
+    : pack_(open_pack(options.pack)),
+      limits_(options.limits),
+      plan_(plan_memory(pack_.config, pack_.experts_bf16, pack_.dense_bf16, options.limits)),
+      slots_(plan_.slots_in(options.budget_bytes)),
+      backend_(make_cpu_backend()),
+      memory_(*backend_, options.budget_bytes),
+      dense_(load_dense(memory_, pack_)),
+      cache_(memory_, pack_.config, options.limits.kv_tokens),
+      workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
+                 options.limits.threads),
+      disk_(pack_.expert_path(), pack_.expert_file_bytes()),
+      host_(pack_.experts, disk_, options.host_bytes),
+      store_(pack_.experts, memory_, host_, options.link, slots_),
+      pool_(options.limits.threads),
+      weights_(view_weights(pack_.config, pack_.dense, dense_.data())),
+      model_(pack_.config, weights_, workspace_, cache_, store_, pool_) {}
+
+std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
+  size_t encoder = 0;
+  for (int i = 0; i < pack_.config.num_layers; ++i) encoder += pack_.config.encoder_sparse(i);
+  if (phase == Phase::kEncode) return {0, encoder};
+  return {encoder, pack_.experts.layers - encoder};
+}
+
+void Engine::check(const Batch& batch) const {
+  const size_t count = batch.sequences.size();
+  const size_t tokens = batch.tokens.size();
+  if (count == 0) refuse("no sequences");
+  if (batch.offsets.size() != count + 1) refuse("offsets has " + std::to_string(batch.offsets.size()) + " entries for " + std::to_string(count) + " sequences");
+  if (tokens > limits_.max_batch_tokens) {
+    refuse(std::to_string(tokens) + " tokens exceed the limit of " + std::to_string(limits_.max_batch_tokens));
+  }
+  if (batch.offsets[0] != 0 || batch.offsets[count] != static_cast<int32_t>(tokens)) {
+    refuse("offsets do not span its " + std::to_string(tokens) + " tokens");
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (batch.offsets[i + 1] <= batch.offsets[i]) refuse("sequence " + std::to_string(i) + " has no tokens");
+  }
+  for (const int32_t token : batch.tokens) {
+    if (token < 0 || token >= pack_.config.vocab_size) {
+      refuse("token id " + std::to_string(token) + " is outside the vocabulary of " +
+             std::to_string(pack_.config.vocab_size));
+    }
+  }
+  for (const int32_t row : batch.logit_rows) {
+    if (row < 0 || static_cast<size_t>(row) >= tokens) refuse("logit row " + std::to_string(row) + " of " + std::to_string(tokens) + " tokens");
+  }
+  if (batch.logit_rows.size() > tokens) refuse("more logit rows than tokens");
+  if (!batch.attended.empty()) {
+    if (batch.phase != Phase::kEncode || batch.attended.size() != count) refuse("attended does not match its sequences");
+    for (size_t i = 0; i < count; ++i) {
+      if (batch.attended[i] < 1 || batch.attended[i] > batch.offsets[i + 1] - batch.offsets[i]) {
+        refuse("sequence " + std::to_string(i) + " attends to " + std::to_string(batch.attended[i]) + " keys");
+      }
+    }
+  }
+  std::vector<int32_t> ids(batch.sequences.begin(), batch.sequences.end());
+  std::sort(ids.begin(), ids.end());
+  if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) refuse("a sequence is named twice");
+  if (batch.phase == Phase::kEncode) {
+    for (const int32_t id : batch.sequences) {
+      if (contexts_.contains(id)) refuse("context " + std::to_string(id) + " exists already");
+    }
+    return;
+  }
+  if (batch.contexts.size() != count) refuse("contexts has " + std::to_string(batch.contexts.size()) + " entries for " + std::to_string(count) + " sequences");
+  for (size_t i = 0; i < count; ++i) {
+    if (!contexts_.contains(batch.contexts[i])) refuse("there is no context " + std::to_string(batch.contexts[i]));
+    const auto sequence = sequences_.find(batch.sequences[i]);
+    if (sequence != sequences_.end() && sequence->second.context != batch.contexts[i]) {
+      refuse("sequence " + std::to_string(batch.sequences[i]) + " belongs to context " +
+             std::to_string(sequence->second.context));
+    }
+  }
+}
+
+RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
+                     const VictimRanker& rank, const BatchOutput& output) {
+  const auto start = std::chrono::steady_clock::now();
+  check(batch);
+  store_.start_pass(loads, victims);
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits};
+  if (batch.phase == Phase::kEncode) {
+    encode(batch, rank, trace);
+  } else {
+    decode(batch, rank, trace);
+    if (output.logits != nullptr) model_.head(batch.logit_rows, output.logits);
+  }
+  if (output.hidden_states != nullptr) {
+    std::memcpy(output.hidden_states, workspace_.normed,
+                batch.tokens.size() * static_cast<size_t>(pack_.config.d_model) * sizeof(float));
+  }
+  RunStats stats{store_.take_stats()};
+  stats.pass_ns = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  return stats;
+}
+
+void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+  const size_t count = batch.sequences.size();
+  std::vector<Context> contexts(count);
+  try {
+    std::vector<SequenceSpan> spans;
+    for (size_t i = 0; i < count; ++i) {
+      const auto begin = static_cast<size_t>(batch.offsets[i]);
+      const size_t tokens = static_cast<size_t>(batch.offsets[i + 1]) - begin;
+      contexts[i].keys = batch.attended.empty() ? tokens : static_cast<size_t>(batch.attended[i]);
+      cache_.grow(contexts[i].pages, tokens);
+      spans.push_back({begin, tokens, 0, contexts[i].keys, &contexts[i].pages});
+    }
+    model_.encode(batch.tokens, spans, rank, trace);
+  } catch (...) {
+    for (Context& context : contexts) cache_.release(context.pages);
+    throw;
+  }
+  for (size_t i = 0; i < count; ++i) contexts_.emplace(batch.sequences[i], std::move(contexts[i]));
+}
+
+void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+  const size_t count = batch.sequences.size();
+  std::vector<Sequence*> sequences;
+  std::vector<int32_t> created;
+  try {
+    std::vector<SequenceSpan> spans;
+    for (size_t i = 0; i < count; ++i) {
+      const auto [entry, fresh] = sequences_.try_emplace(batch.sequences[i]);
+      if (fresh) created.push_back(batch.sequences[i]);
+      Sequence& sequence = entry->second;
+      sequence.context = batch.contexts[i];
+      const auto begin = static_cast<size_t>(batch.offsets[i]);
+      const size_t tokens = static_cast<size_t>(batch.offsets[i + 1]) - begin;
+      cache_.grow(sequence.pages, sequence.length + tokens);
+      const Context& context = contexts_.at(sequence.context);
+      spans.push_back({begin, tokens, sequence.length, 0, &sequence.pages, &context.pages, context.keys});
+      sequences.push_back(&sequence);
+    }
+    model_.decode(batch.tokens, spans, rank, trace);
+  } catch (...) {
+    release_sequences(created);
+    throw;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    sequences[i]->length += static_cast<size_t>(batch.offsets[i + 1] - batch.offsets[i]);
+  }
+}
+
+void Engine::release_contexts(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    const auto context = contexts_.find(id);
+    if (context == contexts_.end()) continue;
+    cache_.release(context->second.pages);
+    contexts_.erase(context);
+  }
+}
+
+void Engine::release_sequences(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    const auto sequence = sequences_.find(id);
+    if (sequence == sequences_.end()) continue;
+    cache_.release(sequence->second.pages);
+    sequences_.erase(sequence);
+  }
+}
+
+void Engine::set_budget(uint64_t bytes, const VictimRanker& rank) {
+  const size_t slots = plan_.slots_in(bytes);
+  const bool raised = bytes > memory_.budget();
+  if (raised) memory_.set_budget(bytes);
+  store_.resize(slots, rank);
+  if (!raised) memory_.set_budget(bytes);
+}
+
+}  // namespace sida

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "model/switch_config.h"
+
+namespace sida {
+
+/// Limits that size the workspace and the KV cache.
+struct BatchLimits {
+  size_t max_batch_tokens = 2048;  ///< tokens of one pass
+  size_t kv_tokens = 3072;         ///< tokens the KV cache holds
+  size_t threads = 1;              ///< each has scratch space of its own
+};
+
+/// Where each byte of the device goes; whole 4 KiB pages.
+struct MemoryPlan {
+  uint64_t dense = 0;
+  uint64_t routers = 0;  ///< part of the dense file, listed apart
+  uint64_t kv_cache = 0;
+  uint64_t workspace = 0;
+  uint64_t slot = 0;
+  uint64_t experts = 0;
+
+  uint64_t fixed() const { return dense + routers + kv_cache + workspace; }
+  uint64_t smallest() const { return fixed() + slot; }
+  uint64_t resident() const { return fixed() + slot * experts; }
+  /// Slots that fit in `budget`. Throws budget_too_small below smallest().
+  uint64_t slots_in(uint64_t budget) const;
+};
+
+MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16, const BatchLimits& limits);
+
+}  // namespace sida

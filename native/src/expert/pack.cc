@@ -1,0 +1,73 @@
+#include "expert/pack.h"
+
+#include "core/error.h"
+#include "core/file.h"
+#include "core/json.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kMaxManifestBytes = 64 << 20;
+
+class ManifestCheck {
+ public:
+  ManifestCheck(std::string file, JsonValue root) : file_(std::move(file)), root_(root) {}
+
+  JsonValue at(const char* section, const char* key) const { return root_.at(section).at(key); }
+
+  bool bf16(const char* section) const {
+    const std::string dtype = at(section, "dtype").as_string();
+    if (dtype != "f32" && dtype != "bf16") {
+      fail(std::string(section) + ".dtype", "f32 or bf16", escape_text(dtype));
+    }
+    return dtype == "bf16";
+  }
+  void equal(const std::string& what, uint64_t expected, uint64_t found) const {
+    if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
+  }
+  [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& found) const {
+    throw Error("pack_invalid", file_ + ": " + what + ": expected " + expected + ", found " + found +
+                                    "; convert the model again");
+  }
+
+ private:
+  std::string file_;
+  JsonValue root_;
+};
+
+}  // namespace
+
+Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16, bool dense_bf16) {
+  Pack pack;
+  pack.directory = std::move(directory);
+  pack.experts_bf16 = experts_bf16;
+  pack.dense_bf16 = dense_bf16;
+  pack.experts = make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model),
+                                    static_cast<size_t>(config.d_ff), config.moe_layers().size(),
+                                    static_cast<size_t>(config.num_experts));
+  pack.dense = make_dense_layout(config, dense_bf16);
+  pack.config = std::move(config);
+  return pack;
+}
+
+Pack open_pack(const std::string& directory) {
+  const std::string path = directory + "/manifest.json";
+  const auto document = JsonDocument::parse(read_text_file(path, kMaxManifestBytes), {path, "pack_invalid"});
+  const JsonValue root = document.root();
+  const ManifestCheck check(path, root);
+  const std::string format = root.at("format").as_string();
+  if (format != "sida-pack") check.fail("format", "sida-pack", escape_text(format));
+  check.equal("version", kPackVersion, root.at("version").as_u64());
+  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"), check.bf16("experts"),
+                                  check.bf16("dense"));
+  check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
+  check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
+  check.equal("experts.layers", pack.experts.layers, check.at("experts", "layers").size());
+  check.equal("experts.experts_per_layer", pack.experts.experts_per_layer,
+              check.at("experts", "experts_per_layer").as_u64());
+  check.equal("dense.bytes", pack.dense.bytes, check.at("dense", "bytes").as_u64());
+  check.equal("dense.tensors", pack.dense.tensors.size(), check.at("dense", "tensors").size());
+  return pack;
+}
+
+}  // namespace sida

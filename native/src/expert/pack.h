@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "expert/expert_layout.h"
+#include "model/dense_layout.h"
+#include "model/switch_config.h"
+
+namespace sida {
+
+inline constexpr int kPackVersion = 1;
+inline constexpr const char* kDenseFile = "dense.sida";
+inline constexpr const char* kExpertFile = "experts.sida";
+
+/// A packed model directory: config.json, manifest.json, the dense file and the expert file (docs/pack-format.md).
+struct Pack {
+  std::string directory;
+  SwitchConfig config;
+  bool experts_bf16 = false;
+  bool dense_bf16 = false;
+  ExpertLayout experts;
+  DenseLayout dense;
+
+  uint64_t expert_file_bytes() const { return experts.experts() * experts.block_bytes; }
+  std::string dense_path() const { return directory + "/" + kDenseFile; }
+  std::string expert_path() const { return directory + "/" + kExpertFile; }
+};
+
+/// Layouts of a model with these element types.
+Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16, bool dense_bf16);
+
+/// Reads a pack's manifest and config and checks that they agree. Throws io_error or pack_invalid. Reads no weights.
+Pack open_pack(const std::string& directory);
+
+}  // namespace sida

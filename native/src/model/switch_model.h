@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "expert/expert_store.h"
+#include "model/kv_cache.h"
+#include "model/relative_position.h"
+#include "model/switch_config.h"
+#include "model/switch_weights.h"
+#include "model/workspace.h"
+
+namespace sida {
+
+/// Expert of a token over its expert's capacity, in `dispatch`.
+inline constexpr uint16_t kDropped = UINT16_MAX;
+
+/// One sequence's part of a ragged pass: rows [begin, begin + count) of the activations.
+struct SequenceSpan {
+  size_t begin;
+  size_t count;
+  /// Tokens before these in the sequence (decoder).
+  size_t past;
+  /// Keys that may be attended to in the encoder: `count`, or less when the tail is padding.
+  size_t attended;
+  /// Pages of the sequence's own keys and values. Encoder: the new context's; decoder: its self-attention's.
+  const std::vector<uint32_t>* pages;
+  /// Decoder: pages and attended keys of the context.
+  const std::vector<uint32_t>* context_pages = nullptr;
+  size_t context_keys = 0;
+};
+
+/// What a pass reports of its MoE layers, in order. Pointers may be null where not wanted.
+struct RoutingTrace {
+  uint16_t* dispatch;    ///< (layers, tokens): the expert of each token, kDropped over capacity
+  uint8_t* found;        ///< (layers, experts): Found
+  float* router_logits;  ///< (layers, tokens, experts)
+};
+
+/// The Switch Transformer of transformers 5 in float32: a pure function of weights and inputs. Rows of one
+/// sequence never depend on another's, nor on how many there are.
+class SwitchModel {
+ public:
+  SwitchModel(const SwitchConfig& config, const SwitchWeights& weights, Workspace& workspace, KvCache& cache,
+              ExpertStore& experts, ThreadPool& pool);
+
+  /// Runs the encoder over `tokens` and leaves its states in `workspace.normed` and the cross-attention keys and
+  /// values of every decoder layer in the sequences' pages.
+  void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences, const VictimRanker& rank,
+              const RoutingTrace& trace);
+
+  /// Runs the decoder over new tokens of sequences and leaves its final states in `workspace.normed`.
+  void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences, const VictimRanker& rank,
+              const RoutingTrace& trace);
+
+  /// Logits (rows.size(), vocab) of rows of `workspace.normed`.
+  void head(std::span<const int32_t> rows, float* logits);
+
+ private:
+  void embed(std::span<const int32_t> tokens);
+  void self_attention(const AttentionWeights& weights, size_t cache_layer, std::span<const SequenceSpan> sequences,
+                      size_t tokens, bool decoder);
+  void cross_attention(const AttentionWeights& weights, size_t layer, std::span<const SequenceSpan> sequences,
+                       size_t tokens);
+  void attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross, const PositionBias* bias,
+              bool causal);
+  void write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
+                   std::span<const SequenceSpan> sequences, size_t tokens);
+  void feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
+                    const VictimRanker& rank, const RoutingTrace& trace, size_t trace_layer);
+  void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
+           const VictimRanker& rank, const RoutingTrace& trace, size_t trace_layer);
+
+  const SwitchConfig& config_;
+  const SwitchWeights& weights_;
+  Workspace& work_;
+  KvCache& cache_;
+  ExpertStore& experts_;
+  ThreadPool& pool_;
+  PositionBias encoder_bias_;
+  PositionBias decoder_bias_;
+  size_t d_;
+  size_t inner_;
+};
+
+}  // namespace sida

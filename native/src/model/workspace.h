@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+
+#include "device/device_memory.h"
+#include "model/switch_config.h"
+
+namespace sida {
+
+/// Activations of one pass of at most `tokens` tokens. f32, row-major, allocated once.
+struct Workspace {
+  /// Rows of the feed-forward intermediate computed at a time.
+  static constexpr size_t kFeedForwardRows = 256;
+
+  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads);
+
+  /// `positions`: most keys a query can see.
+  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t positions, size_t threads);
+
+  DeviceBuffer memory;
+  size_t tokens;
+  size_t feed_forward_rows;
+  size_t score_stride;          ///< floats of one query's scores
+  float* hidden;                ///< (tokens, d_model)
+  float* normed;                ///< (tokens, d_model)
+  float* first;                 ///< (tokens, max(d_model, heads · d_kv)): queries, gathered expert inputs
+  float* second;                ///< same size: keys or values, expert outputs
+  float* feed_forward;          ///< (feed_forward_rows, d_ff)
+  float* router;                ///< (tokens, experts)
+  float* scores;                ///< (threads, 4, score_stride)
+  float* encoder_bias;          ///< PositionBias over `tokens` positions
+  float* decoder_bias;          ///< PositionBias over `positions` positions
+};
+
+}  // namespace sida
