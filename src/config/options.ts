@@ -1,0 +1,241 @@
+/**
+ * Every option of `sida serve`, in one table: flag, environment name, default, unit and reason side by side. A key of
+ * the configuration file is the flag without its dashes. Order matters: a default may use options above it.
+ */
+import { availableParallelism, homedir } from 'node:os';
+import { join } from 'node:path';
+import type { EvictionPolicyName } from '../engine/messages.js';
+import {
+  address,
+  bandwidth,
+  bytes,
+  duration,
+  oneOf,
+  type Parser,
+  size,
+  text,
+  wholeNumber,
+} from './parsers.js';
+
+export interface Option<T> {
+  flag: string;
+  /** What stands for the value in the help. */
+  value: string;
+  env: string;
+  /** As a user would write it; undefined when the option must be given, null when it may stay unset. */
+  default: string | null | undefined | ((soFar: Record<string, unknown>, env: NodeJS.ProcessEnv) => string);
+  /** The default in words, where it is computed. */
+  defaultText?: string;
+  unit?: string;
+  help: string;
+  parse: Parser<T>;
+}
+
+function option<T>(definition: Option<T>): Option<T> {
+  return definition;
+}
+
+const POLICIES = ['lru', 'fifo', 'lfu', 'lifo'] as const satisfies readonly EvictionPolicyName[];
+
+export const SERVE_OPTIONS = {
+  model: option({
+    flag: 'model',
+    value: '<dir>',
+    env: 'SIDA_MODEL',
+    default: undefined,
+    help: 'Hugging Face checkpoint or packed model to serve',
+    parse: text('a model directory', 'models/switch-mini'),
+  }),
+  memoryBudget: option({
+    flag: 'memory-budget',
+    value: '<size>',
+    env: 'SIDA_MEMORY_BUDGET',
+    default: '50%',
+    unit: "bytes, or a share of the experts' bytes plus what the rest needs",
+    help: 'hard limit of device memory: weights, slots, KV cache and workspace, all counted',
+    parse: size({ share: true, zero: false }),
+  }),
+  hostBudget: option({
+    flag: 'host-budget',
+    value: '<size>',
+    env: 'SIDA_HOST_BUDGET',
+    default: '0',
+    unit: "bytes, or a share of the experts' bytes; 0 is off",
+    help: 'host memory that keeps evicted experts, so that the disk is read less',
+    parse: size({ share: true, zero: true }),
+  }),
+  device: option({
+    flag: 'device',
+    value: '<name>',
+    env: 'SIDA_DEVICE',
+    default: 'cpu',
+    help: 'where the model runs; this version runs on cpu',
+    parse: oneOf(['cpu'] as const, { cuda: 'the cuda backend is not built yet' }),
+  }),
+  policy: option({
+    flag: 'policy',
+    value: '<name>',
+    env: 'SIDA_POLICY',
+    default: 'lru',
+    help: `which expert leaves when a slot is needed: ${POLICIES.join(', ')}`,
+    parse: oneOf(POLICIES),
+  }),
+  lookahead: option({
+    flag: 'lookahead',
+    value: '<n>',
+    env: 'SIDA_LOOKAHEAD',
+    default: '4',
+    unit: 'batches',
+    help: 'batches prepared ahead of the running one; more see further, and hold more requests',
+    parse: wholeNumber(1, 64),
+  }),
+  linkBandwidth: option({
+    flag: 'link-bandwidth',
+    value: '<rate>',
+    env: 'SIDA_LINK_BANDWIDTH',
+    default: '0',
+    unit: 'bytes per second; 0 is off',
+    help: 'simulated link: slows copies of experts down to this rate, for experiments',
+    parse: bandwidth,
+  }),
+  linkLatency: option({
+    flag: 'link-latency',
+    value: '<time>',
+    env: 'SIDA_LINK_LATENCY',
+    default: '0',
+    unit: 'milliseconds when no unit is given',
+    help: 'simulated link: time added to each copy of an expert',
+    parse: duration(0, 10_000),
+  }),
+  maxBatchTokens: option({
+    flag: 'max-batch-tokens',
+    value: '<n>',
+    env: 'SIDA_MAX_BATCH_TOKENS',
+    default: '2048',
+    unit: 'tokens',
+    help: 'tokens of one pass; sizes the workspace, and an input longer than this cannot run',
+    parse: wholeNumber(16, 1 << 20),
+  }),
+  kvTokens: option({
+    flag: 'kv-tokens',
+    value: '<n>',
+    env: 'SIDA_KV_TOKENS',
+    default: (soFar) => String(Math.ceil(Number(soFar.maxBatchTokens) * 1.5)),
+    defaultText: '1.5 × --max-batch-tokens',
+    unit: 'tokens',
+    help: 'tokens the KV cache holds, all running requests together',
+    parse: wholeNumber(16, 1 << 24),
+  }),
+  batchWait: option({
+    flag: 'batch-wait-ms',
+    value: '<time>',
+    env: 'SIDA_BATCH_WAIT_MS',
+    default: '2',
+    unit: 'milliseconds when no unit is given',
+    help: 'how long a request waits for others to share its batch',
+    parse: duration(0, 10_000),
+  }),
+  threads: option({
+    flag: 'threads',
+    value: '<n>',
+    env: 'SIDA_THREADS',
+    default: () => String(availableParallelism()),
+    defaultText: 'the cores of this machine',
+    unit: 'threads',
+    help: 'threads that compute; more than the cores is slower',
+    parse: wholeNumber(1, 1024),
+  }),
+  experts: option({
+    flag: 'experts',
+    value: '<type>',
+    env: 'SIDA_EXPERTS',
+    default: 'auto',
+    help: "element type of packed experts; auto keeps the checkpoint's own",
+    parse: oneOf(['auto', 'f32', 'bf16'] as const),
+  }),
+  packDir: option({
+    flag: 'pack-dir',
+    value: '<dir>',
+    env: 'SIDA_PACK_DIR',
+    default: (_, env) => join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sida', 'packs'),
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: shell notation, as the help shows it
+    defaultText: '${XDG_CACHE_HOME:-~/.cache}/sida/packs',
+    help: 'where a checkpoint is packed to on first use; a fast local disk is best',
+    parse: text('a directory', '/var/cache/sida/packs'),
+  }),
+  host: option({
+    flag: 'host',
+    value: '<address>',
+    env: 'SIDA_HOST',
+    default: '127.0.0.1',
+    help: 'address to listen on; one that others can reach needs --api-key',
+    parse: address,
+  }),
+  port: option({
+    flag: 'port',
+    value: '<n>',
+    env: 'SIDA_PORT',
+    default: '8080',
+    help: 'port to listen on; 0 takes a free one',
+    parse: wholeNumber(0, 65_535),
+  }),
+  maxInputBytes: option({
+    flag: 'max-input-bytes',
+    value: '<size>',
+    env: 'SIDA_MAX_INPUT_BYTES',
+    default: '64KiB',
+    unit: 'bytes',
+    help: 'longest text of one input; longer ones are refused before they cost anything',
+    parse: bytes(1, 1 << 20),
+  }),
+  queueBound: option({
+    flag: 'queue-bound',
+    value: '<n>',
+    env: 'SIDA_QUEUE_BOUND',
+    default: '512',
+    unit: 'requests',
+    help: 'requests that may wait; further ones are refused at once with 429',
+    parse: wholeNumber(1, 1_000_000),
+  }),
+  deadline: option({
+    flag: 'deadline',
+    value: '<time>',
+    env: 'SIDA_DEADLINE',
+    default: '60s',
+    unit: 'milliseconds when no unit is given',
+    help: 'longest time from arrival to answer; later is answered 504',
+    parse: duration(1, 86_400_000),
+  }),
+  drain: option({
+    flag: 'drain',
+    value: '<time>',
+    env: 'SIDA_DRAIN',
+    default: '30s',
+    unit: 'milliseconds when no unit is given',
+    help: 'time that running requests get to finish after SIGTERM',
+    parse: duration(0, 3_600_000),
+  }),
+  apiKey: option({
+    flag: 'api-key',
+    value: '<key>',
+    env: 'SIDA_API_KEY',
+    default: null,
+    help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
+    parse: text('a key', 'a long random text'),
+  }),
+  logLevel: option({
+    flag: 'log-level',
+    value: '<level>',
+    env: 'SIDA_LOG_LEVEL',
+    default: 'info',
+    help: 'least severe messages to log: trace, debug, info, warn, error, fatal or silent',
+    parse: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const),
+  }),
+};
+
+export type OptionName = keyof typeof SERVE_OPTIONS;
+
+/** Resolved options. Times are milliseconds, rates bytes per second; the two budgets stay as the user wrote them. */
+export type ServeOptions = {
+  [K in Exclude<OptionName, 'apiKey'>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
+} & { apiKey: string | undefined };

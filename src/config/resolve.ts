@@ -1,0 +1,107 @@
+/** Merges flags, environment, configuration file and defaults, in this order, into checked options. */
+import { readFileSync } from 'node:fs';
+import { type Option, type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
+import { Expected, isLoopback } from './parsers.js';
+
+/** The user asked for something that cannot be: reported without a stack, exit code 2. */
+export class UsageError extends Error {}
+
+interface Given {
+  value: string;
+  source: string;
+}
+
+export interface Sources {
+  /** By option name, as commander hands them over; `config` names the configuration file. */
+  flags: Partial<Record<OptionName | 'config', string>>;
+  env: NodeJS.ProcessEnv;
+}
+
+export function resolveServeOptions({ flags, env }: Sources): ServeOptions {
+  const file = flags.config ?? (env.SIDA_CONFIG || undefined);
+  const fromFile = file === undefined ? {} : readConfigFile(file);
+  const resolved: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {
+    const given = find(name, option, flags, env, fromFile) ?? fallback(option, resolved, env);
+    resolved[name] = given === undefined ? undefined : parse(option, given);
+  }
+  const options = resolved as ServeOptions;
+  if (!isLoopback(options.host) && options.apiKey === undefined) {
+    throw new UsageError(
+      `The "--host" option is ${options.host}, which other machines can reach, and there is no key: ` +
+        'set SIDA_API_KEY, or listen on 127.0.0.1',
+    );
+  }
+  return options;
+}
+
+function find(
+  name: OptionName,
+  option: Option<unknown>,
+  flags: Sources['flags'],
+  env: NodeJS.ProcessEnv,
+  fromFile: Record<string, Given>,
+): Given | undefined {
+  const flag = flags[name];
+  if (flag !== undefined) return { value: flag, source: `--${option.flag}` };
+  const variable = env[option.env];
+  // Shells and compose files often pass an empty variable to mean an unset one.
+  if (variable !== undefined && variable !== '') return { value: variable, source: option.env };
+  return fromFile[option.flag];
+}
+
+function fallback(
+  option: Option<unknown>,
+  soFar: Record<string, unknown>,
+  env: NodeJS.ProcessEnv,
+): Given | undefined {
+  if (option.default === undefined) {
+    throw new UsageError(`The "--${option.flag}" option is missing (or set ${option.env}): ${option.help}`);
+  }
+  if (option.default === null) return undefined;
+  const value = typeof option.default === 'function' ? option.default(soFar, env) : option.default;
+  return { value, source: 'default' };
+}
+
+function parse(option: Option<unknown>, { value, source }: Given): unknown {
+  try {
+    return option.parse(value);
+  } catch (error) {
+    if (!(error instanceof Expected)) throw error;
+    const from = source.startsWith('--') ? '' : ` from ${source}`;
+    const shown = option.flag === 'api-key' ? '' : `, but got ${JSON.stringify(value)}`;
+    throw new UsageError(
+      `Expected the "--${option.flag}" option${from} to be ${error.what}${shown}; for example ${error.example}`,
+    );
+  }
+}
+
+function readConfigFile(file: string): Record<string, Given> {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new UsageError(`Cannot read the configuration file ${file}: ${(error as Error).message}`);
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    throw new UsageError(
+      `Expected the configuration file ${file} to be a JSON object; for example {"port": 8080}`,
+    );
+  }
+  const known = new Set(Object.values(SERVE_OPTIONS).map((option) => option.flag));
+  const given: Record<string, Given> = {};
+  for (const [key, value] of Object.entries(parsed)) {
+    if (!known.has(key)) {
+      throw new UsageError(
+        `The configuration file ${file} has an unknown key ${JSON.stringify(key)}; known are ${[...known].join(', ')}`,
+      );
+    }
+    if (typeof value !== 'string' && typeof value !== 'number') {
+      throw new UsageError(
+        `The configuration file ${file} has ${JSON.stringify(key)} as ${JSON.stringify(value)}; a text or a number is right`,
+      );
+    }
+    given[key] = { value: String(value), source: file };
+  }
+  return given;
+}
