@@ -47,6 +47,8 @@ export interface ModelShape {
 export interface CheckpointInfo {
   shape: ModelShape;
   dtype: 'f32' | 'bf16' | 'f16' | 'mixed';
+  /** Packed element types that lose nothing of this checkpoint. */
+  lossless: { experts: ExpertDtype; dense: ExpertDtype };
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;
@@ -104,8 +106,8 @@ export interface BatchLimits {
   maxBatchTokens: number;
   /** Tokens the KV cache holds: encoder tokens of live contexts plus decoder tokens of live sequences. */
   kvTokens: number;
-  /** Rows of logits one pass can return. */
-  maxLogitRows: number;
+  /** Compute threads; each has scratch space of its own. */
+  threads: number;
 }
 
 /** Where each byte of the device goes. All figures in bytes. */
@@ -135,7 +137,6 @@ export interface EngineOptions extends BatchLimits {
   budgetBytes: number;
   /** Host tier's bytes; 0 turns it off. */
   hostBudgetBytes: number;
-  threads: number;
   /** Simulated link, bytes per second and seconds; 0 is off. */
   linkBandwidth: number;
   linkLatency: number;
@@ -262,8 +263,12 @@ export interface NativeAddon {
   cuda(): CudaState;
   /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
   inspectCheckpoint(directory: string): CheckpointInfo;
-  planMemory(source: { checkpoint?: string; pack?: string; experts?: ExpertDtype; dense?: ExpertDtype }, limits: BatchLimits): MemoryPlan;
-  /** Bytes one KV page holds and the tokens in it. */
+  /** Of a pack as it is, or of a checkpoint packed with these element types (default: the lossless ones). */
+  planMemory(
+    source: { pack: string } | { checkpoint: string; experts?: ExpertDtype; dense?: ExpertDtype },
+    limits: BatchLimits,
+  ): MemoryPlan;
+  /** Tokens in one page of the KV cache. */
   kvPageTokens: number;
   /** Measures sequential O_DIRECT reads of a file, bytes per second. */
   measureDiskRead(file: string, bytes: number): number;

@@ -1,0 +1,109 @@
+#include <napi.h>
+
+#include <thread>
+
+#include "binding/convert.h"
+#include "binding/engine_binding.h"
+#include "binding/pack_writer_binding.h"
+#include "checkpoint/checkpoint.h"
+#include "core/cpu_features.h"
+#include "expert/disk_tier.h"
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+Napi::Value cpu_features_js(const Napi::CallbackInfo& info) {
+  const CpuFeatures features = cpu_features();
+  Napi::Object js = Napi::Object::New(info.Env());
+  js.Set("isa", cpu_kernels().isa);
+  js.Set("avx2", features.avx2);
+  js.Set("fma", features.fma);
+  js.Set("avx512", features.avx512);
+  js.Set("vnni", features.vnni);
+  js.Set("cores", std::thread::hardware_concurrency());
+  return js;
+}
+
+Napi::Value cuda(const Napi::CallbackInfo& info) {
+  Napi::Object js = Napi::Object::New(info.Env());
+  js.Set("compiled", false);
+  js.Set("devices", 0);
+  js.Set("message", "this build has no CUDA backend; experts run on the CPU");
+  return js;
+}
+
+Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const Checkpoint checkpoint = Checkpoint::open(info[0].As<Napi::String>().Utf8Value());
+    checkpoint.check_tensors();
+    Napi::Object js = Napi::Object::New(env);
+    js.Set("shape", shape_to_js(env, checkpoint.config()));
+    js.Set("dtype", checkpoint.dtype_summary());
+    const LosslessDtypes dtypes = lossless_dtypes(checkpoint);
+    Napi::Object lossless = Napi::Object::New(env);
+    lossless.Set("experts", dtype_to_js(dtypes.experts_bf16));
+    lossless.Set("dense", dtype_to_js(dtypes.dense_bf16));
+    js.Set("lossless", lossless);
+    Napi::Array files = Napi::Array::New(env);
+    for (const SafetensorsFile& file : checkpoint.files()) {
+      Napi::Object entry = Napi::Object::New(env);
+      entry.Set("name", file.display());
+      entry.Set("bytes", static_cast<double>(file.file().size()));
+      files.Set(files.Length(), entry);
+    }
+    js.Set("files", files);
+    js.Set("tensors", static_cast<double>(checkpoint.tensor_count()));
+    js.Set("bytes", static_cast<double>(checkpoint.total_bytes()));
+    js.Set("fingerprint", checkpoint.fingerprint());
+    return js;
+  });
+}
+
+Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const auto source = info[0].As<Napi::Object>();
+    const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
+    if (source.Get("pack").IsString()) {
+      const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
+      return plan_to_js(env, plan_memory(pack.config, pack.experts_bf16, pack.dense_bf16, limits));
+    }
+    const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
+    const LosslessDtypes lossless = lossless_dtypes(checkpoint);
+    const auto dtype = [&](const char* name, bool fallback) {
+      const Napi::Value value = source.Get(name);
+      return value.IsUndefined() ? fallback : bf16_from_js(value);
+    };
+    return plan_to_js(env, plan_memory(checkpoint.config(), dtype("experts", lossless.experts_bf16),
+                                       dtype("dense", lossless.dense_bf16), limits));
+  });
+}
+
+Napi::Value measure_disk_read_js(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    return Napi::Number::New(info.Env(),
+                             measure_disk_read(info[0].As<Napi::String>().Utf8Value(),
+                                               static_cast<uint64_t>(info[1].ToNumber().DoubleValue())));
+  });
+}
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  exports.Set("version", SIDA_VERSION);
+  exports.Set("kvPageTokens", static_cast<double>(kPageTokens));
+  exports.Set("cpuFeatures", Napi::Function::New(env, cpu_features_js, "cpuFeatures"));
+  exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
+  exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
+  exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
+  exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("PackWriter", PackWriterBinding::define(env));
+  exports.Set("Engine", EngineBinding::define(env));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(sida, init)
+
+}  // namespace sida

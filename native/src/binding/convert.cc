@@ -1,0 +1,83 @@
+#include "binding/convert.h"
+
+namespace sida {
+
+Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
+  Napi::Error js = Napi::Error::New(env, error.what());
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  js.Set("code", Napi::String::New(env, typed != nullptr ? typed->code() : no_memory ? "out_of_memory" : "internal"));
+  if (typed != nullptr && !typed->numbers().empty()) {
+    Napi::Object details = Napi::Object::New(env);
+    for (const auto& [name, value] : typed->numbers()) details.Set(name, value);
+    js.Set("details", details);
+  }
+  return js;
+}
+
+Napi::Object shape_to_js(Napi::Env env, const SwitchConfig& config) {
+  Napi::Object shape = Napi::Object::New(env);
+  shape.Set("modelType", "switch_transformers");
+  shape.Set("vocabSize", config.vocab_size);
+  shape.Set("dModel", config.d_model);
+  shape.Set("dKv", config.d_kv);
+  shape.Set("dFf", config.d_ff);
+  shape.Set("heads", config.num_heads);
+  shape.Set("encoderLayers", config.num_layers);
+  shape.Set("decoderLayers", config.num_decoder_layers);
+  shape.Set("experts", config.num_experts);
+  shape.Set("expertCapacity", config.expert_capacity);
+  Napi::Array layers = Napi::Array::New(env);
+  for (const std::string& layer : config.moe_layers()) layers.Set(layers.Length(), layer);
+  shape.Set("moeLayers", layers);
+  shape.Set("tiedHead", config.tie_word_embeddings);
+  shape.Set("decoderStartTokenId", config.decoder_start_token_id);
+  shape.Set("eosTokenId", config.eos_token_id);
+  shape.Set("padTokenId", config.pad_token_id);
+  return shape;
+}
+
+Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
+  Napi::Object js = Napi::Object::New(env);
+  const auto set = [&](const char* name, uint64_t value) { js.Set(name, static_cast<double>(value)); };
+  set("dense", plan.dense);
+  set("routers", plan.routers);
+  set("kvCache", plan.kv_cache);
+  set("workspace", plan.workspace);
+  set("slot", plan.slot);
+  set("experts", plan.experts);
+  set("fixed", plan.fixed());
+  set("smallest", plan.smallest());
+  set("resident", plan.resident());
+  set("expertBytes", plan.slot * plan.experts);
+  return js;
+}
+
+namespace {
+
+size_t positive(const Napi::Object& object, const char* name) {
+  const Napi::Value value = object.Get(name);
+  const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : 0;
+  if (!(number >= 1 && number <= 1e9)) {
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a positive number");
+  }
+  return static_cast<size_t>(number);
+}
+
+}  // namespace
+
+BatchLimits limits_from_js(const Napi::Object& object) {
+  return {positive(object, "maxBatchTokens"), positive(object, "kvTokens"), positive(object, "threads")};
+}
+
+bool bf16_from_js(const Napi::Value& value) {
+  const std::string dtype = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (dtype != "f32" && dtype != "bf16") {
+    throw Error("invalid_request", "expected an element type of f32 or bf16, found \"" + escape_text(dtype) + "\"");
+  }
+  return dtype == "bf16";
+}
+
+const char* dtype_to_js(bool bf16) { return bf16 ? "bf16" : "f32"; }
+
+}  // namespace sida

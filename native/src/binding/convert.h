@@ -1,0 +1,42 @@
+#pragma once
+
+#include <napi.h>
+
+#include <exception>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "engine/memory_plan.h"
+#include "model/switch_config.h"
+
+namespace sida {
+
+/// The JavaScript error of a C++ one: `code`, `details` and the message.
+Napi::Error to_js_error(Napi::Env env, const std::exception& error);
+
+/// Runs `body`; a C++ error becomes a JavaScript one.
+template <class Body>
+auto guarded(Napi::Env env, Body body) {
+  try {
+    return body();
+  } catch (const Napi::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw to_js_error(env, error);
+  }
+}
+
+Napi::Object shape_to_js(Napi::Env env, const SwitchConfig& config);
+Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
+BatchLimits limits_from_js(const Napi::Object& object);
+bool bf16_from_js(const Napi::Value& value);
+const char* dtype_to_js(bool bf16);
+
+template <class T>
+std::span<const T> span_of(const Napi::TypedArrayOf<T>& array) {
+  return {array.Data(), array.ElementLength()};
+}
+
+}  // namespace sida

@@ -1,0 +1,235 @@
+#include "binding/engine_binding.h"
+
+#include "binding/convert.h"
+
+namespace sida {
+namespace {
+
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
+  Napi::Object js = Napi::Object::New(env);
+  const auto bytes = [&](const char* name, const std::vector<uint8_t>& values) {
+    auto array = Napi::Uint8Array::New(env, values.size());
+    std::copy(values.begin(), values.end(), array.Data());
+    js.Set(name, array);
+  };
+  const auto doubles = [&](const char* name, const std::vector<double>& values) {
+    auto array = Napi::Float64Array::New(env, values.size());
+    std::copy(values.begin(), values.end(), array.Data());
+    js.Set(name, array);
+  };
+  bytes("state", snapshot.state);
+  bytes("pinned", snapshot.pinned);
+  doubles("uses", snapshot.uses);
+  doubles("lastUse", snapshot.last_use);
+  doubles("loadedAt", snapshot.loaded_at);
+  js.Set("slots", snapshot.slots);
+  js.Set("freeSlots", snapshot.free_slots);
+  return js;
+}
+
+VictimRanker ranker_of(const Napi::Value& value) {
+  if (!value.IsFunction()) throw Error("invalid_request", "expected \"rankVictims\" to be a function");
+  const auto function = value.As<Napi::Function>();
+  return [function](const ResidencySnapshot& snapshot) {
+    const Napi::HandleScope scope(function.Env());
+    const auto ranked = function.Call({residency_to_js(function.Env(), snapshot)}).As<Napi::Uint32Array>();
+    for (const uint32_t id : span_of(ranked)) {
+      if (id >= snapshot.state.size()) {
+        throw Error("invalid_request", "rankVictims named expert " + std::to_string(id) + " of " +
+                                           std::to_string(snapshot.state.size()));
+      }
+    }
+    return std::vector<ExpertId>(ranked.Data(), ranked.Data() + ranked.ElementLength());
+  };
+}
+
+template <class T>
+std::span<const T> optional_span(const Napi::Object& object, const char* name) {
+  const Napi::Value value = object.Get(name);
+  if (value.IsUndefined() || value.IsNull()) return {};
+  if (!value.IsTypedArray()) throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array");
+  return span_of(value.As<Napi::TypedArrayOf<T>>());
+}
+
+std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
+  for (const uint32_t id : ids) {
+    if (id >= engine.plan().experts) {
+      throw Error("invalid_request",
+                  "expert " + std::to_string(id) + " of " + std::to_string(engine.plan().experts));
+    }
+  }
+  return {ids.begin(), ids.end()};
+}
+
+bool wanted(const Napi::Object& batch, const char* name) { return batch.Get(name).ToBoolean().Value(); }
+
+}  // namespace
+
+Napi::Function EngineBinding::define(Napi::Env env) {
+  return DefineClass(env, "Engine",
+                     {InstanceAccessor<&EngineBinding::shape>("shape"),
+                      InstanceAccessor<&EngineBinding::plan>("plan"),
+                      InstanceAccessor<&EngineBinding::expert_dtype>("expertDtype"),
+                      InstanceMethod<&EngineBinding::run_batch>("runBatch"),
+                      InstanceMethod<&EngineBinding::release_contexts>("releaseContexts"),
+                      InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
+                      InstanceMethod<&EngineBinding::residency>("residency"),
+                      InstanceMethod<&EngineBinding::usage>("usage"),
+                      InstanceMethod<&EngineBinding::set_budget>("setBudget"),
+                      InstanceMethod<&EngineBinding::pin>("pin"),
+                      InstanceMethod<&EngineBinding::check_integrity>("checkIntegrity"),
+                      InstanceMethod<&EngineBinding::close>("close")});
+}
+
+EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
+  guarded(info.Env(), [&] {
+    const auto js = info[0].As<Napi::Object>();
+    const auto number = [&](const char* name) { return js.Get(name).ToNumber().DoubleValue(); };
+    EngineOptions options;
+    options.pack = js.Get("pack").As<Napi::String>().Utf8Value();
+    options.budget_bytes = static_cast<uint64_t>(number("budgetBytes"));
+    options.host_bytes = static_cast<uint64_t>(number("hostBudgetBytes"));
+    options.limits = limits_from_js(js);
+    options.link = {number("linkBandwidth"), number("linkLatency")};
+    engine_ = std::make_unique<Engine>(options);
+  });
+}
+
+Engine& EngineBinding::engine() {
+  if (!engine_) throw Error("internal", "the engine is closed");
+  return *engine_;
+}
+
+Napi::Value EngineBinding::shape(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return shape_to_js(info.Env(), engine().config()); });
+}
+
+Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return plan_to_js(info.Env(), engine().plan()); });
+}
+
+Napi::Value EngineBinding::expert_dtype(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return Napi::String::New(info.Env(), dtype_to_js(engine().pack().experts_bf16)); });
+}
+
+Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const auto js = info[0].As<Napi::Object>();
+    const std::string phase = js.Get("phase").As<Napi::String>().Utf8Value();
+    Batch batch;
+    batch.phase = phase == "decode" ? Phase::kDecode : Phase::kEncode;
+    batch.sequences = optional_span<int32_t>(js, "sequences");
+    batch.contexts = optional_span<int32_t>(js, "contexts");
+    batch.offsets = optional_span<int32_t>(js, "offsets");
+    batch.tokens = optional_span<int32_t>(js, "tokens");
+    batch.logit_rows = optional_span<int32_t>(js, "logitRows");
+
+    std::vector<ExpertId> loads, victims;
+    if (info[1].IsObject()) {
+      const auto plan = info[1].As<Napi::Object>();
+      loads = expert_ids(engine(), optional_span<uint32_t>(plan, "loads"));
+      victims = expert_ids(engine(), optional_span<uint32_t>(plan, "victims"));
+    }
+
+    const SwitchConfig& config = engine().config();
+    const auto [first_layer, layers] = engine().moe_layers(batch.phase);
+    const size_t tokens = batch.tokens.size();
+    const auto experts = static_cast<size_t>(config.num_experts);
+    auto dispatch = Napi::Uint16Array::New(env, layers * tokens);
+    auto found = Napi::Uint8Array::New(env, layers * experts);
+    BatchOutput output;
+    output.dispatch = dispatch.Data();
+    output.found = found.Data();
+    Napi::Object result = Napi::Object::New(env);
+    const auto floats = [&](const char* name, size_t count) {
+      auto array = Napi::Float32Array::New(env, count);
+      result.Set(name, array);
+      return array.Data();
+    };
+    if (batch.phase == Phase::kDecode && !batch.logit_rows.empty()) {
+      output.logits = floats("logits", batch.logit_rows.size() * static_cast<size_t>(config.vocab_size));
+    }
+    if (wanted(js, "hiddenStates")) {
+      output.hidden_states = floats("hiddenStates", tokens * static_cast<size_t>(config.d_model));
+    }
+    if (wanted(js, "routerLogits")) output.router_logits = floats("routerLogits", layers * tokens * experts);
+
+    const RunStats stats = engine().run(batch, loads, victims, ranker_of(info[2]), output);
+
+    auto numbers = Napi::Int32Array::New(env, layers);
+    for (size_t i = 0; i < layers; ++i) numbers[i] = static_cast<int32_t>(first_layer + i);
+    result.Set("layers", numbers);
+    result.Set("dispatch", dispatch);
+    result.Set("found", found);
+    Napi::Object figures = Napi::Object::New(env);
+    const auto set = [&](const char* name, uint64_t value) { figures.Set(name, static_cast<double>(value)); };
+    set("needed", stats.needed);
+    set("resident", stats.resident);
+    set("prefetched", stats.prefetched);
+    set("late", stats.late);
+    set("onDemand", stats.on_demand);
+    set("bytesMoved", stats.bytes_moved);
+    set("stallNs", stats.stall_ns);
+    set("passNs", stats.pass_ns);
+    result.Set("stats", figures);
+    return result;
+  });
+}
+
+void EngineBinding::release_contexts(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { engine().release_contexts(span_of(info[0].As<Napi::Int32Array>())); });
+}
+
+void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { engine().release_sequences(span_of(info[0].As<Napi::Int32Array>())); });
+}
+
+Napi::Value EngineBinding::residency(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), engine().store().snapshot()); });
+}
+
+Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    const Napi::Env env = info.Env();
+    Engine& engine_ref = engine();
+    Napi::Object usage = Napi::Object::New(env);
+    const auto set = [](Napi::Object& object, const char* name, uint64_t value) {
+      object.Set(name, static_cast<double>(value));
+    };
+    set(usage, "budgetBytes", engine_ref.memory().budget());
+    set(usage, "usedBytes", engine_ref.memory().used());
+    set(usage, "peakBytes", engine_ref.memory().peak());
+    set(usage, "smallestBytes", engine_ref.plan().smallest());
+    set(usage, "slots", engine_ref.store().slots());
+    set(usage, "kvPages", engine_ref.cache().pages());
+    set(usage, "kvPagesFree", engine_ref.cache().free_pages());
+    Napi::Object host = Napi::Object::New(env);
+    set(host, "budgetBytes", engine_ref.host().budget());
+    set(host, "usedBytes", engine_ref.host().used());
+    set(host, "experts", engine_ref.host().experts());
+    usage.Set("host", host);
+    return usage;
+  });
+}
+
+void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    engine().set_budget(static_cast<uint64_t>(info[0].ToNumber().DoubleValue()), ranker_of(info[1]));
+  });
+}
+
+void EngineBinding::pin(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    const std::vector<ExpertId> ids = expert_ids(engine(), span_of(info[0].As<Napi::Uint32Array>()));
+    engine().store().pin(ids, info[1].ToBoolean().Value(), ranker_of(info[2]));
+  });
+}
+
+void EngineBinding::check_integrity(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { engine().store().check_integrity(); });
+}
+
+void EngineBinding::close(const Napi::CallbackInfo&) { engine_.reset(); }
+
+}  // namespace sida

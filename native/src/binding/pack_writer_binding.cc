@@ -1,0 +1,73 @@
+#include "binding/pack_writer_binding.h"
+
+#include "binding/convert.h"
+
+namespace sida {
+
+Napi::Function PackWriterBinding::define(Napi::Env env) {
+  return DefineClass(env, "PackWriter",
+                     {InstanceAccessor<&PackWriterBinding::layout>("layout"),
+                      InstanceMethod<&PackWriterBinding::write_dense>("writeDense"),
+                      InstanceMethod<&PackWriterBinding::write_experts>("writeExperts"),
+                      InstanceMethod<&PackWriterBinding::close>("close")});
+}
+
+PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
+  guarded(info.Env(), [&] {
+    const auto options = info[0].As<Napi::Object>();
+    writer_ = std::make_unique<PackWriter>(options.Get("checkpoint").As<Napi::String>().Utf8Value(),
+                                           options.Get("out").As<Napi::String>().Utf8Value(),
+                                           bf16_from_js(options.Get("experts")), bf16_from_js(options.Get("dense")));
+  });
+}
+
+Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const Pack& pack = writer_->pack();
+  Napi::Object experts = Napi::Object::New(env);
+  experts.Set("dtype", dtype_to_js(pack.experts_bf16));
+  experts.Set("file", kExpertFile);
+  experts.Set("block_bytes", static_cast<double>(pack.experts.block_bytes));
+  experts.Set("wi_offset", static_cast<double>(pack.experts.wi_offset));
+  experts.Set("wo_offset", static_cast<double>(pack.experts.wo_offset));
+  experts.Set("layers", shape_to_js(env, pack.config).Get("moeLayers"));
+  experts.Set("experts_per_layer", static_cast<double>(pack.experts.experts_per_layer));
+  Napi::Array tensors = Napi::Array::New(env);
+  for (const DenseTensor& tensor : pack.dense.tensors) {
+    Napi::Object js = Napi::Object::New(env);
+    js.Set("name", tensor.name);
+    js.Set("dtype", dtype_to_js(tensor.bf16));
+    js.Set("layout", tensor.panels ? "panels" : "rows");
+    Napi::Array shape = Napi::Array::New(env);
+    for (const uint64_t size : tensor.shape) shape.Set(shape.Length(), static_cast<double>(size));
+    js.Set("shape", shape);
+    js.Set("offset", static_cast<double>(tensor.offset));
+    js.Set("bytes", static_cast<double>(tensor.bytes));
+    tensors.Set(tensors.Length(), js);
+  }
+  Napi::Object dense = Napi::Object::New(env);
+  dense.Set("dtype", dtype_to_js(pack.dense_bf16));
+  dense.Set("file", kDenseFile);
+  dense.Set("bytes", static_cast<double>(pack.dense.bytes));
+  dense.Set("tensors", tensors);
+  Napi::Object layout = Napi::Object::New(env);
+  layout.Set("experts", experts);
+  layout.Set("dense", dense);
+  return layout;
+}
+
+void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { writer_->write_dense(); });
+}
+
+void PackWriterBinding::write_experts(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    writer_->write_experts(info[0].As<Napi::Number>().Uint32Value(), info[1].As<Napi::Number>().Uint32Value());
+  });
+}
+
+void PackWriterBinding::close(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { writer_->close(); });
+}
+
+}  // namespace sida

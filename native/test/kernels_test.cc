@@ -1,0 +1,175 @@
+// Every instruction set against the scalar reference, bit for bit, and the reference against float64.
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "ops/kernels.h"
+#include "ops/linear.h"
+#include "ops/panels.h"
+
+namespace sida {
+namespace {
+
+std::vector<float> random_floats(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(count);
+  for (float& value : out) value = normal(random);
+  return out;
+}
+
+const std::vector<const CpuKernels*>& kernel_sets() {
+  static const std::vector<const CpuKernels*> sets = [] {
+    std::vector<const CpuKernels*> found;
+    for (const char* isa : {"scalar", "avx2", "avx512"}) {
+      if (const CpuKernels* kernels = cpu_kernels_named(isa)) {
+        found.push_back(kernels);
+      } else {
+        MESSAGE("this machine has no " << isa);
+      }
+    }
+    return found;
+  }();
+  return sets;
+}
+
+TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail sizes") {
+  for (const bool bf16 : {false, true}) {
+    for (const size_t rows : {1, 2, 7, 8, 9, 19}) {
+      for (const size_t n : {1, 31, 32, 33, 96}) {
+        for (const size_t k : {1, 2, 7, 64, 129}) {
+          for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd}) {
+            const auto x = random_floats(rows * k, 1);
+            const auto w = random_floats(n * k, 2);
+            const auto before = random_floats(rows * n, 3);
+            std::vector<std::byte> panels(panel_matrix_bytes(n, k, bf16) + 8192);
+            pack_panels(w.data(), n, k, bf16, panels.data());
+            const PanelMatrix matrix{panels.data(), bf16, k, n};
+            std::vector<float> row(k), reference;
+            for (const CpuKernels* kernels : kernel_sets()) {
+              std::vector<float> y = before;
+              kernels->gemm({x.data(), k, rows, panels.data(), bf16, k, n, 0, matrix.panels(), y.data(), n, epilogue});
+              if (reference.empty()) {
+                reference = y;
+                for (size_t j = 0; j < n; ++j) {
+                  read_panel_row(matrix, j, row.data());
+                  if (!bf16) REQUIRE(std::memcmp(row.data(), &w[j * k], k * 4) == 0);
+                  for (size_t i = 0; i < rows; ++i) {
+                    double sum = 0, size = 0;
+                    for (size_t l = 0; l < k; ++l) {
+                      sum += static_cast<double>(x[i * k + l]) * row[l];
+                      size += std::abs(static_cast<double>(x[i * k + l]) * row[l]);
+                    }
+                    double expected = epilogue == Epilogue::kRelu ? std::max(sum, 0.0) : sum;
+                    if (epilogue == Epilogue::kAdd) expected += before[i * n + j];
+                    REQUIRE(std::abs(y[i * n + j] - expected) <= 1e-6 * (size + 1));
+                  }
+                }
+              }
+              REQUIRE_MESSAGE(std::memcmp(y.data(), reference.data(), y.size() * 4) == 0, kernels->isa);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor on the threads") {
+  const size_t rows = 37, k = 96, n = 200;
+  const auto x = random_floats(rows * k, 4);
+  const auto w = random_floats(n * k, 5);
+  std::vector<std::byte> panels(panel_matrix_bytes(n, k, false) + 8192);
+  pack_panels(w.data(), n, k, false, panels.data());
+  const PanelMatrix matrix{panels.data(), false, k, n};
+  ThreadPool one(1), three(3);
+  std::vector<float> all(rows * n), single(n);
+  linear(three, x.data(), k, rows, matrix, all.data(), n, Epilogue::kStore);
+  for (size_t i = 0; i < rows; ++i) {
+    linear(one, x.data() + i * k, k, 1, matrix, single.data(), n, Epilogue::kStore);
+    CHECK(std::memcmp(single.data(), &all[i * n], n * 4) == 0);
+  }
+}
+
+TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets") {
+  for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {
+    auto x = random_floats(n, 6);
+    for (float& value : x) value *= 20;
+    const auto weight = random_floats(n, 7);
+    std::vector<float> soft, norm;
+    for (const CpuKernels* kernels : kernel_sets()) {
+      std::vector<float> p(n), y(n);
+      kernels->softmax(x.data(), n, p.data());
+      kernels->rms_norm(x.data(), weight.data(), 1e-6f, 1, n, y.data());
+      if (soft.empty()) {
+        soft = p;
+        norm = y;
+        double top = x[0], sum = 0, squares = 0;
+        for (const float value : x) top = std::max<double>(top, value);
+        for (const float value : x) sum += std::exp(value - top);
+        for (const float value : x) squares += static_cast<double>(value) * value;
+        for (size_t i = 0; i < n; ++i) {
+          CHECK(std::abs(p[i] - std::exp(x[i] - top) / sum) < 1e-6);
+          CHECK(y[i] == doctest::Approx(x[i] / std::sqrt(squares / static_cast<double>(n) + 1e-6) * weight[i]).epsilon(1e-5));
+        }
+      }
+      CHECK(std::memcmp(p.data(), soft.data(), n * 4) == 0);
+      CHECK(std::memcmp(y.data(), norm.data(), n * 4) == 0);
+    }
+  }
+}
+
+TEST_CASE("attention: agrees with float64 and across instruction sets, causal and not, with and without bias") {
+  const size_t d_kv = 24, padded = 32, stride = 24;
+  for (const size_t keys : {1, 5, 16, 17, 50}) {
+    for (const size_t rows : {1, 3, 4, 6}) {
+      for (const bool causal : {false, true}) {
+        for (const bool with_bias : {false, true}) {
+          const size_t most = keys + (causal ? rows - 1 : 0), pages = (most + 15) / 16;
+          const auto q = random_floats(rows * d_kv, 8);
+          const auto k = random_floats(pages * d_kv * 16, 9);
+          const auto v = random_floats(pages * 16 * padded, 10);
+          const auto bias = random_floats(rows + pages * 16 + 32, 11);
+          std::vector<const float*> k_pages, v_pages;
+          for (size_t p = 0; p < pages; ++p) {
+            k_pages.push_back(&k[p * d_kv * 16]);
+            v_pages.push_back(&v[p * 16 * padded]);
+          }
+          const float* center = bias.data() + rows;
+          std::vector<float> reference;
+          for (const CpuKernels* kernels : kernel_sets()) {
+            std::vector<float> out = q, scratch(4 * pages * 16);
+            kernels->attention({out.data(), stride, rows, d_kv, padded, k_pages.data(), v_pages.data(), keys,
+                                causal ? 1u : 0u, with_bias ? center : nullptr, out.data(), stride, scratch.data(),
+                                pages * 16});
+            if (reference.empty()) {
+              reference = out;
+              for (size_t r = 0; r < rows; ++r) {
+                const size_t seen = keys + (causal ? r : 0);
+                std::vector<double> weight(seen);
+                double top = -1e300, sum = 0;
+                for (size_t j = 0; j < seen; ++j) {
+                  weight[j] = with_bias ? center[static_cast<long>(j) - static_cast<long>(r)] : 0;
+                  for (size_t d = 0; d < d_kv; ++d) weight[j] += static_cast<double>(q[r * d_kv + d]) * k[(j / 16 * d_kv + d) * 16 + j % 16];
+                  top = std::max(top, weight[j]);
+                }
+                for (double& w : weight) sum += w = std::exp(w - top);
+                for (size_t d = 0; d < d_kv; ++d) {
+                  double expected = 0;
+                  for (size_t j = 0; j < seen; ++j) expected += weight[j] / sum * v[j * padded + d];
+                  REQUIRE(std::abs(out[r * stride + d] - expected) < 2e-6);
+                }
+              }
+            }
+            REQUIRE_MESSAGE(std::memcmp(out.data(), reference.data(), out.size() * 4) == 0, kernels->isa);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,208 @@
+// The engine against Hugging Face transformers: every Switch fixture, every case, at several residencies.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "checkpoint/checkpoint.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "doctest/doctest.h"
+#include "repo_paths.h"
+#include "test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::fixture;
+using testing::TempDir;
+
+class Cases {
+ public:
+  explicit Cases(const std::string& directory) : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
+
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  std::vector<uint64_t> shape(const std::string& name) const { return find(name)->shape; }
+  template <class T>
+  std::vector<T> read(const std::string& name) const {
+    const TensorInfo& info = *find(name);
+    REQUIRE(info.bytes == info.elements() * sizeof(T));
+    std::vector<T> out(info.elements());
+    file_.file().pread_exact(info.offset, out.data(), info.bytes);
+    return out;
+  }
+
+ private:
+  const TensorInfo* find(const std::string& name) const {
+    for (const TensorInfo& info : file_.tensors()) {
+      if (info.name == name) return &info;
+    }
+    return nullptr;
+  }
+  SafetensorsFile file_;
+};
+
+/// Largest difference over the largest magnitude of the reference.
+double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
+  double worst = 0, scale = 1e-30;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
+    scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
+    if (std::isnan(found[i])) return INFINITY;
+  }
+  return worst / scale;
+}
+
+struct Inputs {
+  size_t batch, length;
+  std::vector<int32_t> tokens, offsets, attended, ids;
+};
+
+Inputs inputs_of(const Cases& cases, const std::string& prefix) {
+  const auto shape = cases.shape(prefix + "input_ids");
+  Inputs in{shape[0], shape[1], {}, {0}, {}, {}};
+  const auto tokens = cases.read<int64_t>(prefix + "input_ids");
+  const auto mask = cases.read<int64_t>(prefix + "attention_mask");
+  in.tokens.assign(tokens.begin(), tokens.end());
+  for (size_t b = 0; b < in.batch; ++b) {
+    in.offsets.push_back(static_cast<int32_t>((b + 1) * in.length));
+    in.attended.push_back(static_cast<int32_t>(
+        std::count(mask.begin() + static_cast<long>(b * in.length), mask.begin() + static_cast<long>((b + 1) * in.length), 1)));
+    in.ids.push_back(static_cast<int32_t>(b));
+  }
+  return in;
+}
+
+struct Run {
+  std::vector<float> hidden, router, logits;
+  std::vector<uint16_t> dispatch;
+  std::vector<uint8_t> found;
+};
+
+Run run(Engine& engine, Batch batch) {
+  const size_t tokens = batch.tokens.size();
+  const auto layers = engine.moe_layers(batch.phase).second;
+  const auto experts = static_cast<size_t>(engine.config().num_experts);
+  Run out;
+  out.hidden.resize(tokens * static_cast<size_t>(engine.config().d_model));
+  out.router.resize(layers * tokens * experts);
+  out.dispatch.resize(layers * tokens);
+  out.found.resize(layers * experts);
+  out.logits.resize(batch.logit_rows.size() * static_cast<size_t>(engine.config().vocab_size));
+  engine.run(batch, {}, {}, testing::rank_lru,
+             {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(), out.router.data(),
+              out.dispatch.data(), out.found.data()});
+  engine.store().check_integrity();
+  return out;
+}
+
+void check_routing(const Cases& cases, const std::string& prefix, const std::string& stack, const Run& found,
+                   const SwitchConfig& config, size_t tokens) {
+  const auto experts = static_cast<size_t>(config.num_experts);
+  size_t layer = 0;
+  for (const std::string& name : config.moe_layers()) {
+    if (name.rfind(stack, 0) != 0) continue;
+    const std::string router = prefix + stack + ".block." + name.substr(name.find('.') + 1) + ".layer." +
+                               (stack == "decoder" ? "2" : "1") + ".mlp.router.";
+    const std::vector<float> logits(found.router.begin() + static_cast<long>(layer * tokens * experts),
+                                    found.router.begin() + static_cast<long>((layer + 1) * tokens * experts));
+    CHECK_MESSAGE(relative_error(logits, cases.read<float>(router + "logits")) < 1e-4, router << "logits");
+    const auto expected = cases.read<int64_t>(router + "dispatch");
+    size_t wrong = 0;
+    for (size_t i = 0; i < tokens; ++i) {
+      const uint16_t chosen = found.dispatch[layer * tokens + i];
+      wrong += (chosen == kDropped ? -1 : chosen) != expected[i];
+    }
+    CHECK_MESSAGE(wrong == 0, router << "dispatch: " << wrong << " of " << tokens << " differ");
+    ++layer;
+  }
+}
+
+std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row, size_t steps) {
+  const SwitchConfig& config = engine.config();
+  const std::vector<int32_t> sequence{static_cast<int32_t>(1000 + batch_row)};
+  const std::vector<int32_t> context{contexts[batch_row]};
+  const std::vector<int32_t> offsets{0, 1}, rows{0};
+  std::vector<int32_t> ids{config.decoder_start_token_id};
+  for (size_t step = 0; step < steps; ++step) {
+    const std::vector<int32_t> token{ids.back()};
+    Batch batch{Phase::kDecode, sequence, context, offsets, token, rows, {}};
+    const Run out = run(engine, batch);
+    ids.push_back(static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
+    if (ids.back() == config.eos_token_id) break;
+  }
+  engine.release_sequences(sequence);
+  return ids;
+}
+
+void check_fixture(const std::string& name) {
+  const std::string directory = fixture(name);
+  if (directory.empty()) {
+    MESSAGE("SKIPPED: fixture " << name << " needs ../shared/oracle beside the repository");
+    return;
+  }
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto expected = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
+  const BatchLimits limits{320, 1024, 2};
+  std::vector<std::vector<float>> resident;
+  for (const double share : {1.0, 0.5, 0.0}) {
+    Engine engine(testing::options_for(pack.path(), limits, share));
+    size_t index = 0;
+    for (const JsonValue& entry : expected.root().elements()) {
+      const std::string prefix = entry.at("case").as_string() + ".";
+      CAPTURE(name);
+      CAPTURE(prefix);
+      CAPTURE(share);
+      const Inputs in = inputs_of(cases, prefix);
+      const Run encoded = run(engine, {Phase::kEncode, in.ids, {}, in.offsets, in.tokens, {}, in.attended});
+      CHECK(relative_error(encoded.hidden, cases.read<float>(prefix + "encoder_last_hidden_state")) < 1e-4);
+      check_routing(cases, prefix, "encoder", encoded, engine.config(), in.tokens.size());
+
+      const auto decoder_ids = cases.read<int64_t>(prefix + "decoder_input_ids");
+      const std::vector<int32_t> tokens(decoder_ids.begin(), decoder_ids.end());
+      const size_t steps = tokens.size() / in.batch;
+      std::vector<int32_t> offsets{0}, rows, sequences;
+      for (size_t b = 0; b < in.batch; ++b) {
+        offsets.push_back(static_cast<int32_t>((b + 1) * steps));
+        sequences.push_back(static_cast<int32_t>(100 + b));
+      }
+      for (size_t i = 0; i < tokens.size(); ++i) rows.push_back(static_cast<int32_t>(i));
+      const Run decoded = run(engine, {Phase::kDecode, sequences, in.ids, offsets, tokens, rows, {}});
+      CHECK(relative_error(decoded.logits, cases.read<float>(prefix + "logits")) < 1e-4);
+      check_routing(cases, prefix, "decoder", decoded, engine.config(), tokens.size());
+      engine.release_sequences(sequences);
+
+      size_t row = 0;
+      for (const JsonValue& line : entry.at("greedy").elements()) {
+        std::vector<int32_t> wanted;
+        for (const JsonValue& id : line.elements()) wanted.push_back(static_cast<int32_t>(id.as_i64()));
+        const auto found = greedy(engine, in.ids, row++, 16);
+        // A finished row of a padded batch goes on with padding in the reference.
+        wanted.resize(std::min(wanted.size(), found.size()));
+        CHECK(found == wanted);
+      }
+      engine.release_contexts(in.ids);
+      CHECK(engine.cache().free_pages() == engine.cache().pages());
+
+      // Bit for bit the fully resident run, at every budget.
+      for (const std::vector<float>* values : {&encoded.hidden, &decoded.logits}) {
+        if (share == 1.0) {
+          resident.push_back(*values);
+        } else {
+          CHECK(std::memcmp(resident[index].data(), values->data(), values->size() * sizeof(float)) == 0);
+        }
+        ++index;
+      }
+    }
+    CHECK(engine.memory().peak() <= engine.memory().budget());
+  }
+}
+
+TEST_CASE("oracle: a tied Switch Transformer matches transformers") { check_fixture("switch-tiny"); }
+TEST_CASE("oracle: tokens over an expert capacity of 4 contribute nothing") { check_fixture("switch-tiny-capacity4"); }
+TEST_CASE("oracle: an untied head and heads of 24 match transformers") { check_fixture("switch-tiny-untied"); }
+TEST_CASE("oracle: a model with every layer sparse matches transformers") { check_fixture("switch-tiny-step1"); }
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { open, readFile, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import type { PackLayout } from '../native/addon-types.js';
+
+export const PACK_VERSION = 1;
+export const MANIFEST = 'manifest.json';
+
+const fileSchema = z.object({ name: z.string(), bytes: z.number().int().nonnegative(), sha256: z.string() });
+
+/** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
+const manifestSchema = z.object({
+  format: z.literal('sida-pack'),
+  version: z.literal(PACK_VERSION),
+  source: z.object({ name: z.string(), fingerprint: z.string() }),
+  files: z.array(fileSchema).min(1),
+});
+
+export type Manifest = z.infer<typeof manifestSchema> & PackLayout;
+export type PackFile = z.infer<typeof fileSchema>;
+
+export function isPack(directory: string): boolean {
+  return existsSync(join(directory, MANIFEST));
+}
+
+export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {
+  const path = join(directory, MANIFEST);
+  let json: unknown;
+  try {
+    json = JSON.parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    throw new SidaError({ code: 'pack_invalid', message: `${path}: ${(error as Error).message}` });
+  }
+  const parsed = manifestSchema.safeParse(json);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]!;
+    throw new SidaError({
+      code: 'pack_invalid',
+      message: `${path}: ${issue.path.join('.')}: ${issue.message}; convert the model again`,
+    });
+  }
+  return parsed.data;
+}
+
+/** Writes the manifest last and atomically: a directory without one is no pack. */
+export async function writeManifest(directory: string, manifest: Manifest): Promise<void> {
+  const path = join(directory, MANIFEST);
+  const file = await open(`${path}.tmp`, 'w');
+  try {
+    await file.writeFile(`${JSON.stringify(manifest, null, 1)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.tmp`, path);
+}
+
+/** sha256 and size of a file, read as a stream. `onBytes` is told of each piece. */
+export async function hashFile(
+  directory: string,
+  name: string,
+  onBytes: (bytes: number) => void,
+  signal?: AbortSignal,
+): Promise<PackFile> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const stream = createReadStream(join(directory, name), { highWaterMark: 4 << 20, ...(signal && { signal }) });
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    hash.update(piece);
+    bytes += piece.length;
+    onBytes(piece.length);
+  }
+  return { name, bytes, sha256: hash.digest('hex') };
+}
+
+export interface VerifyOptions {
+  onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
+  signal?: AbortSignal;
+}
+
+/** Compares every file of a pack with the manifest's sha256. Throws pack_invalid naming the file. */
+export async function verifyPack(directory: string, options: VerifyOptions = {}): Promise<void> {
+  const { files } = await readManifest(directory);
+  const total = files.reduce((sum, file) => sum + file.bytes, 0);
+  let done = 0;
+  for (const expected of files) {
+    const path = join(directory, expected.name);
+    const found = (await stat(path).catch(() => undefined))?.size;
+    if (found !== expected.bytes) {
+      throw new SidaError({
+        code: 'pack_invalid',
+        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no file'}; convert the model again`,
+      });
+    }
+    const actual = await hashFile(
+      directory,
+      expected.name,
+      (bytes) => {
+        done += bytes;
+        options.onProgress?.({ phase: 'hash', done, total });
+      },
+      options.signal,
+    );
+    if (actual.sha256 !== expected.sha256) {
+      throw new SidaError({
+        code: 'pack_invalid',
+        message: `${path}: sha256: expected ${expected.sha256}, found ${actual.sha256}; convert the model again`,
+      });
+    }
+  }
+}

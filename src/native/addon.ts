@@ -1,0 +1,42 @@
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { NativeAddon } from './addon-types.js';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+
+/** Where a build puts the addon, first choice first. SIDA_ADDON overrides. */
+function candidates(): string[] {
+  const override = process.env.SIDA_ADDON;
+  if (override !== undefined && override !== '') return [override];
+  return ['Release', 'Debug'].map((kind) => join(root, 'build', 'addon', kind, 'sida.node'));
+}
+
+let loaded: NativeAddon | undefined;
+
+/** Loads the native addon once. Throws an error that says what was looked for, what was found and what to run. */
+export function loadAddon(): NativeAddon {
+  if (loaded !== undefined) return loaded;
+  const tried: string[] = [];
+  for (const path of candidates()) {
+    if (!existsSync(path)) {
+      tried.push(`  ${path}: no such file`);
+      continue;
+    }
+    try {
+      loaded = createRequire(import.meta.url)(path) as NativeAddon;
+      return loaded;
+    } catch (error) {
+      tried.push(`  ${path}: ${(error as Error).message}`);
+    }
+  }
+  throw new Error(
+    [
+      `The native addon could not be loaded on ${process.platform}-${process.arch}, Node ${process.version}.`,
+      'Looked for:',
+      ...tried,
+      'Build it with `npm run build:native` (needs cmake >= 3.20 and a C++20 compiler such as g++ >= 11).',
+    ].join('\n'),
+  );
+}
