@@ -4,7 +4,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { CheckpointInfo, ExpertDtype } from '../native/addon-types.js';
+import type { ExpertDtype } from '../native/addon-types.js';
+import { checkpointIdentity } from './identity.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, writeManifest } from './manifest.js';
 
 export interface ConvertOptions {
@@ -31,7 +32,7 @@ const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', '
 const JOURNAL = 'journal.json';
 
 interface Journal {
-  fingerprint: string;
+  identity: string;
   experts: ExpertDtype;
   dense: ExpertDtype;
   /** Experts written and synced. */
@@ -39,7 +40,7 @@ interface Journal {
 }
 
 function sameWork(a: Journal, b: Journal): boolean {
-  return a.fingerprint === b.fingerprint && a.experts === b.experts && a.dense === b.dense;
+  return a.identity === b.identity && a.experts === b.experts && a.dense === b.dense;
 }
 
 async function readJournal(partial: string): Promise<Journal | undefined> {
@@ -71,14 +72,15 @@ export async function convertCheckpoint(options: ConvertOptions): Promise<Conver
   const out = resolve(options.out);
   const addon = loadAddon();
   const info = addon.inspectCheckpoint(model);
+  const identity = await checkpointIdentity(model, info);
   const plan: Journal = {
-    fingerprint: info.fingerprint,
+    identity,
     experts: options.experts === 'auto' ? info.lossless.experts : options.experts,
     dense: options.dense === 'auto' ? info.lossless.dense : options.dense,
     done: 0,
   };
   if (existsSync(out)) {
-    await refuseForeign(out, info);
+    await refuseForeign(out, identity);
     return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
   }
 
@@ -139,7 +141,7 @@ export async function convertCheckpoint(options: ConvertOptions): Promise<Conver
   await writeManifest(partial, {
     format: 'sida-pack',
     version: PACK_VERSION,
-    source: { name: basename(model), fingerprint: info.fingerprint },
+    source: { name: basename(model), identity },
     ...layout,
     files,
   });
@@ -150,8 +152,8 @@ export async function convertCheckpoint(options: ConvertOptions): Promise<Conver
 }
 
 /** A finished pack of the same weights is kept; anything else in its place is not ours to overwrite. */
-async function refuseForeign(out: string, info: CheckpointInfo): Promise<void> {
-  if (isPack(out) && (await readManifest(out)).source.fingerprint === info.fingerprint) return;
+async function refuseForeign(out: string, identity: string): Promise<void> {
+  if (isPack(out) && (await readManifest(out)).source.identity === identity) return;
   throw new SidaError({
     code: 'cannot_run',
     message: `${out} exists already and is not a pack of this model; name another --out or remove it`,

@@ -15,7 +15,8 @@ const fileSchema = z.object({ name: z.string(), bytes: z.number().int().nonnegat
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
   version: z.literal(PACK_VERSION),
-  source: z.object({ name: z.string(), fingerprint: z.string() }),
+  /** The checkpoint it was made from. */
+  source: z.object({ name: z.string(), identity: z.string() }),
   files: z.array(fileSchema).min(1),
 });
 

@@ -2,6 +2,7 @@ import { basename, join, resolve } from 'node:path';
 import { loadAddon } from '../native/addon.js';
 import type { ExpertDtype } from '../native/addon-types.js';
 import { convertCheckpoint } from './converter.js';
+import { checkpointIdentity, packFingerprint } from './identity.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 
 /** Packs up to this size are compared with their sha256 at every start; larger ones by `sida convert --verify`. */
@@ -20,6 +21,7 @@ export interface PrepareOptions {
 export interface PreparedPack {
   pack: string;
   name: string;
+  /** See packFingerprint. */
   fingerprint: string;
 }
 
@@ -28,8 +30,9 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
   const model = resolve(options.model);
   if (isPack(model)) return checked(model, options);
   const info = loadAddon().inspectCheckpoint(model);
+  const identity = await checkpointIdentity(model, info);
   const experts = options.experts === 'auto' ? info.lossless.experts : options.experts;
-  const out = join(options.packDir, `${basename(model)}-${experts}-${info.fingerprint.slice(0, 16)}`);
+  const out = join(options.packDir, `${basename(model)}-${experts}-${identity.slice(0, 16)}`);
   if (!isPack(out)) await convertCheckpoint({ ...options, model, out, dense: 'auto' });
   return checked(out, options);
 }
@@ -40,5 +43,5 @@ async function checked(pack: string, options: PrepareOptions): Promise<PreparedP
   if (bytes <= VERIFY_AT_START_BYTES) {
     await verifyPack(pack, { ...(options.signal && { signal: options.signal }) });
   }
-  return { pack, name: manifest.source.name, fingerprint: manifest.source.fingerprint };
+  return { pack, name: manifest.source.name, fingerprint: packFingerprint(manifest.files) };
 }

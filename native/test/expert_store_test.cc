@@ -1,0 +1,238 @@
+// The expert store over a real file: residency, eviction, pins, resizing, failures.
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "core/error.h"
+#include "doctest/doctest.h"
+#include "expert/expert_store.h"
+#include "repo_paths.h"
+#include "test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::rank_lru;
+using testing::TempDir;
+
+constexpr size_t kLayers = 3;
+constexpr size_t kExperts = 6;
+
+/// A store of 18 experts whose blocks are filled with their id.
+class Fixture {
+ public:
+  explicit Fixture(size_t slots, uint64_t host_bytes = 0)
+      : layout(make_expert_layout(false, 16, 32, kLayers, kExperts)),
+        backend(make_cpu_backend()),
+        memory(*backend, slots * layout.block_bytes) {
+    path = dir.path() + "/experts.sida";
+    std::ofstream file(path, std::ios::binary);
+    for (uint32_t id = 0; id < layout.experts(); ++id) {
+      const std::vector<uint32_t> block(layout.block_bytes / 4, id);
+      file.write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.block_bytes));
+    }
+    file.close();
+    disk.emplace(path, layout.experts() * layout.block_bytes);
+    host.emplace(layout, *disk, host_bytes);
+    store.emplace(layout, memory, *host, SimulatedLink{}, slots);
+  }
+
+  /// Uses experts of a layer; checks that each block is the right one. Returns the Found codes.
+  std::vector<uint8_t> visit(size_t layer, std::vector<uint16_t> needed) {
+    std::vector<uint8_t> found(kExperts);
+    std::vector<uint16_t> seen;
+    {
+      const VictimRanker rank = rank_lru;
+      LayerVisit visit(*store, layer, needed, rank, found.data());
+      while (const auto expert = visit.next()) {
+        seen.push_back(expert->index);
+        const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
+        const uint32_t id = static_cast<uint32_t>(layer * kExperts) + expert->index;
+        REQUIRE(std::all_of(words, words + layout.block_bytes / 4, [&](uint32_t word) { return word == id; }));
+        REQUIRE(memory.used() <= memory.budget());
+      }
+    }
+    std::sort(seen.begin(), seen.end());
+    CHECK(seen == needed);
+    store->check_integrity();
+    return found;
+  }
+
+  TempDir dir;
+  std::string path;
+  ExpertLayout layout;
+  std::unique_ptr<Backend> backend;
+  DeviceMemory memory;
+  std::optional<DiskTier> disk;
+  std::optional<HostTier> host;
+  std::optional<ExpertStore> store;
+};
+
+TEST_CASE("expert store: loads on demand, then finds the expert resident") {
+  Fixture f(4);
+  CHECK(f.visit(0, {1, 3})[1] == static_cast<uint8_t>(Found::kOnDemand));
+  CHECK(f.visit(0, {1, 3})[3] == static_cast<uint8_t>(Found::kResident));
+  const StoreStats stats = f.store->take_stats();
+  CHECK(stats.needed == 4);
+  CHECK(stats.resident == 2);
+  CHECK(stats.on_demand == 2);
+  CHECK(stats.bytes_moved == 2 * f.layout.block_bytes);
+}
+
+TEST_CASE("expert store: one slot serves a layer that needs every expert") {
+  Fixture f(1);
+  for (size_t layer = 0; layer < kLayers; ++layer) f.visit(layer, {0, 1, 2, 3, 4, 5});
+  CHECK(f.store->take_stats().bytes_moved == 18 * f.layout.block_bytes);
+}
+
+TEST_CASE("expert store: evicts what the ranking names first") {
+  Fixture f(2);
+  f.visit(0, {0});
+  f.visit(0, {1});
+  f.visit(0, {0});  // 1 is now the least recently used
+  f.visit(1, {2});
+  const auto snapshot = f.store->snapshot();
+  CHECK(snapshot.state[0] == static_cast<uint8_t>(ResidencyState::kResident));
+  CHECK(snapshot.state[1] == static_cast<uint8_t>(ResidencyState::kAbsent));
+}
+
+TEST_CASE("expert store: a prefetch makes the expert resident before it is needed, or late") {
+  Fixture f(4);
+  const std::vector<ExpertId> loads{0, 1, 2}, victims;
+  f.store->start_pass(loads, victims);
+  const auto found = f.visit(0, {0, 1, 2, 5});
+  for (const size_t i : {0, 1, 2}) {
+    const bool ahead = found[i] == static_cast<uint8_t>(Found::kPrefetched) ||
+                       found[i] == static_cast<uint8_t>(Found::kLate);
+    CHECK(ahead);
+  }
+  CHECK(found[5] == static_cast<uint8_t>(Found::kOnDemand));
+  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kResident));
+}
+
+TEST_CASE("expert store: prefetches never take more slots than there are") {
+  Fixture f(2);
+  const std::vector<ExpertId> loads{0, 1, 2, 3, 4}, victims;
+  f.store->start_pass(loads, victims);
+  f.visit(1, {0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("expert store: a pinned expert stays; one slot must remain unpinned") {
+  Fixture f(3);
+  const VictimRanker rank = rank_lru;
+  const std::vector<ExpertId> two{0, 7};
+  f.store->pin(two, true, rank);
+  for (size_t layer = 0; layer < kLayers; ++layer) f.visit(layer, {0, 1, 2, 3, 4, 5});
+  CHECK(f.store->snapshot().state[0] == static_cast<uint8_t>(ResidencyState::kResident));
+  CHECK(f.store->snapshot().state[7] == static_cast<uint8_t>(ResidencyState::kResident));
+  const std::vector<ExpertId> third{9};
+  CHECK_THROWS_AS(f.store->pin(third, true, rank), Error);
+  CHECK_THROWS_AS(f.store->resize(2, rank), Error);
+  f.store->check_integrity();
+  f.store->pin(two, false, rank);
+  f.store->resize(1, rank);
+  f.visit(2, {0, 5});
+}
+
+TEST_CASE("expert store: shrinking returns memory, growing takes it within the budget") {
+  Fixture f(6);
+  const VictimRanker rank = rank_lru;
+  f.visit(0, {0, 1, 2, 3, 4, 5});
+  f.store->resize(2, rank);
+  CHECK(f.memory.used() == 2 * f.layout.block_bytes);
+  f.store->check_integrity();
+  f.store->resize(6, rank);
+  CHECK(f.memory.used() == 6 * f.layout.block_bytes);
+  CHECK_THROWS_AS(f.store->resize(7, rank), Error);
+  f.visit(1, {0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("expert store: the host tier serves what it has read before, least recently used out") {
+  Fixture f(1, make_expert_layout(false, 16, 32, 1, 1).block_bytes * 8);
+  for (int round = 0; round < 3; ++round) f.visit(0, {0, 1, 2, 3, 4, 5});
+  CHECK(f.host->experts() == 6);
+  f.visit(1, {0, 1, 2, 3, 4, 5});
+  CHECK(f.host->experts() == 8);
+  CHECK(f.host->used() <= f.host->budget());
+}
+
+TEST_CASE("expert store: a file that shrinks under it is a typed error and leaves no leases behind") {
+  Fixture f(2);
+  f.visit(0, {0});
+  REQUIRE(truncate(f.path.c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  std::vector<uint8_t> found(kExperts);
+  const VictimRanker rank = rank_lru;
+  try {
+    const std::vector<uint16_t> needed{3, 5};
+    LayerVisit visit(*f.store, 2, needed, rank, found.data());
+    while (visit.next()) {
+    }
+    FAIL("the read past the end was not noticed");
+  } catch (const Error& error) {
+    CHECK(error.code() == "io_error");
+    CHECK(std::string(error.what()).find("the file ends there") != std::string::npos);
+  }
+  f.store->check_integrity();
+  f.visit(0, {0, 1, 2});
+}
+
+TEST_CASE("expert store: a file of the wrong size is refused with both sizes") {
+  Fixture f(1);
+  try {
+    DiskTier disk(f.path, 12345);
+    FAIL("opened");
+  } catch (const Error& error) {
+    CHECK(error.code() == "pack_invalid");
+    CHECK(error.numbers().at("expected_bytes") == 12345);
+  }
+}
+
+TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keeps the invariants") {
+  std::mt19937 random(7);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  Fixture f(12);
+  const VictimRanker rank = rank_lru;
+  size_t slots = 12;
+  std::vector<ExpertId> pinned;
+  for (int step = 0; step < 600; ++step) {
+    switch (below(6)) {
+      case 0: {
+        const size_t wanted = 1 + below(12);
+        if (wanted > pinned.size()) f.store->resize(slots = wanted, rank);
+        break;
+      }
+      case 1: {
+        if (pinned.empty() && slots > 2) {
+          pinned = {static_cast<ExpertId>(below(18))};
+          f.store->pin(pinned, true, rank);
+        } else {
+          f.store->pin(pinned, false, rank);
+          pinned.clear();
+        }
+        break;
+      }
+      case 2: {
+        std::vector<ExpertId> loads(below(8));
+        for (ExpertId& id : loads) id = static_cast<ExpertId>(below(18));
+        f.store->start_pass(loads, rank_lru(f.store->snapshot()));
+        break;
+      }
+      default: {
+        std::vector<uint16_t> needed;
+        for (uint16_t i = 0; i < kExperts; ++i) {
+          if (below(2) == 0) needed.push_back(i);
+        }
+        f.visit(below(kLayers), needed);
+      }
+    }
+    f.store->check_integrity();
+    for (const ExpertId id : pinned) {
+      REQUIRE(f.store->snapshot().state[id] == static_cast<uint8_t>(ResidencyState::kResident));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida
