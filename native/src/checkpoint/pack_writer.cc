@@ -62,15 +62,22 @@ void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, cons
   }
 }
 
+const TensorInfo& PackWriter::source_of(const DenseTensor& tensor) const {
+  if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
+    return checkpoint_.encoder_embedding();
+  }
+  if (tensor.name == "decoder.embed_tokens.weight") return checkpoint_.decoder_embedding();
+  if (tensor.name == "lm_head.weight") return checkpoint_.head();
+  return checkpoint_.require(tensor.name, tensor.shape);
+}
+
 void PackWriter::write_dense() {
   const std::string path = pack_.dense_path();
   const int fd = open_for_writing(path, O_TRUNC);
   try {
     std::vector<std::byte> packed;
     for (const DenseTensor& tensor : pack_.dense.tensors) {
-      const TensorInfo& source = tensor.name == "shared.weight"    ? checkpoint_.encoder_embedding()
-                                 : tensor.name == "lm_head.weight" ? checkpoint_.head()
-                                                                   : checkpoint_.require(tensor.name, tensor.shape);
+      const TensorInfo& source = source_of(tensor);
       uint64_t elements = 1;
       for (const uint64_t size : tensor.shape) elements *= size;
       rows_.resize(elements);

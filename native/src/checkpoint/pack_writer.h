@@ -28,6 +28,7 @@ class PackWriter {
   void close();
 
  private:
+  const TensorInfo& source_of(const DenseTensor& tensor) const;
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
 
   Checkpoint checkpoint_;

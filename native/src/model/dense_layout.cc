@@ -11,8 +11,14 @@ class LayoutBuilder {
 
   DenseLayout build() {
     const auto d = static_cast<uint64_t>(config_.d_model);
-    panels("shared.weight", static_cast<uint64_t>(config_.vocab_size), d, bf16_);
-    if (!config_.tie_word_embeddings) panels("lm_head.weight", static_cast<uint64_t>(config_.vocab_size), d, bf16_);
+    const auto vocab = static_cast<uint64_t>(config_.vocab_size);
+    if (config_.tie_word_embeddings) {
+      panels("shared.weight", vocab, d, bf16_);
+    } else {
+      for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}) {
+        panels(name, vocab, d, bf16_);
+      }
+    }
     stack("encoder", config_.num_layers, false);
     stack("decoder", config_.num_decoder_layers, true);
     return std::move(layout_);

@@ -24,16 +24,16 @@ SwitchModel::SwitchModel(const SwitchConfig& config, const SwitchWeights& weight
       d_(static_cast<size_t>(config.d_model)),
       inner_(static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)) {}
 
-void SwitchModel::embed(std::span<const int32_t> tokens) {
+void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
-    read_panel_row(weights_.embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * d_);
+    read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * d_);
   }
 }
 
 void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
                          const VictimRanker& rank, const RoutingTrace& trace) {
   const size_t count = tokens.size();
-  embed(tokens);
+  embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
   for (const LayerWeights& layer : weights_.encoder.layers) {
     // The context's own pages serve as scratch until the cross-attention keys replace it below.
@@ -52,7 +52,7 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
 void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
                          const VictimRanker& rank, const RoutingTrace& trace) {
   const size_t count = tokens.size();
-  embed(tokens);
+  embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
   for (size_t i = 0; i < weights_.decoder.layers.size(); ++i) {
     const LayerWeights& layer = weights_.decoder.layers[i];

@@ -59,7 +59,7 @@ class SwitchModel {
   void head(std::span<const int32_t> rows, float* logits);
 
  private:
-  void embed(std::span<const int32_t> tokens);
+  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens);
   void self_attention(const AttentionWeights& weights, size_t cache_layer, std::span<const SequenceSpan> sequences,
                       size_t tokens, bool decoder);
   void cross_attention(const AttentionWeights& weights, size_t layer, std::span<const SequenceSpan> sequences,

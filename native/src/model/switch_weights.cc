@@ -37,6 +37,8 @@ SwitchWeights view_weights(const SwitchConfig& config, const DenseLayout& layout
   size_t moe_layer = 0;
   const auto stack = [&](const std::string& name, int layers, bool decoder) {
     StackWeights weights;
+    weights.embedding =
+        views.panels(config.tie_word_embeddings ? "shared.weight" : name + ".embed_tokens.weight");
     for (int i = 0; i < layers; ++i) {
       const std::string block = name + ".block." + std::to_string(i) + ".layer.";
       LayerWeights layer{};
@@ -60,8 +62,7 @@ SwitchWeights view_weights(const SwitchConfig& config, const DenseLayout& layout
     return weights;
   };
   SwitchWeights weights;
-  weights.embedding = views.panels("shared.weight");
-  weights.head = config.tie_word_embeddings ? weights.embedding : views.panels("lm_head.weight");
+  weights.head = views.panels(config.tie_word_embeddings ? "shared.weight" : "lm_head.weight");
   weights.encoder = stack("encoder", config.num_layers, false);
   weights.decoder = stack("decoder", config.num_decoder_layers, true);
   return weights;

@@ -28,6 +28,7 @@ struct LayerWeights {
 };
 
 struct StackWeights {
+  PanelMatrix embedding;  ///< (vocab, d_model)
   std::vector<LayerWeights> layers;
   const float* final_norm;
   const float* position_bias;  ///< (buckets, heads)
@@ -35,8 +36,7 @@ struct StackWeights {
 
 /// Views into a dense file in memory.
 struct SwitchWeights {
-  PanelMatrix embedding;  ///< (vocab, d_model)
-  PanelMatrix head;       ///< the embedding when tied
+  PanelMatrix head;  ///< (vocab, d_model); also both embeddings when tied
   StackWeights encoder;
   StackWeights decoder;
 };
