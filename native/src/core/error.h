@@ -21,8 +21,8 @@ class Error : public std::runtime_error {
   std::map<std::string, double> numbers_;
 };
 
-// Text from outside, fit for one line of a log: control, bidi and other invisible characters and invalid UTF-8
-// escaped, quotes and backslashes too, cut after `max_bytes` with the length appended.
+// Text from outside, fit for one line of a log: control, bidi and other invisible characters and invalid
+// UTF-8 escaped, quotes and backslashes too, cut after `max_bytes` with the length appended.
 std::string escape_text(std::string_view text, size_t max_bytes = 120);
 
 }  // namespace sida

@@ -18,7 +18,9 @@ int64_t modified_ns(const struct stat& status) {
   return static_cast<int64_t>(status.st_mtim.tv_sec) * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& what, std::map<std::string, double> numbers = {}) {
+using Numbers = std::map<std::string, double>;
+
+[[noreturn]] void fail(const std::string& path, const std::string& what, Numbers numbers = {}) {
   throw Error("io_error", escape_text(path, 512) + ": " + what, std::move(numbers));
 }
 
@@ -82,8 +84,8 @@ void File::pread_exact(uint64_t offset, void* out, size_t bytes) const {
     if (got < 0) fail_errno(path_, "cannot read at byte " + std::to_string(offset + done), errno);
     if (got == 0) {
       fail(path_,
-           "ends early: expected " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + ", found " +
-               std::to_string(done) + "; the file was cut while it was in use",
+           "ends early: expected " + std::to_string(bytes) + " bytes at byte " + std::to_string(offset) +
+               ", found " + std::to_string(done) + "; the file was cut while it was in use",
            {{"offset", static_cast<double>(offset)},
             {"expected", static_cast<double>(bytes)},
             {"found", static_cast<double>(done)}});
@@ -97,8 +99,8 @@ void File::check_unchanged() const {
   if (::fstat(descriptor_, &status) != 0) fail_errno(path_, "cannot stat", errno);
   if (static_cast<uint64_t>(status.st_size) != size_ || modified_ns(status) != modified_ns_) {
     fail(path_,
-         "changed since it was opened: expected " + std::to_string(size_) + " bytes of the same time, found " +
-             std::to_string(status.st_size) + " bytes; open the model again",
+         "changed since it was opened: expected " + std::to_string(size_) + " bytes of one time, found " +
+             std::to_string(status.st_size) + " bytes of another; open the model again",
          {{"expected", static_cast<double>(size_)}, {"found", static_cast<double>(status.st_size)}});
   }
 }
@@ -107,7 +109,8 @@ std::string read_text_file(const std::string& path, uint64_t max_bytes) {
   const File file = File::open(path);
   if (file.size() > max_bytes) {
     fail(path,
-         "too large: expected at most " + std::to_string(max_bytes) + " bytes, found " + std::to_string(file.size()),
+         "too large: expected at most " + std::to_string(max_bytes) + " bytes, found " +
+             std::to_string(file.size()),
          {{"expected", static_cast<double>(max_bytes)}, {"found", static_cast<double>(file.size())}});
   }
   std::string text(file.size(), '\0');

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/json_parser.h"
+#include "core/utf8.h"
 
 namespace sida {
 namespace {
@@ -150,6 +151,42 @@ JsonMembers::Iterator& JsonMembers::Iterator::operator++() {
   node_ = tree_->nodes[node_ + 1].next;
   --left_;
   return *this;
+}
+
+uint32_t json_hex_digit(char digit) {
+  return static_cast<uint32_t>(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+}
+
+std::string unescape_json(std::string_view raw) {
+  std::string out;
+  out.reserve(raw.size());
+  const auto unit = [&](size_t at) {
+    uint32_t value = 0;
+    for (size_t i = at; i < at + 4; ++i) value = value << 4 | json_hex_digit(raw[i]);
+    return value;
+  };
+  for (size_t at = 0; at < raw.size();) {
+    if (raw[at] != '\\') {
+      out += raw[at++];
+      continue;
+    }
+    const char c = raw[at + 1];
+    at += 2;
+    if (c == 'u') {
+      uint32_t value = unit(at);
+      at += 4;
+      if (value >= 0xd800 && value <= 0xdbff) {
+        value = 0x10000 + ((value - 0xd800) << 10) + (unit(at + 2) - 0xdc00);
+        at += 6;
+      }
+      append_utf8(value, &out);
+    } else {
+      constexpr std::string_view kFrom = "bfnrt";
+      const size_t which = kFrom.find(c);
+      out += which == std::string_view::npos ? c : "\b\f\n\r\t"[which];
+    }
+  }
+  return out;
 }
 
 JsonDocument JsonDocument::parse(std::string text, JsonSource source) {

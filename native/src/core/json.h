@@ -20,7 +20,8 @@ struct JsonSource {
   std::string code = "checkpoint_invalid";
 };
 
-// One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key, value.
+// One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key,
+// value.
 struct JsonNode {
   uint32_t begin;  // of the raw text; inside the quotes of a string
   uint32_t size;   // raw bytes; of a container the number of elements or members
@@ -38,7 +39,7 @@ struct JsonTree {
 class JsonElements;
 class JsonMembers;
 
-// A view of one value; valid as long as what it came from (a JsonDocument, or the callback it was passed to).
+// A view of one value; valid as long as what it came from: a JsonDocument, or the callback it was passed to.
 class JsonValue {
  public:
   JsonValue(const JsonTree* tree, uint32_t node) : tree_(tree), node_(node) {}
@@ -49,8 +50,8 @@ class JsonValue {
   bool is_array() const { return kind() == JsonKind::kArray; }
   bool is_object() const { return kind() == JsonKind::kObject; }
 
-  // Nothing where the value is of another kind or does not fit. An integer is digits only (and a sign for i64): no
-  // fraction, no exponent. A double is finite.
+  // Nothing where the value is of another kind or does not fit. An integer is digits only (and a sign for
+  // i64): no fraction, no exponent. A double is finite.
   std::optional<bool> try_bool() const;
   std::optional<uint64_t> try_u64() const;
   std::optional<int64_t> try_i64() const;
@@ -146,8 +147,8 @@ class JsonMembers {
 // Deepest nesting that is read.
 inline constexpr int kJsonMaxDepth = 64;
 
-// A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates, nothing
-// after the value, at most kJsonMaxDepth deep, below 4 GiB.
+// A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates,
+// nothing after the value, at most kJsonMaxDepth deep, below 4 GiB.
 class JsonDocument {
  public:
   // Throws an Error of the source's code that names the position.

@@ -12,12 +12,7 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
+bool is_hex_digit(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 }  // namespace
 
@@ -177,19 +172,14 @@ uint32_t JsonParser::parse_hex4() {
   ++at_;
   uint32_t value = 0;
   for (int i = 0; i < 4; ++i, ++at_) {
-    const int digit = hex_digit(peek());
-    if (digit < 0) fail("four hexadecimal digits");
-    value = value << 4 | static_cast<uint32_t>(digit);
+    if (!is_hex_digit(peek())) fail("four hexadecimal digits");
+    value = value << 4 | json_hex_digit(peek());
   }
   return value;
 }
 
 void JsonParser::parse_number() {
   const size_t begin = at_;
-  const auto digits = [this] {
-    if (!is_digit(peek())) fail("a digit");
-    while (is_digit(peek())) ++at_;
-  };
   if (peek() == '-') {
     ++at_;
   } else if (!is_digit(peek())) {
@@ -199,20 +189,25 @@ void JsonParser::parse_number() {
     ++at_;
     if (is_digit(peek())) fail("no leading zero");
   } else {
-    digits();
+    take_digits();
   }
   if (peek() == '.') {
     ++at_;
-    digits();
+    take_digits();
   }
   if (peek() == 'e' || peek() == 'E') {
     ++at_;
     if (peek() == '+' || peek() == '-') ++at_;
-    digits();
+    take_digits();
   }
   const uint32_t node = open(JsonKind::kNumber);
   tree_->nodes[node].begin = static_cast<uint32_t>(begin);
   close(node, static_cast<uint32_t>(at_ - begin));
+}
+
+void JsonParser::take_digits() {
+  if (!is_digit(peek())) fail("a digit");
+  while (is_digit(peek())) ++at_;
 }
 
 void JsonParser::parse_word(std::string_view word, JsonKind kind) {
@@ -245,7 +240,9 @@ void JsonParser::check_duplicates(uint32_t object) const {
     escaped = escaped || tree_->nodes[node].escaped;
     node = tree_->nodes[node + 1].next;
   }
-  const auto raw = [this](uint32_t key) { return text_.substr(tree_->nodes[key].begin, tree_->nodes[key].size); };
+  const auto raw = [this](uint32_t key) {
+    return text_.substr(tree_->nodes[key].begin, tree_->nodes[key].size);
+  };
   const auto report = [&](uint32_t key) {
     fail("each key once", "\"" + escape_text(unescape_json(raw(key))) + "\" twice", tree_->nodes[key].begin);
   };
@@ -303,41 +300,9 @@ void JsonParser::fail(const std::string& expected) const {
 
 void JsonParser::fail(const std::string& expected, const std::string& found, size_t position) const {
   throw Error(tree_->source.code,
-              escape_text(tree_->source.name, 512) + ": not sound JSON: expected " + expected + ", found " + found +
-                  " at byte " + std::to_string(position),
+              escape_text(tree_->source.name, 512) + ": not sound JSON: expected " + expected + ", found " +
+                  found + " at byte " + std::to_string(position),
               {{"position", static_cast<double>(position)}});
-}
-
-std::string unescape_json(std::string_view raw) {
-  std::string out;
-  out.reserve(raw.size());
-  const auto unit = [&](size_t at) {
-    uint32_t value = 0;
-    for (size_t i = at; i < at + 4; ++i) value = value << 4 | static_cast<uint32_t>(hex_digit(raw[i]));
-    return value;
-  };
-  for (size_t at = 0; at < raw.size();) {
-    if (raw[at] != '\\') {
-      out += raw[at++];
-      continue;
-    }
-    const char c = raw[at + 1];
-    at += 2;
-    if (c == 'u') {
-      uint32_t value = unit(at);
-      at += 4;
-      if (value >= 0xd800 && value <= 0xdbff) {
-        value = 0x10000 + ((value - 0xd800) << 10) + (unit(at + 2) - 0xdc00);
-        at += 6;
-      }
-      append_utf8(value, &out);
-    } else {
-      constexpr std::string_view kFrom = "bfnrt";
-      const size_t which = kFrom.find(c);
-      out += which == std::string_view::npos ? c : "\b\f\n\r\t"[which];
-    }
-  }
-  return out;
 }
 
 }  // namespace sida

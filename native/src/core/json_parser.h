@@ -27,6 +27,7 @@ class JsonParser {
   void parse_escape();
   uint32_t parse_hex4();
   void parse_number();
+  void take_digits();
   void parse_word(std::string_view word, JsonKind kind);
 
   uint32_t open(JsonKind kind);
@@ -46,5 +47,8 @@ class JsonParser {
 
 // The characters a raw string stands for. The raw text was parsed, so its escapes are sound.
 std::string unescape_json(std::string_view raw);
+
+// Value of a character that is a hexadecimal digit.
+uint32_t json_hex_digit(char digit);
 
 }  // namespace sida
