@@ -11,8 +11,8 @@
 namespace sida {
 
 // A Hugging Face checkpoint directory: config.json and either model.safetensors or the shards that
-// model.safetensors.index.json names. Nothing outside the directory is opened (the blobs of a Hugging Face cache
-// count as inside). Reads block and may come from any number of threads.
+// model.safetensors.index.json names. Nothing outside the directory is opened (the blobs of a Hugging Face
+// cache count as inside). Reads block and may come from any number of threads.
 class Checkpoint {
  public:
   // Opens and checks config, index and every header. Throws io_error or checkpoint_invalid.
@@ -44,8 +44,8 @@ class Checkpoint {
   const TensorInfo& decoder_embedding() const;
   const TensorInfo& head() const;
 
-  // Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files hold
-  // layers or experts that `config` does not know.
+  // Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files
+  // hold layers or experts that `config` does not know.
   void check_tensors(const SwitchConfig& config) const;
   void check_tensors() const { check_tensors(config_); }
 

@@ -28,11 +28,12 @@ std::string shape_text(const std::vector<uint64_t>& shape);
 // Longest header that is read, as in the reference implementation.
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
-// An open safetensors file whose header was checked: known dtypes, sizes that follow from the shapes, data that
-// covers the file without hole, overlap or remainder.
+// An open safetensors file whose header was checked: known dtypes, sizes that follow from the shapes, data
+// that covers the file without hole, overlap or remainder.
 class SafetensorsFile {
  public:
-  // Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is empty.
+  // Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is
+  // empty.
   static SafetensorsFile open(const std::string& path, const std::string& display = "");
 
   const File& file() const { return file_; }

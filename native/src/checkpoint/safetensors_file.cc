@@ -1,0 +1,75 @@
+#include "checkpoint/safetensors_file.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/checkpoint_error.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kLengthBytes = 8;
+
+uint64_t read_header_length(const File& file, const std::string& display) {
+  if (file.size() < kLengthBytes) {
+    throw checkpoint_error({display,
+                            "",
+                            "too short for a safetensors file",
+                            "at least 8 bytes",
+                            std::to_string(file.size()),
+                            "download the file again",
+                            expected_found(kLengthBytes, file.size())});
+  }
+  unsigned char bytes[kLengthBytes];
+  file.pread_exact(0, bytes, sizeof bytes);
+  uint64_t length = 0;
+  for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+  if (length > kMaxHeaderBytes) {
+    throw checkpoint_error({display,
+                            "",
+                            "header too long",
+                            "at most " + std::to_string(kMaxHeaderBytes) + " bytes",
+                            std::to_string(length),
+                            "is it a safetensors file?",
+                            expected_found(kMaxHeaderBytes, length)});
+  }
+  const uint64_t room = file.size() - kLengthBytes;
+  if (length > room) {
+    throw checkpoint_error({display,
+                            "",
+                            "header ends past the file",
+                            "a header of at most " + std::to_string(room) + " bytes",
+                            std::to_string(length),
+                            "the file may have been cut: download it again",
+                            expected_found(room, length)});
+  }
+  return length;
+}
+
+// Looks at the first bytes before room is made for what may be 100 MB of something else.
+void check_begins_object(const File& file, uint64_t header_bytes, const std::string& display) {
+  std::string begin(std::min<uint64_t>(header_bytes, 4096), '\0');
+  file.pread_exact(kLengthBytes, begin.data(), begin.size());
+  const size_t first = begin.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && begin[first] == '{') return;
+  const std::string found = first == std::string::npos
+                                ? (begin.empty() ? "nothing" : "blanks")
+                                : "\"" + escape_text(std::string_view(begin).substr(first, 16)) + "\"";
+  throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, "is it a safetensors file?", {}});
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string& display) {
+  SafetensorsFile result(File::open(path), display.empty() ? path : display);
+  const File& file = result.file_;
+  result.header_bytes_ = read_header_length(file, result.display_);
+  check_begins_object(file, result.header_bytes_, result.display_);
+  std::string header(result.header_bytes_, '\0');
+  file.pread_exact(kLengthBytes, header.data(), header.size());
+  result.tensors_ =
+      parse_safetensors_header(header, file.size() - kLengthBytes - header.size(), result.display_);
+  return result;
+}
+
+}  // namespace sida
