@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+export const REPO = join(import.meta.dirname, '..', '..');
+export const MINI = join(REPO, 'models', 'switch-mini');
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // The tests look into answers of many shapes.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  body: any;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** `sida serve` as a process of its own on a free loopback port. Ended by process id. */
+export class ServerProcess {
+  readonly url: string;
+  readonly child: ChildProcess;
+  readonly exit: Promise<number | null>;
+  output = '';
+
+  private constructor(port: number, args: string[], packDir: string) {
+    this.url = `http://127.0.0.1:${port}`;
+    this.child = spawn(
+      process.execPath,
+      [join(REPO, 'dist/cli/main.js'), 'serve', '--port', String(port), '--pack-dir', packDir, ...args],
+      { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] },
+    );
+    for (const stream of [this.child.stdout!, this.child.stderr!]) {
+      stream.on('data', (piece: Buffer) => {
+        this.output += piece.toString();
+      });
+    }
+    this.exit = new Promise((resolve) => {
+      this.child.on('exit', (code) => {
+        rmSync(packDir, { recursive: true, force: true });
+        resolve(code);
+      });
+    });
+  }
+
+  static async launch(args: string[]): Promise<ServerProcess> {
+    return new ServerProcess(await freePort(), args, mkdtempSync(join(tmpdir(), 'sida-packs-')));
+  }
+
+  static async start(args: string[], readyMs = 60_000): Promise<ServerProcess> {
+    const server = await ServerProcess.launch(args);
+    await server.ready(readyMs);
+    return server;
+  }
+
+  /** Milliseconds until /health/ready answers 200. */
+  async ready(limitMs: number): Promise<number> {
+    const started = performance.now();
+    while (performance.now() - started < limitMs) {
+      if (this.child.exitCode !== null) break;
+      const answer = await this.get('/health/ready').catch(() => undefined);
+      if (answer?.status === 200) return performance.now() - started;
+      await delay(20);
+    }
+    throw new Error(`the server did not become ready within ${limitMs} ms:\n${this.output}`);
+  }
+
+  get(path: string): Promise<Answer> {
+    return this.request('GET', path);
+  }
+
+  post(path: string, body: unknown): Promise<Answer> {
+    return this.request('POST', path, body);
+  }
+
+  async request(method: string, path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(this.url + path, {
+      method,
+      ...(body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
+    });
+    const text = await response.text();
+    const json = response.headers.get('content-type')?.includes('json');
+    return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
+  }
+
+  /** Process ids of the server's children: the engine process. */
+  enginePids(): number[] {
+    const pid = this.child.pid!;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .trim()
+      .split(/\s+/)
+      .filter(Boolean)
+      .map(Number);
+  }
+
+  async stop(): Promise<number | null> {
+    if (this.child.exitCode === null) this.child.kill('SIGTERM');
+    return this.exit;
+  }
+}
+
+export interface Sentence {
+  text: string;
+  label: number;
+}
+
+export function sst2(): Sentence[] {
+  const text = readFileSync(join(REPO, 'test/data/sst2-validation.jsonl'), 'utf8');
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Sentence);
+}
+
+/** Classifies sentences in requests of 32, eight requests at a time. */
+export async function classifyAll(
+  server: ServerProcess,
+  sentences: Sentence[],
+): Promise<{ label: string; scores: object }[]> {
+  const chunks: Sentence[][] = [];
+  for (let i = 0; i < sentences.length; i += 32) chunks.push(sentences.slice(i, i + 32));
+  const results: { label: string; scores: object }[][] = [];
+  let next = 0;
+  const client = async () => {
+    while (next < chunks.length) {
+      const index = next++;
+      const answer = await server.post('/v1/classify', {
+        task: 'sst2',
+        input: chunks[index]!.map((row) => row.text),
+      });
+      if (answer.status !== 200) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
+      results[index] = answer.body.data.map(({ label, scores }: { label: string; scores: object }) => ({
+        label,
+        scores,
+      }));
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, client));
+  return results.flat();
+}
