@@ -1,0 +1,11 @@
+/** JSON lines on standard error, so that standard output stays free for answers of the command line. */
+import { type Logger, pino } from 'pino';
+
+export type { Logger };
+
+export function createLogger(level: string): Logger {
+  return pino(
+    { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime },
+    pino.destination({ fd: 2, sync: true }),
+  );
+}

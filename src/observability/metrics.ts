@@ -1,0 +1,193 @@
+/** Prometheus metrics. Events are counted and the reader divides; the engine's own counters are copied at a scrape. */
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { EngineHandle } from '../engine/engine-handle.js';
+import type { EngineCounters } from '../engine/messages.js';
+import type { JobOutcome, JobQueue, QueueStats } from '../queue/job-queue.js';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+export interface HttpRequestSample {
+  route: string;
+  method: string;
+  status: number;
+  seconds: number;
+}
+
+export interface Metrics {
+  readonly registry: Registry;
+  observeRequest(sample: HttpRequestSample): void;
+  /** A connection or request that no route saw: malformed, timed out, or over the connection limit. */
+  countConnectionError(reason: string): void;
+  observeOutcome(kind: string, outcome: JobOutcome): void;
+  /** A stream was closed because its reader fell too far behind. */
+  countSlowReader(): void;
+}
+
+export function createMetrics(engine: EngineHandle, queue: JobQueue): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'sida_' });
+  copyQueue(registry, queue);
+  copyEngine(registry, engine);
+
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'sida_http_requests_total',
+    help: 'HTTP requests by route, method and status; 499 is a client that went away',
+    labelNames: ['route', 'method', 'status'],
+    registers,
+  });
+  const requestSeconds = new Histogram({
+    name: 'sida_http_request_duration_seconds',
+    help: 'Seconds from the arrival of a request to the end of its answer',
+    labelNames: ['route', 'method'],
+    buckets: SECONDS,
+    registers,
+  });
+  const connectionErrors = new Counter({
+    name: 'sida_http_connection_errors_total',
+    help: 'Connections ended before a route was found, by reason',
+    labelNames: ['reason'],
+    registers,
+  });
+  const slowReaders = new Counter({
+    name: 'sida_http_slow_readers_total',
+    help: 'Streams closed because their reader fell too far behind',
+    registers,
+  });
+  const jobSeconds = Object.fromEntries(
+    (['queue', 'tokenize', 'inference'] as const).map((part) => [
+      part,
+      new Histogram({
+        name: `sida_job_${part}_seconds`,
+        help: `Seconds of a job spent in ${part === 'queue' ? 'the queue' : part}`,
+        labelNames: ['kind'],
+        buckets: SECONDS,
+        registers,
+      }),
+    ]),
+  ) as Record<'queue' | 'tokenize' | 'inference', Histogram>;
+
+  return {
+    registry,
+    observeRequest({ route, method, status, seconds }) {
+      requests.inc({ route, method, status });
+      requestSeconds.observe({ route, method }, seconds);
+    },
+    countConnectionError: (reason) => connectionErrors.inc({ reason }),
+    countSlowReader: () => slowReaders.inc(),
+    observeOutcome(kind, { result, queueMs }) {
+      jobSeconds.queue.observe({ kind }, (queueMs + result.timing.queueMs) / 1000);
+      jobSeconds.tokenize.observe({ kind }, result.timing.tokenizeMs / 1000);
+      jobSeconds.inference.observe({ kind }, result.timing.inferenceMs / 1000);
+    },
+  };
+}
+
+/** A counter whose value lives elsewhere; undefined is an engine that has not reported yet. */
+function copyCounter(registry: Registry, name: string, help: string, read: () => number | undefined): void {
+  new Counter({
+    name,
+    help,
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(read() ?? 0);
+    },
+  });
+}
+
+function copyGauge(registry: Registry, name: string, help: string, read: () => number | undefined): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read() ?? 0);
+    },
+  });
+}
+
+function copyQueue(registry: Registry, queue: JobQueue): void {
+  copyGauge(registry, 'sida_queue_waiting_jobs', 'Jobs waiting for the engine', () => queue.stats.waiting);
+  copyGauge(registry, 'sida_queue_active_jobs', 'Jobs in the engine', () => queue.stats.active);
+  copyCounter(registry, 'sida_queue_accepted_total', 'Jobs accepted', () => queue.stats.accepted);
+  copyCounter(
+    registry,
+    'sida_queue_retries_total',
+    'Runs repeated after a crash of the engine',
+    () => queue.stats.retried,
+  );
+  const outcomes = ['completed', 'failed', 'cancelled', 'refused', 'expired', 'quarantined'] as const;
+  new Counter({
+    name: 'sida_queue_jobs_total',
+    help: 'Jobs by outcome; a quarantined job counts as failed too',
+    labelNames: ['outcome'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const outcome of outcomes) this.inc({ outcome }, queue.stats[outcome satisfies keyof QueueStats]);
+    },
+  });
+}
+
+const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
+  ['sida_batches_total', 'Batches run', (c) => c.batches],
+  ['sida_passes_total', 'Native passes run', (c) => c.passes],
+  ['sida_tokens_total', 'Tokens of all passes', (c) => c.tokens],
+  ['sida_experts_needed_total', 'Experts that layers needed', (c) => c.expertsNeeded],
+  ['sida_experts_moved_bytes_total', 'Bytes of experts moved into the device', (c) => c.bytesMoved],
+  ['sida_experts_stall_seconds_total', 'Seconds passes waited for experts', (c) => c.stallSeconds],
+  ['sida_pass_seconds_total', 'Seconds spent in native passes', (c) => c.passSeconds],
+  ['sida_inference_idle_total', 'Times the inference thread found no hash table ready', (c) => c.idleWaits],
+  [
+    'sida_inference_idle_seconds_total',
+    'Seconds the inference thread waited for a hash table',
+    (c) => c.idleSeconds,
+  ],
+];
+
+const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
+  ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
+  ['sida_active_sequences', 'Sequences being run', (c) => c.activeSequences],
+  ['sida_engine_resident_memory_bytes', 'Resident memory of the engine process in bytes', (c) => c.rssBytes],
+  ['sida_device_budget_bytes', 'Limit of device bytes', (c) => c.usage.budgetBytes],
+  ['sida_device_used_bytes', 'Device bytes in use', (c) => c.usage.usedBytes],
+  ['sida_device_peak_bytes', 'Most device bytes ever in use', (c) => c.usage.peakBytes],
+  ['sida_device_smallest_bytes', 'Smallest workable budget in bytes', (c) => c.usage.smallestBytes],
+  ['sida_device_slots', 'Slots for experts on the device', (c) => c.usage.slots],
+  ['sida_kv_pages', 'Pages of the KV cache', (c) => c.usage.kvPages],
+  ['sida_kv_pages_free', 'Free pages of the KV cache', (c) => c.usage.kvPagesFree],
+  ['sida_host_budget_bytes', 'Limit of host tier bytes', (c) => c.usage.host.budgetBytes],
+  ['sida_host_used_bytes', 'Host tier bytes in use', (c) => c.usage.host.usedBytes],
+  ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
+];
+
+function copyEngine(registry: Registry, engine: EngineHandle): void {
+  copyGauge(registry, 'sida_engine_ready', '1 while the engine takes jobs', () =>
+    engine.state.phase === 'ready' ? 1 : 0,
+  );
+  copyCounter(
+    registry,
+    'sida_engine_restarts_total',
+    'Restarts of the engine process after a crash',
+    () => engine.restarts,
+  );
+  const counter = (read: (counters: EngineCounters) => number) => () =>
+    engine.counters === undefined ? undefined : read(engine.counters);
+  for (const [name, help, read] of ENGINE_COUNTERS) copyCounter(registry, name, help, counter(read));
+  for (const [name, help, read] of ENGINE_GAUGES) copyGauge(registry, name, help, counter(read));
+  new Counter({
+    name: 'sida_experts_found_total',
+    help: 'Experts a layer needed, by how it found them',
+    labelNames: ['found'],
+    registers: [registry],
+    collect() {
+      const c = engine.counters;
+      this.reset();
+      this.inc({ found: 'resident' }, c?.expertsResident ?? 0);
+      this.inc({ found: 'prefetched' }, c?.expertsPrefetched ?? 0);
+      this.inc({ found: 'late' }, c?.expertsLate ?? 0);
+      this.inc({ found: 'on_demand' }, c?.expertsOnDemand ?? 0);
+    },
+  });
+}

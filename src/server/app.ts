@@ -1,0 +1,76 @@
+/** The Express application: middleware in the order a request meets it, then the route table. */
+import express, { type Express, type RequestHandler } from 'express';
+import helmet from 'helmet';
+import { SidaError } from '../errors.js';
+import type { ServerContext } from './context.js';
+import { readJsonBody } from './json-body.js';
+import { accessLog } from './middleware/access-log.js';
+import { auth } from './middleware/auth.js';
+import { connection } from './middleware/connection.js';
+import { errors } from './middleware/errors.js';
+import { originGuard } from './middleware/origin-guard.js';
+import { requestId } from './middleware/request-id.js';
+import { ROUTES } from './routes/index.js';
+import type { Route } from './routes/route.js';
+import { parseBody } from './schemas/common.js';
+
+export function createApp(context: ServerContext): Express {
+  const { options } = context;
+  const app = express();
+  app.disable('x-powered-by').disable('etag').enable('case sensitive routing').enable('strict routing');
+  app.set('query parser', false);
+  app.use(requestId, accessLog(context), connection(context), securityHeaders());
+  app.use(originGuard(options.host), auth(options.apiKey));
+  for (const route of ROUTES) app[route.method](route.path, handler(context, route));
+  for (const path of new Set(ROUTES.map((route) => route.path))) {
+    app.all(path, methodNotAllowed(ROUTES.filter((route) => route.path === path)));
+  }
+  app.use((_req, _res) => {
+    throw new SidaError({ code: 'not_found', message: 'There is no such route; /openapi.json lists them' });
+  });
+  app.use(errors(context));
+  return app;
+}
+
+function handler(context: ServerContext, route: Route): RequestHandler {
+  return async (req, res) => {
+    const body = route.body === undefined ? undefined : parseBody(route.body, await readJsonBody(req, res));
+    await route.handle(context, req, res, body);
+  };
+}
+
+function methodNotAllowed(routes: Route[]): RequestHandler {
+  const methods = routes.map(({ method }) => method.toUpperCase());
+  const allow = (methods.includes('GET') ? [...methods, 'HEAD'] : methods).join(', ');
+  return (_req, res) => {
+    res.setHeader('allow', allow);
+    throw new SidaError({ code: 'method_not_allowed', message: `The methods of this route are ${allow}` });
+  };
+}
+
+function securityHeaders(): RequestHandler {
+  const self = ["'self'"];
+  const none = ["'none'"];
+  const headers = helmet({
+    contentSecurityPolicy: {
+      useDefaults: false,
+      directives: {
+        defaultSrc: none,
+        scriptSrc: self,
+        // The page sets the widths of its bars through the DOM, which needs no inline styles.
+        styleSrc: self,
+        connectSrc: self,
+        imgSrc: ["'self'", 'data:'],
+        baseUri: none,
+        formAction: none,
+        frameAncestors: none,
+      },
+    },
+    // The server speaks plain HTTP; a proxy that adds TLS adds this too.
+    strictTransportSecurity: false,
+  });
+  return (req, res, next) => {
+    res.setHeader('cache-control', 'no-store');
+    headers(req, res, next);
+  };
+}

@@ -1,0 +1,62 @@
+/** What every route can reach. */
+
+import type { ServeOptions } from '../config/options.js';
+import type { EngineHandle } from '../engine/engine-handle.js';
+import type { ControlReply, ControlRequest, ModelInfo } from '../engine/messages.js';
+import { SidaError } from '../errors.js';
+import type { Logger } from '../observability/logger.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { JobQueue } from '../queue/job-queue.js';
+
+export interface ServerDependencies {
+  engine: EngineHandle;
+  queue: JobQueue;
+  options: ServeOptions;
+  logger: Logger;
+  metrics: Metrics;
+}
+
+export interface ServerContext extends ServerDependencies {
+  /** Unix seconds. */
+  startedAt: number;
+  /** Set once, at the first signal to end: new requests are refused from then on. */
+  draining: boolean;
+}
+
+export function notReady({ engine }: ServerContext): SidaError {
+  const { phase } = engine.state;
+  return new SidaError({ code: 'not_ready', message: `The model is not ready: the engine is ${phase}` });
+}
+
+/** The model, once it was open; it stays known while the engine restarts. */
+export function requireModel(context: ServerContext, asked?: string): ModelInfo {
+  const { model } = context.engine;
+  if (model === undefined) throw notReady(context);
+  if (asked !== undefined && asked !== model.name) {
+    throw new SidaError({
+      code: 'model_not_found',
+      message: `The model ${JSON.stringify(asked.slice(0, 100))} is not served here; ${JSON.stringify(model.name)} is`,
+      param: 'model',
+    });
+  }
+  return model;
+}
+
+/** Asks the engine, but never longer than a request may take. */
+export async function control<K extends ControlRequest['kind']>(
+  context: ServerContext,
+  request: Extract<ControlRequest, { kind: K }>,
+): Promise<Extract<ControlReply, { kind: K }>> {
+  const { engine, options } = context;
+  if (engine.state.phase !== 'ready') throw notReady(context);
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const message = `The engine did not answer within ${options.deadline / 1000} s`;
+    timer = setTimeout(() => reject(new SidaError({ code: 'deadline_exceeded', message })), options.deadline);
+  });
+  try {
+    return (await Promise.race([engine.control(request), late])) as Extract<ControlReply, { kind: K }>;
+  } finally {
+    clearTimeout(timer);
+  }
+}

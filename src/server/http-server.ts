@@ -1,0 +1,129 @@
+/** The listening server: limits of connections and time, malformed HTTP, and an orderly end. */
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { type ErrorCode, SidaError } from '../errors.js';
+import { createApp } from './app.js';
+import type { ServerContext, ServerDependencies } from './context.js';
+import { LIMITS } from './limits.js';
+import { errorAnswer } from './middleware/errors.js';
+import { newRequestId } from './middleware/request-id.js';
+
+export interface RunningServer {
+  readonly url: string;
+  readonly port: number;
+  /** Takes no more connections and answers requests of live ones with 503. */
+  startDraining(): void;
+  /** Ends every connection. */
+  close(): Promise<void>;
+}
+
+export async function startServer(dependencies: ServerDependencies): Promise<RunningServer> {
+  const context: ServerContext = {
+    ...dependencies,
+    startedAt: Math.floor(Date.now() / 1000),
+    draining: false,
+  };
+  const server = createHttpServer(context);
+  const { host, port } = context.options;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen({ host, port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+  const address = server.address() as AddressInfo;
+  const closed = new Promise<void>((resolve) => server.once('close', resolve));
+  const startDraining = () => {
+    if (context.draining) return;
+    context.draining = true;
+    server.close();
+  };
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
+    port: address.port,
+    startDraining,
+    async close() {
+      startDraining();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function createHttpServer(context: ServerContext): Server {
+  const { metrics, options } = context;
+  const app = createApp(context);
+  const server = createServer(
+    {
+      maxHeaderSize: LIMITS.headerBytes,
+      headersTimeout: LIMITS.headersTimeoutMs,
+      requestTimeout: LIMITS.requestTimeoutMs,
+      keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
+      // Node looks for overdue connections this often, so a limit holds to within it.
+      connectionsCheckingInterval: 1_000,
+      // Node's own refusal would carry no request id; the origin guard refuses instead.
+      requireHostHeader: false,
+    },
+    app,
+  );
+  server.maxConnections = LIMITS.connections;
+  // A client that reads nothing for this long holds its answer no longer; a waiting request is quiet for less.
+  server.timeout = options.deadline + LIMITS.requestTimeoutMs;
+  server.on('drop', () => metrics.countConnectionError('too_many_connections'));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    const { status, code, message } = connectionFault(error);
+    metrics.countConnectionError(code);
+    refuse(socket, status, new SidaError({ code, message }));
+  });
+  // The body reader says when to go on, after the headers were checked.
+  server.on('checkContinue', app);
+  server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
+    const body = errorAnswer(
+      new SidaError({ code: 'invalid_request', message: 'The expect header may only be 100-continue' }),
+    );
+    res.writeHead(417, { 'content-type': 'application/json; charset=utf-8', 'x-request-id': newRequestId() });
+    res.end(JSON.stringify(body));
+  });
+  return server;
+}
+
+function connectionFault({ code }: NodeJS.ErrnoException): {
+  status: number;
+  code: ErrorCode;
+  message: string;
+} {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return { status: 408, code: 'request_timeout', message: 'The request did not arrive in time' };
+  }
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    const message = `The request headers are larger than ${LIMITS.headerBytes} bytes`;
+    return { status: 431, code: 'request_too_large', message };
+  }
+  return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
+}
+
+/** Answers on the bare socket: there is no response object for a request that could not be read. */
+function refuse(socket: Socket, status: number, error: SidaError): void {
+  // An answer that has begun cannot be followed by another one.
+  const begun = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage?.headersSent === true;
+  if (!socket.writable || begun) {
+    socket.destroy();
+    return;
+  }
+  const body = JSON.stringify(errorAnswer(error));
+  const headers = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'cache-control: no-store',
+    'connection: close',
+    `x-request-id: ${newRequestId()}`,
+  ];
+  socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+}

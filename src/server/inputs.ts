@@ -1,0 +1,44 @@
+/** Checks of inputs against the served model, before they cost anything. */
+import type { ServeOptions } from '../config/options.js';
+import type { ModelInfo } from '../engine/messages.js';
+import { SidaError } from '../errors.js';
+
+export function requireTokenizer(model: ModelInfo, param: string): void {
+  if (model.hasTokenizer) return;
+  const message = `The model ${JSON.stringify(model.name)} has no tokenizer: only completions of token ids are served`;
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+export function checkText(text: string, { maxInputBytes }: ServeOptions, param: string): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= maxInputBytes) return;
+  throw new SidaError({
+    code: 'request_too_large',
+    message: `The text has ${bytes} bytes; the limit of one input is ${maxInputBytes} bytes`,
+    param,
+    details: { bytes, limit: maxInputBytes },
+  });
+}
+
+export function checkTokenIds(ids: number[], model: ModelInfo, options: ServeOptions, param: string): void {
+  const { vocabSize } = model.shape;
+  const outside = ids.find((id) => id >= vocabSize);
+  if (outside !== undefined) {
+    const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
+    throw new SidaError({ code: 'invalid_request', message, param });
+  }
+  const limit = options.maxBatchTokens;
+  if (ids.length > limit) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `The prompt has ${ids.length} tokens; one pass takes at most ${limit}`,
+      param,
+      details: { tokens: ids.length, limit },
+    });
+  }
+}
+
+/** The name of an input in errors: `input`, or `input.3` in a list. */
+export function inputName(field: string, index: number, list: boolean): string {
+  return list ? `${field}.${index}` : field;
+}

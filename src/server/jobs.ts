@@ -1,0 +1,40 @@
+/** Hands a request's job to the queue and ties it to the client: when the client goes away, so does the job. */
+import { randomUUID } from 'node:crypto';
+import type { Response } from 'express';
+import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
+import type { ServerContext } from './context.js';
+
+export type ResultOf<K extends JobRequest['kind']> = Extract<JobResult, { kind: K }>;
+
+export interface RunJobOptions {
+  onDelta?: (delta: CompletionDelta) => void;
+  /** Ends the job before the client goes away. */
+  abort?: AbortController;
+}
+
+/** Runs a job to its end and sets the timing headers, where the answer has not begun. */
+export async function runJob<K extends JobRequest['kind']>(
+  { queue, metrics }: ServerContext,
+  res: Response,
+  request: Extract<JobRequest, { kind: K }>,
+  { onDelta, abort = new AbortController() }: RunJobOptions = {},
+): Promise<ResultOf<K>> {
+  const onClose = () => abort.abort();
+  if (res.destroyed) onClose();
+  res.once('close', onClose);
+  try {
+    const outcome = await queue.submit(randomUUID(), request, {
+      signal: abort.signal,
+      ...(onDelta !== undefined && { onDelta }),
+    });
+    metrics.observeOutcome(request.kind, outcome);
+    const { timing } = outcome.result;
+    if (!res.headersSent) {
+      res.setHeader('x-queue-time', (outcome.queueMs + timing.queueMs).toFixed(3));
+      res.setHeader('x-inference-time', timing.inferenceMs.toFixed(3));
+    }
+    return outcome.result as ResultOf<K>;
+  } finally {
+    res.off('close', onClose);
+  }
+}

@@ -1,0 +1,116 @@
+/** Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth, then values. */
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { SidaError } from '../errors.js';
+import { LIMITS } from './limits.js';
+
+export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
+  checkHeaders(req);
+  if (req.headers.expect !== undefined) res.writeContinue();
+  const body = await readBytes(req);
+  if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
+  if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
+  checkDepth(body);
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString('utf8'));
+  } catch {
+    throw invalidJson('The request body is not valid JSON');
+  }
+  checkValues(value);
+  return value;
+}
+
+function checkHeaders(req: IncomingMessage): void {
+  const type = req.headers['content-type'] ?? '';
+  if (!/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type)) {
+    throw new SidaError({
+      code: 'unsupported_media_type',
+      message: 'Expected the content-type header to be application/json',
+    });
+  }
+  const encoding = req.headers['content-encoding'];
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw new SidaError({
+      code: 'unsupported_media_type',
+      message: 'Expected a body without compression: content-encoding may only be identity',
+    });
+  }
+  if (Number(req.headers['content-length'] ?? 0) > LIMITS.bodyBytes) throw tooLarge();
+}
+
+function readBytes(req: IncomingMessage): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const onData = (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes <= LIMITS.bodyBytes) chunks.push(chunk);
+      else finish(() => reject(tooLarge()));
+    };
+    const onEnd = () => finish(() => resolve(Buffer.concat(chunks, bytes)));
+    const onGone = () =>
+      finish(() => reject(new SidaError({ code: 'cancelled', message: 'The client went away' })));
+    const finish = (settle: () => void) => {
+      req.off('data', onData).off('end', onEnd).off('close', onGone);
+      settle();
+    };
+    req.on('data', onData).on('end', onEnd).on('close', onGone);
+    // A client that goes away makes the stream fail too; `close` follows and has already settled it.
+    req.on('error', () => undefined);
+  });
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Looks only at brackets outside strings, so it needs no more than one pass over the bytes and no stack. */
+function checkDepth(body: Buffer): void {
+  let depth = 0;
+  for (let at = 0; at < body.length; at += 1) {
+    const byte = body[at];
+    if (byte === QUOTE) {
+      for (at += 1; at < body.length && body[at] !== QUOTE; at += 1) if (body[at] === BACKSLASH) at += 1;
+    } else if (byte === 0x5b || byte === 0x7b) {
+      depth += 1;
+      if (depth > LIMITS.jsonDepth) {
+        throw invalidJson(`The request body is nested deeper than ${LIMITS.jsonDepth} levels`);
+      }
+    } else if (byte === 0x5d || byte === 0x7d) {
+      depth -= 1;
+    }
+  }
+}
+
+/** Refuses what JSON.parse lets through and later code could trip over. Recursion is bounded by checkDepth. */
+function checkValues(value: unknown): void {
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value))
+      throw invalidJson('The request body has a number outside the range of a double');
+  } else if (typeof value === 'string') {
+    checkText(value);
+  } else if (Array.isArray(value)) {
+    for (const item of value) checkValues(item);
+  } else if (typeof value === 'object' && value !== null) {
+    for (const key of Object.keys(value)) {
+      checkText(key);
+      if (key === '__proto__') throw invalidJson('The request body has a field named "__proto__"');
+      checkValues((value as Record<string, unknown>)[key]);
+    }
+  }
+}
+
+function checkText(text: string): void {
+  if (/\p{Surrogate}/u.test(text)) throw invalidJson('The request body has a lone surrogate in a text');
+}
+
+function invalidJson(message: string): SidaError {
+  return new SidaError({ code: 'invalid_json', message });
+}
+
+function tooLarge(): SidaError {
+  return new SidaError({
+    code: 'request_too_large',
+    message: `The request body is larger than ${LIMITS.bodyBytes} bytes, which is its limit`,
+  });
+}

@@ -1,0 +1,21 @@
+/** Bounds of what a client may cost before its request is understood. */
+export const LIMITS = {
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 30_000,
+  keepAliveTimeoutMs: 5_000,
+  connections: 1_024,
+  headerBytes: 16 * 1024,
+  bodyBytes: 1024 * 1024,
+  jsonDepth: 32,
+  /** Inputs or prompts of one request. */
+  inputs: 32,
+  labels: 64,
+  labelBytes: 1024,
+  stops: 4,
+  stopBytes: 1024,
+  logprobs: 5,
+  /** Answer bytes kept for a client that reads slowly. */
+  streamBufferBytes: 256 * 1024,
+  /** How long the rest of a refused body is read and dropped, so that the client sees the answer and not a reset. */
+  unreadBodyMs: 1_000,
+} as const;

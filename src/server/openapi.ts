@@ -1,0 +1,53 @@
+/** The OpenAPI document of the route table. */
+import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
+import { VERSION } from '../config/version.js';
+import { PUBLIC_PATHS } from './middleware/auth.js';
+import type { Route, RouteAnswer } from './routes/route.js';
+import { ErrorAnswer } from './schemas/common.js';
+
+export function openApiDocument(routes: readonly Route[]) {
+  const registry = new OpenAPIRegistry();
+  const bearer = registry.registerComponent('securitySchemes', 'apiKey', { type: 'http', scheme: 'bearer' });
+  for (const route of routes) {
+    const parameters = [...route.path.matchAll(/:(\w+)/g)].map((match) => ({
+      name: match[1]!,
+      in: 'path' as const,
+      required: true,
+      schema: { type: 'string' as const },
+    }));
+    registry.registerPath({
+      method: route.method,
+      path: route.path.replace(/:(\w+)/g, '{$1}'),
+      summary: route.summary,
+      security: PUBLIC_PATHS.has(route.path) ? [] : [{ [bearer.name]: [] }],
+      ...(parameters.length > 0 && { parameters }),
+      ...(route.body !== undefined && {
+        request: { body: { required: true, content: { 'application/json': { schema: route.body } } } },
+      }),
+      responses: {
+        ...Object.fromEntries(
+          Object.entries(route.answers).map(([status, answer]) => [status, describe(answer)]),
+        ),
+        default: {
+          description: 'An error; `x-request-id` names the request in the log',
+          content: { 'application/json': { schema: ErrorAnswer } },
+        },
+      },
+    });
+  }
+  return new OpenApiGeneratorV31(registry.definitions).generateDocument({
+    openapi: '3.1.0',
+    info: {
+      title: 'sida',
+      version: VERSION,
+      description: 'Serves Mixture-of-Experts models in a fraction of the memory they need',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+  });
+}
+
+function describe({ description, schema, contentType = 'application/json' }: RouteAnswer) {
+  const content = { [contentType]: schema === undefined ? { schema: {} } : { schema } };
+  return { description, content };
+}

@@ -1,0 +1,42 @@
+export const PAGE_HTML = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>sida</title>
+<link rel="stylesheet" href="/assets/page.css">
+<link rel="icon" href="data:,">
+<script src="/assets/page.js" defer></script>
+</head>
+<body>
+<header>
+  <h1>sida</h1>
+  <p><strong id="model">no model yet</strong> <span id="ready" class="badge" role="status">connecting</span></p>
+</header>
+<main>
+  <section aria-labelledby="budget-title">
+    <h2 id="budget-title">Device budget</h2>
+    <div class="bar"><div id="budget-used"></div><i id="budget-peak"></i></div>
+    <p id="budget-text" class="quiet">unknown</p>
+  </section>
+  <section aria-labelledby="try-title">
+    <h2 id="try-title">Try a classification</h2>
+    <form id="try">
+      <label>Task <select id="task"></select></label>
+      <div id="fields"></div>
+      <button type="submit">Classify</button>
+    </form>
+    <div id="answer" aria-live="polite"></div>
+  </section>
+  <section aria-labelledby="experts-title">
+    <h2 id="experts-title">Experts <span id="experts-count" class="quiet"></span></h2>
+    <p class="legend"><i class="resident"></i>resident <i class="loading"></i>loading <i class="evicting"></i>evicting
+      <i class="absent"></i>absent <i class="resident pinned"></i>pinned</p>
+    <div id="layers"></div>
+  </section>
+</main>
+<footer class="quiet"><a href="/openapi.json">openapi.json</a> <a href="/metrics">metrics</a>
+  <a href="/health/ready">readiness</a></footer>
+</body>
+</html>
+`;

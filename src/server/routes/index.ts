@@ -1,0 +1,29 @@
+/** The route table. Tests of keys, methods and the OpenAPI document walk it, so a route cannot be forgotten. */
+import { getBudget, getExperts, putBudget } from './admin.js';
+import { classify } from './classify.js';
+import { completions } from './completions.js';
+import { live, ready } from './health.js';
+import { metrics } from './metrics.js';
+import { getModel, listModels } from './models.js';
+import { openapiRoute } from './openapi.js';
+import { page, pageScript, pageStyle } from './page.js';
+import type { Route } from './route.js';
+import { tokenize } from './tokenize.js';
+
+export const ROUTES: readonly Route[] = [
+  classify,
+  completions,
+  tokenize,
+  listModels,
+  getModel,
+  live,
+  ready,
+  metrics,
+  openapiRoute(() => ROUTES),
+  getBudget,
+  putBudget,
+  getExperts,
+  page,
+  pageScript,
+  pageStyle,
+];

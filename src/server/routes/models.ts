@@ -1,0 +1,40 @@
+import type { ModelInfo } from '../../engine/messages.js';
+import { requireModel, type ServerContext } from '../context.js';
+import { ModelAnswer, ModelsAnswer } from '../schemas/service.js';
+import type { Route } from './route.js';
+
+export const listModels: Route = {
+  method: 'get',
+  path: '/v1/models',
+  summary: 'The served model; an empty list until it is open',
+  answers: { 200: { description: 'Models', schema: ModelsAnswer } },
+  handle(context, _req, res) {
+    const { model } = context.engine;
+    res.json({ object: 'list', data: model === undefined ? [] : [describe(context, model)] });
+  },
+};
+
+export const getModel: Route = {
+  method: 'get',
+  path: '/v1/models/:id',
+  summary: 'One model by its name',
+  answers: { 200: { description: 'The model', schema: ModelAnswer } },
+  handle(context, req, res) {
+    res.json(describe(context, requireModel(context, String(req.params.id))));
+  },
+};
+
+function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelAnswer._output {
+  return {
+    id: model.name,
+    object: 'model',
+    created: startedAt,
+    owned_by: 'sida',
+    fingerprint: model.fingerprint,
+    tasks: model.tasks,
+    has_tokenizer: model.hasTokenizer,
+    expert_dtype: model.expertDtype,
+    experts_per_layer: model.shape.experts,
+    moe_layers: model.shape.moeLayers,
+  };
+}

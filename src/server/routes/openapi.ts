@@ -1,0 +1,17 @@
+import { openApiDocument } from '../openapi.js';
+import type { Route } from './route.js';
+
+/** `table` is asked for when the route is first used: the table holds this route too. */
+export function openapiRoute(table: () => readonly Route[]): Route {
+  let document: string | undefined;
+  return {
+    method: 'get',
+    path: '/openapi.json',
+    summary: 'This interface as an OpenAPI 3.1 document',
+    answers: { 200: { description: 'The document' } },
+    handle(_context, _req, res) {
+      document ??= JSON.stringify(openApiDocument(table()));
+      res.type('application/json').send(document);
+    },
+  };
+}

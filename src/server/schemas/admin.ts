@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { parseBytes, parseShare } from '../../config/bytes.js';
+
+export const BudgetRequest = z
+  .strictObject({
+    device: z
+      .string()
+      .max(64)
+      .refine((size) => (parseBytes(size) ?? 0) > 0 || parseShare(size) !== undefined, {
+        error: 'Expected a size such as 2GiB, 700MB or 50%',
+      })
+      .meta({ example: '1GiB' }),
+  })
+  .meta({ id: 'BudgetRequest' });
+
+export const BudgetAnswer = z
+  .object({
+    device: z.object({
+      budget_bytes: z.int(),
+      used_bytes: z.int(),
+      peak_bytes: z.int(),
+      smallest_bytes: z.int(),
+    }),
+    host: z.object({ budget_bytes: z.int(), used_bytes: z.int() }),
+  })
+  .meta({ id: 'Budget' });
+
+export const ExpertsAnswer = z
+  .object({
+    layers: z.array(
+      z.object({
+        layer: z.string().meta({ example: 'encoder.1' }),
+        experts: z.array(
+          z.object({
+            index: z.int(),
+            state: z.enum(['absent', 'loading', 'resident', 'evicting']),
+            pinned: z.boolean(),
+            uses: z.int(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .meta({ id: 'Residency' });

@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { LIMITS } from '../limits.js';
+import { Experts, Include, Model } from './common.js';
+
+const ONE_INPUT = 'a text or an object of template fields with texts';
+
+const Input = z.union([z.string(), z.record(z.string(), z.string())], { error: `Expected ${ONE_INPUT}` });
+
+export const ClassifyRequest = z
+  .strictObject({
+    model: Model,
+    task: z.string().optional().meta({ description: 'A task the model declares', example: 'sst2' }),
+    template: z
+      .string()
+      .optional()
+      .meta({ description: 'Instead of a task, with `labels`', example: 'sst2 sentence: {text}' }),
+    labels: z
+      .array(
+        z
+          .string()
+          .min(1)
+          .refine((label) => Buffer.byteLength(label) <= LIMITS.labelBytes, {
+            error: `A label may have ${LIMITS.labelBytes} bytes`,
+          }),
+      )
+      .min(2)
+      .max(LIMITS.labels)
+      .refine((labels) => new Set(labels).size === labels.length, {
+        error: 'Each label may stand there once',
+      })
+      .optional(),
+    input: z
+      .union([Input, z.array(Input).min(1).max(LIMITS.inputs)], {
+        error: `Expected ${ONE_INPUT}, or a list of 1 to ${LIMITS.inputs} of these`,
+      })
+      .meta({ example: 'a fine film' }),
+    include: Include,
+  })
+  .check(({ value, issues }) => {
+    const fault = (message: string, field: string) =>
+      issues.push({ code: 'custom', message, path: [field], input: value });
+    if (value.task !== undefined) {
+      if (value.template !== undefined) fault('It cannot stand beside "task"', 'template');
+      if (value.labels !== undefined) fault('It cannot stand beside "task"', 'labels');
+    } else if (value.template === undefined) {
+      fault('Expected a task, or a template and labels', 'task');
+    } else if (value.labels === undefined) {
+      fault('Expected the labels that belong to the template', 'labels');
+    }
+  })
+  .meta({ id: 'ClassifyRequest' });
+
+export const ClassifyAnswer = z
+  .object({
+    object: z.literal('classification'),
+    model: z.string(),
+    data: z.array(z.object({ index: z.int(), label: z.string(), scores: z.record(z.string(), z.number()) })),
+    usage: z.object({ prompt_tokens: z.int() }),
+    experts: Experts.optional(),
+  })
+  .meta({ id: 'Classification' });

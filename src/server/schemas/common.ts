@@ -1,0 +1,69 @@
+/** Parts that several requests and answers share. A schema's `id` names it in the OpenAPI document. */
+import { z } from 'zod';
+import type { ExpertCost } from '../../engine/messages.js';
+import { SidaError } from '../../errors.js';
+
+export const Include = z
+  .array(z.enum(['experts']))
+  .max(8)
+  .optional()
+  .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
+
+export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
+
+export const Experts = z
+  .object({
+    needed: z.int(),
+    resident: z.int(),
+    prefetched: z.int(),
+    late: z.int(),
+    on_demand: z.int(),
+    loaded: z.int().meta({ description: 'Experts that were not resident when first needed' }),
+    bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
+    stall_ms: z.number(),
+  })
+  .meta({ id: 'Experts', description: 'What the answer cost in experts' });
+
+export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Experts> {
+  return { ...cost, bytes_moved: bytes };
+}
+
+export const ErrorAnswer = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      code: z.string(),
+      param: z.string().nullable(),
+      details: z.record(z.string(), z.number()).optional(),
+    }),
+  })
+  .meta({ id: 'Error' });
+
+/** Checks a request body; the first fault becomes a 400 that names the field. */
+export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  throw fromIssue(parsed.error.issues[0]!);
+}
+
+type Issue = z.core.$ZodIssue;
+
+function fromIssue(issue: Issue): SidaError {
+  const path = issue.path.join('.');
+  if (issue.code === 'unrecognized_keys') {
+    const key = issue.keys[0]!.slice(0, 100);
+    return invalid(`Unknown field ${JSON.stringify(key)}`, path === '' ? key : `${path}.${key}`);
+  }
+  if (path === '') return invalid(issue.message, undefined);
+  if (issue.message.endsWith('received undefined')) return invalid(`The field "${path}" is missing`, path);
+  return invalid(`The field "${path}" is wrong. ${issue.message}`, path);
+}
+
+function invalid(message: string, param: string | undefined): SidaError {
+  return new SidaError({
+    code: 'invalid_request',
+    message: message.slice(0, 500),
+    ...(param !== undefined && { param: param.slice(0, 200) }),
+  });
+}

@@ -1,0 +1,96 @@
+import { z } from 'zod';
+import { LIMITS } from '../limits.js';
+import { Experts, Include, Model } from './common.js';
+
+const TokenIds = z.array(z.int().min(0)).min(1);
+
+const Stop = z
+  .string()
+  .min(1)
+  .refine((stop) => Buffer.byteLength(stop) <= LIMITS.stopBytes, {
+    error: `A stop text may have ${LIMITS.stopBytes} bytes`,
+  });
+
+/** A field of OpenAI's that is accepted where it changes nothing. */
+function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
+  return z
+    .literal(values, { error: `This server supports only ${values.join(' or ')}` })
+    .optional()
+    .meta({ description: 'Accepted for compatibility' });
+}
+
+export const CompletionRequest = z
+  .strictObject({
+    model: Model,
+    prompt: z
+      .union(
+        [
+          z.string(),
+          TokenIds,
+          z
+            .array(z.union([z.string(), TokenIds]))
+            .min(1)
+            .max(LIMITS.inputs),
+        ],
+        { error: `Expected a text, a list of token ids, or a list of 1 to ${LIMITS.inputs} of these` },
+      )
+      .meta({ example: 'The film was <extra_id_0>.' }),
+    max_tokens: z.int().min(1).max(1_000_000).nullish(),
+    temperature: z
+      .number()
+      .min(0)
+      .max(2)
+      .nullish()
+      .meta({ description: 'Only 0: the likeliest token is taken' }),
+    stop: z
+      .union([Stop, z.array(Stop).max(LIMITS.stops)], {
+        error: `Expected a text, or a list of up to ${LIMITS.stops} texts, each of 1 to ${LIMITS.stopBytes} bytes`,
+      })
+      .nullish(),
+    logprobs: z.int().min(0).max(LIMITS.logprobs).nullish(),
+    stream: z.boolean().nullish(),
+    stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
+    return_token_ids: z.boolean().nullish(),
+    include: Include,
+    n: neutral(1, null),
+    best_of: neutral(1, null),
+    echo: neutral(false, null),
+    top_p: neutral(1, null),
+    presence_penalty: neutral(0, null),
+    frequency_penalty: neutral(0, null),
+    suffix: neutral(null),
+    logit_bias: neutral(null),
+    seed: z.int().nullish().meta({ description: 'Accepted; answers are deterministic' }),
+    user: z.string().max(256).nullish().meta({ description: 'Accepted and not used' }),
+  })
+  .meta({ id: 'CompletionRequest' });
+
+const Logprobs = z.object({
+  tokens: z.array(z.string()),
+  token_logprobs: z.array(z.number()),
+  top_logprobs: z.array(z.record(z.string(), z.number())).nullable(),
+  text_offset: z.array(z.int()),
+});
+
+export const CompletionAnswer = z
+  .object({
+    id: z.string(),
+    object: z.literal('text_completion'),
+    created: z.int(),
+    model: z.string(),
+    choices: z.array(
+      z.object({
+        index: z.int(),
+        text: z.string(),
+        logprobs: Logprobs.nullable(),
+        finish_reason: z.enum(['stop', 'length']).nullable(),
+        token_ids: z.array(z.int()).optional(),
+      }),
+    ),
+    usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() }).optional(),
+    experts: Experts.optional(),
+  })
+  .meta({ id: 'Completion', description: 'Also the shape of each piece of a stream' });
+
+export type CompletionAnswer = z.infer<typeof CompletionAnswer>;
+export type CompletionLogprobs = z.infer<typeof Logprobs>;

@@ -1,0 +1,43 @@
+/** Answers about the service itself: models and health. */
+import { z } from 'zod';
+
+export const ModelAnswer = z
+  .object({
+    id: z.string(),
+    object: z.literal('model'),
+    created: z.int(),
+    owned_by: z.string(),
+    fingerprint: z.string().meta({ description: 'Identity of the weights' }),
+    tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
+    has_tokenizer: z.boolean(),
+    expert_dtype: z.string(),
+    experts_per_layer: z.int(),
+    moe_layers: z.array(z.string()),
+  })
+  .meta({ id: 'Model' });
+
+export const ModelsAnswer = z
+  .object({ object: z.literal('list'), data: z.array(ModelAnswer) })
+  .meta({ id: 'Models' });
+
+export const LiveAnswer = z.object({ status: z.literal('alive') }).meta({ id: 'Live' });
+
+export const ReadyAnswer = z
+  .object({
+    status: z.enum(['ready', 'not_ready']),
+    phase: z.enum([
+      'starting',
+      'converting',
+      'loading',
+      'ready',
+      'restarting',
+      'failed',
+      'closed',
+      'draining',
+    ]),
+    reason: z.string().nullable(),
+    progress: z
+      .object({ phase: z.enum(['convert', 'hash', 'load']), done: z.number(), total: z.number() })
+      .nullable(),
+  })
+  .meta({ id: 'Ready' });

@@ -1,0 +1,22 @@
+import { z } from 'zod';
+import { LIMITS } from '../limits.js';
+import { Model } from './common.js';
+
+export const TokenizeRequest = z
+  .strictObject({
+    model: Model,
+    input: z.union([z.string(), z.array(z.string()).min(1).max(LIMITS.inputs)], {
+      error: `Expected a text, or a list of 1 to ${LIMITS.inputs} texts`,
+    }),
+    add_special_tokens: z.boolean().default(true),
+  })
+  .meta({ id: 'TokenizeRequest' });
+
+export const TokenizeAnswer = z
+  .object({
+    object: z.literal('tokenization'),
+    model: z.string(),
+    data: z.array(z.object({ index: z.int(), ids: z.array(z.int()), tokens: z.array(z.string()) })),
+    usage: z.object({ prompt_tokens: z.int() }),
+  })
+  .meta({ id: 'Tokenization' });
