@@ -23,6 +23,10 @@ static_assert(std::size(kDtypes) == static_cast<size_t>(Dtype::kC64) + 1);
 
 int dtype_bits(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].bits; }
 
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16;
+}
+
 const char* dtype_name(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].name; }
 
 std::optional<Dtype> parse_dtype(std::string_view name) {

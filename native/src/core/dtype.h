@@ -37,6 +37,9 @@ enum class Dtype : uint8_t {
 // Bits of one element: 4 or 6 for the sub-byte types.
 int dtype_bits(Dtype dtype);
 
+// Whether checkpoint data of that type is read as numbers: F32, BF16 or F16.
+bool is_float(Dtype dtype);
+
 // The safetensors name: "F32", "BF16", …
 const char* dtype_name(Dtype dtype);
 

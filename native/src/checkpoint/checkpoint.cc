@@ -1,0 +1,125 @@
+#include "checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/checkpoint_error.h"
+#include "checkpoint/checkpoint_index.h"
+#include "checkpoint/contained_path.h"
+#include "core/sha256.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kMaxConfigBytes = 16 << 20;
+constexpr uint64_t kMaxIndexBytes = 256 << 20;
+
+bool exists(const std::string& directory, const std::string& name) {
+  return !contained_path(directory, name).empty();
+}
+
+std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes) {
+  const std::string path = contained_path(directory, name);
+  if (path.empty()) {
+    throw checkpoint_error({join_path(directory, name), "", "missing file", "a Hugging Face checkpoint directory",
+                            "no " + name, "", {}});
+  }
+  return read_text_file(path, max_bytes);
+}
+
+std::vector<SafetensorsFile> open_files(const std::string& directory) {
+  const std::string single = "model.safetensors";
+  const std::string index = "model.safetensors.index.json";
+  std::vector<SafetensorsFile> files;
+  if (const std::string path = contained_path(directory, single); !path.empty()) {
+    files.push_back(SafetensorsFile::open(path, join_path(directory, single)));
+    return files;
+  }
+  if (exists(directory, index)) {
+    return open_shards(directory, read_contained(directory, index, kMaxIndexBytes), join_path(directory, index));
+  }
+  const bool pickle =
+      exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
+  throw checkpoint_error(
+      {directory, "", "no weights", single + " or " + index, pickle ? "pytorch_model.bin" : "neither",
+       pickle ? "convert it: load it with transformers and save_pretrained(…, safe_serialization=True)" : "", {}});
+}
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::string& directory) {
+  Checkpoint checkpoint;
+  checkpoint.directory_ = directory;
+  checkpoint.config_text_ = read_contained(directory, "config.json", kMaxConfigBytes);
+  checkpoint.config_ = parse_switch_config(checkpoint.config_text_, join_path(directory, "config.json"));
+  checkpoint.files_ = open_files(directory);
+  checkpoint.index_tensors();
+  return checkpoint;
+}
+
+void Checkpoint::index_tensors() {
+  size_t count = 0;
+  for (const SafetensorsFile& file : files_) count += file.tensors().size();
+  tensors_.reserve(count);
+  for (uint32_t i = 0; i < files_.size(); ++i) {
+    for (TensorInfo& tensor : files_[i].take_tensors()) {
+      tensor.file = i;
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+  const auto by_name = [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; };
+  std::sort(tensors_.begin(), tensors_.end(), by_name);
+  for (size_t i = 1; i < tensors_.size(); ++i) {
+    if (tensors_[i].name != tensors_[i - 1].name) continue;
+    throw checkpoint_error({file_of(&tensors_[i]), tensors_[i].name, "stands in two files", "one file",
+                            "another in \"" + escape_text(file_of(&tensors_[i - 1])) + "\"", "", {}});
+  }
+}
+
+uint64_t Checkpoint::total_bytes() const {
+  uint64_t bytes = 0;
+  for (const TensorInfo& tensor : tensors_) bytes += tensor.bytes;
+  return bytes;
+}
+
+std::string Checkpoint::dtype_summary() const {
+  std::string summary;
+  for (const TensorInfo& tensor : tensors_) {
+    if (!is_float(tensor.dtype)) continue;
+    const std::string name =
+        tensor.dtype == Dtype::kF32 ? "f32" : tensor.dtype == Dtype::kBF16 ? "bf16" : "f16";
+    if (!summary.empty() && summary != name) return "mixed";
+    summary = name;
+  }
+  return summary.empty() ? "mixed" : summary;
+}
+
+std::string Checkpoint::fingerprint() const {
+  Sha256 hash;
+  // Each part is led by its length, so that no two sequences of parts read the same.
+  const auto add_length = [&](uint64_t bytes) { hash.update(std::to_string(bytes) + "\n"); };
+  const auto add = [&](const std::string& part) {
+    add_length(part.size());
+    hash.update(part);
+  };
+  add(config_text_);
+  for (const SafetensorsFile& file : files_) {
+    add(file.display().substr(file.display().rfind('/') + 1));
+    const uint64_t end = 8 + file.header_bytes();
+    add_length(end);
+    std::string piece;
+    for (uint64_t at = 0; at < end; at += piece.size()) {
+      piece.resize(std::min<uint64_t>(end - at, 256 << 10));
+      file.file().pread_exact(at, piece.data(), piece.size());
+      hash.update(piece);
+    }
+  }
+  return hash.finish();
+}
+
+std::string Checkpoint::file_of(const TensorInfo* tensor) const {
+  if (tensor != nullptr) return files_[tensor->file].display();
+  return files_.size() == 1 ? files_[0].display() : directory_;
+}
+
+}  // namespace sida

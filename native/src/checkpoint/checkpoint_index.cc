@@ -1,0 +1,111 @@
+#include "checkpoint/checkpoint_index.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "checkpoint/checkpoint_error.h"
+#include "checkpoint/contained_path.h"
+#include "core/json.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t kMaxShards = 4096;
+
+// Shard → the tensors it must hold, sorted.
+using WeightMap = std::map<std::string, std::vector<std::string>>;
+
+class IndexReader {
+ public:
+  IndexReader(JsonValue root, const std::string& file) : root_(root), file_(file) {}
+
+  WeightMap weight_map() const {
+    const auto map = root_.find("weight_map");
+    if (!map || !map->is_object()) {
+      throw fault("", "bad \"weight_map\"", "an object", map ? map->describe() : "none");
+    }
+    WeightMap shards;
+    for (JsonMember member : map->members()) {
+      const auto shard = member.value.try_string();
+      if (!shard) throw fault(member.key, "bad shard", "a file name", member.value.describe());
+      shards[*shard].push_back(std::move(member.key));
+      if (shards.size() > kMaxShards) {
+        throw fault("", "too many shards", "at most " + std::to_string(kMaxShards), "more");
+      }
+    }
+    if (shards.empty()) throw fault("", "empty \"weight_map\"", "at least one tensor", "none");
+    for (auto& [shard, names] : shards) std::sort(names.begin(), names.end());
+    return shards;
+  }
+
+  void check_total(uint64_t bytes) const {
+    const auto metadata = root_.find("metadata");
+    const auto total = metadata ? metadata->find("total_size") : std::nullopt;
+    if (!total) return;
+    // Some writers give it as a float.
+    const auto number = total->try_double();
+    if (!number || *number != static_cast<double>(bytes)) {
+      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes), total->describe(),
+                  {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
+    }
+  }
+
+  Error fault(std::string_view tensor, const std::string& what, const std::string& expected,
+              const std::string& found, std::map<std::string, double> numbers = {}) const {
+    return checkpoint_error({file_, tensor, what, expected, found, kHint, std::move(numbers)});
+  }
+
+ private:
+  static constexpr const char* kHint = "download the index and its shards again";
+
+  JsonValue root_;
+  const std::string& file_;
+};
+
+void check_shard(const IndexReader& reader, const SafetensorsFile& file, const std::string& shard,
+                 const std::vector<std::string>& named) {
+  std::vector<std::string_view> held;
+  held.reserve(file.tensors().size());
+  for (const TensorInfo& tensor : file.tensors()) held.push_back(tensor.name);
+  std::sort(held.begin(), held.end());
+  const std::string where = "in \"" + escape_text(shard) + "\"";
+  for (const std::string& name : named) {
+    if (std::binary_search(held.begin(), held.end(), name)) continue;
+    throw reader.fault(name, "not in its shard", "the tensor " + where, "none");
+  }
+  for (const std::string_view name : held) {
+    if (std::binary_search(named.begin(), named.end(), name)) continue;
+    throw reader.fault(name, "in a shard that the index does not give it", "no such tensor " + where, "one");
+  }
+}
+
+}  // namespace
+
+std::vector<SafetensorsFile> open_shards(const std::string& directory, std::string_view index_text,
+                                         const std::string& index_file) {
+  const JsonDocument document = JsonDocument::parse(std::string(index_text), {index_file, "checkpoint_invalid"});
+  const IndexReader reader(document.root(), index_file);
+  const WeightMap shards = reader.weight_map();
+  std::vector<SafetensorsFile> files;
+  std::map<std::string, std::string> seen;
+  uint64_t bytes = 0;
+  for (const auto& [shard, names] : shards) {
+    const std::string path = contained_path(directory, shard);
+    if (path.empty()) {
+      throw reader.fault(names.front(), "missing shard", "the file \"" + escape_text(shard) + "\"", "none");
+    }
+    if (!seen.emplace(path, shard).second) {
+      throw reader.fault(names.front(), "two names for one shard", "one name",
+                         "\"" + escape_text(shard) + "\" and \"" + escape_text(seen[path]) + "\"");
+    }
+    files.push_back(SafetensorsFile::open(path, join_path(directory, shard)));
+    check_shard(reader, files.back(), shard, names);
+    for (const TensorInfo& tensor : files.back().tensors()) bytes += tensor.bytes;
+  }
+  reader.check_total(bytes);
+  return files;
+}
+
+}  // namespace sida
