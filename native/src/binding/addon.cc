@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "binding/convert.h"
@@ -36,7 +37,8 @@ Napi::Value cuda(const Napi::CallbackInfo& info) {
 Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
-    const Checkpoint checkpoint = Checkpoint::open(info[0].As<Napi::String>().Utf8Value());
+    const std::string directory = info[0].As<Napi::String>().Utf8Value();
+    const Checkpoint checkpoint = Checkpoint::open(directory);
     checkpoint.check_tensors();
     Napi::Object js = Napi::Object::New(env);
     js.Set("shape", shape_to_js(env, checkpoint.config()));
@@ -49,7 +51,7 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     Napi::Array files = Napi::Array::New(env);
     for (const SafetensorsFile& file : checkpoint.files()) {
       Napi::Object entry = Napi::Object::New(env);
-      entry.Set("name", file.display());
+      entry.Set("name", std::filesystem::path(file.file().path()).lexically_relative(directory).string());
       entry.Set("bytes", static_cast<double>(file.file().size()));
       files.Set(files.Length(), entry);
     }
