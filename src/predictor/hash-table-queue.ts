@@ -1,0 +1,107 @@
+/**
+ * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). The
+ * message names the payload and travels by MessagePort; tokens and tables lie in SharedArrayBuffers and are not
+ * copied. Shared counters make the bound, doorbells wake the sleeping side.
+ */
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { Doorbell } from './doorbell.js';
+
+const PUT = 0;
+const TAKEN = 1;
+
+/** One end of a queue, ready to be sent to its thread (`port` goes into the transfer list). */
+export interface QueueEnd {
+  port: MessagePort;
+  counters: SharedArrayBuffer;
+  /** Rung for the consumer: when something was put. Other senders may ring it too. */
+  arrivals: SharedArrayBuffer;
+  /** Rung for the producer: when something was taken. */
+  departures: SharedArrayBuffer;
+  /** Most entries between the two threads: the look-ahead. */
+  capacity: number;
+}
+
+export function createQueue(capacity: number): { producer: QueueEnd; consumer: QueueEnd } {
+  const { port1, port2 } = new MessageChannel();
+  const shared = {
+    counters: new SharedArrayBuffer(8),
+    arrivals: new Doorbell().buffer,
+    departures: new Doorbell().buffer,
+    capacity,
+  };
+  return { producer: { ...shared, port: port1 }, consumer: { ...shared, port: port2 } };
+}
+
+function lengthOf(counters: Int32Array): number {
+  // Both counters wrap at 2^32; their difference does not.
+  return (Atomics.load(counters, PUT) - Atomics.load(counters, TAKEN)) | 0;
+}
+
+export class QueueProducer<T> {
+  readonly #end: QueueEnd;
+  readonly #counters: Int32Array;
+  readonly #arrivals: Doorbell;
+  readonly #departures: Doorbell;
+
+  constructor(end: QueueEnd) {
+    this.#end = end;
+    this.#counters = new Int32Array(end.counters);
+    this.#arrivals = new Doorbell(end.arrivals);
+    this.#departures = new Doorbell(end.departures);
+  }
+
+  /** Blocks while the queue is full. */
+  put(entry: T): void {
+    for (;;) {
+      const seen = this.#departures.rings;
+      if (lengthOf(this.#counters) < this.#end.capacity) break;
+      this.#departures.wait(seen, Number.POSITIVE_INFINITY);
+    }
+    this.#end.port.postMessage(entry);
+    Atomics.add(this.#counters, PUT, 1);
+    this.#arrivals.ring();
+  }
+}
+
+export class QueueConsumer<T> {
+  /** Rings when an entry arrives, and for whoever else wakes this thread. */
+  readonly arrivals: Doorbell;
+  readonly #end: QueueEnd;
+  readonly #counters: Int32Array;
+  readonly #departures: Doorbell;
+
+  constructor(end: QueueEnd) {
+    this.#end = end;
+    this.#counters = new Int32Array(end.counters);
+    this.arrivals = new Doorbell(end.arrivals);
+    this.#departures = new Doorbell(end.departures);
+  }
+
+  /** Entries put and not taken. */
+  get length(): number {
+    return lengthOf(this.#counters);
+  }
+
+  /** The oldest entry, undefined when there is none. Does not block. */
+  tryTake(): T | undefined {
+    // The counter is the truth: an entry is posted before it is counted, and must not be taken in between.
+    if (this.length === 0) return undefined;
+    const received = receiveMessageOnPort(this.#end.port) as { message: T };
+    Atomics.add(this.#counters, TAKEN, 1);
+    this.#departures.ring();
+    return received.message;
+  }
+
+  /** Waits for an entry for at most `timeoutMs`. */
+  take(timeoutMs: number): T | undefined {
+    const end = performance.now() + timeoutMs;
+    for (;;) {
+      const seen = this.arrivals.rings;
+      const entry = this.tryTake();
+      if (entry !== undefined) return entry;
+      const left = end - performance.now();
+      if (left <= 0) return undefined;
+      this.arrivals.wait(seen, left);
+    }
+  }
+}
