@@ -1,0 +1,109 @@
+import { rmSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Doorbell } from '../../../src/predictor/doorbell.js';
+import {
+  createQueue,
+  QueueConsumer,
+  type QueueEnd,
+  QueueProducer,
+} from '../../../src/predictor/hash-table-queue.js';
+import { compiledSource } from './compiled.js';
+
+let dist: string;
+beforeAll(() => {
+  dist = compiledSource();
+}, 60_000);
+afterAll(() => rmSync(dist, { recursive: true, force: true }));
+
+/** Runs `body(end, {Queue…, Doorbell}, parentPort)` in a thread of its own. */
+function thread(body: string, end: QueueEnd): Worker {
+  const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/predictor/${name}.js`).href);
+  const code = `
+    const { workerData: end, parentPort } = require('node:worker_threads');
+    Promise.all([import(${module('hash-table-queue')}), import(${module('doorbell')})]).then(
+      ([{ QueueProducer, QueueConsumer }, { Doorbell }]) => { ${body} });`;
+  return new Worker(code, { eval: true, workerData: end, transferList: [end.port] });
+}
+
+function nextMessage<T>(worker: Worker): Promise<T> {
+  return new Promise((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+}
+
+describe('hash table queue', () => {
+  it('hands entries over in order, between two threads, none lost', async () => {
+    const { producer, consumer } = createQueue(4);
+    const writer = thread(
+      `const queue = new QueueProducer(end);
+       for (let i = 0; i < 2000; i++) {
+         const table = new SharedArrayBuffer(4);
+         new Int32Array(table)[0] = i * 3;
+         queue.put({ i, table });
+       }`,
+      producer,
+    );
+    const reader = thread(
+      `const queue = new QueueConsumer(end);
+       let wrong = 0, longest = 0;
+       for (let i = 0; i < 2000; i++) {
+         longest = Math.max(longest, queue.length);
+         const entry = queue.take(10000);
+         if (entry === undefined || entry.i !== i || new Int32Array(entry.table)[0] !== i * 3) wrong++;
+       }
+       parentPort.postMessage({ wrong, longest, left: queue.length });`,
+      consumer,
+    );
+    const result = await nextMessage<{ wrong: number; longest: number; left: number }>(reader);
+    expect(result).toMatchObject({ wrong: 0, left: 0 });
+    expect(result.longest).toBeLessThanOrEqual(4);
+    await Promise.all([writer.terminate(), reader.terminate()]);
+  }, 20_000);
+
+  it('blocks the producer at its capacity until something is taken', async () => {
+    const { producer, consumer } = createQueue(2);
+    const writer = thread(
+      `const queue = new QueueProducer(end);
+       for (let i = 0; i < 3; i++) { queue.put(i); parentPort.postMessage(i); }`,
+      producer,
+    );
+    const put: number[] = [];
+    writer.on('message', (i: number) => put.push(i));
+    const queue = new QueueConsumer<number>(consumer);
+    await expect.poll(() => put).toEqual([0, 1]);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(put).toEqual([0, 1]);
+    expect(queue.tryTake()).toBe(0);
+    await expect.poll(() => put).toEqual([0, 1, 2]);
+    expect([queue.tryTake(), queue.tryTake(), queue.tryTake()]).toEqual([1, 2, undefined]);
+    await writer.terminate();
+  }, 20_000);
+
+  it('wakes a waiting consumer for a control message too', async () => {
+    const { consumer } = createQueue(2);
+    const reader = thread(
+      `const bell = new QueueConsumer(end).arrivals;
+       const seen = bell.rings;
+       parentPort.postMessage('waiting');
+       parentPort.postMessage(bell.wait(seen, 10000));`,
+      consumer,
+    );
+    expect(await nextMessage(reader)).toBe('waiting');
+    const woken = nextMessage(reader);
+    new Doorbell(consumer.arrivals).ring();
+    expect(await woken).toBe(true);
+    await reader.terminate();
+  }, 20_000);
+
+  it('gives up waiting after its time', () => {
+    const { producer, consumer } = createQueue(1);
+    const queue = new QueueConsumer<string>(consumer);
+    expect(queue.take(5)).toBeUndefined();
+    new QueueProducer<string>(producer).put('one');
+    expect(queue.take(5)).toBe('one');
+    producer.port.close();
+  });
+});
