@@ -6,8 +6,8 @@
 
 namespace sida {
 
-// A Switch Transformers model as its Hugging Face config.json describes it. Every field lies in a range such that
-// the bytes of all tensors together fit 63 bits.
+// A Switch Transformers model as its Hugging Face config.json describes it. Every field lies in a range such
+// that the bytes of all tensors together fit 63 bits.
 struct SwitchConfig {
   int vocab_size = 32128;
   int d_model = 768;
