@@ -1,0 +1,461 @@
+#include "checkpoint/checkpoint.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/switch_tensors.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "doctest/doctest.h"
+#include "repo_paths.h"
+#include "safetensors_builder.h"
+
+namespace {
+
+using namespace sida;
+using namespace sida::testing;
+
+namespace fs = std::filesystem;
+
+std::string error_of(const std::function<void()>& action, const std::string& code = "checkpoint_invalid") {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    const std::string message = error.what();
+    CHECK(message.find('\n') == std::string::npos);
+    return message;
+  }
+  FAIL("accepted");
+  return "";
+}
+
+void check_has(const std::string& message, const std::vector<std::string>& parts) {
+  CAPTURE(message);
+  for (const std::string& part : parts) {
+    CAPTURE(part);
+    CHECK(message.find(part) != std::string::npos);
+  }
+}
+
+// A model of two layers a stack, small enough to write in each case.
+std::string config_text(const std::string& extra = "") {
+  return R"({"model_type":"switch_transformers","vocab_size":10,"d_model":4,"d_kv":2,"d_ff":8,"num_heads":2,)"
+         R"("num_layers":2,"num_decoder_layers":2,"num_sparse_encoder_layers":1,"num_sparse_decoder_layers":1,)"
+         R"("num_experts":3,"relative_attention_num_buckets":8,"relative_attention_max_distance":16)" +
+         (extra.empty() ? "" : "," + extra) + "}";
+}
+
+BuiltTensor zeros(const std::string& name, const std::vector<uint64_t>& shape) {
+  uint64_t count = 1;
+  for (const uint64_t d : shape) count *= d;
+  return {name, "F32", shape, std::string(count * 4, '\0')};
+}
+
+std::vector<BuiltTensor> model_tensors(const std::string& config = config_text()) {
+  std::vector<BuiltTensor> tensors{zeros("shared.weight", {10, 4})};
+  for_each_switch_tensor(parse_switch_config(config, "config.json"),
+                         [&](const std::string& name, const std::vector<uint64_t>& shape) {
+                           tensors.push_back(zeros(name, shape));
+                         });
+  return tensors;
+}
+
+class Model {
+ public:
+  Model() { write("config.json", config_text()); }
+  const std::string& path() const { return directory_.path(); }
+  std::string at(const std::string& name) const { return path() + "/" + name; }
+  void write(const std::string& name, const std::string& bytes) const { write_file(at(name), bytes); }
+  void write_tensors(const std::vector<BuiltTensor>& tensors, const std::string& name = "model.safetensors") const {
+    write(name, build_safetensors(tensors));
+  }
+  void write_index(const std::string& map, const std::string& metadata = "{}") const {
+    write("model.safetensors.index.json", R"({"metadata":)" + metadata + R"(,"weight_map":{)" + map + "}}");
+  }
+  Checkpoint open() const { return Checkpoint::open(path()); }
+
+ private:
+  TempDir directory_;
+};
+
+TEST_CASE("checkpoint: opens the bundled model and finds all its tensors") {
+  const Checkpoint checkpoint = Checkpoint::open(repo() + "/models/switch-mini");
+  CHECK_NOTHROW(checkpoint.check_tensors());
+  CHECK(checkpoint.config().num_experts == 64);
+  CHECK(checkpoint.config().moe_layers() ==
+        std::vector<std::string>{"encoder.1", "encoder.3", "decoder.1", "decoder.3"});
+  CHECK(checkpoint.dtype_summary() == "mixed");
+  CHECK(checkpoint.files().size() == 1);
+  CHECK(checkpoint.total_bytes() == 37'842'944);
+  CHECK(checkpoint.encoder_embedding().name == "shared.weight");
+  CHECK(checkpoint.head().name == "shared.weight");
+  const TensorInfo& norm = checkpoint.require("encoder.final_layer_norm.weight", {128});
+  std::vector<float> values(128);
+  checkpoint.read_f32(norm, values.data());
+  for (const float value : values) CHECK(std::isfinite(value));
+}
+
+TEST_CASE("checkpoint: every oracle model passes its checks") {
+  for (const char* name : {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-step1", "switch-tiny-untied"}) {
+    const std::string directory = fixture(name);
+    if (directory.empty()) continue;
+    CAPTURE(name);
+    const Checkpoint checkpoint = Checkpoint::open(directory);
+    CHECK_NOTHROW(checkpoint.check_tensors());
+    const bool untied = std::string(name) == "switch-tiny-untied";
+    CHECK(checkpoint.encoder_embedding().name == (untied ? "encoder.embed_tokens.weight" : "shared.weight"));
+    CHECK(checkpoint.decoder_embedding().name == (untied ? "decoder.embed_tokens.weight" : "shared.weight"));
+    CHECK(checkpoint.head().name == (untied ? "lm_head.weight" : "shared.weight"));
+  }
+}
+
+TEST_CASE("checkpoint: reads f32, bf16 and f16 as either, whole or in part") {
+  const Model model;
+  const std::vector<float> floats{1.0f, -2.5f, 3.14159f, 1e-40f};
+  const std::vector<uint16_t> brains{0x3f80, 0xc020, 0x7fc0, 0x0001};
+  const std::vector<uint16_t> halves{0x3c00, 0x7c00, 0x7e01, 0x0001};
+  // Longer than one piece of the converting read.
+  std::vector<uint16_t> many(300'001);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<uint16_t>(0x3f80 + i % 100);
+  model.write_tensors({{"f", "F32", {4}, bytes_of(floats)},
+                       {"b", "BF16", {2, 2}, bytes_of(brains)},
+                       {"h", "F16", {4}, bytes_of(halves)},
+                       {"m", "BF16", {300'001}, bytes_of(many)},
+                       {"i", "I32", {4}, bytes_of(floats)}});
+  const Checkpoint checkpoint = model.open();
+  float out[4];
+  uint16_t short_out[4];
+
+  checkpoint.read_f32(*checkpoint.find("f"), out);
+  CHECK(std::vector<float>(out, out + 4) == floats);
+  checkpoint.read_bf16(*checkpoint.find("f"), 2, 1, short_out);
+  CHECK(short_out[0] == f32_to_bf16(3.14159f));
+  checkpoint.read_bf16(*checkpoint.find("b"), short_out);
+  CHECK(std::vector<uint16_t>(short_out, short_out + 4) == brains);
+  checkpoint.read_f32(*checkpoint.find("b"), 1, 2, out);
+  CHECK(out[0] == -2.5f);
+  CHECK(std::isnan(out[1]));
+  checkpoint.read_f32(*checkpoint.find("h"), out);
+  CHECK(out[0] == 1.0f);
+  CHECK(std::isinf(out[1]));
+  CHECK(std::isnan(out[2]));
+  CHECK(out[3] == 0x1p-24f);
+  checkpoint.read_bf16(*checkpoint.find("h"), short_out);
+  CHECK(short_out[1] == 0x7f80);
+
+  std::vector<float> wide(many.size());
+  checkpoint.read_f32(*checkpoint.find("m"), wide.data());
+  for (size_t i = 0; i < many.size(); ++i) REQUIRE(wide[i] == bf16_to_f32(many[i]));
+  checkpoint.read_f32(*checkpoint.find("m"), 150'000, 1000, wide.data());
+  CHECK(wide[999] == bf16_to_f32(many[150'999]));
+  CHECK_NOTHROW(checkpoint.read_f32(*checkpoint.find("m"), many.size(), 0, wide.data()));
+
+  error_of([&] { checkpoint.read_f32(*checkpoint.find("f"), 3, 2, out); }, "internal");
+  error_of([&] { checkpoint.read_f32(*checkpoint.find("f"), 1, UINT64_MAX, out); }, "internal");
+  check_has(error_of([&] { checkpoint.read_f32(*checkpoint.find("i"), out); }), {"tensor \"i\"", "I32"});
+}
+
+TEST_CASE("checkpoint: a file cut or replaced after it was opened is reported, not read") {
+  const Model model;
+  model.write_tensors({{"f", "F32", {4}, std::string(16, '\0')}});
+  float out[4];
+  const Checkpoint cut = model.open();
+  fs::resize_file(model.at("model.safetensors"), 100);
+  check_has(error_of([&] { cut.read_f32(*cut.find("f"), out); }, "io_error"), {"ends early", "16"});
+  model.write_tensors({{"f", "F32", {4}, std::string(16, '\0')}});
+  const Checkpoint changed = model.open();
+  model.write("model.safetensors", build_safetensors({{"f", "F32", {5}, std::string(20, '\0')}}));
+  check_has(error_of([&] { changed.read_f32(*changed.find("f"), out); }, "io_error"), {"changed"});
+}
+
+TEST_CASE("checkpoint: the fingerprint names config and headers") {
+  const Model model;
+  model.write_tensors({{"f", "F32", {4}, std::string(16, '\0')}});
+  const std::string first = model.open().fingerprint();
+  CHECK(first.size() == 64);
+  CHECK(model.open().fingerprint() == first);
+  model.write_tensors({{"g", "F32", {4}, std::string(16, '\0')}});
+  const std::string second = model.open().fingerprint();
+  CHECK(second != first);
+  model.write("config.json", config_text() + " ");
+  CHECK(model.open().fingerprint() != second);
+}
+
+TEST_CASE("checkpoint: missing weights are named with what to do") {
+  const Model model;
+  check_has(error_of([&] { model.open(); }), {"no weights", "model.safetensors.index.json", "neither"});
+  model.write("pytorch_model.bin", "PK");
+  check_has(error_of([&] { model.open(); }), {"found pytorch_model.bin", "convert it"});
+  fs::remove(model.at("config.json"));
+  check_has(error_of([&] { model.open(); }), {"config.json", "missing file"});
+  error_of([&] { Checkpoint::open(model.path() + "/none"); });
+}
+
+TEST_CASE("checkpoint: shards are opened through their index") {
+  const Model model;
+  const std::vector<BuiltTensor> tensors = model_tensors();
+  const auto middle = tensors.begin() + 9;
+  model.write_tensors({tensors.begin(), middle}, "s1.safetensors");
+  model.write_tensors({middle, tensors.end()}, "s2.safetensors");
+  std::string map;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    map += (i == 0 ? "\"" : ",\"") + tensors[i].name + "\":\"" + (i < 9 ? "s1" : "s2") + ".safetensors\"";
+    bytes += tensors[i].data.size();
+  }
+  const std::string total = std::to_string(bytes);
+  model.write_index(map, "{\"total_size\":" + total + "}");
+  const Checkpoint checkpoint = model.open();
+  CHECK(checkpoint.files().size() == 2);
+  CHECK(checkpoint.tensor_count() == tensors.size());
+  CHECK(checkpoint.total_bytes() == bytes);
+  CHECK_NOTHROW(checkpoint.check_tensors());
+  CHECK(checkpoint.find(tensors.back().name)->file == 1);
+
+  model.write_index(map, "{}");
+  CHECK_NOTHROW(model.open());
+  model.write_index(map, "{\"total_size\":" + total + ".0}");
+  CHECK_NOTHROW(model.open());
+  model.write_index(map, "{\"total_size\":7}");
+  check_has(error_of([&] { model.open(); }), {"total_size", "expected " + total, "found 7"});
+  model.write_index(map, "{\"total_size\":\"7\"}");
+  check_has(error_of([&] { model.open(); }), {"total_size", "found \"7\""});
+}
+
+TEST_CASE("checkpoint: an index that lies is refused") {
+  const std::string a = "\"a\":\"s1.safetensors\"";
+  struct Row {
+    const char* what;
+    std::string map;
+    std::vector<std::string> parts;
+  };
+  const Row rows[] = {
+      {"parent directory", R"("a":"../s1.safetensors")", {"bad file name", "\"../s1.safetensors\""}},
+      {"dot dot", R"("a":"..")", {"bad file name"}},
+      {"absolute", R"("a":"/etc/passwd")", {"bad file name", "/etc/passwd"}},
+      {"URL", R"("a":"https://x.y/s1.safetensors")", {"bad file name", "https:"}},
+      {"backslash", R"("a":"..\\s1.safetensors")", {"bad file name"}},
+      {"NUL", R"("a":"s1.safetensors\u0000x")", {"bad file name", "\\u0000"}},
+      {"empty", R"("a":"")", {"bad file name"}},
+      {"4 KiB name", "\"a\":\"" + std::string(4096, 's') + "\"", {"bad file name"}},
+      {"not a string", R"("a":1)", {"tensor \"a\"", "a file name", "found 1"}},
+      {"link out of the directory", R"("a":"out.safetensors")", {"link out", "out.safetensors"}},
+      {"link in a circle", R"("a":"circle.safetensors")", {"cannot follow", "circle.safetensors"}},
+      {"missing shard", a + R"(,"b":"s9.safetensors")", {"tensor \"b\"", "missing shard", "s9.safetensors"}},
+      {"dangling link", R"("a":"dangling.safetensors")", {"missing shard", "dangling.safetensors"}},
+      {"tensor in two shards", a + R"(,"b":"s2.safetensors")", {"tensor \"a\"", "s2.safetensors"}},
+      {"tensor that its shard lacks", a + R"(,"c":"s1.safetensors")", {"tensor \"c\"", "not in its shard"}},
+      {"tensor that the index lacks", R"("b":"s2.safetensors")", {"tensor \"a\"", "does not give it"}},
+      {"one shard by two names", a + R"(,"x":"same.safetensors")", {"two names for one shard"}},
+      {"tensor named twice", a + "," + a, {"\"a\" twice"}},
+      {"empty", "", {"empty", "at least one tensor"}},
+  };
+  const TempDir outside;
+  write_file(outside.path() + "/o.safetensors", build_safetensors({zeros("a", {1})}));
+  const Model model;
+  model.write_tensors({zeros("a", {1})}, "s1.safetensors");
+  model.write_tensors({zeros("a", {1}), zeros("b", {1})}, "s2.safetensors");
+  fs::create_symlink(outside.path() + "/o.safetensors", model.at("out.safetensors"));
+  fs::create_symlink("circle.safetensors", model.at("circle.safetensors"));
+  fs::create_symlink("nothing", model.at("dangling.safetensors"));
+  fs::create_symlink("s1.safetensors", model.at("same.safetensors"));
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    model.write_index(row.map);
+    check_has(error_of([&] { model.open(); }), row.parts);
+  }
+  fs::create_directory(model.at("d.safetensors"));
+  model.write_index(R"("a":"d.safetensors")");
+  check_has(error_of([&] { model.open(); }, "io_error"), {"a directory"});
+  REQUIRE(::mkfifo(model.at("f.safetensors").c_str(), 0600) == 0);
+  model.write_index(R"("a":"f.safetensors")");
+  check_has(error_of([&] { model.open(); }, "io_error"), {"a FIFO"});
+  for (const char* text : {"[]", "{}", "{\"weight_map\":[]}", "{\"weight_map\":"}) {
+    model.write("model.safetensors.index.json", text);
+    error_of([&] { model.open(); });
+  }
+  model.write_index(a);
+  CHECK_NOTHROW(model.open());
+}
+
+TEST_CASE("checkpoint: links of the Hugging Face cache are followed, others are not") {
+  const TempDir cache;
+  const std::string snapshot = cache.path() + "/snapshots/abc";
+  fs::create_directories(snapshot);
+  fs::create_directories(cache.path() + "/blobs");
+  write_file(cache.path() + "/blobs/1", config_text());
+  write_file(cache.path() + "/blobs/2", build_safetensors(model_tensors()));
+  fs::create_symlink("../../blobs/1", snapshot + "/config.json");
+  fs::create_symlink("../../blobs/2", snapshot + "/model.safetensors");
+  CHECK_NOTHROW(Checkpoint::open(snapshot).check_tensors());
+  fs::remove(snapshot + "/config.json");
+  write_file(cache.path() + "/config.json", config_text());
+  fs::create_symlink("../../config.json", snapshot + "/config.json");
+  check_has(error_of([&] { Checkpoint::open(snapshot); }), {"link out"});
+}
+
+TEST_CASE("checkpoint: weights of another shape than the config are refused") {
+  struct Row {
+    const char* what;
+    std::string config;
+    std::vector<std::string> parts;
+  };
+  const std::string base = config_text();
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = base;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  const Row rows[] = {
+      {"more experts", with("\"num_experts\":3", "\"num_experts\":4"), {"router", "[4, 4]", "[3, 4]"}},
+      {"fewer experts", with("\"num_experts\":3", "\"num_experts\":2"), {"router", "[2, 4]", "[3, 4]"}},
+      {"other hidden size", with("\"d_model\":4", "\"d_model\":8"), {"shared.weight", "[10, 8]", "[10, 4]"}},
+      {"other vocabulary", with("\"vocab_size\":10", "\"vocab_size\":11"), {"[11, 4]", "[10, 4]"}},
+      {"more layers", with("\"num_layers\":2", "\"num_layers\":4"), {"missing tensor", "encoder.block.2.layer.0"}},
+      {"fewer layers",
+       config_text().replace(base.find("\"num_decoder_layers\":2"), 22, "\"num_decoder_layers\":1"),
+       {"decoder.block.0.layer.2.mlp.router", "missing tensor"}},
+      {"no encoder.1 experts", config_text("\"encoder_sparse_step\":0"), {"encoder.block.1.layer.1.mlp.wi", "missing"}},
+      {"other buckets", with("_buckets\":8", "_buckets\":16"), {"relative_attention_bias", "[16, 2]", "[8, 2]"}},
+      {"untied without head", config_text("\"tie_word_embeddings\":false"), {"lm_head.weight", "missing tensor"}},
+  };
+  const Model model;
+  model.write_tensors(model_tensors());
+  CHECK_NOTHROW(model.open().check_tensors());
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    model.write("config.json", row.config);
+    check_has(error_of([&] { model.open().check_tensors(); }), row.parts);
+  }
+}
+
+TEST_CASE("checkpoint: aliases are accepted, surplus layers and integer weights are not") {
+  const Model model;
+  std::vector<BuiltTensor> tensors = model_tensors();
+  const auto check = [&](std::vector<BuiltTensor> all) {
+    model.write_tensors(all);
+    model.open().check_tensors();
+  };
+  std::vector<BuiltTensor> aliased = tensors;
+  for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+                           "some.buffer", "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}) {
+    aliased.push_back(zeros(name, {10, 4}));
+  }
+  CHECK_NOTHROW(check(aliased));
+  // Writers that store a shared tensor once may keep any of its names.
+  std::vector<BuiltTensor> renamed = tensors;
+  renamed.front().name = "decoder.embed_tokens.weight";
+  CHECK_NOTHROW(check(renamed));
+  std::vector<BuiltTensor> misshapen = tensors;
+  misshapen.push_back(zeros("lm_head.weight", {11, 4}));
+  check_has(error_of([&] { check(misshapen); }), {"lm_head.weight", "[10, 4]", "[11, 4]"});
+  std::vector<BuiltTensor> surplus = tensors;
+  surplus.push_back(zeros("encoder.block.2.layer.0.layer_norm.weight", {4}));
+  check_has(error_of([&] { check(surplus); }), {"encoder.block.2", "2 encoder layers", "3 experts"});
+  std::vector<BuiltTensor> integers = tensors;
+  integers[3].dtype = "I32";
+  check_has(error_of([&] { check(integers); }), {"dtype", "F32, BF16 or F16", "I32"});
+}
+
+TEST_CASE("config: defaults and the sparse rule are those of transformers") {
+  const auto parse = [](const std::string& text) { return parse_switch_config(text, "config.json"); };
+  const SwitchConfig base = parse(R"({"model_type":"switch_transformers"})");
+  CHECK(base.vocab_size == 32128);
+  CHECK(base.num_experts == 8);
+  CHECK(base.encoder_sparse_step == 4);
+  CHECK(base.moe_layers() == std::vector<std::string>{"encoder.1", "encoder.5", "encoder.9", "decoder.1",
+                                                      "decoder.5", "decoder.9"});
+  const auto layers = [&](const std::string& fields) {
+    std::string list;
+    for (const std::string& layer : parse(R"({"model_type":"switch_transformers","num_decoder_layers":1,)"
+                                          R"("num_sparse_decoder_layers":1,"decoder_sparse_step":0,)" +
+                                          fields + "}")
+                                        .moe_layers()) {
+      list += layer.substr(8) + " ";
+    }
+    return list;
+  };
+  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":4)") == "0 1 2 3 ");
+  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":2)") == "1 3 ");
+  CHECK(layers(R"("num_layers":5,"num_sparse_encoder_layers":2)") == "1 3 ");
+  CHECK(layers(R"("num_layers":5,"num_sparse_encoder_layers":3)") == "0 1 2 3 4 ");
+  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":0)") == "1 ");
+  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":2,"encoder_sparse_step":0)") == "");
+  CHECK(parse(R"({"model_type":"switch_transformers","num_layers":6,"num_decoder_layers":null})").num_decoder_layers ==
+        6);
+  CHECK(parse(R"({"model_type":"switch_transformers","eos_token_id":null})").eos_token_id == -1);
+  CHECK(parse(R"({"model_type":"switch_transformers","pad_token_id":3})").decoder_start_token_id == 3);
+}
+
+TEST_CASE("config: what is out of range or not supported is named") {
+  struct Row {
+    std::string field;
+    std::vector<std::string> parts;
+  };
+  const Row rows[] = {
+      {R"("num_experts":0)", {"\"num_experts\"", "from 1 to 65535", "found 0"}},
+      {R"("num_experts":-1)", {"\"num_experts\"", "found -1"}},
+      {R"("num_experts":1000000000)", {"\"num_experts\"", "found 1000000000"}},
+      {R"("num_experts":1e9)", {"\"num_experts\"", "found 1e9"}},
+      {R"("num_experts":8.5)", {"found 8.5"}},
+      {R"("num_experts":"8")", {"found \"8\""}},
+      {R"("num_experts":18446744073709551617)", {"found 18446744073709551617"}},
+      {R"("d_model":9007199254740993)", {"\"d_model\"", "found 9007199254740993"}},
+      {R"("d_kv":65536,"num_heads":2)", {"\"num_heads\"", "from 1 to 1", "found 2"}},
+      {R"("num_layers":0)", {"\"num_layers\"", "found 0"}},
+      {R"("num_layers":257)", {"\"num_layers\"", "256", "found 257"}},
+      {R"("num_layers":4,"num_sparse_encoder_layers":5)", {"from 0 to 4", "found 5"}},
+      {R"("expert_capacity":0)", {"\"expert_capacity\"", "found 0"}},
+      {R"("relative_attention_num_buckets":3)", {"from 4", "found 3"}},
+      {R"("relative_attention_max_distance":16)", {"from 17", "found 16"}},
+      {R"("layer_norm_epsilon":-1)", {"\"layer_norm_epsilon\"", "found -1"}},
+      {R"("layer_norm_epsilon":1e999)", {"found 1e999"}},
+      {R"("eos_token_id":32128)", {"\"eos_token_id\"", "32127", "found 32128"}},
+      {R"("eos_token_id":[1,2])", {"\"eos_token_id\"", "an array of 2"}},
+      {R"("pad_token_id":null)", {"decoder_start_token_id"}},
+      {R"("tie_word_embeddings":1)", {"true or false", "found 1"}},
+      {R"("dense_act_fn":"gated-gelu")", {"\"dense_act_fn\"", "expected \"relu\"", "gated-gelu"}},
+      {R"("router_bias":true)", {"\"router_bias\"", "not supported"}},
+      {R"("router_dtype":"bfloat16")", {"\"router_dtype\"", "bfloat16"}},
+      {R"("router_ignore_padding_tokens":true)", {"\"router_ignore_padding_tokens\""}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.field);
+    const std::string text = R"({"model_type":"switch_transformers",)" + row.field + "}";
+    const std::string message = error_of([&] { parse_switch_config(text, "config.json"); });
+    CHECK(message.find("config.json: ") == 0);
+    check_has(message, row.parts);
+  }
+  check_has(error_of([] { parse_switch_config(R"({"model_type":"mixtral"})", "c"); }), {"model_type", "mixtral"});
+  check_has(error_of([] { parse_switch_config("{}", "c"); }), {"model_type", "found none"});
+  check_has(error_of([] { parse_switch_config("[]", "c"); }), {"an object", "an array of 0"});
+  error_of([] { parse_switch_config("{", "c"); });
+  error_of([] { load_switch_config("/dev/zero"); }, "io_error");
+}
+
+TEST_CASE("file: reads are exact or typed errors") {
+  const TempDir directory;
+  const std::string path = directory.path() + "/f";
+  write_file(path, "0123456789");
+  File first = File::open(path);
+  char out[4];
+  first.pread_exact(6, out, 4);
+  CHECK(std::string(out, 4) == "6789");
+  check_has(error_of([&] { first.pread_exact(8, out, 4); }, "io_error"), {"expected 4 bytes at byte 8", "found 2"});
+  File second = std::move(first);
+  CHECK(first.descriptor() == -1);
+  CHECK_NOTHROW(second.check_unchanged());
+  CHECK(read_text_file(path, 10) == "0123456789");
+  check_has(error_of([&] { read_text_file(path, 9); }, "io_error"), {"at most 9", "found 10"});
+  fs::create_symlink("f", directory.path() + "/link");
+  CHECK_NOTHROW(File::open(directory.path() + "/link"));
+  error_of([&] { File::open(directory.path() + "/link", false); }, "io_error");
+}
+
+}  // namespace
