@@ -85,6 +85,7 @@ std::vector<Bad> bad_files() {
   const std::string name = "tensor \"t\"";
   const std::string good = sound();
   const std::string kWhole = "a whole number from 0 to 2^64-1";
+  // clang-format off
   return {
       {"empty file", "", {"too short", "8 bytes", "found 0"}},
       {"fewer than 8 bytes", "1234567", {"too short", "found 7"}},
@@ -162,6 +163,7 @@ std::vector<Bad> bad_files() {
        {"(1048576 bytes)", "unknown dtype"}},
       {"deep nesting", with_header("{\"t\":" + std::string(1'000'000, '['), ""), {"64 levels"}},
   };
+  // clang-format on
 }
 
 TEST_CASE("safetensors: refuses a bad file in one line with the numbers") {

@@ -21,8 +21,8 @@ bool exists(const std::string& directory, const std::string& name) {
 std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes) {
   const std::string path = contained_path(directory, name);
   if (path.empty()) {
-    throw checkpoint_error({join_path(directory, name), "", "missing file", "a Hugging Face checkpoint directory",
-                            "no " + name, "", {}});
+    throw checkpoint_error({join_path(directory, name), "", "missing file",
+                            "a Hugging Face checkpoint directory", "no " + name, "", {}});
   }
   return read_text_file(path, max_bytes);
 }
@@ -36,13 +36,14 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
     return files;
   }
   if (exists(directory, index)) {
-    return open_shards(directory, read_contained(directory, index, kMaxIndexBytes), join_path(directory, index));
+    const std::string text = read_contained(directory, index, kMaxIndexBytes);
+    return open_shards(directory, text, join_path(directory, index));
   }
   const bool pickle =
       exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
-  throw checkpoint_error(
-      {directory, "", "no weights", single + " or " + index, pickle ? "pytorch_model.bin" : "neither",
-       pickle ? "convert it: load it with transformers and save_pretrained(…, safe_serialization=True)" : "", {}});
+  const char* hint = pickle ? "convert it: transformers' save_pretrained writes safetensors" : "";
+  throw checkpoint_error({directory, "", "no weights", single + " or " + index,
+                          pickle ? "pytorch_model.bin" : "neither", hint, {}});
 }
 
 }  // namespace

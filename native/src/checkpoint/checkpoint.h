@@ -59,7 +59,8 @@ class Checkpoint {
 
  private:
   Checkpoint() = default;
-  const TensorInfo& require_any(const std::vector<const char*>& names, const std::vector<uint64_t>& shape) const;
+  const TensorInfo& require_any(const std::vector<const char*>& names,
+                                const std::vector<uint64_t>& shape) const;
   void index_tensors();
   std::string file_of(const TensorInfo* tensor) const;
 

@@ -47,8 +47,8 @@ class IndexReader {
     // Some writers give it as a float.
     const auto number = total->try_double();
     if (!number || *number != static_cast<double>(bytes)) {
-      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes), total->describe(),
-                  {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
+      throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes),
+                  total->describe(), {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
     }
   }
 
@@ -85,7 +85,7 @@ void check_shard(const IndexReader& reader, const SafetensorsFile& file, const s
 
 std::vector<SafetensorsFile> open_shards(const std::string& directory, std::string_view index_text,
                                          const std::string& index_file) {
-  const JsonDocument document = JsonDocument::parse(std::string(index_text), {index_file, "checkpoint_invalid"});
+  const JsonDocument document = JsonDocument::parse(std::string(index_text), {index_file});
   const IndexReader reader(document.root(), index_file);
   const WeightMap shards = reader.weight_map();
   std::vector<SafetensorsFile> files;

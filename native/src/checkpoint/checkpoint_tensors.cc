@@ -38,8 +38,8 @@ std::vector<const char*> head_names(const SwitchConfig& config) {
 }  // namespace
 
 const TensorInfo* Checkpoint::find(std::string_view name) const {
-  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
-                                   [](const TensorInfo& tensor, std::string_view n) { return tensor.name < n; });
+  const auto before = [](const TensorInfo& tensor, std::string_view other) { return tensor.name < other; };
+  const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name, before);
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
@@ -47,7 +47,7 @@ const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<u
   const TensorInfo* tensor = find(name);
   if (tensor == nullptr) {
     throw checkpoint_error({file_of(nullptr), name, "missing tensor", shape_text(shape), "none",
-                            "config.json and the weights are of different models, or a file is incomplete", {}});
+                            std::string(kOtherModel) + ", or a file is incomplete", {}});
   }
   if (tensor->shape != shape) {
     std::map<std::string, double> numbers;
@@ -83,7 +83,9 @@ const TensorInfo& Checkpoint::decoder_embedding() const {
   return require_any(embedding_names(config_, kDecoder), embedding_shape(config_));
 }
 
-const TensorInfo& Checkpoint::head() const { return require_any(head_names(config_), embedding_shape(config_)); }
+const TensorInfo& Checkpoint::head() const {
+  return require_any(head_names(config_), embedding_shape(config_));
+}
 
 void Checkpoint::check_tensors(const SwitchConfig& config) const {
   const std::vector<uint64_t> shape = embedding_shape(config);

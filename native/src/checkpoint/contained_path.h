@@ -4,9 +4,9 @@
 
 namespace sida {
 
-// The real path of a file of a checkpoint directory, links followed. It lies inside the directory, or among the
-// blobs of the Hugging Face cache whose snapshot the directory is. Empty where there is no such file. Throws
-// checkpoint_invalid where `name` is no plain file name or its link leads out or in a circle.
+// The real path of a file of a checkpoint directory, links followed. It lies inside the directory, or among
+// the blobs of the Hugging Face cache whose snapshot the directory is. Empty where there is no such file.
+// Throws checkpoint_invalid where `name` is no plain file name or its link leads out or in a circle.
 std::string contained_path(const std::string& directory, const std::string& name);
 
 // `directory/name`, for messages and for opening.

@@ -55,7 +55,8 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
   const std::string found = first == std::string::npos
                                 ? (begin.empty() ? "nothing" : "blanks")
                                 : "\"" + escape_text(std::string_view(begin).substr(first, 16)) + "\"";
-  throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, "is it a safetensors file?", {}});
+  const char* hint = "is it a safetensors file?";
+  throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, hint, {}});
 }
 
 }  // namespace

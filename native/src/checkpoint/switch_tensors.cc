@@ -37,15 +37,18 @@ class StackVisitor {
  private:
   void visit_attention(const std::string& layer, const std::string& kind) {
     visit_(layer + ".layer_norm.weight", {model_});
-    for (const char* matrix : {".q", ".k", ".v"}) visit_(layer + "." + kind + matrix + ".weight", {inner_, model_});
-    visit_(layer + "." + kind + ".o.weight", {model_, inner_});
+    const std::string attention = layer + "." + kind;
+    for (const char* matrix : {".q", ".k", ".v"}) visit_(attention + matrix + ".weight", {inner_, model_});
+    visit_(attention + ".o.weight", {model_, inner_});
   }
 
   void visit_feed_forward(const std::string& layer, bool sparse) {
     visit_(layer + ".layer_norm.weight", {model_});
     if (!sparse) return visit_expert(layer + ".mlp");
     visit_(layer + ".mlp.router.classifier.weight", {static_cast<uint64_t>(config_.num_experts), model_});
-    for (int e = 0; e < config_.num_experts; ++e) visit_expert(layer + ".mlp.experts.expert_" + std::to_string(e));
+    for (int e = 0; e < config_.num_experts; ++e) {
+      visit_expert(layer + ".mlp.experts.expert_" + std::to_string(e));
+    }
   }
 
   void visit_expert(const std::string& name) {

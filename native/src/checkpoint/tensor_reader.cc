@@ -22,8 +22,8 @@ void convert(Dtype from, const void* in, size_t count, uint16_t* out) {
 }
 
 template <typename T>
-void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, uint64_t first, uint64_t count,
-             T* out) {
+void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, uint64_t first,
+             uint64_t count, T* out) {
   if (!is_float(tensor.dtype)) {
     throw checkpoint_error({file.display(), tensor.name, "cannot be read as numbers", "F32, BF16 or F16",
                             dtype_name(tensor.dtype), "", {}});
@@ -31,8 +31,9 @@ void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, 
   const uint64_t elements = tensor.elements();
   if (first > elements || count > elements - first) {
     throw Error("internal",
-                "read past tensor \"" + escape_text(tensor.name) + "\": elements from " + std::to_string(first) +
-                    ", " + std::to_string(count) + " of them, of " + std::to_string(elements) + ". This is a bug.",
+                "read past tensor \"" + escape_text(tensor.name) + "\": " + std::to_string(count) +
+                    " elements from " + std::to_string(first) + " of " + std::to_string(elements) +
+                    ". This is a bug.",
                 expected_found(elements, first + count));
   }
   const size_t width = static_cast<size_t>(dtype_bits(tensor.dtype)) / 8;

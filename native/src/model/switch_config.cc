@@ -37,7 +37,8 @@ class ConfigReader {
   int integer(const char* name, int least, int most, int fallback) const {
     const auto value = field(name);
     if (!value) return fallback;
-    const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
+    const std::string range = std::to_string(least) + " to " + std::to_string(most);
+    const std::string expected = "a whole number from " + range;
     const auto number = value->try_i64();
     if (!number) throw fault(name, expected, value->describe(), "");
     if (*number < least || *number > most) {
@@ -72,15 +73,16 @@ class ConfigReader {
     const auto value = field(name);
     if (!value && fallback != nullptr) return;
     const std::string found = value ? value->describe() : "none";
-    if (!value || value->try_string() != only) throw fault(name, "\"" + std::string(only) + "\"", found, hint);
+    if (value && value->try_string() == only) return;
+    throw fault(name, "\"" + std::string(only) + "\"", found, hint);
   }
 
   void require_false(const char* name, const char* hint) const {
     if (boolean(name, false)) throw fault(name, "false", "true", hint);
   }
 
-  Error fault(const char* name, const std::string& expected, const std::string& found, const std::string& hint,
-              std::map<std::string, double> numbers = {}) const {
+  Error fault(const char* name, const std::string& expected, const std::string& found,
+              const std::string& hint, std::map<std::string, double> numbers = {}) const {
     return checkpoint_error(
         {file_, "", "\"" + std::string(name) + "\"", expected, found, hint, std::move(numbers)});
   }
@@ -109,8 +111,8 @@ void read_layers(const ConfigReader& reader, SwitchConfig* config) {
   const auto step = [](int layers, int sparse) { return sparse > 0 ? layers / sparse : layers; };
   config->num_sparse_encoder_layers =
       reader.integer("num_sparse_encoder_layers", 0, config->num_layers, config->num_sparse_encoder_layers);
-  config->num_sparse_decoder_layers = reader.integer("num_sparse_decoder_layers", 0, config->num_decoder_layers,
-                                                     config->num_sparse_decoder_layers);
+  config->num_sparse_decoder_layers = reader.integer(
+      "num_sparse_decoder_layers", 0, config->num_decoder_layers, config->num_sparse_decoder_layers);
   // A step in the file wins, as it does in transformers.
   const int encoder_step = step(config->num_layers, config->num_sparse_encoder_layers);
   const int decoder_step = step(config->num_decoder_layers, config->num_sparse_decoder_layers);
@@ -125,9 +127,9 @@ void read_attention(const ConfigReader& reader, SwitchConfig* config) {
   config->relative_attention_num_buckets =
       reader.integer("relative_attention_num_buckets", 4, 4096, config->relative_attention_num_buckets);
   // The logarithm of distance over exact buckets is divided by.
-  config->relative_attention_max_distance =
-      reader.integer("relative_attention_max_distance", config->relative_attention_num_buckets / 2 + 1, kMaxCount,
-                     config->relative_attention_max_distance);
+  const int least = config->relative_attention_num_buckets / 2 + 1;
+  config->relative_attention_max_distance = reader.integer("relative_attention_max_distance", least, kMaxCount,
+                                                           config->relative_attention_max_distance);
 }
 
 void read_tokens(const ConfigReader& reader, SwitchConfig* config) {
