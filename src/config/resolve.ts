@@ -17,15 +17,8 @@ export interface Sources {
   env: NodeJS.ProcessEnv;
 }
 
-export function resolveServeOptions({ flags, env }: Sources): ServeOptions {
-  const file = flags.config ?? (env.SIDA_CONFIG || undefined);
-  const fromFile = file === undefined ? {} : readConfigFile(file);
-  const resolved: Record<string, unknown> = {};
-  for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {
-    const given = find(name, option, flags, env, fromFile) ?? fallback(option, resolved, env);
-    resolved[name] = given === undefined ? undefined : parse(option, given);
-  }
-  const options = resolved as ServeOptions;
+export function resolveServeOptions(sources: Sources): ServeOptions {
+  const options = resolveOptions(Object.keys(SERVE_OPTIONS) as OptionName[], sources);
   if (!isLoopback(options.host) && options.apiKey === undefined) {
     throw new UsageError(
       `The "--host" option is ${options.host}, which other machines can reach, and there is no key: ` +
@@ -33,6 +26,22 @@ export function resolveServeOptions({ flags, env }: Sources): ServeOptions {
     );
   }
   return options;
+}
+
+/** Resolves some of the options, for commands that share them; in the order of the table. */
+export function resolveOptions<K extends OptionName>(
+  names: readonly K[],
+  { flags, env }: Sources,
+): Pick<ServeOptions, K> {
+  const file = flags.config ?? (env.SIDA_CONFIG || undefined);
+  const fromFile = file === undefined ? {} : readConfigFile(file);
+  const resolved: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries(SERVE_OPTIONS) as [K, Option<unknown>][]) {
+    if (!names.includes(name)) continue;
+    const given = find(name, option, flags, env, fromFile) ?? fallback(option, resolved, env);
+    resolved[name] = given === undefined ? undefined : parse(option, given);
+  }
+  return resolved as Pick<ServeOptions, K>;
 }
 
 function find(

@@ -17,8 +17,11 @@ import { newRequestId } from './middleware/request-id.js';
 export interface RunningServer {
   readonly url: string;
   readonly port: number;
-  /** Takes no more connections and answers requests of live ones with 503. */
-  startDraining(): void;
+  /**
+   * Takes no more connections and answers new requests of live ones with 503. Resolves true when no request is left,
+   * false when `drainMs` ended first.
+   */
+  drain(drainMs: number): Promise<boolean>;
   /** Ends every connection. */
   close(): Promise<void>;
 }
@@ -30,6 +33,7 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
     draining: false,
   };
   const server = createHttpServer(context);
+  const inFlight = new InFlight(server);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen({ host, port }, () => {
@@ -39,21 +43,49 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
   });
   const address = server.address() as AddressInfo;
   const closed = new Promise<void>((resolve) => server.once('close', resolve));
-  const startDraining = () => {
-    if (context.draining) return;
-    context.draining = true;
-    server.close();
-  };
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
     port: address.port,
-    startDraining,
+    drain(drainMs) {
+      context.draining = true;
+      server.close();
+      return inFlight.whenNone(drainMs);
+    },
     async close() {
-      startDraining();
+      context.draining = true;
+      server.close();
       server.closeAllConnections();
       await closed;
     },
   };
+}
+
+/** Counts requests from their headers to the end of their answer. */
+class InFlight {
+  #count = 0;
+  #whenNone: (() => void) | undefined;
+
+  constructor(server: Server) {
+    const track = (_req: IncomingMessage, res: ServerResponse) => {
+      this.#count += 1;
+      res.once('close', () => {
+        this.#count -= 1;
+        if (this.#count === 0) this.#whenNone?.();
+      });
+    };
+    server.on('request', track).on('checkContinue', track);
+  }
+
+  whenNone(limitMs: number): Promise<boolean> {
+    if (this.#count === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), limitMs);
+      this.#whenNone = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
 }
 
 function createHttpServer(context: ServerContext): Server {

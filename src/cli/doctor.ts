@@ -1,0 +1,34 @@
+/** `sida doctor`: what this machine has and what it lacks, each with what to do about it. */
+import { Command } from 'commander';
+import { resolveOptions } from '../config/resolve.js';
+import { type Check, checkMachine } from './doctor-checks.js';
+import { EXIT } from './exit.js';
+import { addFlags, givenFlags } from './flags.js';
+
+export function doctorCommand(): Command {
+  const command = new Command('doctor')
+    .description('Check this machine: Node, native addon, CPU, CUDA, memory, disk, Redis')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExamples:\n  sida doctor\n  sida doctor --json --pack-dir /mnt/fast/packs')
+    .action(async (values: Record<string, unknown>) => {
+      const { packDir } = resolveOptions(['packDir'], { flags: givenFlags(values), env: process.env });
+      const checks = await checkMachine(packDir);
+      process.stdout.write(
+        values.json === true ? `${JSON.stringify({ checks }, null, 2)}\n` : describe(checks),
+      );
+      if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
+    });
+  return addFlags(command, ['packDir']);
+}
+
+function describe(checks: Check[]): string {
+  const width = Math.max(...checks.map(({ name }) => name.length));
+  // What was found may have several lines; they stand below the first one.
+  const below = `\n${' '.repeat('warn'.length + 2 + width + 2)}`;
+  return checks
+    .map(({ name, result, found, hint }) => {
+      const text = hint === undefined ? found : `${found}\n→ ${hint}`;
+      return `${result.padEnd(4)}  ${name.padEnd(width)}  ${text.replaceAll('\n', below)}\n`;
+    })
+    .join('');
+}

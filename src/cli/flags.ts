@@ -1,0 +1,33 @@
+/** Makes rows of the option table flags of a command. */
+import { type Command, Option as Flag } from 'commander';
+import { type Option, type OptionName, SERVE_OPTIONS } from '../config/options.js';
+
+export function addFlags(command: Command, names: readonly OptionName[]): Command {
+  for (const name of names) command.addOption(flagOf(SERVE_OPTIONS[name]));
+  return command.option(
+    '--config <file>',
+    'JSON file of options, keys as the flags without dashes (SIDA_CONFIG)',
+  );
+}
+
+/** Flags given on the command line, under the names of the table. */
+export function givenFlags(values: Record<string, unknown>): Partial<Record<OptionName | 'config', string>> {
+  const given: Partial<Record<OptionName | 'config', string>> = {};
+  for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {
+    const value = values[flagOf(option).attributeName()];
+    if (typeof value === 'string') given[name] = value;
+  }
+  if (typeof values.config === 'string') given.config = values.config;
+  return given;
+}
+
+function flagOf(option: Option<unknown>): Flag {
+  const fallback =
+    option.defaultText ?? (typeof option.default === 'string' ? option.default : undefined) ?? 'none';
+  const notes = [
+    option.unit !== undefined && `in ${option.unit}`,
+    option.default === undefined ? 'needed' : `default ${fallback}`,
+    option.env,
+  ].filter(Boolean);
+  return new Flag(`--${option.flag} ${option.value}`, `${option.help} (${notes.join('; ')})`);
+}

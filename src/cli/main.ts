@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+import { Command, CommanderError } from 'commander';
+import { VERSION } from '../config/version.js';
+import { convertCommand } from './convert.js';
+import { doctorCommand } from './doctor.js';
+import { describeFailure, EXIT, exitCodeOf } from './exit.js';
+import { planCommand } from './plan.js';
+import { serveCommand } from './serve.js';
+
+const program = new Command('sida')
+  .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
+  .version(VERSION)
+  .showHelpAfterError('(sida help <command> shows what it takes)')
+  .addHelpText(
+    'after',
+    '\nExit codes: 0 ok, 1 failure, 2 wrong usage, 4 bad checkpoint or pack' +
+      '\n\nExample:\n  sida serve --model models/switch-mini --memory-budget 50%',
+  );
+
+for (const command of [serveCommand(), convertCommand(), planCommand(), doctorCommand()]) {
+  command.copyInheritedSettings(program);
+  program.addCommand(command);
+}
+for (const command of [program, ...program.commands]) command.exitOverride();
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    // Commander has printed what there is to say. Help that was asked for is no error.
+    process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  } else {
+    process.stderr.write(`sida: ${describeFailure(error)}\n`);
+    process.exitCode = exitCodeOf(error);
+  }
+}

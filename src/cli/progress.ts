@@ -1,0 +1,66 @@
+/** Progress of long work on standard error: a bar on a terminal, a line for each tenth elsewhere. */
+import { SingleBar as Bar, type SingleBar } from 'cli-progress';
+import { formatBytes } from '../config/bytes.js';
+
+export interface ProgressStep {
+  phase: 'convert' | 'hash' | 'load';
+  done: number;
+  total: number;
+}
+
+const TITLES = { convert: 'Packing experts', hash: 'Checking files', load: 'Loading' } as const;
+
+export class Progress {
+  readonly #out: NodeJS.WriteStream;
+  #phase: ProgressStep['phase'] | undefined;
+  #bar: SingleBar | undefined;
+  #tenth = -1;
+
+  constructor(out: NodeJS.WriteStream = process.stderr) {
+    this.#out = out;
+  }
+
+  show(step: ProgressStep): void {
+    if (step.total <= 0) return;
+    if (step.phase !== this.#phase) {
+      this.stop();
+      this.#phase = step.phase;
+    }
+    if (this.#out.isTTY) this.#draw(step);
+    else this.#print(step);
+  }
+
+  /** Ends the bar; the next step starts a new one. */
+  stop(): void {
+    this.#bar?.stop();
+    this.#bar = undefined;
+    this.#phase = undefined;
+    this.#tenth = -1;
+  }
+
+  #draw({ phase, done, total }: ProgressStep): void {
+    if (this.#bar === undefined) {
+      this.#bar = new Bar({
+        stream: this.#out,
+        format: `${TITLES[phase].padEnd(16)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
+        barCompleteChar: '█',
+        barIncompleteChar: '░',
+        hideCursor: true,
+      });
+      this.#bar.start(total, done, { amount: amount(phase, done, total) });
+    }
+    this.#bar.update(done, { amount: amount(phase, done, total) });
+  }
+
+  #print({ phase, done, total }: ProgressStep): void {
+    const tenth = Math.floor((10 * done) / total);
+    if (tenth === this.#tenth) return;
+    this.#tenth = tenth;
+    this.#out.write(`${TITLES[phase]}: ${tenth * 10} % (${amount(phase, done, total)})\n`);
+  }
+}
+
+/** Conversion counts experts; the other two count bytes. */
+function amount(phase: ProgressStep['phase'], done: number, total: number): string {
+  return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
+}

@@ -1,0 +1,36 @@
+/** First signal: end in order. Second one: end now. */
+import { constants } from 'node:os';
+
+type Signal = 'SIGTERM' | 'SIGINT';
+
+/** What a hurried end still gets: enough to tell the engine, well below what a user waits. */
+const HURRY_MS = 250;
+
+export interface Signals {
+  first: Promise<Signal>;
+  dispose(): void;
+}
+
+export function endOnSignals(onHurry: () => void): Signals {
+  let seen = false;
+  let resolveFirst: (signal: Signal) => void;
+  const first = new Promise<Signal>((resolve) => {
+    resolveFirst = resolve;
+  });
+  const onSignal = (signal: Signal) => {
+    if (!seen) {
+      seen = true;
+      resolveFirst(signal);
+      return;
+    }
+    onHurry();
+    setTimeout(() => process.exit(128 + constants.signals[signal]), HURRY_MS);
+  };
+  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  return {
+    first,
+    dispose() {
+      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+    },
+  };
+}

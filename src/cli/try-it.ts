@@ -1,0 +1,21 @@
+/** A request that works on the model at hand, to copy into a shell. */
+import type { ModelInfo } from '../engine/messages.js';
+import { templateFields } from '../server/template.js';
+
+export function exampleCurl(model: ModelInfo, url: string, withKey: boolean): string {
+  const { path, body } = exampleRequest(model);
+  const key = withKey ? ' -H "authorization: Bearer $SIDA_API_KEY"' : '';
+  return `curl ${url}${path}${key} -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
+}
+
+function exampleRequest({ tasks, hasTokenizer }: ModelInfo): { path: string; body: object } {
+  const [task] = Object.entries(tasks);
+  if (!hasTokenizer)
+    return { path: '/v1/completions', body: { prompt: [100, 101, 1], return_token_ids: true } };
+  if (task === undefined) return { path: '/v1/completions', body: { prompt: 'A fine <extra_id_0>.' } };
+  const [name, { template }] = task;
+  const fields = templateFields(template);
+  const input =
+    fields.length === 1 ? 'a fine film' : Object.fromEntries(fields.map((field) => [field, `a ${field}`]));
+  return { path: '/v1/classify', body: { task: name, input } };
+}
