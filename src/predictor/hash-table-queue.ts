@@ -69,6 +69,8 @@ export class QueueConsumer<T> {
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
   readonly #departures: Doorbell;
+  /** Received from the port and not taken. */
+  readonly #waiting: T[] = [];
 
   constructor(end: QueueEnd) {
     this.#end = end;
@@ -82,14 +84,23 @@ export class QueueConsumer<T> {
     return lengthOf(this.#counters);
   }
 
+  /** Entries put and not taken, oldest first; they keep their place in the bound. Does not block. */
+  waiting(): readonly T[] {
+    // The counter is the truth: an entry is posted before it is counted, and must not be seen in between.
+    while (this.#waiting.length < this.length) {
+      const received = receiveMessageOnPort(this.#end.port) as { message: T };
+      this.#waiting.push(received.message);
+    }
+    return this.#waiting;
+  }
+
   /** The oldest entry, undefined when there is none. Does not block. */
   tryTake(): T | undefined {
-    // The counter is the truth: an entry is posted before it is counted, and must not be taken in between.
-    if (this.length === 0) return undefined;
-    const received = receiveMessageOnPort(this.#end.port) as { message: T };
+    if (this.waiting().length === 0) return undefined;
+    const entry = this.#waiting.shift()!;
     Atomics.add(this.#counters, TAKEN, 1);
     this.#departures.ring();
-    return received.message;
+    return entry;
   }
 
   /** Waits for an entry for at most `timeoutMs`. */

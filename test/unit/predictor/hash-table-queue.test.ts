@@ -98,6 +98,17 @@ describe('hash table queue', () => {
     await reader.terminate();
   }, 20_000);
 
+  it('shows what waits without making room for more', () => {
+    const { producer, consumer } = createQueue(3);
+    const [writer, reader] = [new QueueProducer<number>(producer), new QueueConsumer<number>(consumer)];
+    for (const entry of [1, 2, 3]) writer.put(entry);
+    expect(reader.tryTake()).toBe(1);
+    expect(reader.waiting()).toEqual([2, 3]);
+    expect(reader.length).toBe(2);
+    expect([reader.tryTake(), reader.tryTake(), reader.tryTake()]).toEqual([2, 3, undefined]);
+    producer.port.close();
+  });
+
   it('gives up waiting after its time', () => {
     const { producer, consumer } = createQueue(1);
     const queue = new QueueConsumer<string>(consumer);

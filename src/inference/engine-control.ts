@@ -1,0 +1,31 @@
+/** Control requests to the open engine, answered between two steps. */
+import { budgetBytes } from '../engine/budget.js';
+import type { ControlReply, ControlRequest, ExpertState } from '../engine/messages.js';
+import type { Engine } from '../native/addon-types.js';
+import type { EvictionPolicy } from './eviction/index.js';
+
+const STATES = ['absent', 'loading', 'resident', 'evicting'] as const;
+
+export function answerControl(request: ControlRequest, engine: Engine, policy: EvictionPolicy): ControlReply {
+  switch (request.kind) {
+    case 'usage':
+      return { kind: 'usage', usage: engine.usage() };
+    case 'experts':
+      return { kind: 'experts', layers: expertLayers(engine) };
+    case 'set-budget':
+      engine.setBudget(budgetBytes(request.device, engine.plan), policy);
+      return { kind: 'set-budget', usage: engine.usage() };
+  }
+}
+
+function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }[] {
+  const { moeLayers, experts } = engine.shape;
+  const { state, pinned, uses } = engine.residency();
+  return moeLayers.map((layer, l) => ({
+    layer,
+    experts: Array.from({ length: experts }, (_, index) => {
+      const id = l * experts + index;
+      return { index, state: STATES[state[id]!]!, pinned: pinned[id] !== 0, uses: uses[id]! };
+    }),
+  }));
+}

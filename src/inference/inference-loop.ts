@@ -1,0 +1,261 @@
+/** The inference thread's work: takes batches up, encodes, scores or generates, one native step after the other. */
+import { SidaError } from '../errors.js';
+import type { Engine } from '../native/addon-types.js';
+import { openHashTable } from '../predictor/hash-table.js';
+import type { QueueConsumer } from '../predictor/hash-table-queue.js';
+import { clockMs } from './clock.js';
+import { InferenceCounters } from './counters.js';
+import { answerControl } from './engine-control.js';
+import type { EvictionPolicy } from './eviction/index.js';
+import { decodeStep, type Generation } from './generation.js';
+import { type AdmittedItem, HeldBatch } from './held-batch.js';
+import { JobLedger } from './job-ledger.js';
+import { KvPages } from './kv-pages.js';
+import { type ScoringInput, scoreLabels } from './label-scoring.js';
+import type { FromInference, QueuedBatch, ToInference } from './messages.js';
+import { NativeSteps } from './native-steps.js';
+import { planResidency } from './residency-planner.js';
+
+export interface InferenceLoopOptions {
+  engine: Engine;
+  pageTokens: number;
+  maxBatchTokens: number;
+  policy: EvictionPolicy;
+  queue: QueueConsumer<QueuedBatch>;
+  /** The next control message, if one has arrived. */
+  nextControl: () => ToInference | undefined;
+  emit: (message: FromInference) => void;
+}
+
+/** Counters go out this often while there is work, and this often without. */
+const BUSY_COUNTERS_MS = 100;
+const IDLE_COUNTERS_MS = 1000;
+
+export class InferenceLoop {
+  readonly #options: InferenceLoopOptions;
+  readonly #counters = new InferenceCounters();
+  readonly #ledger: JobLedger;
+  readonly #pages: KvPages;
+  readonly #steps: NativeSteps;
+  readonly #generations = new Map<number, Generation>();
+  /** Jobs whose items are passed over, until this batch is finished. */
+  readonly #dropped = new Map<number, number>();
+  /** Jobs that failed in the running turn; released at its end, when no step names their contexts any more. */
+  readonly #failed = new Map<number, SidaError>();
+  #held: HeldBatch | undefined;
+  #lastFinishedBatch = -1;
+  #closed = false;
+  #countersSentMs = 0;
+
+  constructor(options: InferenceLoopOptions) {
+    const { engine, policy, maxBatchTokens } = options;
+    this.#options = options;
+    this.#ledger = new JobLedger(engine.shape.experts, engine.plan.slot);
+    this.#pages = new KvPages(engine.usage().kvPages);
+    this.#steps = new NativeSteps({
+      engine,
+      policy,
+      maxBatchTokens,
+      ledger: this.#ledger,
+      counters: this.#counters,
+      onJobError: (job, error) => this.#failed.set(job, error),
+    });
+  }
+
+  /** Runs until it is told to close; blocks its thread. */
+  run(): void {
+    const { queue } = this.#options;
+    while (!this.#closed) {
+      const seen = queue.arrivals.rings;
+      if (!this.turn()) this.#idle(seen);
+      else if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
+    }
+    this.#options.engine.close();
+    this.#options.emit({ type: 'closed' });
+  }
+
+  /** One round: control messages, then new inputs, then a decode step. False when there was nothing to do. */
+  turn(): boolean {
+    this.#readControl();
+    if (this.#closed) return true;
+    const started = this.#startItems();
+    const stepped = this.#stepGenerations();
+    for (const [job, error] of this.#failed) this.#failJob(job, error);
+    this.#failed.clear();
+    return started || stepped;
+  }
+
+  #idle(seen: number): void {
+    const begin = clockMs();
+    this.#counters.idleWaits += 1;
+    let every = BUSY_COUNTERS_MS;
+    while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
+      this.#sendCounters();
+      every = IDLE_COUNTERS_MS;
+    }
+    this.#counters.idleSeconds += (clockMs() - begin) / 1000;
+  }
+
+  #sendCounters(): void {
+    this.#countersSentMs = clockMs();
+    const { queue, engine, emit } = this.#options;
+    const counters = this.#counters.snapshot({
+      tablesQueued: queue.length,
+      activeSequences: this.#generations.size,
+      usage: engine.usage(),
+    });
+    emit({ type: 'counters', counters });
+  }
+
+  #readControl(): void {
+    for (;;) {
+      const message = this.#options.nextControl();
+      if (message === undefined) return;
+      if (message.type === 'close') this.#closed = true;
+      else if (message.type === 'cancel') this.#cancel(message.job, message.lastBatch);
+      else if (message.type === 'stop') this.#stop(message.item);
+      else this.#answer(message);
+    }
+  }
+
+  #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
+    const { engine, policy, emit } = this.#options;
+    try {
+      emit({ type: 'control-reply', id, reply: answerControl(request, engine, policy) });
+    } catch (error) {
+      emit({ type: 'control-error', id, error: SidaError.from(error).toBody() });
+    }
+  }
+
+  #startItems(): boolean {
+    this.#held ??= this.#takeBatch();
+    const held = this.#held;
+    if (held === undefined) return false;
+    const items = held.admit(this.#pages, this.#options.pageTokens, (job) => this.#dropped.has(job));
+    if (items.length > 0) this.#encode(held, items);
+    if (held.finished) {
+      this.#held = undefined;
+      this.#lastFinishedBatch = held.batch.id;
+      for (const [job, lastBatch] of this.#dropped) if (lastBatch <= held.batch.id) this.#dropped.delete(job);
+      return true;
+    }
+    if (items.length === 0 && this.#generations.size === 0) {
+      const { free, total } = this.#pages;
+      throw new Error(
+        `An input waits for KV pages, ${free} of ${total} are free and nothing runs. This is a bug.`,
+      );
+    }
+    return items.length > 0;
+  }
+
+  #takeBatch(): HeldBatch | undefined {
+    const queued = this.#options.queue.tryTake();
+    if (queued === undefined) return undefined;
+    this.#counters.batches += 1;
+    return new HeldBatch(queued.batch, openHashTable(queued.table));
+  }
+
+  #encode(held: HeldBatch, items: AdmittedItem[]): void {
+    const { engine, policy, queue } = this.#options;
+    const now = clockMs();
+    for (const { job, jobItems } of items) this.#ledger.begin(job, jobItems, now);
+    const offsets = new Int32Array(items.length + 1);
+    items.forEach(({ tokens }, i) => {
+      offsets[i + 1] = offsets[i]! + tokens.length;
+    });
+    const tokens = new Int32Array(offsets[items.length]!);
+    items.forEach((item, i) => {
+      tokens.set(item.tokens, offsets[i]!);
+    });
+    const plan = planResidency({
+      table: held.table,
+      upcoming: queue.waiting().map(({ table }) => openHashTable(table)),
+      residency: engine.residency(),
+      expertsPerLayer: engine.shape.experts,
+      policy,
+    });
+    const contexts = items.map(() => this.#steps.newId());
+    const jobs = items.map(({ job }) => job);
+    if (!this.#steps.encode(contexts, jobs, offsets, tokens, plan)) {
+      for (const { pages } of items) this.#pages.release(pages);
+      return;
+    }
+    const scoring: (ScoringInput & { pages: number })[] = [];
+    items.forEach(({ item, job, work, pages }, i) => {
+      const context = contexts[i]!;
+      if (work.kind === 'score') {
+        scoring.push({ item, job, context, plan: work.plan, pages });
+        return;
+      }
+      const { maxTokens: tokensLeft, logprobs } = work;
+      const nextToken = engine.shape.decoderStartTokenId;
+      const sequence = this.#steps.newId();
+      this.#generations.set(item, { item, job, context, sequence, pages, nextToken, tokensLeft, logprobs });
+    });
+    if (scoring.length > 0) this.#score(scoring);
+  }
+
+  #score(inputs: (ScoringInput & { pages: number })[]): void {
+    const { engine } = this.#options;
+    const { scored, failed, sequences } = scoreLabels(inputs, this.#steps);
+    engine.releaseSequences(Int32Array.from(sequences));
+    engine.releaseContexts(Int32Array.from(inputs, ({ context }) => context));
+    for (const { pages } of inputs) this.#pages.release(pages);
+    for (const { input, error } of failed) this.#failed.set(input.job, error);
+    for (const { input, scores } of scored) this.#done(input.item, input.job, scores);
+  }
+
+  #stepGenerations(): boolean {
+    if (this.#generations.size === 0) return false;
+    const { engine, emit } = this.#options;
+    const running = [...this.#generations.values()];
+    const { tokens, finished, failed } = decodeStep(running, this.#steps, engine.shape.eosTokenId);
+    if (tokens.length > 0) emit({ type: 'tokens', tokens });
+    for (const generation of finished) {
+      this.#release(generation);
+      this.#done(generation.item, generation.job);
+    }
+    for (const { generation, error } of failed) this.#failed.set(generation.job, error);
+    return true;
+  }
+
+  #done(item: number, job: number, scores?: number[]): void {
+    if (this.#failed.has(job)) return;
+    const end = this.#ledger.itemDone(job, clockMs());
+    this.#options.emit({ type: 'done', item, job, ...(scores && { scores }), ...(end && { end }) });
+  }
+
+  #stop(item: number): void {
+    const generation = this.#generations.get(item);
+    // Its last token and this message may have crossed.
+    if (generation === undefined) return;
+    this.#release(generation);
+    this.#done(item, generation.job);
+  }
+
+  #cancel(job: number, lastBatch: number): void {
+    this.#releaseJob(job);
+    if (lastBatch > this.#lastFinishedBatch) this.#dropped.set(job, lastBatch);
+    else this.#dropped.delete(job);
+  }
+
+  #failJob(job: number, error: SidaError): void {
+    this.#releaseJob(job);
+    // The main thread answers with a cancel, which says how long to pass over its items.
+    this.#dropped.set(job, Number.POSITIVE_INFINITY);
+    this.#options.emit({ type: 'job-error', job, error: error.toBody() });
+  }
+
+  #releaseJob(job: number): void {
+    this.#ledger.drop(job);
+    for (const generation of this.#generations.values())
+      if (generation.job === job) this.#release(generation);
+  }
+
+  #release({ item, sequence, context, pages }: Generation): void {
+    this.#generations.delete(item);
+    this.#options.engine.releaseSequences(Int32Array.of(sequence));
+    this.#options.engine.releaseContexts(Int32Array.of(context));
+    this.#pages.release(pages);
+  }
+}

@@ -1,0 +1,116 @@
+/** What each running job has cost so far, and when its last item is done. */
+import type { ExpertCost } from '../engine/messages.js';
+import {
+  EXPERT_LATE,
+  EXPERT_ON_DEMAND,
+  EXPERT_PREFETCHED,
+  EXPERT_RESIDENT,
+  type RunResult,
+} from '../native/addon-types.js';
+import type { JobEnd } from './messages.js';
+
+/** In place of an expert: the token was over the expert's capacity. */
+const NO_EXPERT = 65535;
+
+export function noCost(): ExpertCost {
+  return { needed: 0, resident: 0, prefetched: 0, late: 0, on_demand: 0, loaded: 0, bytes: 0, stall_ms: 0 };
+}
+
+interface Entry {
+  cost: ExpertCost;
+  itemsLeft: number;
+  startedMs: number;
+}
+
+export class JobLedger {
+  readonly #jobs = new Map<number, Entry>();
+  readonly #slotBytes: number;
+  readonly #marks: Uint32Array;
+  #mark = 0;
+
+  constructor(expertsPerLayer: number, slotBytes: number) {
+    this.#slotBytes = slotBytes;
+    this.#marks = new Uint32Array(expertsPerLayer);
+  }
+
+  /** Jobs with items that are not done. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  /** Called for every item taken up; the first one starts the job. */
+  begin(job: number, jobItems: number, nowMs: number): void {
+    if (!this.#jobs.has(job)) this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, startedMs: nowMs });
+  }
+
+  /** Adds one native call: `jobs` (S) names the job of each sequence, `offsets` (S + 1) its tokens. */
+  add(result: RunResult, jobs: readonly number[], offsets: Int32Array): void {
+    const spans = new Map<number, [number, number][]>();
+    jobs.forEach((job, i) => {
+      const span: [number, number] = [offsets[i]!, offsets[i + 1]!];
+      const list = spans.get(job);
+      if (list === undefined) spans.set(job, [span]);
+      else list.push(span);
+    });
+    const tokens = offsets[jobs.length]!;
+    for (const [job, list] of spans) {
+      const entry = this.#jobs.get(job);
+      if (entry === undefined) continue;
+      for (let layer = 0; layer < result.layers.length; layer++) {
+        this.#addLayer(entry.cost, result, layer, tokens, list);
+      }
+      entry.cost.stall_ms += result.stats.stallNs / 1e6;
+    }
+  }
+
+  /** Counts one item as done; gives the job's account with its last one. */
+  itemDone(job: number, nowMs: number): JobEnd | undefined {
+    const entry = this.#jobs.get(job);
+    if (entry === undefined) return undefined;
+    entry.itemsLeft -= 1;
+    if (entry.itemsLeft > 0) return undefined;
+    this.#jobs.delete(job);
+    return { cost: entry.cost, startedMs: entry.startedMs, endedMs: nowMs };
+  }
+
+  drop(job: number): void {
+    this.#jobs.delete(job);
+  }
+
+  /** Counts each expert once that any of the tokens used. */
+  #addLayer(
+    cost: ExpertCost,
+    result: RunResult,
+    layer: number,
+    tokens: number,
+    spans: [number, number][],
+  ): void {
+    const experts = this.#marks.length;
+    this.#mark = (this.#mark + 1) >>> 0;
+    if (this.#mark === 0) {
+      this.#marks.fill(0);
+      this.#mark = 1;
+    }
+    for (const [begin, end] of spans) {
+      for (let token = begin; token < end; token++) {
+        const expert = result.dispatch[layer * tokens + token]!;
+        if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
+        this.#marks[expert] = this.#mark;
+        this.#count(cost, result.found[layer * experts + expert]!);
+      }
+    }
+  }
+
+  #count(cost: ExpertCost, found: number): void {
+    cost.needed += 1;
+    if (found === EXPERT_RESIDENT) {
+      cost.resident += 1;
+      return;
+    }
+    if (found === EXPERT_PREFETCHED) cost.prefetched += 1;
+    else if (found === EXPERT_LATE) cost.late += 1;
+    else if (found === EXPERT_ON_DEMAND) cost.on_demand += 1;
+    cost.loaded += 1;
+    cost.bytes += this.#slotBytes;
+  }
+}

@@ -1,0 +1,94 @@
+/** Every message to and from the inference thread. Jobs and items are numbered by the engine's main thread. */
+import type {
+  ControlReply,
+  ControlRequest,
+  EngineConfig,
+  EngineCounters,
+  ExpertCost,
+} from '../engine/messages.js';
+import type { ErrorBody } from '../errors.js';
+import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { QueueEnd } from '../predictor/hash-table-queue.js';
+import type { RankedToken } from './sampler.js';
+import type { ScoringPlan } from './scoring.js';
+
+export type ItemWork =
+  | { kind: 'score'; plan: ScoringPlan }
+  /** `logprobs`: most likely tokens to name for each generated one; null for none. */
+  | { kind: 'generate'; maxTokens: number; logprobs: number | null };
+
+/** One input of a job: a sequence of an encoder batch and what follows it. */
+export interface BatchItem {
+  item: number;
+  job: number;
+  /** Items of the job, in this batch and in others. */
+  jobItems: number;
+  work: ItemWork;
+}
+
+/** Inputs that are encoded together. The arrays lie in shared memory. */
+export interface EncodeBatch {
+  /** Ascending by 1. */
+  id: number;
+  items: BatchItem[];
+  /** (items + 1), first 0, last the token count. */
+  offsets: Int32Array;
+  /** (tokens), all items one after the other. */
+  tokens: Int32Array;
+}
+
+/** What travels through the hash table queue. */
+export interface QueuedBatch {
+  batch: EncodeBatch;
+  table: SharedArrayBuffer;
+}
+
+export interface InferenceThreadData {
+  config: EngineConfig;
+  /** Packed model directory. */
+  pack: string;
+  queue: QueueEnd;
+}
+
+export type ToInference =
+  /** Drops every item of the job. `lastBatch` is the last batch handed on so far: items may still be on their way. */
+  | { type: 'cancel'; job: number; lastBatch: number }
+  /** Ends a generation early; its `done` still comes. */
+  | { type: 'stop'; item: number }
+  | { type: 'control'; id: number; request: ControlRequest }
+  | { type: 'close' };
+
+export interface GeneratedToken {
+  item: number;
+  id: number;
+  /** Present when asked for. */
+  logprobs?: { logprob: number; top: RankedToken[] };
+}
+
+/** What a whole job took; times from the shared monotonic clock, in milliseconds. */
+export interface JobEnd {
+  cost: ExpertCost;
+  startedMs: number;
+  endedMs: number;
+}
+
+export type FromInference =
+  | {
+      type: 'opened';
+      shape: ModelShape;
+      expertDtype: string;
+      plan: MemoryPlan;
+      usage: DeviceUsage;
+      kvPageTokens: number;
+    }
+  /** The model could not be opened. */
+  | { type: 'failed'; error: ErrorBody }
+  /** What one decode step gave, all running generations together. */
+  | { type: 'tokens'; tokens: GeneratedToken[] }
+  /** `scores`: summed log-probability of each label. `end` comes with the last item of the job. */
+  | { type: 'done'; item: number; job: number; scores?: number[]; end?: JobEnd }
+  | { type: 'job-error'; job: number; error: ErrorBody }
+  | { type: 'control-reply'; id: number; reply: ControlReply }
+  | { type: 'control-error'; id: number; error: ErrorBody }
+  | { type: 'counters'; counters: EngineCounters }
+  | { type: 'closed' };

@@ -1,0 +1,103 @@
+/**
+ * Scoring of labels as continuations: score(label) = Σ log p(token | tokens before it) under teacher forcing. Labels
+ * share decoder rows wherever their tokens agree, so single-token labels need one decoder token together.
+ */
+import { SidaError } from '../errors.js';
+
+/** What one row of logits is asked for. */
+export interface ScoringTarget {
+  label: number;
+  /** Place of the token in its label. */
+  step: number;
+  token: number;
+}
+
+export interface ScoringRow {
+  /** Token of the input whose logits are wanted. */
+  position: number;
+  targets: ScoringTarget[];
+}
+
+export interface ScoringPlan {
+  labels: number;
+  /** Decoder inputs, each from the start token; none is the beginning of another. `rows` ascend by position. */
+  inputs: { tokens: number[]; rows: ScoringRow[] }[];
+}
+
+/** `labels` are token ids without special tokens. Throws invalid_request when they cannot be told apart. */
+export function planScoring(labels: readonly number[][], startToken: number, endToken: number): ScoringPlan {
+  const complete = distinguishable(labels, endToken);
+  const decoderInputs = complete.map((ids) => [startToken, ...ids.slice(0, -1)]);
+  const beginnings = properPrefixes(decoderInputs);
+  const inputs: ScoringPlan['inputs'] = [];
+  /** Row that predicts what follows a prefix. */
+  const rowOf = new Map<string, ScoringRow>();
+  const seen = new Set<string>();
+  for (const tokens of decoderInputs) {
+    const key = tokens.join();
+    if (beginnings.has(key) || seen.has(key)) continue;
+    seen.add(key);
+    const rows: ScoringRow[] = [];
+    for (let position = 0; position < tokens.length; position++) {
+      const prefix = tokens.slice(0, position + 1).join();
+      if (rowOf.has(prefix)) continue;
+      const row: ScoringRow = { position, targets: [] };
+      rowOf.set(prefix, row);
+      rows.push(row);
+    }
+    inputs.push({ tokens, rows });
+  }
+  complete.forEach((ids, label) => {
+    ids.forEach((token, step) => {
+      rowOf.get(decoderInputs[label]!.slice(0, step + 1).join())!.targets.push({ label, step, token });
+    });
+  });
+  return { labels: labels.length, inputs };
+}
+
+/** Adds the end token to all labels when one is the beginning of another. */
+function distinguishable(labels: readonly number[][], endToken: number): number[][] {
+  const seen = new Map<string, number>();
+  labels.forEach((ids, label) => {
+    if (ids.length === 0) throw invalidLabels(`labels[${label}] has no tokens in this model's vocabulary`);
+    const twin = seen.get(ids.join());
+    if (twin !== undefined) {
+      throw invalidLabels(`labels[${twin}] and labels[${label}] are the same tokens to this model`);
+    }
+    seen.set(ids.join(), label);
+  });
+  const beginnings = properPrefixes(labels);
+  const ambiguous = labels.some((ids) => beginnings.has(ids.join()));
+  return labels.map((ids) => (ambiguous ? [...ids, endToken] : [...ids]));
+}
+
+function properPrefixes(lists: readonly number[][]): Set<string> {
+  const prefixes = new Set<string>();
+  for (const ids of lists) {
+    for (let length = 1; length < ids.length; length++) prefixes.add(ids.slice(0, length).join());
+  }
+  return prefixes;
+}
+
+function invalidLabels(message: string): SidaError {
+  return new SidaError({ code: 'invalid_request', message, param: 'labels' });
+}
+
+/** Collects the log-probabilities of one input's labels. */
+export class LabelScores {
+  /** (labels, steps) */
+  readonly #logprobs: number[][];
+
+  constructor(labels: number) {
+    this.#logprobs = Array.from({ length: labels }, () => []);
+  }
+
+  set(target: ScoringTarget, logprob: number): void {
+    this.#logprobs[target.label]![target.step] = logprob;
+  }
+
+  /** Sum of each label, in token order, so that it does not depend on how rows were shared. */
+  sums(): number[] {
+    return this.#logprobs.map((steps) => steps.reduce((sum, logprob) => sum + logprob, 0));
+  }
+}
