@@ -48,7 +48,8 @@ class IndexReader {
     const auto number = total->try_double();
     if (!number || *number != static_cast<double>(bytes)) {
       throw fault("", "\"total_size\" is not the size of the tensors", std::to_string(bytes),
-                  total->describe(), {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
+                  total->describe(),
+                  {{"expected", static_cast<double>(bytes)}, {"found", number.value_or(-1)}});
     }
   }
 

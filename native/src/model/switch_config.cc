@@ -128,8 +128,8 @@ void read_attention(const ConfigReader& reader, SwitchConfig* config) {
       reader.integer("relative_attention_num_buckets", 4, 4096, config->relative_attention_num_buckets);
   // The logarithm of distance over exact buckets is divided by.
   const int least = config->relative_attention_num_buckets / 2 + 1;
-  config->relative_attention_max_distance = reader.integer("relative_attention_max_distance", least, kMaxCount,
-                                                           config->relative_attention_max_distance);
+  config->relative_attention_max_distance = reader.integer(
+      "relative_attention_max_distance", least, kMaxCount, config->relative_attention_max_distance);
 }
 
 void read_tokens(const ConfigReader& reader, SwitchConfig* config) {
