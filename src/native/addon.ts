@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { NativeAddon } from './addon-types.js';
 
@@ -9,7 +9,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 /** Where a build puts the addon, first choice first. SIDA_ADDON overrides. */
 function candidates(): string[] {
   const override = process.env.SIDA_ADDON;
-  if (override !== undefined && override !== '') return [override];
+  if (override !== undefined && override !== '') return [resolve(override)];
   return ['Release', 'Debug'].map((kind) => join(root, 'build', 'addon', kind, 'sida.node'));
 }
 

@@ -9,6 +9,12 @@ namespace {
 
 // Long enough to bridge the gap between two loops of one layer, short enough not to burn an idle core.
 constexpr int kSpins = 4000;
+constexpr uint64_t kTaskBits = 20;
+constexpr uint64_t kTaskMask = (1u << kTaskBits) - 1;
+
+uint64_t loop_of(uint64_t state) { return state >> (2 * kTaskBits); }
+uint64_t tasks_of(uint64_t state) { return state >> kTaskBits & kTaskMask; }
+uint64_t next_of(uint64_t state) { return state & kTaskMask; }
 
 void relax() {
 #if defined(__x86_64__)
@@ -28,29 +34,32 @@ ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    generation_.fetch_add(1);
   }
   wake_.notify_all();
   for (auto& worker : workers_) worker.join();
 }
 
 void ThreadPool::parallel_for(size_t tasks, const std::function<void(size_t, size_t)>& body) {
-  if (tasks == 0) return;
-  if (tasks == 1 || workers_.empty()) {
+  if (tasks <= 1 || workers_.empty()) {
     for (size_t i = 0; i < tasks; ++i) body(i, 0);
     return;
   }
-  {
-    std::lock_guard lock(mutex_);
-    body_ = &body;
-    tasks_ = tasks;
-    next_.store(0);
-    busy_.store(workers_.size());
-    generation_.fetch_add(1);
+  if (tasks > kTaskMask) {
+    const size_t half = tasks / 2;
+    parallel_for(half, body);
+    parallel_for(tasks - half, [&](size_t task, size_t thread) { body(half + task, thread); });
+    return;
   }
-  wake_.notify_all();
-  drain(0);
-  for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
+  body_ = &body;
+  done_.store(0);
+  const uint64_t loop = loop_of(state_.load()) + 1;
+  state_.store(loop << (2 * kTaskBits) | tasks << kTaskBits);
+  if (sleepers_.load() > 0) {
+    std::lock_guard lock(mutex_);
+    wake_.notify_all();
+  }
+  run_tasks(loop_of(state_.load()), 0);
+  for (int spin = 0; done_.load(std::memory_order_acquire) != tasks; ++spin) {
     if (spin < kSpins) {
       relax();
     } else {
@@ -59,22 +68,29 @@ void ThreadPool::parallel_for(size_t tasks, const std::function<void(size_t, siz
   }
 }
 
-void ThreadPool::drain(size_t thread) {
-  for (size_t task = next_.fetch_add(1); task < tasks_; task = next_.fetch_add(1)) (*body_)(task, thread);
+void ThreadPool::run_tasks(uint64_t loop, size_t thread) {
+  uint64_t state = state_.load();
+  while (loop_of(state) == loop && next_of(state) < tasks_of(state)) {
+    if (!state_.compare_exchange_weak(state, state + 1)) continue;
+    (*body_)(next_of(state), thread);
+    done_.fetch_add(1, std::memory_order_release);
+    state = state_.load();
+  }
 }
 
 void ThreadPool::work(size_t thread) {
   uint64_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) relax();
-    {
+    for (int spin = 0; spin < kSpins && loop_of(state_.load(std::memory_order_acquire)) == seen; ++spin) relax();
+    if (loop_of(state_.load()) == seen) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return generation_.load() != seen; });
-      seen = generation_.load();
-      if (stopping_) return;
+      ++sleepers_;
+      wake_.wait(lock, [&] { return stopping_ || loop_of(state_.load()) != seen; });
+      --sleepers_;
     }
-    drain(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
+    if (stopping_) return;
+    seen = loop_of(state_.load());
+    run_tasks(seen, thread);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 namespace sida {
 
 /// A fixed set of threads that share loops. The calling thread works too, so `threads` = 1 starts none.
+/// A worker that the system does not schedule in time misses a loop; it never holds one up before it took a task.
 class ThreadPool {
  public:
   explicit ThreadPool(size_t threads);
@@ -26,17 +28,18 @@ class ThreadPool {
 
  private:
   void work(size_t thread);
-  void drain(size_t thread);
+  void run_tasks(uint64_t loop, size_t thread);
 
-  std::vector<std::thread> workers_;
+  /// The running loop in one word, so that taking a task proves that it is still this loop's:
+  /// loop number (24 bits) | tasks (20) | next task (20).
+  std::atomic<uint64_t> state_{0};
+  std::atomic<size_t> done_{0};
+  const std::function<void(size_t, size_t)>* body_ = nullptr;
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
-  const std::function<void(size_t, size_t)>* body_ = nullptr;
-  size_t tasks_ = 0;
-  std::atomic<size_t> next_{0};
-  std::atomic<size_t> busy_{0};
-  std::atomic<uint64_t> generation_{0};
-  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> workers_;
 };
 
 }  // namespace sida
