@@ -96,7 +96,12 @@ export interface JobTiming {
   inferenceMs: number;
 }
 
-export type JobResult = { promptTokens: number; completionTokens: number; experts: ExpertCost; timing: JobTiming } & (
+export type JobResult = {
+  promptTokens: number;
+  completionTokens: number;
+  experts: ExpertCost;
+  timing: JobTiming;
+} & (
   | { kind: 'classify'; data: Classification[] }
   | { kind: 'complete'; choices: CompletionChoice[] }
   | { kind: 'tokenize'; data: { ids: number[]; tokens: string[] }[] }

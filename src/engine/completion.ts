@@ -1,0 +1,73 @@
+/** One choice of a completion as its tokens arrive: text, stop strings, the reason it ended. */
+import type { GeneratedToken } from '../inference/messages.js';
+import { IncrementalDecoder } from '../tokenizer/incremental-decoder.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { CompletionChoice, CompletionDelta, TokenLogprobs } from './messages.js';
+import { StopStrings } from './stop-strings.js';
+
+export interface CompletionOptions {
+  index: number;
+  maxTokens: number;
+  stop: readonly string[];
+  endToken: number;
+  /** Without one the text stays empty. */
+  tokenizer: Tokenizer | undefined;
+  logprobs: boolean;
+}
+
+export class Completion {
+  readonly #options: CompletionOptions;
+  readonly #decoder: IncrementalDecoder;
+  readonly #stops: StopStrings;
+  readonly #choice: CompletionChoice;
+  #finished = false;
+
+  constructor(options: CompletionOptions) {
+    const { index, tokenizer, stop, logprobs } = options;
+    this.#options = options;
+    this.#decoder = new IncrementalDecoder((ids) => tokenizer?.decode(ids, true) ?? '');
+    this.#stops = new StopStrings(stop);
+    this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
+  }
+
+  get choice(): CompletionChoice {
+    return this.#choice;
+  }
+
+  /** What the token adds; undefined after the end: tokens that were on their way when a stop string was found. */
+  push(token: GeneratedToken): CompletionDelta | undefined {
+    if (this.#finished) return undefined;
+    const choice = this.#choice;
+    choice.tokenIds.push(token.id);
+    let { text, stopped } = this.#stops.push(this.#decoder.push(token.id));
+    const ended = token.id === this.#options.endToken;
+    const full = choice.tokenIds.length === this.#options.maxTokens;
+    if (!stopped && (ended || full)) {
+      const rest = this.#stops.push(this.#decoder.finish());
+      text += rest.stopped ? rest.text : rest.text + this.#stops.finish();
+      stopped = rest.stopped;
+    }
+    this.#finished = stopped || ended || full;
+    if (stopped || ended) choice.finishReason = 'stop';
+    choice.text += text;
+    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, token.logprobs)];
+    if (logprobs !== null) choice.logprobs?.push(...logprobs);
+    return {
+      index: choice.index,
+      text,
+      tokenIds: [token.id],
+      logprobs,
+      finishReason: this.#finished ? choice.finishReason : null,
+    };
+  }
+
+  #named(id: number, { logprob, top }: NonNullable<GeneratedToken['logprobs']>): TokenLogprobs {
+    const token = (tokenId: number) => this.#options.tokenizer?.idToToken(tokenId) ?? `<${tokenId}>`;
+    return {
+      id,
+      token: token(id),
+      logprob,
+      top: top.map((ranked) => ({ id: ranked.id, token: token(ranked.id), logprob: ranked.logprob })),
+    };
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * Entry of the engine process: opens the model, starts its two threads and connects them with the API process. This
+ * thread tokenizes, batches and passes messages on; it never computes.
+ */
+import { Worker } from 'node:worker_threads';
+import { preparePack } from '../checkpoint/prepare-pack.js';
+import { SidaError } from '../errors.js';
+import type { FromInference } from '../inference/messages.js';
+import type { HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
+import { createQueue } from '../predictor/hash-table-queue.js';
+import { Batcher } from './batcher.js';
+import { InferenceLink } from './inference-link.js';
+import { JobRunner } from './job-runner.js';
+import type { EngineConfig, FromEngine, ModelInfo, ToEngine } from './messages.js';
+import { readTasks, readTokenizer } from './model-directory.js';
+
+const config = JSON.parse(process.argv[2]!) as EngineConfig;
+
+function send(message: FromEngine): void {
+  if (process.connected) process.send!(message);
+}
+
+function progress(phase: 'convert' | 'hash' | 'load', done: number, total: number): void {
+  send({ type: 'progress', phase, done, total });
+}
+
+/** A dead thread leaves requests without an answer: the process ends and the parent replaces it. */
+function endWithThread(worker: Worker, name: string): void {
+  worker.on('error', (error) => {
+    process.stderr.write(`The ${name} thread failed: ${error.stack ?? error.message}\n`);
+    process.exit(1);
+  });
+}
+
+async function open(): Promise<void> {
+  const prepared = await preparePack({
+    model: config.model,
+    packDir: config.packDir,
+    experts: config.experts,
+    onProgress: ({ phase, done, total }) => progress(phase, done, total),
+  });
+  progress('load', 0, 1);
+  const queue = createQueue(config.lookahead);
+  const inference = new InferenceLink({ config, pack: prepared.pack, queue: queue.consumer });
+  endWithThread(inference.worker, 'inference');
+  const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
+  const { vocabSize } = shape;
+  const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
+  const tasks = await readTasks(config.model);
+  progress('load', 1, 1);
+
+  const layers = shape.moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
+  const workerData: HashBuilderThreadData = { queue: queue.producer, layers };
+  const hashBuilder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
+    name: 'hash-builder',
+    workerData,
+    transferList: [queue.producer.port],
+  });
+  endWithThread(hashBuilder, 'hash-building');
+  const { maxBatchTokens, batchWaitMs: waitMs } = config;
+  const batcher = new Batcher({ maxBatchTokens, waitMs, send: (batch) => hashBuilder.postMessage(batch) });
+  hashBuilder.on('message', () => batcher.accepted());
+
+  const jobs = new JobRunner({
+    limits: { shape, maxBatchTokens, kvPages: usage.kvPages, kvPageTokens, tokenizer },
+    batcher,
+    toInference: (message) => inference.post(message),
+    send,
+  });
+  inference.listen((message) => onInference(message, jobs));
+  process.on('message', (message: ToEngine) => onParent(message, jobs, inference));
+  const { name, fingerprint } = prepared;
+  const hasTokenizer = tokenizer !== undefined;
+  const model: ModelInfo = { name, fingerprint, shape, expertDtype, tasks, hasTokenizer, plan, usage };
+  send({ type: 'ready', model });
+}
+
+function onInference(message: FromInference, jobs: JobRunner): void {
+  switch (message.type) {
+    case 'control-reply':
+    case 'control-error':
+    case 'counters':
+      send(message);
+      return;
+    case 'closed':
+      process.exit(0);
+      break;
+    default:
+      jobs.onInference(message);
+  }
+}
+
+function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink): void {
+  switch (message.type) {
+    case 'job':
+      jobs.start(message.id, message.request);
+      return;
+    case 'cancel':
+      jobs.cancel(message.id);
+      return;
+    default:
+      inference.post(message);
+  }
+}
+
+// Without its parent the engine has nobody to answer.
+process.on('disconnect', () => process.exit(0));
+// A terminal signals the whole process group, but the parent decides when the engine ends.
+process.on('SIGINT', () => {});
+process.on('SIGTERM', () => {});
+
+open().catch((error: unknown) => {
+  const failed: FromEngine = { type: 'failed', error: SidaError.from(error).toBody() };
+  if (!process.connected) process.exit(1);
+  process.send!(failed, () => process.exit(1));
+});

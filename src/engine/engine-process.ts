@@ -1,0 +1,278 @@
+/** The API process's handle of the engine process: starts it, replaces it after a crash, carries jobs to it. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { type ErrorBody, SidaError } from '../errors.js';
+import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
+import type {
+  CompletionDelta,
+  ControlReply,
+  ControlRequest,
+  EngineConfig,
+  EngineCounters,
+  FromEngine,
+  JobRequest,
+  JobResult,
+  ModelInfo,
+  ToEngine,
+} from './messages.js';
+
+interface Run {
+  resolve: (result: JobResult) => void;
+  reject: (error: SidaError) => void;
+  onDelta: ((delta: CompletionDelta) => void) | undefined;
+}
+
+interface Control {
+  resolve: (reply: ControlReply) => void;
+  reject: (error: SidaError) => void;
+}
+
+/** Waits before the second, third, … start in a row; the first replacement starts at once. */
+const RESTART_DELAYS_MS = [0, 250, 500, 1000, 2000, 5000];
+/** An engine that served this long starts the row anew. */
+const STABLE_MS = 30_000;
+/** What a closing engine gets before it is killed. */
+const CLOSE_MS = 2000;
+
+const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
+
+export class EngineProcess implements EngineHandle {
+  #config: EngineConfig;
+  readonly #listeners = new Set<(state: EngineState) => void>();
+  readonly #runs = new Map<string, Run>();
+  readonly #controls = new Map<number, Control>();
+  readonly #killChild = (): void => void this.#child?.kill('SIGKILL');
+  #state: EngineState = { phase: 'starting', detail: 'not started' };
+  #model: ModelInfo | undefined;
+  #counters: EngineCounters | undefined;
+  #child: ChildProcess | undefined;
+  #restarts = 0;
+  #startsInARow = 0;
+  #readySince = 0;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #nextControl = 0;
+  #closing: Promise<void> | undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(config: EngineConfig) {
+    this.#config = config;
+  }
+
+  get state(): EngineState {
+    return this.#state;
+  }
+
+  get model(): ModelInfo | undefined {
+    return this.#model;
+  }
+
+  get counters(): EngineCounters | undefined {
+    return this.#counters;
+  }
+
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** Id of the running engine process. */
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  start(): void {
+    if (this.#child !== undefined || this.#closing !== undefined) return;
+    process.once('exit', this.#killChild);
+    this.#spawn();
+  }
+
+  run(id: string, request: JobRequest, { signal, onDelta }: RunOptions): Promise<JobResult> {
+    return new Promise((resolve, reject) => {
+      const refusal = this.#refusal();
+      if (refusal !== undefined) return reject(refusal);
+      if (signal.aborted) return reject(cancelled());
+      if (this.#runs.has(id)) throw new Error(`Job ${id} runs already. This is a bug.`);
+      const onAbort = (): void => {
+        this.#post({ type: 'cancel', id });
+        this.#settle(id)?.reject(cancelled());
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      const done = (): void => signal.removeEventListener('abort', onAbort);
+      this.#runs.set(id, {
+        onDelta,
+        resolve: (result) => {
+          done();
+          resolve(result);
+        },
+        reject: (error) => {
+          done();
+          reject(error);
+        },
+      });
+      this.#post({ type: 'job', id, request });
+    });
+  }
+
+  control(request: ControlRequest): Promise<ControlReply> {
+    return new Promise((resolve, reject) => {
+      const refusal = this.#refusal();
+      if (refusal !== undefined) return reject(refusal);
+      const id = this.#nextControl++;
+      const onReply = (reply: ControlReply): void => {
+        // A replacement engine starts with the budget that holds now.
+        if (request.kind === 'set-budget') this.#config = { ...this.#config, memoryBudget: request.device };
+        resolve(reply);
+      };
+      this.#controls.set(id, { resolve: onReply, reject });
+      this.#post({ type: 'control', id, request });
+    });
+  }
+
+  onState(listener: (state: EngineState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  close(drainMs: number): Promise<void> {
+    this.#closing ??= this.#close(drainMs);
+    return this.#closing;
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    clearTimeout(this.#restartTimer);
+    if (this.#runs.size > 0) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#idle = resolve;
+        timer = setTimeout(resolve, drainMs);
+      });
+      clearTimeout(timer);
+    }
+    const child = this.#child;
+    if (child !== undefined) await this.#endChild(child);
+    this.#rejectAll({ code: 'shutting_down', message: 'The server is shutting down' });
+    process.removeListener('exit', this.#killChild);
+    this.#setState({ phase: 'closed', detail: 'closed' });
+  }
+
+  async #endChild(child: ChildProcess): Promise<void> {
+    const exited = new Promise<void>((resolve) => {
+      child.once('exit', () => resolve());
+    });
+    const kill = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS);
+    if (this.#state.phase === 'ready') this.#post({ type: 'close' });
+    // Before it is ready it reads no messages and holds nothing that a kill could break.
+    else child.kill('SIGKILL');
+    await exited;
+    clearTimeout(kill);
+  }
+
+  #refusal(): SidaError | undefined {
+    if (this.#closing !== undefined) {
+      return new SidaError({ code: 'shutting_down', message: 'The server is shutting down' });
+    }
+    if (this.#state.phase === 'ready') return undefined;
+    return new SidaError({ code: 'not_ready', message: `The engine is not ready: ${this.#state.detail}` });
+  }
+
+  #spawn(): void {
+    const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
+      serialization: 'advanced',
+      execArgv: [],
+      // The engine's words go to stderr: stdout belongs to the command.
+      stdio: ['ignore', 2, 2, 'ipc'],
+    });
+    this.#child = child;
+    child.on('message', (message) => this.#onMessage(message as FromEngine));
+    child.on('error', (error) => process.stderr.write(`engine process: ${error.message}\n`));
+    child.once('exit', (code, signal) => this.#onExit(signal ?? `code ${code}`));
+    if (this.#restarts === 0) this.#setState({ phase: 'starting', detail: 'starting the engine process' });
+  }
+
+  #post(message: ToEngine): void {
+    // A message to a process that just died has no taker; its exit settles what waits.
+    if (this.#child?.connected) this.#child.send(message, () => {});
+  }
+
+  #onMessage(message: FromEngine): void {
+    switch (message.type) {
+      case 'progress':
+        this.#onProgress(message);
+        return;
+      case 'ready':
+        this.#model = message.model;
+        this.#readySince = performance.now();
+        this.#setState({ phase: 'ready', detail: `serving ${message.model.name}` });
+        return;
+      case 'failed':
+        this.#setState({ phase: 'failed', detail: message.error.message, error: message.error });
+        return;
+      case 'delta':
+        this.#runs.get(message.id)?.onDelta?.(message.delta);
+        return;
+      case 'result':
+        this.#settle(message.id)?.resolve(message.result);
+        return;
+      case 'error':
+        this.#settle(message.id)?.reject(new SidaError(message.error));
+        return;
+      case 'control-reply':
+        this.#settleControl(message.id)?.resolve(message.reply);
+        return;
+      case 'control-error':
+        this.#settleControl(message.id)?.reject(new SidaError(message.error));
+        return;
+      case 'counters':
+        this.#counters = message.counters;
+        return;
+    }
+  }
+
+  #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {
+    const detail = `${PROGRESS_TEXT[phase]} the model`;
+    const progress = { phase, done, total };
+    // A restart stays one until it is over, for whoever watches.
+    if (this.#restarts > 0) this.#setState({ phase: 'restarting', detail, progress });
+    else this.#setState({ phase: phase === 'load' ? 'loading' : 'converting', detail, progress });
+  }
+
+  #onExit(reason: string): void {
+    this.#child = undefined;
+    if (this.#closing !== undefined) return;
+    const message = `The engine process ended (${reason})`;
+    this.#rejectAll({ code: 'engine_crashed', message });
+    if (this.#state.phase === 'failed') return;
+    if (this.#state.phase === 'ready' && performance.now() - this.#readySince > STABLE_MS)
+      this.#startsInARow = 0;
+    const delay = RESTART_DELAYS_MS[Math.min(this.#startsInARow, RESTART_DELAYS_MS.length - 1)]!;
+    this.#startsInARow += 1;
+    this.#restarts += 1;
+    this.#setState({ phase: 'restarting', detail: `${message}; starting it again` });
+    this.#restartTimer = setTimeout(() => this.#spawn(), delay);
+  }
+
+  #settle(id: string): Run | undefined {
+    const run = this.#runs.get(id);
+    this.#runs.delete(id);
+    if (this.#runs.size === 0) this.#idle?.();
+    return run;
+  }
+
+  #settleControl(id: number): Control | undefined {
+    const control = this.#controls.get(id);
+    this.#controls.delete(id);
+    return control;
+  }
+
+  #rejectAll(error: ErrorBody): void {
+    for (const id of [...this.#runs.keys()]) this.#settle(id)?.reject(new SidaError(error));
+    for (const id of [...this.#controls.keys()]) this.#settleControl(id)?.reject(new SidaError(error));
+  }
+
+  #setState(state: EngineState): void {
+    this.#state = state;
+    for (const listener of this.#listeners) listener(state);
+  }
+}
+
+function cancelled(): SidaError {
+  return new SidaError({ code: 'cancelled', message: 'The request was cancelled' });
+}

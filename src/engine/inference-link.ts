@@ -1,0 +1,40 @@
+/** The main thread's end of the inference thread. */
+import { Worker } from 'node:worker_threads';
+import { SidaError } from '../errors.js';
+import type { FromInference, InferenceThreadData, ToInference } from '../inference/messages.js';
+import { Doorbell } from '../predictor/doorbell.js';
+
+type Opened = Extract<FromInference, { type: 'opened' }>;
+
+export class InferenceLink {
+  readonly worker: Worker;
+  /** Rejects when the model cannot be opened. */
+  readonly opened: Promise<Opened>;
+  readonly #bell: Doorbell;
+
+  constructor(data: InferenceThreadData) {
+    this.#bell = new Doorbell(data.queue.arrivals);
+    this.worker = new Worker(new URL('../inference/inference-thread.js', import.meta.url), {
+      name: 'inference',
+      workerData: data,
+      transferList: [data.queue.port],
+    });
+    this.opened = new Promise((resolve, reject) => {
+      this.worker.once('message', (message: FromInference) => {
+        if (message.type === 'opened') resolve(message);
+        else if (message.type === 'failed') reject(new SidaError(message.error));
+        else reject(new Error(`The inference thread began with ${message.type}. This is a bug.`));
+      });
+    });
+  }
+
+  listen(listener: (message: FromInference) => void): void {
+    this.worker.on('message', listener);
+  }
+
+  post(message: ToInference): void {
+    this.worker.postMessage(message);
+    // The thread sleeps on the bell, not on its port.
+    this.#bell.ring();
+  }
+}

@@ -1,0 +1,179 @@
+/** The engine process's jobs, from request to result, on its main thread. */
+import { SidaError } from '../errors.js';
+import { clockMs } from '../inference/clock.js';
+import { noCost } from '../inference/job-ledger.js';
+import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
+import { softmax } from '../inference/sampler.js';
+import type { Batcher } from './batcher.js';
+import { Completion } from './completion.js';
+import type { Classification, FromEngine, JobRequest, JobResult } from './messages.js';
+import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
+
+export interface JobRunnerOptions {
+  limits: ModelLimits;
+  batcher: Batcher;
+  toInference: (message: ToInference) => void;
+  send: (message: FromEngine) => void;
+}
+
+interface RunningJob {
+  id: string;
+  job: number;
+  request: RunRequest;
+  /** Number of its first item: the others follow. */
+  firstItem: number;
+  promptTokens: number;
+  tokenizeMs: number;
+  tokenizedMs: number;
+  completions: Completion[];
+  /** Of each input, once scored. */
+  data: Classification[];
+}
+
+export class JobRunner {
+  readonly #options: JobRunnerOptions;
+  readonly #byId = new Map<string, RunningJob>();
+  readonly #byNumber = new Map<number, RunningJob>();
+  readonly #byItem = new Map<number, RunningJob>();
+  #nextJob = 0;
+  #nextItem = 0;
+
+  constructor(options: JobRunnerOptions) {
+    this.#options = options;
+  }
+
+  get running(): number {
+    return this.#byId.size;
+  }
+
+  start(id: string, request: JobRequest): void {
+    try {
+      if (request.kind === 'tokenize')
+        this.#options.send({ type: 'result', id, result: this.#tokenize(request) });
+      else this.#start(id, request);
+    } catch (error) {
+      this.#options.send({ type: 'error', id, error: SidaError.from(error).toBody() });
+    }
+  }
+
+  /** Nothing more is sent for the job. */
+  cancel(id: string): void {
+    const job = this.#byId.get(id);
+    if (job !== undefined) this.#drop(job);
+  }
+
+  onInference(message: FromInference): void {
+    if (message.type === 'tokens') {
+      for (const token of message.tokens) this.#onToken(token);
+    } else if (message.type === 'done') {
+      this.#onDone(message);
+    } else if (message.type === 'job-error') {
+      const job = this.#byNumber.get(message.job);
+      if (job !== undefined) this.#options.send({ type: 'error', id: job.id, error: message.error });
+      if (job !== undefined) this.#drop(job);
+    }
+  }
+
+  #tokenize({ inputs, addSpecialTokens }: Extract<JobRequest, { kind: 'tokenize' }>): JobResult {
+    const begin = clockMs();
+    const tokenizer = requireTokenizer(this.#options.limits, 'input');
+    const data = inputs.map((text) => {
+      const ids = addSpecialTokens ? tokenizer.encode(text) : tokenizer.encodePlain(text);
+      return { ids, tokens: ids.map((id) => tokenizer.idToToken(id)) };
+    });
+    const promptTokens = data.reduce((sum, { ids }) => sum + ids.length, 0);
+    const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
+    return { kind: 'tokenize', data, promptTokens, completionTokens: 0, experts: noCost(), timing };
+  }
+
+  #start(id: string, request: RunRequest): void {
+    const { limits, batcher } = this.#options;
+    const begin = clockMs();
+    const inputs = prepareJob(request, limits);
+    if (inputs.length === 0) {
+      throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
+    }
+    const job: RunningJob = {
+      id,
+      job: this.#nextJob++,
+      request,
+      firstItem: this.#nextItem,
+      promptTokens: inputs.reduce((sum, { tokens }) => sum + tokens.length, 0),
+      tokenizeMs: clockMs() - begin,
+      tokenizedMs: clockMs(),
+      completions:
+        request.kind === 'complete' ? inputs.map((_, index) => this.#completion(request, index)) : [],
+      data: [],
+    };
+    this.#nextItem += inputs.length;
+    this.#byId.set(id, job);
+    this.#byNumber.set(job.job, job);
+    inputs.forEach((_, index) => {
+      this.#byItem.set(job.firstItem + index, job);
+    });
+    batcher.add(
+      inputs.map(({ tokens, work }, index) => {
+        return { item: job.firstItem + index, job: job.job, jobItems: inputs.length, work, tokens };
+      }),
+    );
+  }
+
+  #completion(request: Extract<JobRequest, { kind: 'complete' }>, index: number): Completion {
+    const { maxTokens, stop } = request;
+    const { shape, tokenizer } = this.#options.limits;
+    const logprobs = request.logprobs !== null;
+    return new Completion({ index, maxTokens, stop, endToken: shape.eosTokenId, tokenizer, logprobs });
+  }
+
+  #onToken(token: Extract<FromInference, { type: 'tokens' }>['tokens'][number]): void {
+    const job = this.#byItem.get(token.item);
+    if (job === undefined || job.request.kind !== 'complete') return;
+    const delta = job.completions[token.item - job.firstItem]!.push(token);
+    if (delta === undefined) return;
+    if (job.request.stream) this.#options.send({ type: 'delta', id: job.id, delta });
+    if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item: token.item });
+  }
+
+  #onDone({ item, scores, end }: Extract<FromInference, { type: 'done' }>): void {
+    const job = this.#byItem.get(item);
+    if (job === undefined) return;
+    if (scores !== undefined && job.request.kind === 'classify') {
+      job.data[item - job.firstItem] = classification(job.request.labels, scores);
+    }
+    if (end === undefined) return;
+    this.#options.send({ type: 'result', id: job.id, result: result(job, end) });
+    this.#forget(job);
+  }
+
+  #drop(job: RunningJob): void {
+    const { batcher, toInference } = this.#options;
+    batcher.cancel(job.job);
+    toInference({ type: 'cancel', job: job.job, lastBatch: batcher.lastBatch });
+    this.#forget(job);
+  }
+
+  #forget(job: RunningJob): void {
+    this.#byId.delete(job.id);
+    this.#byNumber.delete(job.job);
+    const { request, firstItem } = job;
+    const items = request.kind === 'classify' ? request.inputs.length : request.prompts.length;
+    for (let item = firstItem; item < firstItem + items; item++) this.#byItem.delete(item);
+  }
+}
+
+function classification(labels: readonly string[], logprobs: readonly number[]): Classification {
+  const scores = softmax(logprobs);
+  const best = logprobs.reduce((top, logprob, label) => (logprob > logprobs[top]! ? label : top), 0);
+  // fromEntries also takes a label named __proto__.
+  return { label: labels[best]!, scores: Object.fromEntries(labels.map((label, i) => [label, scores[i]!])) };
+}
+
+function result(job: RunningJob, { cost, startedMs, endedMs }: JobEnd): JobResult {
+  const { promptTokens, tokenizeMs } = job;
+  const timing = { tokenizeMs, queueMs: startedMs - job.tokenizedMs, inferenceMs: endedMs - startedMs };
+  const choices = job.completions.map(({ choice }) => choice);
+  const completionTokens = choices.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+  const common = { promptTokens, completionTokens, experts: cost, timing };
+  if (job.request.kind === 'classify') return { kind: 'classify', data: job.data, ...common };
+  return { kind: 'complete', choices, ...common };
+}

@@ -1,0 +1,48 @@
+/** What a model directory holds beside the weights: its tokenizer and the tasks it declares. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import { Tokenizer, type TokenizerLimits } from '../tokenizer/tokenizer.js';
+
+const tasksSchema = z.object({
+  tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
+});
+
+export type Tasks = z.infer<typeof tasksSchema>['tasks'];
+
+/** Undefined for a model without tokenizer.json. */
+export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
+  const json = await readOptional(join(model, 'tokenizer.json'));
+  return json === undefined ? undefined : new Tokenizer(json, limits);
+}
+
+/** Tasks of sida.json; none when there is no such file. */
+export async function readTasks(model: string): Promise<Tasks> {
+  const path = join(model, 'sida.json');
+  const json = await readOptional(path);
+  if (json === undefined) return {};
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (error) {
+    throw invalid(`${path}: ${(error as Error).message}`);
+  }
+  const parsed = tasksSchema.safeParse(value);
+  if (parsed.success) return parsed.data.tasks;
+  const issue = parsed.error.issues[0]!;
+  throw invalid(`${path}: ${issue.path.join('.')}: ${issue.message}`);
+}
+
+async function readOptional(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw invalid(`${path}: ${(error as Error).message}`);
+  }
+}
+
+function invalid(message: string): SidaError {
+  return new SidaError({ code: 'checkpoint_invalid', message });
+}

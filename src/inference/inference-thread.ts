@@ -1,0 +1,57 @@
+/** Thread entry: opens the native engine and runs the inference loop until it is told to close. */
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { SidaError } from '../errors.js';
+import { loadAddon } from '../native/addon.js';
+import type { Engine, NativeAddon } from '../native/addon-types.js';
+import { QueueConsumer } from '../predictor/hash-table-queue.js';
+import { EVICTION_POLICIES } from './eviction/index.js';
+import { InferenceLoop } from './inference-loop.js';
+import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
+
+const data = workerData as InferenceThreadData;
+const port = parentPort!;
+const emit = (message: FromInference): void => port.postMessage(message);
+
+function openEngine(addon: NativeAddon): Engine {
+  const { config, pack } = data;
+  const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
+  const limits = { maxBatchTokens, kvTokens, threads };
+  const plan = addon.planMemory({ pack }, limits);
+  return new addon.Engine({
+    ...limits,
+    pack,
+    budgetBytes: budgetBytes(config.memoryBudget, plan),
+    hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
+    linkBandwidth,
+    linkLatency: config.linkLatencyMs / 1000,
+  });
+}
+
+function open(): { engine: Engine; kvPageTokens: number } | undefined {
+  try {
+    const addon = loadAddon();
+    const engine = openEngine(addon);
+    const { shape, expertDtype, plan } = engine;
+    const { kvPageTokens } = addon;
+    emit({ type: 'opened', shape, expertDtype, plan, usage: engine.usage(), kvPageTokens });
+    return { engine, kvPageTokens };
+  } catch (error) {
+    emit({ type: 'failed', error: SidaError.from(error).toBody() });
+    return undefined;
+  }
+}
+
+const opened = open();
+if (opened !== undefined) {
+  new InferenceLoop({
+    engine: opened.engine,
+    pageTokens: opened.kvPageTokens,
+    maxBatchTokens: data.config.maxBatchTokens,
+    policy: EVICTION_POLICIES[data.config.policy],
+    queue: new QueueConsumer<QueuedBatch>(data.queue),
+    nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
+    emit,
+  }).run();
+  port.close();
+}
