@@ -11,7 +11,7 @@ namespace sida {
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed,
                        const VictimRanker& rank, uint8_t* found)
     : store_(store), rank_(rank), first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)) {
-  std::unique_lock lock(store_.mutex_);
+  std::lock_guard lock(store_.mutex_);
   StoreStats& stats = store_.stats_;
   for (const uint16_t index : needed) {
     const ExpertId id = first_id_ + index;
@@ -40,7 +40,6 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
     }
   }
   std::reverse(missing_.begin(), missing_.end());
-  pump(lock);
 }
 
 LayerVisit::~LayerVisit() {

@@ -1,0 +1,209 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { afterAll, describe, expect, it } from 'vitest';
+import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { lru } from '../../src/inference/eviction/lru.js';
+import { loadAddon } from '../../src/native/addon.js';
+
+const REPO = join(import.meta.dirname, '../..');
+const MINI = join(REPO, 'models/switch-mini');
+const root = mkdtempSync(join(tmpdir(), 'sida-addon-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const limits = { maxBatchTokens: 256, kvTokens: 512, threads: 2 };
+const packed = convertCheckpoint({ model: MINI, out: join(root, 'pack'), experts: 'auto', dense: 'auto' });
+
+async function open(budgetBytes?: number) {
+  const addon = loadAddon();
+  const { pack } = await packed;
+  const plan = addon.planMemory({ pack }, limits);
+  return new addon.Engine({
+    pack,
+    hostBudgetBytes: 0,
+    linkBandwidth: 0,
+    linkLatency: 0,
+    ...limits,
+    budgetBytes: budgetBytes ?? plan.resident,
+  });
+}
+
+function thrown(body: () => unknown): { code?: string; message: string; details?: Record<string, number> } {
+  try {
+    body();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+const encode = (ids: number[], context = 1) => ({
+  phase: 'encode' as const,
+  sequences: Int32Array.of(context),
+  offsets: Int32Array.of(0, ids.length),
+  tokens: Int32Array.from(ids),
+});
+
+describe('loading', () => {
+  it('says what was looked for, what was found and what to run', () => {
+    const broken = join(root, 'broken.node');
+    writeFileSync(broken, 'not a library');
+    for (const [path, found] of [
+      ['/nowhere/sida.node', /no such file/],
+      [broken, /broken\.node: .+/],
+    ] as const) {
+      const child = spawnSync(
+        process.execPath,
+        [
+          '-e',
+          `import('${REPO}/dist/native/addon.js').then(m => m.loadAddon()).catch(e => console.log(e.message))`,
+        ],
+        { env: { ...process.env, SIDA_ADDON: path }, encoding: 'utf8' },
+      );
+      expect(child.stdout).toMatch(/could not be loaded on linux-/);
+      expect(child.stdout).toMatch(found);
+      expect(child.stdout).toContain('npm run build:native');
+    }
+  });
+
+  it('works in a worker thread', async () => {
+    const worker = new Worker(
+      `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) =>
+        require('node:worker_threads').parentPort.postMessage(loadAddon().cpuFeatures().isa))`,
+      { eval: true },
+    );
+    expect(await new Promise((resolve) => worker.once('message', resolve))).toBe(
+      loadAddon().cpuFeatures().isa,
+    );
+    await worker.terminate();
+  });
+
+  it('reports the absence of CUDA as a fact, not an error', () => {
+    expect(loadAddon().cuda().devices).toBe(0);
+    expect(loadAddon().cuda().message).not.toBe('');
+  });
+});
+
+describe('the budget', () => {
+  it('is refused below the smallest workable one, with the bytes needed', async () => {
+    const { pack } = await packed;
+    const { smallest } = loadAddon().planMemory({ pack }, limits);
+    const error = await open(smallest - 1).then(
+      () => undefined,
+      (e) => e,
+    );
+    expect(error.code).toBe('budget_too_small');
+    expect(error.details.needed_bytes).toBe(smallest);
+    expect(error.message).toContain(String(smallest));
+    const engine = await open(smallest);
+    expect(engine.usage().slots).toBe(1);
+    expect(engine.usage().peakBytes).toBeLessThanOrEqual(smallest);
+    engine.close();
+  });
+
+  it('is planned to the byte', async () => {
+    const engine = await open();
+    expect(engine.usage().usedBytes).toBe(engine.plan.resident);
+    engine.close();
+  });
+});
+
+describe('runBatch', () => {
+  it('refuses malformed batches with the numbers and stays usable', async () => {
+    const engine = await open();
+    const run = (batch: object) => engine.runBatch(batch as never, null, lru);
+    expect(thrown(() => run(encode([8000]))).message).toMatch(/token id 8000 .* vocabulary of 8000/);
+    expect(thrown(() => run(encode([-1]))).code).toBe('invalid_request');
+    expect(thrown(() => run(encode(Array(257).fill(5)))).message).toMatch(
+      /257 tokens exceed the limit of 256/,
+    );
+    expect(thrown(() => run({ ...encode([1, 2]), offsets: Int32Array.of(0, 3) })).message).toMatch(
+      /2 tokens/,
+    );
+    expect(
+      thrown(() => run({ ...encode([1]), phase: 'decode', contexts: Int32Array.of(9) })).message,
+    ).toMatch(/no context 9/);
+    expect(thrown(() => engine.runBatch(encode([1]), null, undefined as never)).message).toMatch(
+      /rankVictims/,
+    );
+    run(encode([5, 6, 7]));
+    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/context 1 exists/);
+    engine.checkIntegrity();
+    engine.close();
+    expect(thrown(() => engine.usage()).message).toMatch(/closed/);
+  });
+
+  it('returns KV pages, also after errors', async () => {
+    const engine = await open();
+    const pages = engine.usage().kvPages;
+    engine.runBatch(encode(Array(200).fill(5), 1), null, lru);
+    engine.runBatch(encode(Array(200).fill(5), 2), null, lru);
+    const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null, lru));
+    expect(full.code).toBe('cannot_run');
+    expect(full.details).toMatchObject({ pages, needed_pages: 13 });
+    engine.releaseContexts(Int32Array.of(1, 2, 3, 99));
+    expect(engine.usage().kvPagesFree).toBe(pages);
+    engine.close();
+  });
+
+  it('passes an error of the policy on and recovers', async () => {
+    const { pack } = await packed;
+    const { smallest } = loadAddon().planMemory({ pack }, limits);
+    const engine = await open(smallest);
+    const bad = () => {
+      throw new Error('policy broke');
+    };
+    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9]), null, bad)).message).toBe('policy broke');
+    engine.checkIntegrity();
+    engine.runBatch(encode([5, 6, 7, 8, 9]), null, lru);
+    engine.checkIntegrity();
+    engine.close();
+  });
+
+  it('gives each sequence the same bits alone and in company', async () => {
+    const engine = await open();
+    const inputs = [[5, 6, 7, 1], Array.from({ length: 50 }, (_, i) => 10 + i), [1000, 1]];
+    const alone = inputs.map(
+      (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null, lru).hiddenStates!,
+    );
+    engine.releaseContexts(Int32Array.of(1, 2, 3));
+    const offsets = [0];
+    for (const ids of inputs) offsets.push(offsets.at(-1)! + ids.length);
+    const together = engine.runBatch(
+      {
+        phase: 'encode',
+        sequences: Int32Array.of(1, 2, 3),
+        offsets: Int32Array.from(offsets),
+        tokens: Int32Array.from(inputs.flat()),
+        hiddenStates: true,
+      },
+      null,
+      lru,
+    ).hiddenStates!;
+    const d = engine.shape.dModel;
+    inputs.forEach((_, i) => {
+      expect(together.subarray(offsets[i]! * d, offsets[i + 1]! * d)).toEqual(alone[i]);
+    });
+    engine.close();
+  });
+});
+
+describe('pins', () => {
+  it('keep an expert resident through anything, and are refused where no slot would rotate', async () => {
+    const { pack } = await packed;
+    const { smallest, slot } = loadAddon().planMemory({ pack }, limits);
+    const engine = await open(smallest + slot);
+    engine.pin(Uint32Array.of(200), true, lru);
+    engine.runBatch(encode(Array.from({ length: 60 }, (_, i) => 20 + i)), null, lru);
+    expect(engine.residency().state[200]).toBe(2);
+    expect(thrown(() => engine.pin(Uint32Array.of(3), true, lru)).code).toBe('cannot_run');
+    expect(thrown(() => engine.setBudget(smallest, lru)).code).toBe('cannot_run');
+    engine.checkIntegrity();
+    engine.pin(Uint32Array.of(200), false, lru);
+    engine.setBudget(smallest, lru);
+    expect(engine.usage().usedBytes).toBeLessThanOrEqual(smallest);
+    engine.close();
+  });
+});

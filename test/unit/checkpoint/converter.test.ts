@@ -1,0 +1,151 @@
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import { convertCheckpoint } from '../../../src/checkpoint/converter.js';
+import { isPack, verifyPack } from '../../../src/checkpoint/manifest.js';
+import { preparePack } from '../../../src/checkpoint/prepare-pack.js';
+
+const MINI = join(import.meta.dirname, '../../../models/switch-mini');
+const root = mkdtempSync(join(tmpdir(), 'sida-convert-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let out: string;
+let count = 0;
+beforeEach(() => {
+  out = join(root, `pack-${count++}`);
+});
+
+const convert = (extra: object = {}) =>
+  convertCheckpoint({ model: MINI, out, experts: 'auto', dense: 'auto', ...extra });
+
+describe('conversion', () => {
+  it('makes a pack that verifies, keeping the element types of the checkpoint', async () => {
+    expect(await convert()).toEqual({ pack: out, resumedFrom: 0 });
+    await verifyPack(out);
+    const manifest = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
+    expect(manifest.experts).toMatchObject({ dtype: 'bf16', block_bytes: 131072, experts_per_layer: 64 });
+    expect(manifest.experts.layers).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
+    expect(existsSync(join(out, 'tokenizer.json'))).toBe(true);
+    expect(existsSync(`${out}.partial`)).toBe(false);
+  });
+
+  it('counts every expert and ends at the total', async () => {
+    const seen: { phase: string; done: number; total: number }[] = [];
+    await convert({ onProgress: (progress: (typeof seen)[0]) => seen.push(progress) });
+    const convertPhase = seen.filter((p) => p.phase === 'convert');
+    expect(convertPhase.at(-1)).toMatchObject({ done: 256, total: 256 });
+    expect(convertPhase.map((p) => p.done)).toEqual(convertPhase.map((p) => p.done).sort((a, b) => a - b));
+    const hashPhase = seen.filter((p) => p.phase === 'hash');
+    expect(hashPhase.at(-1)!.done).toBe(hashPhase.at(-1)!.total);
+  });
+
+  it('leaves no pack when it is interrupted, and starts clean when nothing had reached the disk', async () => {
+    const abort = new AbortController();
+    const stopped = convert({ signal: abort.signal, onProgress: () => abort.abort() });
+    await expect(stopped).rejects.toThrow();
+    expect(existsSync(out)).toBe(false);
+    expect((await convert()).pack).toBe(out);
+    await verifyPack(out);
+  });
+
+  it('goes on where an interrupted run of the same weights had synced', async () => {
+    const whole = await convert();
+    const reference = readFileSync(join(whole.pack, 'experts.sida'));
+    const source = JSON.parse(readFileSync(join(whole.pack, 'manifest.json'), 'utf8')).source;
+    // An interrupted run: all but the tail of the experts on disk, no manifest.
+    const resumed = join(root, 'resumed');
+    cpSync(whole.pack, `${resumed}.partial`, { recursive: true });
+    rmSync(join(`${resumed}.partial`, 'manifest.json'));
+    truncateSync(join(`${resumed}.partial`, 'experts.sida'), 200 * 131072 + 77);
+    writeFileSync(
+      join(`${resumed}.partial`, 'journal.json'),
+      JSON.stringify({ identity: source.identity, experts: 'bf16', dense: 'bf16', done: 200 }),
+    );
+    expect(await convert({ out: resumed })).toEqual({ pack: resumed, resumedFrom: 200 });
+    expect(readFileSync(join(resumed, 'experts.sida')).equals(reference)).toBe(true);
+    await verifyPack(resumed);
+  });
+
+  it('does not go on with the work of other weights or types', async () => {
+    cpSync(MINI, `${out}.partial`, { recursive: true });
+    const journal = { identity: 'other', experts: 'bf16', dense: 'bf16', done: 100 };
+    writeFileSync(join(`${out}.partial`, 'journal.json'), JSON.stringify(journal));
+    expect((await convert()).resumedFrom).toBe(0);
+    expect(existsSync(join(out, 'model.safetensors'))).toBe(false);
+  });
+
+  it('keeps a finished pack of the same model and refuses anything else in its place', async () => {
+    await convert();
+    expect((await convert()).pack).toBe(out);
+    writeFileSync(join(root, 'a-file'), 'x');
+    await expect(convert({ out: join(root, 'a-file') })).rejects.toMatchObject({ code: 'cannot_run' });
+  });
+});
+
+describe('verification', () => {
+  it('finds one flipped bit and names the file', async () => {
+    await convert();
+    const path = join(out, 'experts.sida');
+    const bytes = readFileSync(path);
+    bytes[12_345_678]! ^= 1;
+    writeFileSync(path, bytes);
+    await expect(verifyPack(out)).rejects.toThrow(/experts\.sida: sha256: expected [0-9a-f]{64}, found/);
+  });
+
+  it('finds a cut file with both sizes', async () => {
+    await convert();
+    truncateSync(join(out, 'dense.sida'), 1000);
+    await expect(verifyPack(out)).rejects.toThrow(/dense\.sida: size: expected \d+ bytes, found 1000/);
+  });
+
+  it('refuses an edited manifest', async () => {
+    await convert();
+    const path = join(out, 'manifest.json');
+    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 1', '"version": 9'));
+    await expect(verifyPack(out)).rejects.toMatchObject({ code: 'pack_invalid' });
+  });
+});
+
+describe('first use', () => {
+  it('converts once, then finds the pack again', async () => {
+    const packDir = join(root, 'packs');
+    const options = { model: MINI, packDir, experts: 'auto' as const };
+    const first = await preparePack(options);
+    let converted = false;
+    const second = await preparePack({ ...options, onProgress: () => (converted = true) });
+    expect(second).toEqual(first);
+    expect(converted).toBe(false);
+    expect(isPack(first.pack)).toBe(true);
+    expect(first.name).toBe('switch-mini');
+  });
+
+  it('converts again when the weights changed under the same name', async () => {
+    const model = join(root, 'switch-mini');
+    cpSync(MINI, model, { recursive: true });
+    const options = { model, packDir: join(root, 'packs2'), experts: 'auto' as const };
+    const first = await preparePack(options);
+    const path = join(model, 'model.safetensors');
+    const bytes = readFileSync(path);
+    bytes[bytes.length - 1]! ^= 1;
+    writeFileSync(path, bytes);
+    utimesSync(path, new Date(), new Date(Date.now() + 5_000));
+    const second = await preparePack(options);
+    expect(second.pack).not.toBe(first.pack);
+    expect(second.fingerprint).not.toBe(first.fingerprint);
+  });
+
+  it('serves a pack directory as it is', async () => {
+    await convert();
+    expect((await preparePack({ model: out, packDir: root, experts: 'auto' })).pack).toBe(out);
+  });
+});
