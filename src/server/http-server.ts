@@ -116,11 +116,14 @@ function createHttpServer(context: ServerContext): Server {
   // The body reader says when to go on, after the headers were checked.
   server.on('checkContinue', app);
   server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
-    const body = errorAnswer(
-      new SidaError({ code: 'invalid_request', message: 'The expect header may only be 100-continue' }),
-    );
-    res.writeHead(417, { 'content-type': 'application/json; charset=utf-8', 'x-request-id': newRequestId() });
-    res.end(JSON.stringify(body));
+    const message = 'The expect header may only be 100-continue';
+    const body = JSON.stringify(errorAnswer(new SidaError({ code: 'invalid_request', message })));
+    res.writeHead(417, {
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': Buffer.byteLength(body),
+      'x-request-id': newRequestId(),
+    });
+    res.end(body);
   });
   return server;
 }

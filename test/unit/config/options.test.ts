@@ -1,0 +1,179 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
+import { resolveOptions, resolveServeOptions, UsageError } from '../../../src/config/resolve.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'sida-options-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+function configFile(content: unknown): string {
+  const path = join(folder, `${files++}.json`);
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  return path;
+}
+
+type Flags = Partial<Record<OptionName | 'config', string>>;
+const resolve = (flags: Flags = {}, env: NodeJS.ProcessEnv = {}) =>
+  resolveServeOptions({ flags: { model: 'm', ...flags }, env });
+
+describe('precedence', () => {
+  const config = () => configFile({ port: 3, lookahead: 3, policy: 'fifo' });
+
+  it('is flag, environment, file, default', () => {
+    const options = resolve({ port: '1', config: config() }, { SIDA_PORT: '2', SIDA_LOOKAHEAD: '2' });
+    expect(options).toMatchObject({ port: 1, lookahead: 2, policy: 'fifo', queueBound: 512 });
+  });
+
+  it('finds the file by SIDA_CONFIG, and the flag first', () => {
+    expect(resolve({}, { SIDA_CONFIG: config() }).port).toBe(3);
+    expect(resolve({ config: configFile({ port: 4 }) }, { SIDA_CONFIG: config() }).port).toBe(4);
+  });
+
+  it('takes an empty variable as unset', () => {
+    expect(resolve({}, { SIDA_PORT: '' }).port).toBe(8080);
+  });
+});
+
+describe('defaults', () => {
+  it('are those of the table', () => {
+    expect(resolve({}, { XDG_CACHE_HOME: '/cache' })).toMatchObject({
+      model: 'm',
+      memoryBudget: '50%',
+      hostBudget: '0',
+      device: 'cpu',
+      policy: 'lru',
+      lookahead: 4,
+      linkBandwidth: 0,
+      linkLatency: 0,
+      maxBatchTokens: 2048,
+      kvTokens: 3072,
+      batchWait: 2,
+      experts: 'auto',
+      packDir: '/cache/sida/packs',
+      host: '127.0.0.1',
+      port: 8080,
+      maxInputBytes: 65536,
+      queueBound: 512,
+      deadline: 60_000,
+      drain: 30_000,
+      apiKey: undefined,
+      logLevel: 'info',
+    });
+  });
+
+  it('follow options they depend on', () => {
+    expect(resolve({ maxBatchTokens: '100' }).kvTokens).toBe(150);
+    expect(resolve({ maxBatchTokens: '100', kvTokens: '999' }).kvTokens).toBe(999);
+  });
+
+  it('all parse, and every name of the environment is its flag in capitals', () => {
+    for (const { flag, env } of Object.values(SERVE_OPTIONS)) {
+      expect(env).toBe(`SIDA_${flag.replaceAll('-', '_').toUpperCase()}`);
+    }
+  });
+});
+
+describe('values', () => {
+  it('keep sizes as written and turn times into milliseconds and rates into bytes per second', () => {
+    const options = resolve({
+      memoryBudget: '700MB',
+      hostBudget: '25%',
+      linkBandwidth: '12GB/s',
+      linkLatency: '20us',
+      deadline: '1.5s',
+      drain: '2m',
+      maxInputBytes: '2KiB',
+      batchWait: '0',
+    });
+    expect(options).toMatchObject({
+      memoryBudget: '700MB',
+      hostBudget: '25%',
+      linkBandwidth: 12e9,
+      linkLatency: 0.02,
+      deadline: 1500,
+      drain: 120_000,
+      maxInputBytes: 2048,
+      batchWait: 0,
+    });
+  });
+
+  it.each<[OptionName, string, RegExp]>([
+    ['memoryBudget', '0', /"--memory-budget" option to be a size.*but got "0"; for example 2GiB/],
+    ['memoryBudget', '101%', /"101%"/],
+    ['memoryBudget', '-1', /"-1"/],
+    ['hostBudget', 'lots', /"--host-budget"/],
+    ['device', 'cuda', /cuda backend is not built yet/],
+    ['policy', 'random', /one of lru, fifo, lfu, lifo, but got "random"/],
+    ['policy', 'constructor', /one of lru/],
+    ['lookahead', '0', /whole number from 1 to 64/],
+    ['lookahead', '4.5', /whole number/],
+    ['linkBandwidth', 'fast', /12GB\/s/],
+    ['port', '65536', /from 0 to 65535/],
+    ['port', '', /"--port"/],
+    ['deadline', '0s', /time from 1ms/],
+    ['deadline', '5 parsecs', /30s or 500ms/],
+    ['maxInputBytes', '2MiB', /from 1 B to 1\.00 MiB/],
+    ['host', 'a b', /an address or a host name/],
+    ['logLevel', 'loud', /trace, debug/],
+    ['experts', 'int8', /auto, f32, bf16/],
+    ['model', '', /a model directory/],
+  ])('refuses %s %j in the words of the option', (name, value, message) => {
+    expect(() => resolve({ [name]: value })).toThrow(UsageError);
+    expect(() => resolve({ [name]: value })).toThrow(message);
+  });
+
+  it('names the source of a bad value', () => {
+    expect(() => resolve({}, { SIDA_PORT: 'x' })).toThrow(/from SIDA_PORT/);
+    const config = configFile({ port: 'x' });
+    expect(() => resolve({ config })).toThrow(config);
+  });
+
+  it('never repeats a key', () => {
+    expect(() => resolve({ apiKey: ' ' })).toThrow(/"--api-key" option to be a key; for/);
+  });
+
+  it('asks for a model', () => {
+    expect(() => resolveServeOptions({ flags: {}, env: {} })).toThrow(
+      /"--model" option is missing.*SIDA_MODEL/,
+    );
+  });
+});
+
+describe('configuration file', () => {
+  it.each([
+    ['not JSON', '{', /Cannot read/],
+    ['a list', [], /to be a JSON object/],
+    ['an unknown key', { prot: 1 }, /unknown key "prot"; known are model, memory-budget/],
+    ['a prototype key', '{"__proto__": 1}', /unknown key/],
+    ['a value that is neither text nor number', { port: [1] }, /a text or a number/],
+  ])('refuses %s', (_, content, message) => {
+    expect(() => resolve({ config: configFile(content) })).toThrow(message);
+  });
+
+  it('must exist', () => {
+    expect(() => resolve({ config: join(folder, 'none.json') })).toThrow(/Cannot read.*none\.json/);
+  });
+});
+
+describe('an address others can reach', () => {
+  it.each(['0.0.0.0', '::', '192.168.1.5', 'example.org', '128.0.0.1'])('%s needs a key', (host) => {
+    expect(() => resolve({ host })).toThrow(/SIDA_API_KEY/);
+    expect(resolve({ host }, { SIDA_API_KEY: 'k' }).host).toBe(host);
+  });
+
+  it.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1', '[::1]'])('%s needs none', (host) => {
+    expect(resolve({ host }).apiKey).toBeUndefined();
+  });
+});
+
+it('resolves some options for commands that share them', () => {
+  expect(
+    resolveOptions(['maxBatchTokens', 'kvTokens'], { flags: {}, env: { SIDA_MAX_BATCH_TOKENS: '64' } }),
+  ).toEqual({
+    maxBatchTokens: 64,
+    kvTokens: 96,
+  });
+});

@@ -1,0 +1,272 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { CompletionDelta, JobRequest } from '../../../src/engine/messages.js';
+import type { SidaError } from '../../../src/errors.js';
+import type { JobOptions } from '../../../src/queue/job-queue.js';
+import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
+import { ScriptedEngine } from './scripted-engine.js';
+
+const REQUEST: JobRequest = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const DELTA: CompletionDelta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
+
+let engine: ScriptedEngine;
+let queue: MemoryQueue;
+
+function makeQueue(options: Partial<MemoryQueueOptions> = {}): void {
+  engine = new ScriptedEngine();
+  queue = new MemoryQueue(engine, { bound: 4, deadlineMs: 5_000, concurrency: 2, ...options });
+}
+
+/** The attempts of an answered job, or the code and message of the error. */
+async function ending(id: string, options?: JobOptions): Promise<string> {
+  try {
+    const { attempts } = await queue.submit(id, REQUEST, options);
+    return `answered ${attempts}`;
+  } catch (error) {
+    const { code, message } = error as SidaError;
+    return `${code}: ${message}`;
+  }
+}
+
+/** Lets rejected runs come back to the queue. */
+const settle = () => delay(0);
+
+beforeEach(() => makeQueue());
+
+describe('admission', () => {
+  it('runs jobs in order, no more at once than its concurrency', async () => {
+    engine.script = (run) => setTimeout(() => run.finish(), 1);
+    await Promise.all(['a', 'b', 'c', 'd', 'e'].map((id) => ending(id)));
+    expect(engine.started).toEqual(['a', 'b', 'c', 'd', 'e']);
+    expect(engine.mostAtOnce).toBe(2);
+    expect(queue.stats).toMatchObject({ accepted: 5, completed: 5, waiting: 0, active: 0 });
+  });
+
+  it('refuses at once when as many wait as its bound, with the limit in the text', async () => {
+    const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ending(id));
+    const error = await queue.submit('g', REQUEST).catch((e: SidaError) => e as SidaError);
+    expect(error).toMatchObject({
+      code: 'queue_full',
+      message: expect.stringContaining('4 requests are waiting'),
+    });
+    expect((error as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
+    expect(queue.stats).toMatchObject({ waiting: 4, active: 2, refused: 1, accepted: 6 });
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
+  });
+
+  it('refuses when the engine cannot serve its model', async () => {
+    engine.enter('failed');
+    expect(await ending('a')).toMatch(/^not_ready/);
+  });
+
+  it('measures the time in the queue', async () => {
+    const first = queue.submit('a', REQUEST);
+    void ending('b');
+    const third = queue.submit('c', REQUEST);
+    await delay(20);
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    expect((await first).queueMs).toBeLessThan(15);
+    expect((await third).queueMs).toBeGreaterThanOrEqual(15);
+  });
+});
+
+describe('deadline', () => {
+  it('ends a waiting job and never runs it', async () => {
+    makeQueue({ deadlineMs: 20 });
+    engine.enter('restarting');
+    expect(await ending('a')).toMatch(/^deadline_exceeded: .*0.02 s/);
+    engine.enter('ready');
+    expect(engine.started).toEqual([]);
+    expect(queue.stats).toMatchObject({ expired: 1, waiting: 0 });
+  });
+
+  it('cancels a running job in the engine', async () => {
+    makeQueue({ deadlineMs: 20 });
+    expect(await ending('a')).toMatch(/^deadline_exceeded/);
+    await settle();
+    expect(engine.runs).toEqual([]);
+    expect(queue.stats.active).toBe(0);
+  });
+});
+
+describe('cancellation', () => {
+  it('removes a waiting job', async () => {
+    makeQueue({ concurrency: 1 });
+    const first = ending('a');
+    const abort = new AbortController();
+    const second = ending('b', { signal: abort.signal });
+    abort.abort();
+    expect(await second).toMatch(/^cancelled/);
+    expect(queue.stats).toMatchObject({ waiting: 0, cancelled: 1 });
+    engine.runs[0]!.finish();
+    expect(await first).toBe('answered 1');
+    expect(engine.started).toEqual(['a']);
+  });
+
+  it('cancels a running job and gives its place to the next', async () => {
+    makeQueue({ concurrency: 1 });
+    const abort = new AbortController();
+    const first = ending('a', { signal: abort.signal });
+    const second = ending('b');
+    abort.abort();
+    expect(await first).toMatch(/^cancelled/);
+    await settle();
+    engine.runs[0]!.finish();
+    expect(await second).toBe('answered 1');
+  });
+
+  it('refuses a job whose client is gone already', async () => {
+    expect(await ending('a', { signal: AbortSignal.abort() })).toMatch(/^cancelled/);
+    expect(engine.started).toEqual([]);
+  });
+});
+
+describe('crash of the engine', () => {
+  it('runs again what was in flight once the engine is back, in the same order', async () => {
+    const jobs = [ending('a'), ending('b'), ending('c')];
+    engine.crash();
+    await settle();
+    expect(engine.started).toEqual(['a', 'b']);
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual(['answered 2', 'answered 2', 'answered 1']);
+    expect(engine.started).toEqual(['a', 'b', 'a', 'b', 'c']);
+    expect(queue.stats).toMatchObject({ retried: 2, completed: 3, failed: 0 });
+  });
+
+  it('does not run a job again whose pieces were seen', async () => {
+    const pieces: CompletionDelta[] = [];
+    const job = ending('a', { onDelta: (delta) => pieces.push(delta) });
+    const other = ending('b', { onDelta: () => undefined });
+    engine.runs[0]!.options.onDelta!(DELTA);
+    engine.crash();
+    expect(await job).toMatch(/^engine_crashed: .*streamed/);
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await other).toBe('answered 2');
+    expect(pieces).toEqual([DELTA]);
+  });
+
+  it('gives up a job that was alone in two crashes', async () => {
+    const job = ending('a');
+    engine.crash();
+    await settle();
+    engine.enter('ready');
+    engine.crash();
+    expect(await job).toMatch(/^engine_crashed: .*2 crashes/);
+    expect(queue.stats).toMatchObject({ quarantined: 1, failed: 1 });
+  });
+
+  it('names the culprit among jobs that crashed together twice by running each by itself', async () => {
+    makeQueue({ concurrency: 8, bound: 8 });
+    const jobs = ['a', 'poison', 'b', 'c'].map((id) => ending(id));
+    for (let crashes = 0; crashes < 2; crashes += 1) {
+      engine.crash();
+      await settle();
+      engine.enter('ready');
+    }
+    engine.mostAtOnce = 0;
+    const late = ending('late');
+    engine.script = (run) => {
+      if (run.id !== 'poison') setTimeout(() => run.finish(), 1);
+      else setTimeout(() => engine.crash(), 1);
+    };
+    engine.runs[0]!.finish();
+    while (engine.state.phase === 'ready') await settle();
+    engine.script = (run) => setTimeout(() => run.finish(), 1);
+    await settle();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual([
+      'answered 3',
+      expect.stringMatching(/^engine_crashed: .*3 crashes/),
+      'answered 3',
+      'answered 3',
+    ]);
+    expect(await late).toBe('answered 1');
+    expect(queue.stats.quarantined).toBe(1);
+  });
+
+  it('ends every waiting job when the engine fails for good', async () => {
+    engine.enter('restarting');
+    const jobs = [ending('a'), ending('b')];
+    engine.enter('failed');
+    for (const end of await Promise.all(jobs)) expect(end).toMatch(/^not_ready/);
+  });
+
+  it('waits again when the engine was not ready after all', async () => {
+    engine.script = (run) => {
+      engine.state = { phase: 'restarting', detail: '' };
+      run.fail('not_ready');
+    };
+    const job = ending('a');
+    await settle();
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await job).toBe('answered 1');
+  });
+});
+
+describe('drain', () => {
+  it('refuses new jobs and resolves when the last one is answered', async () => {
+    const job = ending('a');
+    const drained = queue.drain(1_000);
+    expect(await ending('b')).toMatch(/^shutting_down/);
+    engine.runs[0]!.finish();
+    expect(await job).toBe('answered 1');
+    expect(await drained).toBe(true);
+  });
+
+  it('gives up what is left when the time is over', async () => {
+    const job = ending('a');
+    expect(await queue.drain(10)).toBe(false);
+    expect(await job).toMatch(/^shutting_down/);
+    await settle();
+    expect(engine.runs).toEqual([]);
+  });
+
+  it('is over at once when there is nothing to wait for', async () => {
+    expect(await queue.drain(1_000)).toBe(true);
+  });
+});
+
+type Step = 'submit' | 'finish' | 'crash' | 'ready' | 'cancel';
+
+it('answers every accepted job exactly once, whatever happens in between', async () => {
+  const steps = fc.array(fc.constantFrom<Step>('submit', 'submit', 'finish', 'crash', 'ready', 'cancel'), {
+    maxLength: 60,
+  });
+  await fc.assert(
+    fc.asyncProperty(steps, async (sequence) => {
+      makeQueue({ bound: 100, concurrency: 3 });
+      const endings: string[] = [];
+      const aborts: AbortController[] = [];
+      const jobs: Promise<unknown>[] = [];
+      for (const step of sequence) {
+        if (step === 'submit') {
+          const abort = new AbortController();
+          aborts.push(abort);
+          jobs.push(ending(`${jobs.length}`, { signal: abort.signal }).then((end) => endings.push(end)));
+        } else if (step === 'finish') engine.runs[0]?.finish();
+        else if (step === 'crash') engine.crash();
+        else if (step === 'ready') engine.enter('ready');
+        else aborts.shift()?.abort();
+        await settle();
+        expect(engine.runs.length).toBeLessThanOrEqual(3);
+      }
+      engine.script = (run) => run.finish();
+      for (const run of [...engine.runs]) run.finish();
+      engine.enter('ready');
+      await Promise.all(jobs);
+      expect(endings).toHaveLength(jobs.length);
+      const { accepted, completed, failed, cancelled, waiting, active } = queue.stats;
+      await settle();
+      expect({ accepted, waiting, active }).toEqual({ accepted: jobs.length, waiting: 0, active: 0 });
+      expect(completed + failed + cancelled).toBe(accepted);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,199 @@
+/** An engine handle whose runs a test ends by hand, or answers from a script. */
+import type {
+  EngineHandle,
+  EnginePhase,
+  EngineState,
+  RunOptions,
+} from '../../../src/engine/engine-handle.js';
+import type {
+  ControlReply,
+  ControlRequest,
+  EngineCounters,
+  ExpertCost,
+  JobRequest,
+  JobResult,
+  ModelInfo,
+} from '../../../src/engine/messages.js';
+import { type ErrorCode, SidaError } from '../../../src/errors.js';
+
+const GIB = 2 ** 30;
+
+export const MODEL: ModelInfo = {
+  name: 'switch-mini',
+  fingerprint: 'f'.repeat(64),
+  shape: {
+    modelType: 'switch_transformers',
+    vocabSize: 8000,
+    dModel: 128,
+    dKv: 16,
+    dFf: 256,
+    heads: 8,
+    encoderLayers: 4,
+    decoderLayers: 4,
+    experts: 4,
+    expertCapacity: 64,
+    moeLayers: ['encoder.1', 'decoder.1'],
+    tiedHead: true,
+    decoderStartTokenId: 0,
+    eosTokenId: 1,
+    padTokenId: 0,
+  },
+  expertDtype: 'f32',
+  tasks: {
+    sst2: { template: 'sst2 sentence: {text}', labels: ['negative', 'positive'] },
+    mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },
+  },
+  hasTokenizer: true,
+  plan: {
+    dense: 1000,
+    routers: 10,
+    kvCache: 100,
+    workspace: 100,
+    slot: 50,
+    experts: 8,
+    fixed: 1210,
+    smallest: 1260,
+    resident: 1610,
+    expertBytes: 400,
+  },
+  usage: {
+    budgetBytes: GIB,
+    usedBytes: 1000,
+    peakBytes: 2000,
+    smallestBytes: 500,
+    slots: 8,
+    kvPages: 10,
+    kvPagesFree: 10,
+    host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
+  },
+};
+
+export const COST: ExpertCost = {
+  needed: 5,
+  resident: 3,
+  prefetched: 0,
+  late: 0,
+  on_demand: 2,
+  loaded: 2,
+  bytes: 100,
+  stall_ms: 0.5,
+};
+
+const TOTALS = {
+  promptTokens: 9,
+  completionTokens: 0,
+  experts: COST,
+  timing: { tokenizeMs: 0.1, queueMs: 1, inferenceMs: 2 },
+};
+
+export interface ScriptedRun {
+  id: string;
+  request: JobRequest;
+  options: RunOptions;
+  finish(result?: JobResult): void;
+  fail(code: ErrorCode): void;
+}
+
+export class ScriptedEngine implements EngineHandle {
+  state: EngineState = { phase: 'ready', detail: 'ready' };
+  model: ModelInfo | undefined = MODEL;
+  counters: EngineCounters | undefined = undefined;
+  restarts = 0;
+  /** Runs not ended yet, in the order they were started. */
+  runs: ScriptedRun[] = [];
+  started: string[] = [];
+  mostAtOnce = 0;
+  controls: ControlRequest[] = [];
+  /** Ends a run at once; undefined leaves it to the test. */
+  script: ((run: ScriptedRun) => void) | undefined;
+  onControl: (request: ControlRequest) => ControlReply = () => {
+    throw new SidaError({ code: 'not_ready', message: 'no reply was scripted' });
+  };
+  readonly #listeners = new Set<(state: EngineState) => void>();
+
+  start(): void {
+    this.enter('ready');
+  }
+
+  run(id: string, request: JobRequest, options: RunOptions): Promise<JobResult> {
+    return new Promise((resolve, reject) => {
+      const end = (settle: () => void) => {
+        this.runs = this.runs.filter((other) => other !== run);
+        settle();
+      };
+      const run: ScriptedRun = {
+        id,
+        request,
+        options,
+        finish: (result = answerTo(request)) => end(() => resolve(result)),
+        fail: (code) => end(() => reject(new SidaError({ code, message: `scripted ${code}` }))),
+      };
+      options.signal.addEventListener('abort', () => run.fail('cancelled'), { once: true });
+      this.runs.push(run);
+      this.started.push(id);
+      this.mostAtOnce = Math.max(this.mostAtOnce, this.runs.length);
+      this.script?.(run);
+    });
+  }
+
+  /** Kills the engine: every run ends with `engine_crashed`. It stays `restarting` until `enter('ready')`. */
+  crash(): void {
+    this.restarts += 1;
+    this.state = { phase: 'restarting', detail: 'exited on signal SIGKILL' };
+    for (const run of [...this.runs]) run.fail('engine_crashed');
+    this.enter('restarting');
+  }
+
+  enter(phase: EnginePhase): void {
+    this.state = { phase, detail: phase };
+    for (const listener of this.#listeners) listener(this.state);
+  }
+
+  async control(request: ControlRequest): Promise<ControlReply> {
+    this.controls.push(request);
+    return this.onControl(request);
+  }
+
+  onState(listener: (state: EngineState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    this.enter('closed');
+  }
+}
+
+export function answerTo(request: JobRequest): JobResult {
+  switch (request.kind) {
+    case 'classify': {
+      const [label, ...rest] = request.labels as [string, ...string[]];
+      const scores = Object.fromEntries([[label, 0.75], ...rest.map((other) => [other, 0.25 / rest.length])]);
+      return { ...TOTALS, kind: 'classify', data: request.inputs.map(() => ({ label, scores })) };
+    }
+    case 'complete': {
+      const logprobs =
+        request.logprobs === null
+          ? null
+          : [{ id: 7, token: '▁good', logprob: -0.5, top: [{ id: 7, token: '▁good', logprob: -0.5 }] }];
+      return {
+        ...TOTALS,
+        completionTokens: request.prompts.length,
+        kind: 'complete',
+        choices: request.prompts.map((_, index) => ({
+          index,
+          text: 'good',
+          tokenIds: [7],
+          finishReason: 'length',
+          logprobs,
+        })),
+      };
+    }
+    case 'tokenize':
+      return {
+        ...TOTALS,
+        kind: 'tokenize',
+        data: request.inputs.map((text) => ({ ids: [5, 1], tokens: [text, '</s>'] })),
+      };
+  }
+}

@@ -1,0 +1,219 @@
+// What a request may look like: type, encoding, size, UTF-8, depth, values; and what every answer carries.
+import { gzipSync } from 'node:zlib';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ROUTES } from '../../../src/server/routes/index.js';
+import { TestServer } from './test-server.js';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await TestServer.start({ maxInputBytes: '1KiB' });
+});
+afterEach(async () => {
+  // The server answers a good request after every bad one.
+  expect((await server.post('/v1/classify', { task: 'sst2', input: 'a fine film' })).status).toBe(200);
+});
+afterAll(() => server.close());
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+describe('request id', () => {
+  it('is made when the client sends none', async () => {
+    const { headers } = await server.ask('/health/live');
+    expect(headers['x-request-id']).toMatch(/^req_[0-9a-f]{32}$/);
+  });
+
+  it('is taken from the client when it is sane', async () => {
+    const ask = async (id: string) =>
+      (await server.ask('/nowhere', { headers: { 'x-request-id': id } })).headers;
+    expect((await ask('abc-1.2_3:4'))['x-request-id']).toBe('abc-1.2_3:4');
+    for (const id of ['', 'a b', 'x'.repeat(129), '<script>', 'a"b']) {
+      expect((await ask(id))['x-request-id']).toMatch(/^req_/);
+    }
+  });
+});
+
+describe('error answers', () => {
+  it.each<[string, string, string, number, string]>([
+    ['unknown route', 'GET', '/v2/nothing', 404, 'not_found'],
+    ['route with a double slash', 'POST', '//v1/classify', 404, 'not_found'],
+    ['route in capitals', 'GET', '/V1/models', 404, 'not_found'],
+    ['route with a slash behind it', 'GET', '/v1/models/', 404, 'not_found'],
+    ['unknown model', 'GET', '/v1/models/other', 404, 'model_not_found'],
+    ['undecodable path', 'GET', '/v1/models/%ff', 400, 'invalid_request'],
+    ['NUL in a model name', 'GET', '/v1/models/%00', 404, 'model_not_found'],
+    ['path out of the root', 'GET', '/v1/models/..%2f..%2fetc%2fpasswd', 404, 'model_not_found'],
+  ])('have one shape: %s', async (_, method, path, status, code) => {
+    const answer = await server.ask(path, { method });
+    expect(answer.status).toBe(status);
+    expect(answer.json).toEqual({
+      error: {
+        message: expect.any(String),
+        type: 'invalid_request_error',
+        code,
+        param: code === 'model_not_found' ? 'model' : null,
+      },
+    });
+    expect(answer.headers['x-request-id']).toBeTruthy();
+    expect(answer.text).not.toMatch(/node_modules|\/work\/|at .*\.(ts|js):\d/);
+  });
+
+  it('name the allowed methods of every route', async () => {
+    for (const { path } of ROUTES) {
+      const allowed = ROUTES.filter((route) => route.path === path).map(({ method }) => method.toUpperCase());
+      if (allowed.includes('GET')) allowed.push('HEAD');
+      for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND']) {
+        if (allowed.includes(method)) continue;
+        const answer = await server.ask(path.replace(':id', 'switch-mini'), { method });
+        expect([path, method, answer.status]).toEqual([path, method, 405]);
+        expect(answer.headers.allow?.split(', ').sort()).toEqual([...allowed].sort());
+        expect(answer.headers['x-request-id']).toBeTruthy();
+        expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+      }
+    }
+  });
+
+  it('keep what may name files in the log', async () => {
+    server.engine.script = (run) => run.fail('io_error');
+    const answer = await server.post('/v1/tokenize', { input: 'a' }, { 'x-request-id': 'find-me' });
+    server.engine.script = (run) => run.finish();
+    expect(answer.status).toBe(500);
+    expect(answer.json.error).toMatchObject({
+      code: 'io_error',
+      message: expect.not.stringContaining('scripted'),
+    });
+    const line = server.log.find(({ requestId, level }) => requestId === 'find-me' && level === 50);
+    expect(JSON.stringify(line)).toContain('scripted io_error');
+  });
+});
+
+describe('body', () => {
+  const deep = (levels: number) =>
+    `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
+
+  it.each<[string, string | Buffer, number, string]>([
+    ['nothing', '', 400, 'invalid_json'],
+    ['half of an object', '{"task":', 400, 'invalid_json'],
+    ['NaN', '{"input":NaN}', 400, 'invalid_json'],
+    ['1e999', '{"task":"sst2","input":1e999}', 400, 'invalid_json'],
+    ['lone surrogate', '{"task":"sst2","input":"\\ud800"}', 400, 'invalid_json'],
+    ['lone surrogate in a key', '{"\\udc00":1}', 400, 'invalid_json'],
+    ['invalid UTF-8', Buffer.from([0x22, 0xff, 0x22]), 400, 'invalid_json'],
+    ['overlong UTF-8', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 400, 'invalid_json'],
+    ['33 levels', deep(33), 400, 'invalid_json'],
+    ['a million levels', '['.repeat(1_000_000), 400, 'invalid_json'],
+    ['__proto__', '{"task":"sst2","input":"a","__proto__":{"polluted":1}}', 400, 'invalid_json'],
+    ['__proto__ of an input', '{"task":"sst2","input":{"text":"a","__proto__":"b"}}', 400, 'invalid_json'],
+    ['a list', '[]', 400, 'invalid_request'],
+    ['null', 'null', 400, 'invalid_request'],
+    ['32 levels', deep(32), 400, 'invalid_request'],
+    ['constructor', '{"task":"sst2","input":"a","constructor":1}', 400, 'invalid_request'],
+    [
+      '100,000 keys',
+      `{${Array.from({ length: 80_000 }, (_, i) => `"k${i}":0`).join()}}`,
+      400,
+      'invalid_request',
+    ],
+    ['over 1 MiB', JSON.stringify({ task: 'sst2', input: 'a'.repeat(1 << 20) }), 413, 'request_too_large'],
+    [
+      'an input over the limit',
+      JSON.stringify({ task: 'sst2', input: 'a'.repeat(1025) }),
+      413,
+      'request_too_large',
+    ],
+  ])('is refused: %s', async (_, body, status, code) => {
+    const answer = await server.ask('/v1/classify', { method: 'POST', body, headers: JSON_TYPE });
+    expect([answer.status, answer.json?.error.code]).toEqual([status, code]);
+    expect(answer.json.error.message.length).toBeLessThan(600);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+
+  it('may have duplicate keys: the last one counts', async () => {
+    const body = '{"task":"none","task":"sst2","input":"a"}';
+    expect((await server.ask('/v1/classify', { method: 'POST', body })).status).toBe(200);
+  });
+
+  it('may have brackets and quotes in texts', async () => {
+    const body = { task: 'sst2', input: `\\"${'[{'.repeat(100)}` };
+    expect((await server.post('/v1/classify', body)).status).toBe(200);
+  });
+
+  it.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/json; charset=latin1',
+    'application/jsonx',
+    '',
+  ])('must be JSON by its type: not %j', async (type) => {
+    const answer = await server.ask('/v1/classify', {
+      method: 'POST',
+      body: '{}',
+      headers: { 'content-type': type },
+    });
+    expect([answer.status, answer.json.error.code]).toEqual([415, 'unsupported_media_type']);
+  });
+
+  it('may name its charset', async () => {
+    const body = { task: 'sst2', input: 'a' };
+    const headers = { 'content-type': 'application/json; charset=UTF-8' };
+    expect((await server.post('/v1/classify', body, headers)).status).toBe(200);
+  });
+
+  it.each(['gzip', 'br', 'deflate', 'gzip, identity'])('must not be compressed: %s', async (encoding) => {
+    const body = gzipSync(JSON.stringify({ task: 'sst2', input: 'a' }));
+    const headers = { ...JSON_TYPE, 'content-encoding': encoding };
+    const answer = await server.ask('/v1/classify', { method: 'POST', body, headers });
+    expect([answer.status, answer.json.error.code]).toEqual([415, 'unsupported_media_type']);
+  });
+
+  it('is counted while it arrives in chunks', async () => {
+    const chunk = `${(65_536).toString(16)}\r\n${' '.repeat(65_536)}\r\n`;
+    const head =
+      'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
+    const answer = await server.raw(head + chunk.repeat(17));
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toMatch(/x-request-id: req_/);
+  });
+
+  it('is asked for only after its headers were checked', async () => {
+    const expecting = (length: number) =>
+      `POST /v1/classify HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
+    expect(await server.raw(expecting(2 << 20))).toMatch(/^HTTP\/1\.1 413 /);
+    const body = '{"task":"sst2","input":"a"}';
+    expect(await server.raw(expecting(body.length) + body)).toMatch(
+      /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /,
+    );
+  });
+});
+
+describe('raw HTTP', () => {
+  const get = (line: string, ...headers: string[]) =>
+    `${[line, 'host: localhost', 'connection: close', ...headers].join('\r\n')}\r\n\r\n`;
+
+  it.each<[string, string, number]>([
+    ['no HTTP at all', 'hello\r\n\r\n', 400],
+    ['bad version', get('GET / HTTP/9.9'), 400],
+    [
+      'content-length beside transfer-encoding',
+      get('POST /v1/classify HTTP/1.1', 'content-length: 5', 'transfer-encoding: chunked'),
+      400,
+    ],
+    ['two lengths', get('POST /v1/classify HTTP/1.1', 'content-length: 5', 'content-length: 6'), 400],
+    ['negative length', get('POST /v1/classify HTTP/1.1', 'content-length: -1'), 400],
+    ['17 KiB of headers', get('GET /health/live HTTP/1.1', `x-filler: ${'a'.repeat(17_000)}`), 431],
+    ['absolute target', get('GET http://localhost/health/live HTTP/1.1'), 400],
+    ['an empty host', 'GET /health/live HTTP/1.1\r\nhost:\r\nconnection: close\r\n\r\n', 403],
+    ['no host', 'GET /health/live HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
+    ['other expectation', get('GET /health/live HTTP/1.1', 'expect: miracles'), 417],
+  ])('answers %s', async (_, bytes, status) => {
+    const answer = await server.raw(bytes);
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(answer).toMatch(/x-request-id: /);
+    expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))).error.code).toBeTruthy();
+  });
+
+  it('serves a hundred pipelined requests', async () => {
+    const one = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
+    const answer = await server.raw(one.repeat(99) + get('GET /health/live HTTP/1.1'));
+    expect(answer.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(100);
+  });
+});

@@ -1,0 +1,424 @@
+// What each route answers.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { JobRequest } from '../../../src/engine/messages.js';
+import { SidaError } from '../../../src/errors.js';
+import { ROUTES } from '../../../src/server/routes/index.js';
+import { answerTo, MODEL } from '../queue/scripted-engine.js';
+import { TestServer } from './test-server.js';
+
+let server: TestServer;
+let last: JobRequest | undefined;
+beforeAll(async () => {
+  server = await TestServer.start();
+});
+beforeEach(() => {
+  server.engine.model = MODEL;
+  server.engine.enter('ready');
+  server.engine.script = (run) => {
+    last = run.request;
+    run.finish();
+  };
+});
+afterAll(() => server.close());
+
+describe('POST /v1/classify', () => {
+  it('answers one entry for an input, with timing headers', async () => {
+    const answer = await server.post('/v1/classify', { task: 'sst2', input: 'a fine film' });
+    expect(answer.status).toBe(200);
+    expect(answer.json).toEqual({
+      object: 'classification',
+      model: 'switch-mini',
+      data: [{ index: 0, label: 'negative', scores: { negative: 0.75, positive: 0.25 } }],
+      usage: { prompt_tokens: 9 },
+    });
+    expect(last).toEqual({
+      kind: 'classify',
+      inputs: ['sst2 sentence: a fine film'],
+      labels: ['negative', 'positive'],
+    });
+    expect(Number(answer.headers['x-queue-time'])).toBeGreaterThanOrEqual(1);
+    expect(answer.headers['x-inference-time']).toBe('2.000');
+  });
+
+  it('fills the fields of a template', async () => {
+    const body = { task: 'mrpc', input: [{ text1: 'a {text2}', text2: '$& b' }] };
+    expect((await server.post('/v1/classify', body)).status).toBe(200);
+    expect(last).toMatchObject({ inputs: ['mrpc sentence1: a {text2} sentence2: $& b'] });
+  });
+
+  it('takes a template and labels of the request', async () => {
+    const body = { template: 'is {x} {curly }?', labels: ['no', 'yes'], input: ['a', { x: 'b' }] };
+    expect((await server.post('/v1/classify', body)).json.data).toHaveLength(2);
+    expect(last).toMatchObject({ inputs: ['is a {curly }?', 'is b {curly }?'], labels: ['no', 'yes'] });
+  });
+
+  it('says what it cost when asked', async () => {
+    const { json } = await server.post('/v1/classify', { task: 'sst2', input: 'a', include: ['experts'] });
+    expect(json.experts).toEqual({
+      needed: 5,
+      resident: 3,
+      prefetched: 0,
+      late: 0,
+      on_demand: 2,
+      loaded: 2,
+      bytes_moved: 100,
+      stall_ms: 0.5,
+    });
+  });
+
+  it.each<[string, object, string | null, RegExp]>([
+    ['no input', { task: 'sst2' }, 'input', /Expected a text/],
+    ['no task', { input: 'a' }, 'task', /Expected a task/],
+    [
+      'unknown task',
+      { task: 'toString', input: 'a' },
+      'task',
+      /no task "toString": its tasks are sst2, mrpc/,
+    ],
+    ['task and labels', { task: 'sst2', labels: ['a', 'b'], input: 'a' }, 'labels', /beside "task"/],
+    ['template without labels', { template: '{a}', input: 'a' }, 'labels', /labels that belong/],
+    [
+      'template without a field',
+      { template: 'a', labels: ['a', 'b'], input: 'a' },
+      'template',
+      /field in braces/,
+    ],
+    ['one label', { template: '{a}', labels: ['a'], input: 'a' }, 'labels', /labels/],
+    ['a label twice', { template: '{a}', labels: ['a', 'a'], input: 'a' }, 'labels', /once/],
+    ['a number as input', { task: 'sst2', input: 5 }, 'input', /Expected a text/],
+    ['no inputs', { task: 'sst2', input: [] }, 'input', />=1 items/],
+    ['33 inputs', { task: 'sst2', input: Array(33).fill('a') }, 'input', /1 to 32/],
+    ['text for two fields', { task: 'mrpc', input: ['a'] }, 'input.0', /fields text1, text2/],
+    ['a missing field', { task: 'mrpc', input: { text1: 'a' } }, 'input', /"text2" is missing/],
+    ['an extra field', { task: 'sst2', input: { text: 'a', b: 'c' } }, 'input', /no field "b"/],
+    [
+      'an inherited field',
+      { template: '{toString}', labels: ['a', 'b'], input: {} },
+      'input',
+      /"toString" is missing/,
+    ],
+    ['an unknown include', { task: 'sst2', input: 'a', include: ['all'] }, 'include.0', /experts/],
+    ['an unknown field', { task: 'sst2', input: 'a', top_k: 3 }, 'top_k', /Unknown field "top_k"/],
+  ])('refuses %s', async (_, body, param, message) => {
+    const { status, json } = await server.post('/v1/classify', body);
+    expect([status, json.error.param]).toEqual([400, param]);
+    expect(json.error.message).toMatch(message);
+  });
+
+  it('refuses another model', async () => {
+    const { status, json } = await server.post('/v1/classify', { model: 'gpt-2', task: 'sst2', input: 'a' });
+    expect([status, json.error.code]).toEqual([404, 'model_not_found']);
+  });
+
+  it('never answers null for a number that is none', async () => {
+    server.engine.script = (run) =>
+      run.finish({
+        ...answerTo(run.request),
+        kind: 'classify',
+        data: [{ label: 'a', scores: { a: Number.NaN } }],
+      });
+    const { status, json } = await server.post('/v1/classify', { task: 'sst2', input: 'a' });
+    expect([status, json.error.code]).toEqual([500, 'nonfinite_output']);
+  });
+
+  it('needs a tokenizer', async () => {
+    server.engine.model = { ...MODEL, hasTokenizer: false };
+    const { status, json } = await server.post('/v1/classify', { task: 'sst2', input: 'a' });
+    expect(status).toBe(400);
+    expect(json.error.message).toMatch(/no tokenizer/);
+  });
+});
+
+describe('POST /v1/completions', () => {
+  it("answers in OpenAI's shape", async () => {
+    const { status, json } = await server.post('/v1/completions', { prompt: 'A fine' });
+    expect(status).toBe(200);
+    expect(json).toEqual({
+      id: expect.stringMatching(/^cmpl-req_/),
+      object: 'text_completion',
+      created: expect.any(Number),
+      model: 'switch-mini',
+      choices: [{ index: 0, text: 'good', logprobs: null, finish_reason: 'length' }],
+      usage: { prompt_tokens: 9, completion_tokens: 1, total_tokens: 10 },
+    });
+    expect(last).toEqual({
+      kind: 'complete',
+      prompts: ['A fine'],
+      maxTokens: 16,
+      stop: [],
+      logprobs: null,
+      stream: false,
+    });
+  });
+
+  it.each<[unknown, unknown]>([
+    [[5, 6], [[5, 6]]],
+    [
+      ['a', 'b'],
+      ['a', 'b'],
+    ],
+    [
+      [[5, 6], 'b', [7]],
+      [[5, 6], 'b', [7]],
+    ],
+    ['', ['']],
+  ])('takes the prompt %j', async (prompt, prompts) => {
+    expect((await server.post('/v1/completions', { prompt })).status).toBe(200);
+    expect(last).toMatchObject({ prompts });
+  });
+
+  it('gives token ids, log-probabilities and cost when asked', async () => {
+    const { json } = await server.post('/v1/completions', {
+      prompt: 'a',
+      return_token_ids: true,
+      logprobs: 1,
+      include: ['experts'],
+    });
+    expect(json.choices[0]).toMatchObject({
+      token_ids: [7],
+      logprobs: {
+        tokens: ['▁good'],
+        token_logprobs: [-0.5],
+        top_logprobs: [{ '▁good': -0.5 }],
+        text_offset: [0],
+      },
+    });
+    expect(json.experts.needed).toBe(5);
+  });
+
+  it("takes OpenAI's other fields where they change nothing", async () => {
+    const body = {
+      prompt: 'a',
+      n: 1,
+      best_of: 1,
+      top_p: 1,
+      echo: false,
+      user: 'u',
+      seed: 1,
+      stop: 'x',
+      temperature: 0,
+      presence_penalty: 0,
+      logit_bias: null,
+    };
+    expect((await server.post('/v1/completions', body)).status).toBe(200);
+    expect(last).toMatchObject({ stop: ['x'] });
+  });
+
+  it.each<[string, object, string, number]>([
+    ['no prompt', {}, 'prompt', 400],
+    ['an empty list', { prompt: [] }, 'prompt', 400],
+    ['33 prompts', { prompt: Array(33).fill('a') }, 'prompt', 400],
+    ['a negative id', { prompt: [-1] }, 'prompt.0', 400],
+    ['an id that is no integer', { prompt: [1.5] }, 'prompt', 400],
+    ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
+    ['more ids than a pass takes', { prompt: Array(2049).fill(5) }, 'prompt', 422],
+    ['temperature', { prompt: 'a', temperature: 0.7 }, 'temperature', 400],
+    ['n', { prompt: 'a', n: 2 }, 'n', 400],
+    ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],
+    ['2^53 tokens', { prompt: 'a', max_tokens: 2 ** 53 }, 'max_tokens', 400],
+    ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 400],
+    ['five stops', { prompt: 'a', stop: ['1', '2', '3', '4', '5'] }, 'stop', 400],
+    ['an empty stop', { prompt: 'a', stop: '' }, 'stop', 400],
+    ['six log-probabilities', { prompt: 'a', logprobs: 6 }, 'logprobs', 400],
+    ['stream as text', { prompt: 'a', stream: 'yes' }, 'stream', 400],
+    ['echo', { prompt: 'a', echo: true }, 'echo', 400],
+  ])('refuses %s', async (_, body, param, status) => {
+    const { status: found, json } = await server.post('/v1/completions', body);
+    expect([found, json.error.param]).toEqual([status, param]);
+  });
+
+  it('serves token ids alone without a tokenizer', async () => {
+    server.engine.model = { ...MODEL, hasTokenizer: false };
+    expect((await server.post('/v1/completions', { prompt: [5] })).status).toBe(200);
+    expect((await server.post('/v1/completions', { prompt: 'a' })).json.error.message).toMatch(
+      /no tokenizer/,
+    );
+    expect((await server.post('/v1/completions', { prompt: [5], stop: 'a' })).status).toBe(400);
+  });
+});
+
+describe('POST /v1/tokenize', () => {
+  it('answers ids and tokens', async () => {
+    const { json } = await server.post('/v1/tokenize', { input: ['a', 'b'], add_special_tokens: false });
+    expect(json).toEqual({
+      object: 'tokenization',
+      model: 'switch-mini',
+      data: [
+        { index: 0, ids: [5, 1], tokens: ['a', '</s>'] },
+        { index: 1, ids: [5, 1], tokens: ['b', '</s>'] },
+      ],
+      usage: { prompt_tokens: 9 },
+    });
+    expect(last).toEqual({ kind: 'tokenize', inputs: ['a', 'b'], addSpecialTokens: false });
+  });
+});
+
+describe('models', () => {
+  it('lists the served one', async () => {
+    const { json } = await server.ask('/v1/models');
+    expect(json.object).toBe('list');
+    expect(json.data).toEqual([(await server.ask('/v1/models/switch-mini')).json]);
+    expect(json.data[0]).toMatchObject({
+      id: 'switch-mini',
+      object: 'model',
+      owned_by: 'sida',
+      tasks: MODEL.tasks,
+    });
+  });
+
+  it('lists none before it is open', async () => {
+    server.engine.model = undefined;
+    expect((await server.ask('/v1/models')).json.data).toEqual([]);
+  });
+});
+
+describe('readiness', () => {
+  it.each(['starting', 'converting', 'loading', 'restarting', 'failed'] as const)(
+    'is 503 while %s',
+    async (phase) => {
+      server.engine.state = {
+        phase,
+        detail: '/secret/path',
+        progress: { phase: 'convert', done: 3, total: 8 },
+      };
+      const { status, json, text, headers } = await server.ask('/health/ready');
+      expect(status).toBe(503);
+      expect(json).toEqual({
+        status: 'not_ready',
+        phase,
+        reason: expect.any(String),
+        progress: { phase: 'convert', done: 3, total: 8 },
+      });
+      expect(text).not.toContain('secret');
+      expect(headers['retry-after']).toBeTruthy();
+      expect((await server.ask('/health/live')).json).toEqual({ status: 'alive' });
+    },
+  );
+
+  it('is 200 when the engine takes jobs', async () => {
+    const { status, json } = await server.ask('/health/ready');
+    expect([status, json.status]).toEqual([200, 'ready']);
+  });
+
+  it('keeps requests out until the model is known', async () => {
+    server.engine.model = undefined;
+    server.engine.state = { phase: 'loading', detail: '' };
+    const { status, json, headers } = await server.post('/v1/classify', { task: 'sst2', input: 'a' });
+    expect([status, json.error.code]).toEqual([503, 'not_ready']);
+    expect(headers['retry-after']).toBeTruthy();
+  });
+});
+
+describe('admin', () => {
+  it('answers budgets and changes them', async () => {
+    server.engine.onControl = ({ kind }) => ({ kind: kind as 'usage', usage: MODEL.usage });
+    const answer = {
+      device: { budget_bytes: 2 ** 30, used_bytes: 1000, peak_bytes: 2000, smallest_bytes: 500 },
+      host: { budget_bytes: 0, used_bytes: 0 },
+    };
+    expect((await server.ask('/admin/budget')).json).toEqual(answer);
+    expect((await server.ask('/admin/budget', { method: 'PUT', body: { device: '1GiB' } })).json).toEqual(
+      answer,
+    );
+    expect(server.engine.controls.at(-1)).toEqual({ kind: 'set-budget', device: '1GiB' });
+  });
+
+  it('refuses a budget below the smallest with the bytes needed', async () => {
+    server.engine.onControl = () => {
+      throw new SidaError({
+        code: 'budget_too_small',
+        message: '500 bytes are needed',
+        details: { needed_bytes: 500 },
+      });
+    };
+    const { status, json } = await server.ask('/admin/budget', { method: 'PUT', body: { device: '1' } });
+    expect(status).toBe(422);
+    expect(json.error).toMatchObject({
+      code: 'budget_too_small',
+      message: '500 bytes are needed',
+      details: { needed_bytes: 500 },
+    });
+  });
+
+  it.each([{}, { device: 5 }, { device: '0' }, { device: '101%' }, { device: '1GiB', host: '1' }])(
+    'refuses %j',
+    async (body) => {
+      expect((await server.ask('/admin/budget', { method: 'PUT', body })).status).toBe(400);
+    },
+  );
+
+  it('answers where the experts are', async () => {
+    const layers = [
+      { layer: 'encoder.1', experts: [{ index: 0, state: 'resident' as const, pinned: false, uses: 12 }] },
+    ];
+    server.engine.onControl = () => ({ kind: 'experts', layers });
+    expect((await server.ask('/admin/experts')).json).toEqual({ layers });
+  });
+
+  it('is 503 while the engine restarts', async () => {
+    server.engine.state = { phase: 'restarting', detail: '' };
+    expect((await server.ask('/admin/experts')).status).toBe(503);
+  });
+});
+
+describe('metrics', () => {
+  it('has help for every name, all beginning with sida_', async () => {
+    const { text, headers } = await server.ask('/metrics');
+    expect(headers['content-type']).toMatch(/^text\/plain/);
+    const names = [...text.matchAll(/^# TYPE (\S+)/gm)].map((match) => match[1]!);
+    expect(names.length).toBeGreaterThan(40);
+    for (const name of names) {
+      expect(name).toMatch(/^sida_/);
+      expect(text).toMatch(new RegExp(`^# HELP ${name} .{5,}`, 'm'));
+    }
+  });
+
+  it('counts requests by the routes of the table, and nothing a client makes up', async () => {
+    await server.ask('/made/up/path');
+    await server.ask('/v1/models/made-up');
+    const { text } = await server.ask('/metrics');
+    expect(text).toMatch(/sida_http_requests_total\{route="unmatched",method="GET",status="404"\} \d/);
+    expect(text).toMatch(
+      /sida_http_requests_total\{route="\/v1\/models\/:id",method="GET",status="404"\} \d/,
+    );
+    expect(text).not.toContain('made');
+    expect(text).toMatch(/sida_queue_jobs_total\{outcome="completed"\} [1-9]/);
+    expect(text).toMatch(/sida_job_inference_seconds_count\{kind="classify"\} [1-9]/);
+  });
+});
+
+describe('openapi.json', () => {
+  it('holds every route, with schemas that resolve', async () => {
+    const { json, text } = await server.ask('/openapi.json');
+    expect(json.openapi).toBe('3.1.0');
+    for (const { path, method } of ROUTES) {
+      const operation = json.paths[path.replace(/:(\w+)/, '{$1}')]?.[method];
+      expect(operation?.summary, path).toBeTruthy();
+      expect(operation.responses.default).toBeDefined();
+    }
+    const references = new Set(
+      [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!),
+    );
+    expect(references.size).toBeGreaterThan(8);
+    for (const name of references) expect(json.components.schemas[name], name).toBeDefined();
+    expect(json.components.schemas.CompletionRequest.properties.prompt).toBeDefined();
+    expect(json.components.schemas.ClassifyRequest.required).toEqual(['input']);
+  });
+});
+
+describe('the page', () => {
+  it('brings script and style as files its content security policy allows', async () => {
+    const { text, headers } = await server.ask('/');
+    expect(headers['content-type']).toMatch(/^text\/html/);
+    expect(headers['content-security-policy']).toMatch(/default-src 'none'.*script-src 'self'/);
+    expect(text).not.toMatch(/<script>|<style>|style=|onclick|https?:\/\//);
+    for (const [path, type] of [
+      ['/assets/page.js', /javascript/],
+      ['/assets/page.css', /css/],
+    ] as const) {
+      expect(text).toContain(path);
+      expect((await server.ask(path)).headers['content-type']).toMatch(type);
+    }
+    new Function((await server.ask('/assets/page.js')).text);
+  });
+});
