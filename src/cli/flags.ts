@@ -25,7 +25,7 @@ function flagOf(option: Option<unknown>): Flag {
   const fallback =
     option.defaultText ?? (typeof option.default === 'string' ? option.default : undefined) ?? 'none';
   const notes = [
-    option.unit !== undefined && `in ${option.unit}`,
+    option.unit,
     option.default === undefined ? 'needed' : `default ${fallback}`,
     option.env,
   ].filter(Boolean);

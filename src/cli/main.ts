@@ -23,6 +23,12 @@ for (const command of [serveCommand(), convertCommand(), planCommand(), doctorCo
 }
 for (const command of [program, ...program.commands]) command.exitOverride();
 
+// A reader such as `head` may close early; that is its business.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { isPack, MANIFEST, readManifest } from '../checkpoint/manifest.js';
-import { deviceBudgetBytes, slotsWithin } from '../config/budget.js';
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
+import { budgetBytes } from '../engine/budget.js';
 import { loadAddon } from '../native/addon.js';
 import type { BatchLimits, ExpertDtype, MemoryPlan, PackLayout } from '../native/addon-types.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -44,7 +44,7 @@ export function planCommand(): Command {
     .action(async (dir: string, values: Record<string, unknown>) => {
       const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
       const planned = await planModel(resolve(dir), options, options.experts, values.dense as Dtype);
-      const bytes = deviceBudgetBytes(options.memoryBudget, planned.plan);
+      const bytes = budgetBytes(options.memoryBudget, planned.plan);
       const slots = slotsWithin(bytes, planned.plan);
       const budget = { bytes, fits: slots > 0, slots };
       process.stdout.write(
@@ -78,10 +78,16 @@ async function planModel(dir: string, limits: BatchLimits, experts: Dtype, dense
   };
 }
 
+/** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */
+export function slotsWithin(bytes: number, plan: MemoryPlan): number {
+  if (bytes < plan.smallest) return 0;
+  return Math.min(plan.experts, Math.floor((bytes - plan.fixed) / plan.slot));
+}
+
 function describe({ plan, layers, expertDtype }: Planned): string {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
-  return formatTable([
+  return formatTable('lrrl', [
     ['', 'size', 'bytes', ''],
     row('dense weights', plan.dense),
     row('routers', plan.routers),

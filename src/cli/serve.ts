@@ -91,7 +91,7 @@ function watchEngine(
   let announced = false;
   let before: EngineState['phase'] | undefined;
   engine.onState((state) => {
-    if (state.progress !== undefined) progress.show(state.progress);
+    if (state.progress !== undefined && !announced) progress.show(state.progress);
     if (state.phase === before) return;
     before = state.phase;
     if (state.phase === 'restarting')

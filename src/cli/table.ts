@@ -1,15 +1,7 @@
-/** Columns of text: the first to the left, the others to the right. */
-export function formatTable(rows: string[][]): string {
-  const widths: number[] = [];
-  for (const row of rows) {
-    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, cell.length);
-  }
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+/** Columns of text. `align` has a letter for each column: l to the left, r to the right. */
+export function formatTable(align: string, rows: string[][]): string {
+  const widths = [...align].map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const pad = (cell: string, column: number) =>
+    align[column] === 'r' ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!);
+  return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n');
 }

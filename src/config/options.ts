@@ -87,7 +87,7 @@ export const SERVE_OPTIONS = {
     default: '4',
     unit: 'batches',
     help: 'batches prepared ahead of the running one; more see further, and hold more requests',
-    parse: wholeNumber(1, 64),
+    parse: wholeNumber(1, 64, '4'),
   }),
   linkBandwidth: option({
     flag: 'link-bandwidth',
@@ -114,7 +114,7 @@ export const SERVE_OPTIONS = {
     default: '2048',
     unit: 'tokens',
     help: 'tokens of one pass; sizes the workspace, and an input longer than this cannot run',
-    parse: wholeNumber(16, 1 << 20),
+    parse: wholeNumber(16, 1 << 20, '2048'),
   }),
   kvTokens: option({
     flag: 'kv-tokens',
@@ -124,7 +124,7 @@ export const SERVE_OPTIONS = {
     defaultText: '1.5 × --max-batch-tokens',
     unit: 'tokens',
     help: 'tokens the KV cache holds, all running requests together',
-    parse: wholeNumber(16, 1 << 24),
+    parse: wholeNumber(16, 1 << 24, '3072'),
   }),
   batchWait: option({
     flag: 'batch-wait-ms',
@@ -177,7 +177,7 @@ export const SERVE_OPTIONS = {
     env: 'SIDA_PORT',
     default: '8080',
     help: 'port to listen on; 0 takes a free one',
-    parse: wholeNumber(0, 65_535),
+    parse: wholeNumber(0, 65_535, '8080'),
   }),
   maxInputBytes: option({
     flag: 'max-input-bytes',
@@ -195,7 +195,7 @@ export const SERVE_OPTIONS = {
     default: '512',
     unit: 'requests',
     help: 'requests that may wait; further ones are refused at once with 429',
-    parse: wholeNumber(1, 1_000_000),
+    parse: wholeNumber(1, 1_000_000, '512'),
   }),
   deadline: option({
     flag: 'deadline',

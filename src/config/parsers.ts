@@ -22,14 +22,11 @@ export function text(what: string, example: string): Parser<string> {
   };
 }
 
-export function wholeNumber(least: number, most: number): Parser<number> {
+export function wholeNumber(least: number, most: number, example = '8'): Parser<number> {
   return (value) => {
     const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
     if (!(number >= least && number <= most)) {
-      throw new Expected(
-        `a whole number from ${least} to ${most}`,
-        String(Math.min(most, Math.max(least, 8))),
-      );
+      throw new Expected(`a whole number from ${least} to ${most}`, example);
     }
     return number;
   };

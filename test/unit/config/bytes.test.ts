@@ -1,8 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { deviceBudgetBytes, hostBudgetBytes, slotsWithin } from '../../../src/config/budget.js';
 import { formatBytes, parseBytes, parseShare } from '../../../src/config/bytes.js';
-import { MODEL } from '../queue/scripted-engine.js';
 
 describe('parseBytes', () => {
   it.each([
@@ -56,29 +54,4 @@ it('formats sizes with three digits', () => {
     '20.5 MiB',
     '700 MiB',
   ]);
-});
-
-describe('a budget, once the model is known', () => {
-  const { plan } = MODEL;
-
-  it("is a share of the experts' bytes plus what the rest needs", () => {
-    expect(deviceBudgetBytes('50%', plan)).toBe(plan.fixed + 200);
-    expect(deviceBudgetBytes('100%', plan)).toBe(plan.resident);
-    expect(deviceBudgetBytes('1%', plan)).toBe(plan.smallest);
-    expect(hostBudgetBytes('25%', plan)).toBe(100);
-  });
-
-  it('is a size as it is', () => {
-    expect(deviceBudgetBytes('2GiB', plan)).toBe(2 ** 31);
-    expect(hostBudgetBytes('0', plan)).toBe(0);
-    expect(() => deviceBudgetBytes('much', plan)).toThrow(/"much"/);
-  });
-
-  it('has whole slots, none below the smallest', () => {
-    expect(
-      [plan.smallest - 1, plan.smallest, plan.fixed + 149, plan.resident, 2 ** 30].map((b) =>
-        slotsWithin(b, plan),
-      ),
-    ).toEqual([0, 1, 2, 8, 8]);
-  });
 });
