@@ -1,0 +1,38 @@
+// Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { SERVE_OPTIONS } from '../dist/config/options.js';
+import { createMetrics } from '../dist/observability/metrics.js';
+
+function fill(file, name, text) {
+  const old = readFileSync(file, 'utf8');
+  writeFileSync(file, old.replace(new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`), `$1${text}\n$2`));
+}
+
+const table = (head, rows) =>
+  [head, head.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`)
+    .join('\n');
+
+fill(
+  'docs/cli.md',
+  'options',
+  table(
+    ['flag', 'environment', 'default', 'unit', 'what and why'],
+    Object.values(SERVE_OPTIONS).map((o) => {
+      const fallback = o.defaultText ?? (o.default === undefined ? 'required' : (o.default ?? 'none'));
+      return [`\`--${o.flag} ${o.value}\``, `\`${o.env}\``, fallback, o.unit ?? '', o.help];
+    }),
+  ),
+);
+
+// No engine runs: names, types and help texts do not need one.
+const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };
+const metrics = createMetrics(idle, { stats: {} });
+const rows = (await metrics.registry.getMetricsAsJSON())
+  .filter(({ name }) => !/^sida_(process|nodejs)_/.test(name))
+  .map(({ name, type, help, values }) => {
+    const declared = metrics.registry.getSingleMetric(name).labelNames ?? [];
+    const labels = declared.length > 0 ? declared : [...new Set(values.flatMap((value) => Object.keys(value.labels)))];
+    return [`\`${name}\``, type, labels.filter((label) => label !== 'le').join(', '), help];
+  });
+fill('docs/metrics.md', 'metrics', table(['metric', 'type', 'labels', 'meaning'], rows));
