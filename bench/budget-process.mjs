@@ -2,22 +2,38 @@
 // growth of resident memory. Started by budget-switch-base.mjs.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { loadAddon } from '../dist/native/addon.js';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
+import { loadAddon } from '../dist/native/addon.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
 const { pack, budgetBytes, limits, sentences, steps, policy } = JSON.parse(process.argv[2]);
-const memory = (key) => Number(new RegExp(`${key}:\\s+(\\d+) kB`).exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), { vocabSize: 8000, maxInputBytes: 1 << 20 });
-const texts = readFileSync('test/data/sst2-validation.jsonl', 'utf8').trim().split('\n').map((line) => JSON.parse(line).text);
-const inputs = texts.slice(0, sentences).map((text) => Int32Array.from(tokenizer.encode(text)).subarray(0, limits.maxBatchTokens));
+const memory = (key) =>
+  Number(new RegExp(`${key}:\\s+(\\d+) kB`).exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
+const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
+  vocabSize: 8000,
+  maxInputBytes: 1 << 20,
+});
+const texts = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line).text);
+const inputs = texts
+  .slice(0, sentences)
+  .map((text) => Int32Array.from(tokenizer.encode(text)).subarray(0, limits.maxBatchTokens));
 
 globalThis.gc?.();
 writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
 const before = memory('VmRSS');
 const addon = loadAddon();
 const started = performance.now();
-const engine = new addon.Engine({ pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
+const engine = new addon.Engine({
+  pack,
+  budgetBytes,
+  hostBudgetBytes: 0,
+  linkBandwidth: 0,
+  linkLatency: 0,
+  ...limits,
+});
 const opened = performance.now();
 const digest = createHash('sha256');
 const totals = { needed: 0, resident: 0, onDemand: 0, bytesMoved: 0, stallNs: 0, passNs: 0 };
@@ -33,7 +49,14 @@ for (const tokens of inputs) {
   digest.update(run({ phase: 'encode', sequences: one, offsets, tokens, hiddenStates: true }).hiddenStates);
   let token = 0;
   for (let step = 0; step < steps; step++) {
-    const { logits } = run({ phase: 'decode', sequences: one, contexts: one, offsets: Int32Array.of(0, 1), tokens: Int32Array.of(token), logitRows: Int32Array.of(0) });
+    const { logits } = run({
+      phase: 'decode',
+      sequences: one,
+      contexts: one,
+      offsets: Int32Array.of(0, 1),
+      tokens: Int32Array.of(token),
+      logitRows: Int32Array.of(0),
+    });
     digest.update(logits);
     token = logits.reduce((best, value, id) => (value > logits[best] ? id : best), 0);
   }
@@ -42,7 +65,15 @@ for (const tokens of inputs) {
   engine.checkIntegrity();
 }
 const usage = engine.usage();
-console.log(JSON.stringify({
-  budgetBytes, slots: usage.slots, peakDeviceBytes: usage.peakBytes, rssGrowthBytes: memory('VmHWM') - before,
-  digest: digest.digest('hex'), openMs: opened - started, runMs: performance.now() - opened, ...totals,
-}));
+console.log(
+  JSON.stringify({
+    budgetBytes,
+    slots: usage.slots,
+    peakDeviceBytes: usage.peakBytes,
+    rssGrowthBytes: memory('VmHWM') - before,
+    digest: digest.digest('hex'),
+    openMs: opened - started,
+    runMs: performance.now() - opened,
+    ...totals,
+  }),
+);

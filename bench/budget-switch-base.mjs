@@ -13,11 +13,17 @@ import { loadAddon } from '../dist/native/addon.js';
 
 const { values } = parseArgs({
   options: {
-    experts: { type: 'string', default: '8' }, dtype: { type: 'string', default: 'f32' },
-    budget: { type: 'string', default: '700MB' }, reference: { type: 'string', default: 'resident' },
-    'max-batch-tokens': { type: 'string', default: '64' }, 'kv-tokens': { type: 'string', default: '96' },
-    sentences: { type: 'string', default: '8' }, steps: { type: 'string', default: '4' },
-    policy: { type: 'string', default: 'lru' }, dir: { type: 'string' }, keep: { type: 'boolean', default: false },
+    experts: { type: 'string', default: '8' },
+    dtype: { type: 'string', default: 'f32' },
+    budget: { type: 'string', default: '700MB' },
+    reference: { type: 'string', default: 'resident' },
+    'max-batch-tokens': { type: 'string', default: '64' },
+    'kv-tokens': { type: 'string', default: '96' },
+    sentences: { type: 'string', default: '8' },
+    steps: { type: 'string', default: '4' },
+    policy: { type: 'string', default: 'lru' },
+    dir: { type: 'string' },
+    keep: { type: 'boolean', default: false },
   },
 });
 const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
@@ -26,17 +32,34 @@ const name = `switch-base-${values.experts}-${values.dtype}`;
 const model = join(dir, name);
 const pack = join(dir, `${name}.pack`);
 const limits = {
-  maxBatchTokens: Number(values['max-batch-tokens']), kvTokens: Number(values['kv-tokens']), threads: availableParallelism(),
+  maxBatchTokens: Number(values['max-batch-tokens']),
+  kvTokens: Number(values['kv-tokens']),
+  threads: availableParallelism(),
 };
 try {
   if (!existsSync(pack)) {
     if (!existsSync(join(model, 'config.json'))) {
-      execFileSync('node', ['bench/make-switch-checkpoint.mjs', '--out', model, '--experts', values.experts, '--dtype', values.dtype], { stdio: 'inherit' });
+      execFileSync(
+        'node',
+        [
+          'bench/make-switch-checkpoint.mjs',
+          '--out',
+          model,
+          '--experts',
+          values.experts,
+          '--dtype',
+          values.dtype,
+        ],
+        { stdio: 'inherit' },
+      );
     }
     let shown = -1;
     const began = performance.now();
     await convertCheckpoint({
-      model, out: pack, experts: 'auto', dense: 'auto',
+      model,
+      out: pack,
+      experts: 'auto',
+      dense: 'auto',
       onProgress: ({ phase, done, total }) => {
         const percent = Math.floor((10 * done) / total) * 10;
         if (percent !== shown) console.error(`${phase} ${percent} %`);
@@ -48,8 +71,18 @@ try {
   }
   const plan = loadAddon().planMemory({ pack }, limits);
   const run = (budgetBytes) => {
-    const options = { pack, budgetBytes, limits, sentences: Number(values.sentences), steps: Number(values.steps), policy: values.policy };
-    const child = spawnSync('node', ['--expose-gc', 'bench/budget-process.mjs', JSON.stringify(options)], { encoding: 'utf8', maxBuffer: 1 << 26 });
+    const options = {
+      pack,
+      budgetBytes,
+      limits,
+      sentences: Number(values.sentences),
+      steps: Number(values.steps),
+      policy: values.policy,
+    };
+    const child = spawnSync('node', ['--expose-gc', 'bench/budget-process.mjs', JSON.stringify(options)], {
+      encoding: 'utf8',
+      maxBuffer: 1 << 26,
+    });
     if (child.status !== 0) throw new Error(child.stderr);
     return JSON.parse(child.stdout);
   };
@@ -60,16 +93,27 @@ try {
     command: `node bench/budget-switch-base.mjs ${process.argv.slice(2).join(' ')}`.trim(),
     commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
     machine: `${cpus()[0].model}, ${availableParallelism()} cores, ${formatBytes(totalmem())}`,
-    node: process.version, isa: loadAddon().cpuFeatures().isa, weights: 'random', limits, plan, reference, budgeted,
+    node: process.version,
+    isa: loadAddon().cpuFeatures().isa,
+    weights: 'random',
+    limits,
+    plan,
+    reference,
+    budgeted,
     identical: reference.digest === budgeted.digest,
     rssGrowthOverBudget: budgeted.rssGrowthBytes / budgeted.budgetBytes,
   };
   const file = `bench/results/budget-${name}.json`;
   writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);
-  const row = (label, r) => console.log(`${label.padEnd(10)} budget ${formatBytes(r.budgetBytes).padStart(10)}  slots ${String(r.slots).padStart(5)}  device peak ${formatBytes(r.peakDeviceBytes).padStart(10)}  RSS growth ${formatBytes(r.rssGrowthBytes).padStart(10)}  ${(r.runMs / 1000).toFixed(2)} s, stalled ${(r.stallNs / 1e9).toFixed(2)} s, moved ${formatBytes(r.bytesMoved)}`);
+  const row = (label, r) =>
+    console.log(
+      `${label.padEnd(10)} budget ${formatBytes(r.budgetBytes).padStart(10)}  slots ${String(r.slots).padStart(5)}  device peak ${formatBytes(r.peakDeviceBytes).padStart(10)}  RSS growth ${formatBytes(r.rssGrowthBytes).padStart(10)}  ${(r.runMs / 1000).toFixed(2)} s, stalled ${(r.stallNs / 1e9).toFixed(2)} s, moved ${formatBytes(r.bytesMoved)}`,
+    );
   row('reference', reference);
   row('budgeted', budgeted);
-  console.log(`identical ${result.identical}, RSS growth / budget ${result.rssGrowthOverBudget.toFixed(3)}; ${file}`);
+  console.log(
+    `identical ${result.identical}, RSS growth / budget ${result.rssGrowthOverBudget.toFixed(3)}; ${file}`,
+  );
   process.exitCode = result.identical && result.rssGrowthOverBudget <= 1.1 ? 0 : 1;
 } finally {
   if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });

@@ -32,7 +32,10 @@ function tensors() {
   const list = [];
   const add = (name, shape, std) => list.push({ name, shape, std });
   add('shared.weight', [vocab, d], 1);
-  for (const [stack, decoder] of [['encoder', false], ['decoder', true]]) {
+  for (const [stack, decoder] of [
+    ['encoder', false],
+    ['decoder', true],
+  ]) {
     for (let i = 0; i < layers; i++) {
       const block = `${stack}.block.${i}.layer.`;
       const attention = (n, kind) => {
@@ -85,7 +88,10 @@ function pool(std, wide) {
     if (wide) pools.set(key, Buffer.from(scaled.buffer));
     else {
       const bits = new Uint32Array(scaled.buffer);
-      pools.set(key, Buffer.from(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >> 16) & 1)) >>> 16).buffer));
+      pools.set(
+        key,
+        Buffer.from(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >> 16) & 1)) >>> 16).buffer),
+      );
     }
   }
   return pools.get(key);
@@ -114,7 +120,11 @@ shards.forEach((shard, index) => {
   const header = { __metadata__: { format: 'pt' } };
   let begin = 0;
   for (const t of shard) {
-    header[t.name] = { dtype: t.wide ? 'F32' : 'BF16', shape: t.shape, data_offsets: [begin, begin + t.bytes] };
+    header[t.name] = {
+      dtype: t.wide ? 'F32' : 'BF16',
+      shape: t.shape,
+      data_offsets: [begin, begin + t.bytes],
+    };
     begin += t.bytes;
     weightMap[t.name] = name;
   }
@@ -146,12 +156,32 @@ writeFileSync(
 );
 writeFileSync(
   join(values.out, 'config.json'),
-  JSON.stringify({
-    architectures: ['SwitchTransformersForConditionalGeneration'], model_type: 'switch_transformers',
-    d_model: d, d_kv: dKv, d_ff: ff, num_heads: heads, num_layers: layers, num_decoder_layers: layers,
-    num_sparse_encoder_layers: layers / 2, num_sparse_decoder_layers: layers / 2, num_experts: experts,
-    expert_capacity: 64, vocab_size: vocab, relative_attention_num_buckets: 32, relative_attention_max_distance: 128,
-    layer_norm_epsilon: 1e-6, dense_act_fn: 'relu', tie_word_embeddings: true, decoder_start_token_id: 0,
-    eos_token_id: 1, pad_token_id: 0, router_bias: false,
-  }, null, 1),
+  JSON.stringify(
+    {
+      architectures: ['SwitchTransformersForConditionalGeneration'],
+      model_type: 'switch_transformers',
+      d_model: d,
+      d_kv: dKv,
+      d_ff: ff,
+      num_heads: heads,
+      num_layers: layers,
+      num_decoder_layers: layers,
+      num_sparse_encoder_layers: layers / 2,
+      num_sparse_decoder_layers: layers / 2,
+      num_experts: experts,
+      expert_capacity: 64,
+      vocab_size: vocab,
+      relative_attention_num_buckets: 32,
+      relative_attention_max_distance: 128,
+      layer_norm_epsilon: 1e-6,
+      dense_act_fn: 'relu',
+      tie_word_embeddings: true,
+      decoder_start_token_id: 0,
+      eos_token_id: 1,
+      pad_token_id: 0,
+      router_bias: false,
+    },
+    null,
+    1,
+  ),
 );

@@ -10,7 +10,12 @@ import { loadAddon } from '../dist/native/addon.js';
 
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 try {
-  const { pack } = await convertCheckpoint({ model: 'models/switch-mini', out: join(dir, 'pack'), experts: 'auto', dense: 'auto' });
+  const { pack } = await convertCheckpoint({
+    model: 'models/switch-mini',
+    out: join(dir, 'pack'),
+    experts: 'auto',
+    dense: 'auto',
+  });
   const limits = { maxBatchTokens: 512, kvTokens: 768, threads: availableParallelism() };
   const plan = loadAddon().planMemory({ pack }, limits);
   const shares = { '100%': 1, '50%': 0.5, '25%': 0.25, '10%': 0.1, smallest: 0 };
@@ -19,10 +24,16 @@ try {
     for (const policy of ['lru', 'fifo', 'lfu', 'lifo']) {
       if (share === 1 && policy !== 'lru') continue;
       const budgetBytes = Math.max(plan.smallest, plan.fixed + share * plan.expertBytes);
-      const child = spawnSync('node', ['bench/sst2-process.mjs', JSON.stringify({ pack, budgetBytes, limits, policy })], { encoding: 'utf8' });
+      const child = spawnSync(
+        'node',
+        ['bench/sst2-process.mjs', JSON.stringify({ pack, budgetBytes, limits, policy })],
+        { encoding: 'utf8' },
+      );
       if (child.status !== 0) throw new Error(child.stderr);
       runs.push({ budget, ...JSON.parse(child.stdout) });
-      console.error(`${budget} ${policy}: ${runs.at(-1).p50Ms.toFixed(2)} ms, accuracy ${runs.at(-1).accuracy.toFixed(4)}`);
+      console.error(
+        `${budget} ${policy}: ${runs.at(-1).p50Ms.toFixed(2)} ms, accuracy ${runs.at(-1).accuracy.toFixed(4)}`,
+      );
     }
   }
   const result = {
@@ -30,7 +41,11 @@ try {
     command: 'node bench/sst2-budgets.mjs',
     commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
     machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
-    node: process.version, isa: loadAddon().cpuFeatures().isa, limits, plan, runs,
+    node: process.version,
+    isa: loadAddon().cpuFeatures().isa,
+    limits,
+    plan,
+    runs,
     identical: runs.every((run) => run.digest === runs[0].digest),
   };
   writeFileSync('bench/results/sst2-budgets.json', `${JSON.stringify(result, null, 1)}\n`);

@@ -7,13 +7,23 @@ import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
 const { pack, budgetBytes, limits, policy } = JSON.parse(process.argv[2]);
 const addon = loadAddon();
-const engine = new addon.Engine({ pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
+const engine = new addon.Engine({
+  pack,
+  budgetBytes,
+  hostBudgetBytes: 0,
+  linkBandwidth: 0,
+  linkLatency: 0,
+  ...limits,
+});
 const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
   vocabSize: engine.shape.vocabSize,
   maxInputBytes: 1 << 20,
 });
 const labels = ['negative', 'positive'].map((label) => tokenizer.encodePlain(label)[0]);
-const rows = readFileSync('test/data/sst2-validation.jsonl', 'utf8').trim().split('\n').map((line) => JSON.parse(line));
+const rows = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => JSON.parse(line));
 const inputs = rows.map((row) => Int32Array.from(tokenizer.encode(`sst2 sentence: ${row.text}`)));
 const rank = EVICTION_POLICIES[policy];
 const digest = createHash('sha256');
@@ -26,9 +36,20 @@ let found = 0;
 let stalled = 0;
 inputs.forEach((tokens, i) => {
   const started = performance.now();
-  const encoded = engine.runBatch({ phase: 'encode', sequences: one, offsets: Int32Array.of(0, tokens.length), tokens }, null, rank);
+  const encoded = engine.runBatch(
+    { phase: 'encode', sequences: one, offsets: Int32Array.of(0, tokens.length), tokens },
+    null,
+    rank,
+  );
   const decoded = engine.runBatch(
-    { phase: 'decode', sequences: one, contexts: one, offsets: Int32Array.of(0, 1), tokens: Int32Array.of(0), logitRows: Int32Array.of(0) },
+    {
+      phase: 'decode',
+      sequences: one,
+      contexts: one,
+      offsets: Int32Array.of(0, 1),
+      tokens: Int32Array.of(0),
+      logitRows: Int32Array.of(0),
+    },
     null,
     rank,
   );
@@ -50,8 +71,16 @@ engine.checkIntegrity();
 milliseconds.sort((a, b) => a - b);
 console.log(
   JSON.stringify({
-    policy, budgetBytes, slots: engine.usage().slots, accuracy: right / rows.length, digest: digest.digest('hex'),
-    p50Ms: milliseconds[milliseconds.length >> 1], p99Ms: milliseconds[Math.floor(milliseconds.length * 0.99)],
-    bytesMoved: moved, needed, resident: found, stallMs: stalled / 1e6,
+    policy,
+    budgetBytes,
+    slots: engine.usage().slots,
+    accuracy: right / rows.length,
+    digest: digest.digest('hex'),
+    p50Ms: milliseconds[milliseconds.length >> 1],
+    p99Ms: milliseconds[Math.floor(milliseconds.length * 0.99)],
+    bytesMoved: moved,
+    needed,
+    resident: found,
+    stallMs: stalled / 1e6,
   }),
 );

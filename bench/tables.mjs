@@ -12,34 +12,79 @@ const tables = {
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
-    const rows = r.runs.filter((run) => run.policy === 'lru').map((run) => [
-      run.budget, mib(run.budgetBytes), `${run.slots} of ${r.plan.experts}`, `${(run.accuracy * 100).toFixed(2)} %`,
-      run.digest === resident.digest ? 'identical' : 'DIFFERENT', `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`,
-    ]);
-    const head = ['budget', 'device memory', 'experts that fit', 'accuracy', 'logits, bit for bit', 'time, median (policy lru)'];
+    const rows = r.runs
+      .filter((run) => run.policy === 'lru')
+      .map((run) => [
+        run.budget,
+        mib(run.budgetBytes),
+        `${run.slots} of ${r.plan.experts}`,
+        `${(run.accuracy * 100).toFixed(2)} %`,
+        run.digest === resident.digest ? 'identical' : 'DIFFERENT',
+        `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`,
+      ]);
+    const head = [
+      'budget',
+      'device memory',
+      'experts that fit',
+      'accuracy',
+      'logits, bit for bit',
+      'time, median (policy lru)',
+    ];
     return `${table(head, rows)}\n\n${source(r)}`;
   },
   'sst2-policies': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
     const rows = r.runs.map((run) => [
-      run.budget, run.policy, run.slots, `${((100 * run.resident) / run.needed).toFixed(1)} %`, mib(run.bytesMoved / 872),
-      `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`, `${(run.p99Ms / resident.p50Ms).toFixed(2)}×`,
+      run.budget,
+      run.policy,
+      run.slots,
+      `${((100 * run.resident) / run.needed).toFixed(1)} %`,
+      mib(run.bytesMoved / 872),
+      `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`,
+      `${(run.p99Ms / resident.p50Ms).toFixed(2)}×`,
     ]);
-    const head = ['budget', 'policy', 'slots', 'experts found resident', 'moved a sentence', 'p50 / resident p50', 'p99 / resident p50'];
+    const head = [
+      'budget',
+      'policy',
+      'slots',
+      'experts found resident',
+      'moved a sentence',
+      'p50 / resident p50',
+      'p99 / resident p50',
+    ];
     return `${table(head, rows)}\n\n${source(r)}`;
   },
   'switch-base': () => {
     const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
       const r = result(`budget-${name}`);
-      return [['reference', r.reference], ['budgeted', r.budgeted]].map(([label, run]) => [
-        `${name}, ${label}`, mib(run.budgetBytes), `${run.slots} of ${r.plan.experts}`, mib(run.peakDeviceBytes),
+      return [
+        ['reference', r.reference],
+        ['budgeted', r.budgeted],
+      ].map(([label, run]) => [
+        `${name}, ${label}`,
+        mib(run.budgetBytes),
+        `${run.slots} of ${r.plan.experts}`,
+        mib(run.peakDeviceBytes),
         `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
-        mib(run.bytesMoved), `${(run.runMs / r.reference.runMs).toFixed(2)}×`, r.identical ? 'identical' : 'DIFFERENT',
+        mib(run.bytesMoved),
+        `${(run.runMs / r.reference.runMs).toFixed(2)}×`,
+        r.identical ? 'identical' : 'DIFFERENT',
       ]);
     });
-    const head = ['model, run', 'budget', 'slots', 'device peak', 'growth of RSS, peak', 'moved', 'time / reference', 'hidden states and logits'];
-    const sources = ['switch-base-8-f32', 'switch-base-128-bf16'].map((name) => source(result(`budget-${name}`)));
+    const head = [
+      'model, run',
+      'budget',
+      'slots',
+      'device peak',
+      'growth of RSS, peak',
+      'moved',
+      'time / reference',
+      'hidden states and logits',
+    ];
+    const sources = ['switch-base-8-f32', 'switch-base-128-bf16'].map((name) =>
+      source(result(`budget-${name}`)),
+    );
     return `${table(head, rows)}\n\n${sources.join('  \n')}`;
   },
 };
@@ -47,6 +92,9 @@ const tables = {
 for (const file of ['README.md', 'docs/benchmarks.md']) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
-  const filled = text.replace(/(<!-- table ([\w-]+) -->\n)[\s\S]*?(<!-- end -->)/g, (_, begin, name, end) => `${begin}${tables[name]()}\n${end}`);
+  const filled = text.replace(
+    /(<!-- table ([\w-]+) -->\n)[\s\S]*?(<!-- end -->)/g,
+    (_, begin, name, end) => `${begin}${tables[name]()}\n${end}`,
+  );
   if (filled !== text) writeFileSync(file, filled);
 }

@@ -5,7 +5,10 @@ import { createMetrics } from '../dist/observability/metrics.js';
 
 function fill(file, name, text) {
   const old = readFileSync(file, 'utf8');
-  writeFileSync(file, old.replace(new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`), `$1${text}\n$2`));
+  writeFileSync(
+    file,
+    old.replace(new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`), `$1${text}\n$2`),
+  );
 }
 
 const table = (head, rows) =>
@@ -32,7 +35,8 @@ const rows = (await metrics.registry.getMetricsAsJSON())
   .filter(({ name }) => !/^sida_(process|nodejs)_/.test(name))
   .map(({ name, type, help, values }) => {
     const declared = metrics.registry.getSingleMetric(name).labelNames ?? [];
-    const labels = declared.length > 0 ? declared : [...new Set(values.flatMap((value) => Object.keys(value.labels)))];
+    const labels =
+      declared.length > 0 ? declared : [...new Set(values.flatMap((value) => Object.keys(value.labels)))];
     return [`\`${name}\``, type, labels.filter((label) => label !== 'le').join(', '), help];
   });
 fill('docs/metrics.md', 'metrics', table(['metric', 'type', 'labels', 'meaning'], rows));

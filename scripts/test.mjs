@@ -20,13 +20,17 @@ function nativeTests(directory, options) {
   const configured = run('cmake', ['-S', 'native', '-B', directory, '-DSIDA_TESTS=ON', ...options]);
   const built =
     configured.status === 0 &&
-    run('cmake', ['--build', directory, '--parallel', String(availableParallelism())], { stdio: ['ignore', 'ignore', 'inherit'] })
-      .status === 0;
+    run('cmake', ['--build', directory, '--parallel', String(availableParallelism())], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    }).status === 0;
   if (!built) return fail(`The native tests in ${directory} did not build.`);
   const tests = spawnSync(`${directory}/sida_tests`, [], { encoding: 'utf8', maxBuffer: 1 << 26 });
   process.stdout.write(tests.stdout + tests.stderr);
-  const counts = /test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped/.exec(tests.stdout);
-  if (counts === null) return fail(`The native tests ended with ${tests.signal ?? `status ${tests.status}`} and no result.`);
+  const counts = /test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped/.exec(
+    tests.stdout,
+  );
+  if (counts === null)
+    return fail(`The native tests ended with ${tests.signal ?? `status ${tests.status}`} and no result.`);
   const withoutData = (tests.stdout.match(/SKIPPED:/g) ?? []).length;
   totals.passed += Number(counts[2]) - withoutData;
   totals.failed += Number(counts[3]);
@@ -38,9 +42,13 @@ function typescriptTests() {
   mkdirSync('build', { recursive: true });
   const report = 'build/vitest.json';
   rmSync(report, { force: true });
-  const tests = run('npx', ['vitest', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`], {
-    env: { ...process.env, ...(fullSuite && { SIDA_TEST_FULL: '1' }) },
-  });
+  const tests = run(
+    'npx',
+    ['vitest', 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`],
+    {
+      env: { ...process.env, ...(fullSuite && { SIDA_TEST_FULL: '1' }) },
+    },
+  );
   let result;
   try {
     result = JSON.parse(readFileSync(report, 'utf8'));
@@ -54,8 +62,13 @@ function typescriptTests() {
 }
 
 nativeTests('build/native-tests', ['-DCMAKE_BUILD_TYPE=Release']);
-if (fullSuite) nativeTests('build/native-tests-asan', ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', '-DSIDA_SANITIZE=address,undefined']);
-if (fullSuite) nativeTests('build/native-tests-tsan', ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', '-DSIDA_SANITIZE=thread']);
+if (fullSuite)
+  nativeTests('build/native-tests-asan', [
+    '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+    '-DSIDA_SANITIZE=address,undefined',
+  ]);
+if (fullSuite)
+  nativeTests('build/native-tests-tsan', ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', '-DSIDA_SANITIZE=thread']);
 typescriptTests();
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
 process.exitCode = totals.failed === 0 ? 0 : 1;

@@ -68,7 +68,10 @@ export async function hashFile(
 ): Promise<PackFile> {
   const hash = createHash('sha256');
   let bytes = 0;
-  const stream = createReadStream(join(directory, name), { highWaterMark: 4 << 20, ...(signal && { signal }) });
+  const stream = createReadStream(join(directory, name), {
+    highWaterMark: 4 << 20,
+    ...(signal && { signal }),
+  });
   for await (const piece of stream as AsyncIterable<Buffer>) {
     hash.update(piece);
     bytes += piece.length;
