@@ -53,9 +53,11 @@ int main(int argc, char** argv) {
   const auto backend = make_cpu_backend();
   constexpr size_t kD = 768, kFf = 3072, kBytes = 600u << 20;
   std::byte* arena = backend->allocate(kBytes + 8192);
-  for (size_t i = 0; i < kBytes / 2; ++i) reinterpret_cast<uint16_t*>(arena)[i] = static_cast<uint16_t>(0x3c00 + i % 64);
+  for (size_t i = 0; i < kBytes / 2; ++i)
+    reinterpret_cast<uint16_t*>(arena)[i] = static_cast<uint16_t>(0x3c00 + i % 64);
   const double bandwidth = read_bandwidth(pool, arena, kBytes);
-  std::printf("isa %s, %zu threads, DRAM read %.1f GB/s\n", cpu_kernels().isa, pool.threads(), bandwidth / 1e9);
+  std::printf("isa %s, %zu threads, DRAM read %.1f GB/s\n", cpu_kernels().isa, pool.threads(),
+              bandwidth / 1e9);
   std::printf("%-5s %5s %10s %10s %8s\n", "dtype", "rows", "GB/s", "GFLOP/s", "of read");
   std::vector<float> x(256 * kFf, 0.5f), y(256 * kFf);
   for (const bool bf16 : {false, true}) {
@@ -64,7 +66,8 @@ int main(int argc, char** argv) {
       const size_t used = rows >= 64 ? 8 : matrices;
       const double seconds = median_seconds(5, [&] {
         for (size_t i = 0; i < used; ++i) {
-          linear(pool, x.data(), kD, rows, {arena + i * bytes, bf16, kD, kFf}, y.data(), kFf, Epilogue::kStore);
+          linear(pool, x.data(), kD, rows, {arena + i * bytes, bf16, kD, kFf}, y.data(), kFf,
+                 Epilogue::kStore);
         }
       });
       const double rate = static_cast<double>(used * bytes) / seconds;

@@ -73,7 +73,8 @@ class Model {
   const std::string& path() const { return directory_.path(); }
   std::string at(const std::string& name) const { return path() + "/" + name; }
   void write(const std::string& name, const std::string& bytes) const { write_file(at(name), bytes); }
-  void write_tensors(const std::vector<BuiltTensor>& tensors, const std::string& name = "model.safetensors") const {
+  void write_tensors(const std::vector<BuiltTensor>& tensors,
+                     const std::string& name = "model.safetensors") const {
     write(name, build_safetensors(tensors));
   }
   void write_index(const std::string& map, const std::string& metadata = "{}") const {
@@ -103,7 +104,8 @@ TEST_CASE("checkpoint: opens the bundled model and finds all its tensors") {
 }
 
 TEST_CASE("checkpoint: every oracle model passes its checks") {
-  for (const char* name : {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-step1", "switch-tiny-untied"}) {
+  for (const char* name :
+       {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-step1", "switch-tiny-untied"}) {
     const std::string directory = fixture(name);
     if (directory.empty()) continue;
     CAPTURE(name);
@@ -317,13 +319,21 @@ TEST_CASE("checkpoint: weights of another shape than the config are refused") {
       {"fewer experts", with("\"num_experts\":3", "\"num_experts\":2"), {"router", "[2, 4]", "[3, 4]"}},
       {"other hidden size", with("\"d_model\":4", "\"d_model\":8"), {"shared.weight", "[10, 8]", "[10, 4]"}},
       {"other vocabulary", with("\"vocab_size\":10", "\"vocab_size\":11"), {"[11, 4]", "[10, 4]"}},
-      {"more layers", with("\"num_layers\":2", "\"num_layers\":4"), {"missing tensor", "encoder.block.2.layer.0"}},
+      {"more layers",
+       with("\"num_layers\":2", "\"num_layers\":4"),
+       {"missing tensor", "encoder.block.2.layer.0"}},
       {"fewer layers",
        config_text().replace(base.find("\"num_decoder_layers\":2"), 22, "\"num_decoder_layers\":1"),
        {"decoder.block.0.layer.2.mlp.router", "missing tensor"}},
-      {"no encoder.1 experts", config_text("\"encoder_sparse_step\":0"), {"encoder.block.1.layer.1.mlp.wi", "missing"}},
-      {"other buckets", with("_buckets\":8", "_buckets\":16"), {"relative_attention_bias", "[16, 2]", "[8, 2]"}},
-      {"untied without head", config_text("\"tie_word_embeddings\":false"), {"lm_head.weight", "missing tensor"}},
+      {"no encoder.1 experts",
+       config_text("\"encoder_sparse_step\":0"),
+       {"encoder.block.1.layer.1.mlp.wi", "missing"}},
+      {"other buckets",
+       with("_buckets\":8", "_buckets\":16"),
+       {"relative_attention_bias", "[16, 2]", "[8, 2]"}},
+      {"untied without head",
+       config_text("\"tie_word_embeddings\":false"),
+       {"lm_head.weight", "missing tensor"}},
   };
   const Model model;
   model.write_tensors(model_tensors());
@@ -343,8 +353,9 @@ TEST_CASE("checkpoint: aliases are accepted, surplus layers and integer weights 
     model.open().check_tensors();
   };
   std::vector<BuiltTensor> aliased = tensors;
-  for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
-                           "some.buffer", "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}) {
+  for (const char* name :
+       {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight", "some.buffer",
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"}) {
     aliased.push_back(zeros(name, {10, 4}));
   }
   CHECK_NOTHROW(check(aliased));
@@ -387,8 +398,8 @@ TEST_CASE("config: defaults and the sparse rule are those of transformers") {
   CHECK(layers(R"("num_layers":5,"num_sparse_encoder_layers":3)") == "0 1 2 3 4 ");
   CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":0)") == "1 ");
   CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":2,"encoder_sparse_step":0)") == "");
-  CHECK(parse(R"({"model_type":"switch_transformers","num_layers":6,"num_decoder_layers":null})").num_decoder_layers ==
-        6);
+  CHECK(parse(R"({"model_type":"switch_transformers","num_layers":6,"num_decoder_layers":null})")
+            .num_decoder_layers == 6);
   CHECK(parse(R"({"model_type":"switch_transformers","eos_token_id":null})").eos_token_id == -1);
   CHECK(parse(R"({"model_type":"switch_transformers","pad_token_id":3})").decoder_start_token_id == 3);
 }
@@ -432,7 +443,8 @@ TEST_CASE("config: what is out of range or not supported is named") {
     CHECK(message.find("config.json: ") == 0);
     check_has(message, row.parts);
   }
-  check_has(error_of([] { parse_switch_config(R"({"model_type":"mixtral"})", "c"); }), {"model_type", "mixtral"});
+  check_has(error_of([] { parse_switch_config(R"({"model_type":"mixtral"})", "c"); }),
+            {"model_type", "mixtral"});
   check_has(error_of([] { parse_switch_config("{}", "c"); }), {"model_type", "found none"});
   check_has(error_of([] { parse_switch_config("[]", "c"); }), {"an object", "an array of 0"});
   error_of([] { parse_switch_config("{", "c"); });
@@ -447,7 +459,8 @@ TEST_CASE("file: reads are exact or typed errors") {
   char out[4];
   first.pread_exact(6, out, 4);
   CHECK(std::string(out, 4) == "6789");
-  check_has(error_of([&] { first.pread_exact(8, out, 4); }, "io_error"), {"expected 4 bytes at byte 8", "found 2"});
+  check_has(error_of([&] { first.pread_exact(8, out, 4); }, "io_error"),
+            {"expected 4 bytes at byte 8", "found 2"});
   File second = std::move(first);
   CHECK(first.descriptor() == -1);
   CHECK_NOTHROW(second.check_unchanged());

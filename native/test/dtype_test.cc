@@ -57,8 +57,8 @@ TEST_CASE("dtype: f16 to f32 matches arithmetic for all 65,536 values") {
     double expected = exponent == 0 ? std::ldexp(mantissa, -24)
                                     : std::ldexp(mantissa + 1024, static_cast<int>(exponent) - 25);
     if (exponent == 31) {
-      expected = mantissa == 0 ? std::numeric_limits<double>::infinity()
-                               : std::numeric_limits<double>::quiet_NaN();
+      expected =
+          mantissa == 0 ? std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
     }
     if ((i & 0x8000) != 0) expected = -expected;
     const float value = f16_to_f32(static_cast<uint16_t>(i));

@@ -1,4 +1,6 @@
 // The expert store over a real file: residency, eviction, pins, resizing, failures.
+#include "expert/expert_store.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 
 #include "core/error.h"
 #include "doctest/doctest.h"
-#include "expert/expert_store.h"
 #include "repo_paths.h"
 #include "test_pack.h"
 
@@ -50,7 +51,8 @@ class Fixture {
         seen.push_back(expert->index);
         const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
         const uint32_t id = static_cast<uint32_t>(layer * kExperts) + expert->index;
-        REQUIRE(std::all_of(words, words + layout.block_bytes / 4, [&](uint32_t word) { return word == id; }));
+        REQUIRE(
+            std::all_of(words, words + layout.block_bytes / 4, [&](uint32_t word) { return word == id; }));
         REQUIRE(memory.used() <= memory.budget());
       }
     }

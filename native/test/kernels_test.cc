@@ -1,11 +1,12 @@
 // Every instruction set against the scalar reference, bit for bit, and the reference against float64.
+#include "ops/kernels.h"
+
 #include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "ops/kernels.h"
 #include "ops/linear.h"
 #include "ops/panels.h"
 
@@ -50,7 +51,8 @@ TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail siz
             std::vector<float> row(k), reference;
             for (const CpuKernels* kernels : kernel_sets()) {
               std::vector<float> y = before;
-              kernels->gemm({x.data(), k, rows, panels.data(), bf16, k, n, 0, matrix.panels(), y.data(), n, epilogue});
+              kernels->gemm(
+                  {x.data(), k, rows, panels.data(), bf16, k, n, 0, matrix.panels(), y.data(), n, epilogue});
               if (reference.empty()) {
                 reference = y;
                 for (size_t j = 0; j < n; ++j) {
@@ -112,7 +114,8 @@ TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets"
         for (const float value : x) squares += static_cast<double>(value) * value;
         for (size_t i = 0; i < n; ++i) {
           CHECK(std::abs(p[i] - std::exp(x[i] - top) / sum) < 1e-6);
-          CHECK(y[i] == doctest::Approx(x[i] / std::sqrt(squares / static_cast<double>(n) + 1e-6) * weight[i]).epsilon(1e-5));
+          CHECK(y[i] == doctest::Approx(x[i] / std::sqrt(squares / static_cast<double>(n) + 1e-6) * weight[i])
+                            .epsilon(1e-5));
         }
       }
       CHECK(std::memcmp(p.data(), soft.data(), n * 4) == 0);
@@ -121,7 +124,8 @@ TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets"
   }
 }
 
-TEST_CASE("attention: agrees with float64 and across instruction sets, causal and not, with and without bias") {
+TEST_CASE(
+    "attention: agrees with float64 and across instruction sets, causal and not, with and without bias") {
   const size_t d_kv = 24, padded = 32, stride = 24;
   for (const size_t keys : {1, 5, 16, 17, 50}) {
     for (const size_t rows : {1, 3, 4, 6}) {
@@ -142,8 +146,8 @@ TEST_CASE("attention: agrees with float64 and across instruction sets, causal an
           for (const CpuKernels* kernels : kernel_sets()) {
             std::vector<float> out = q, scratch(4 * pages * 16);
             kernels->attention({out.data(), stride, rows, d_kv, padded, k_pages.data(), v_pages.data(), keys,
-                                causal ? 1u : 0u, with_bias ? center : nullptr, out.data(), stride, scratch.data(),
-                                pages * 16});
+                                causal ? 1u : 0u, with_bias ? center : nullptr, out.data(), stride,
+                                scratch.data(), pages * 16});
             if (reference.empty()) {
               reference = out;
               for (size_t r = 0; r < rows; ++r) {
@@ -152,7 +156,8 @@ TEST_CASE("attention: agrees with float64 and across instruction sets, causal an
                 double top = -1e300, sum = 0;
                 for (size_t j = 0; j < seen; ++j) {
                   weight[j] = with_bias ? center[static_cast<long>(j) - static_cast<long>(r)] : 0;
-                  for (size_t d = 0; d < d_kv; ++d) weight[j] += static_cast<double>(q[r * d_kv + d]) * k[(j / 16 * d_kv + d) * 16 + j % 16];
+                  for (size_t d = 0; d < d_kv; ++d)
+                    weight[j] += static_cast<double>(q[r * d_kv + d]) * k[(j / 16 * d_kv + d) * 16 + j % 16];
                   top = std::max(top, weight[j]);
                 }
                 for (double& w : weight) sum += w = std::exp(w - top);

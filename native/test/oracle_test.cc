@@ -18,7 +18,8 @@ using testing::TempDir;
 
 class Cases {
  public:
-  explicit Cases(const std::string& directory) : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
+  explicit Cases(const std::string& directory)
+      : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
 
   bool has(const std::string& name) const { return find(name) != nullptr; }
   std::vector<uint64_t> shape(const std::string& name) const { return find(name)->shape; }
@@ -65,8 +66,9 @@ Inputs inputs_of(const Cases& cases, const std::string& prefix) {
   in.tokens.assign(tokens.begin(), tokens.end());
   for (size_t b = 0; b < in.batch; ++b) {
     in.offsets.push_back(static_cast<int32_t>((b + 1) * in.length));
-    in.attended.push_back(static_cast<int32_t>(
-        std::count(mask.begin() + static_cast<long>(b * in.length), mask.begin() + static_cast<long>((b + 1) * in.length), 1)));
+    in.attended.push_back(
+        static_cast<int32_t>(std::count(mask.begin() + static_cast<long>(b * in.length),
+                                        mask.begin() + static_cast<long>((b + 1) * in.length), 1)));
     in.ids.push_back(static_cast<int32_t>(b));
   }
   return in;
@@ -89,8 +91,8 @@ Run run(Engine& engine, Batch batch) {
   out.found.resize(layers * experts);
   out.logits.resize(batch.logit_rows.size() * static_cast<size_t>(engine.config().vocab_size));
   engine.run(batch, {}, {}, testing::rank_lru,
-             {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(), out.router.data(),
-              out.dispatch.data(), out.found.data()});
+             {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(),
+              out.router.data(), out.dispatch.data(), out.found.data()});
   engine.store().check_integrity();
   return out;
 }
@@ -117,7 +119,8 @@ void check_routing(const Cases& cases, const std::string& prefix, const std::str
   }
 }
 
-std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row, size_t steps) {
+std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row,
+                            size_t steps) {
   const SwitchConfig& config = engine.config();
   const std::vector<int32_t> sequence{static_cast<int32_t>(1000 + batch_row)};
   const std::vector<int32_t> context{contexts[batch_row]};
@@ -127,7 +130,8 @@ std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts
     const std::vector<int32_t> token{ids.back()};
     Batch batch{Phase::kDecode, sequence, context, offsets, token, rows, {}};
     const Run out = run(engine, batch);
-    ids.push_back(static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
+    ids.push_back(
+        static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
     if (ids.back() == config.eos_token_id) break;
   }
   engine.release_sequences(sequence);
@@ -143,7 +147,8 @@ void check_fixture(const std::string& name) {
   TempDir pack;
   testing::write_pack(directory, pack.path());
   const Cases cases(directory);
-  const auto expected = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
+  const auto expected =
+      JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
   const BatchLimits limits{320, 1024, 2};
   std::vector<std::vector<float>> resident;
   for (const double share : {1.0, 0.5, 0.0}) {
@@ -200,9 +205,15 @@ void check_fixture(const std::string& name) {
 }
 
 TEST_CASE("oracle: a tied Switch Transformer matches transformers") { check_fixture("switch-tiny"); }
-TEST_CASE("oracle: tokens over an expert capacity of 4 contribute nothing") { check_fixture("switch-tiny-capacity4"); }
-TEST_CASE("oracle: an untied head and heads of 24 match transformers") { check_fixture("switch-tiny-untied"); }
-TEST_CASE("oracle: a model with every layer sparse matches transformers") { check_fixture("switch-tiny-step1"); }
+TEST_CASE("oracle: tokens over an expert capacity of 4 contribute nothing") {
+  check_fixture("switch-tiny-capacity4");
+}
+TEST_CASE("oracle: an untied head and heads of 24 match transformers") {
+  check_fixture("switch-tiny-untied");
+}
+TEST_CASE("oracle: a model with every layer sparse matches transformers") {
+  check_fixture("switch-tiny-step1");
+}
 
 }  // namespace
 }  // namespace sida

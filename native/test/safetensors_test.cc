@@ -1,5 +1,3 @@
-#include "checkpoint/safetensors_file.h"
-
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_error.h"
+#include "checkpoint/safetensors_file.h"
 #include "doctest/doctest.h"
 #include "repo_paths.h"
 #include "safetensors_builder.h"
@@ -214,7 +213,8 @@ TEST_CASE("safetensors: accepts what is sound") {
       {"trailing blanks", with_header("{}      ", ""), 0},
       {"sub-byte of whole bytes", one("F4", "[4]", "[0,2]", 2), 1},
       {"huge metadata", metadata("{\"a\":\"" + std::string(3'000'000, 'm') + "\"}"), 1},
-      {"a name that looks like a path", with_header("{\"/../x\":" + entry("U8", "[1]", "[0,1]") + "}", "x"), 1},
+      {"a name that looks like a path", with_header("{\"/../x\":" + entry("U8", "[1]", "[0,1]") + "}", "x"),
+       1},
       {"the empty name", with_header("{\"\":" + entry("U8", "[1]", "[0,1]") + "}", "x"), 1},
   };
   for (const Good& good : rows) {
@@ -262,7 +262,8 @@ TEST_CASE("safetensors: a million tensors are read") {
   constexpr int kCount = 1'000'000;
   for (int i = 0; i < kCount; ++i) {
     const std::string at = std::to_string(i);
-    header += (i == 0 ? "\"t" : ",\"t") + at + "\":" + entry("U8", "[1]", "[" + at + "," + std::to_string(i + 1) + "]");
+    header += (i == 0 ? "\"t" : ",\"t") + at +
+              "\":" + entry("U8", "[1]", "[" + at + "," + std::to_string(i + 1) + "]");
   }
   const OpenFile file(with_header(header + "}", std::string(kCount, 'x')));
   const auto begin = std::chrono::steady_clock::now();
@@ -280,7 +281,8 @@ TEST_CASE("safetensors: only regular files are opened, and none is waited for") 
   const std::string fifo = directory.path() + "/fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK(error_of([&] { SafetensorsFile::open(fifo); }, "io_error").find("FIFO") != std::string::npos);
-  CHECK(error_of([&] { SafetensorsFile::open("/dev/zero"); }, "io_error").find("device") != std::string::npos);
+  CHECK(error_of([&] { SafetensorsFile::open("/dev/zero"); }, "io_error").find("device") !=
+        std::string::npos);
   error_of([&] { SafetensorsFile::open(directory.path() + "/none"); }, "io_error");
   error_of([&] { SafetensorsFile::open(std::string("/dev/null\0x", 11)); }, "io_error");
 }

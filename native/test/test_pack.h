@@ -22,8 +22,8 @@ inline void write_pack(const std::string& checkpoint, const std::string& directo
   manifest << R"({"format":"sida-pack","version":1,"experts":{"dtype":")" << dtype << R"(","block_bytes":)"
            << pack.experts.block_bytes << R"(,"wo_offset":)" << pack.experts.wo_offset << R"(,"layers":[)";
   for (size_t i = 0; i < pack.experts.layers; ++i) manifest << (i > 0 ? ",\"l\"" : "\"l\"");
-  manifest << R"(],"experts_per_layer":)" << pack.experts.experts_per_layer << R"(},"dense":{"dtype":")" << dtype
-           << R"(","bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
+  manifest << R"(],"experts_per_layer":)" << pack.experts.experts_per_layer << R"(},"dense":{"dtype":")"
+           << dtype << R"(","bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
   for (size_t i = 0; i < pack.dense.tensors.size(); ++i) manifest << (i > 0 ? ",{}" : "{}");
   manifest << "]}}";
 }
@@ -32,7 +32,8 @@ inline void write_pack(const std::string& checkpoint, const std::string& directo
 inline std::vector<ExpertId> rank_lru(const ResidencySnapshot& snapshot) {
   std::vector<ExpertId> ids;
   for (ExpertId id = 0; id < snapshot.state.size(); ++id) {
-    if (snapshot.state[id] == static_cast<uint8_t>(ResidencyState::kResident) && !snapshot.pinned[id]) ids.push_back(id);
+    if (snapshot.state[id] == static_cast<uint8_t>(ResidencyState::kResident) && !snapshot.pinned[id])
+      ids.push_back(id);
   }
   std::sort(ids.begin(), ids.end(), [&](ExpertId a, ExpertId b) {
     return snapshot.last_use[a] != snapshot.last_use[b] ? snapshot.last_use[a] < snapshot.last_use[b] : a < b;
@@ -46,8 +47,9 @@ inline EngineOptions options_for(const std::string& pack, const BatchLimits& lim
   options.limits = limits;
   const Pack opened = open_pack(pack);
   const MemoryPlan plan = plan_memory(opened.config, opened.experts_bf16, opened.dense_bf16, limits);
-  options.budget_bytes = std::max(
-      plan.smallest(), plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));
+  options.budget_bytes =
+      std::max(plan.smallest(),
+               plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));
   return options;
 }
 

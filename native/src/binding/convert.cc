@@ -6,7 +6,9 @@ Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
   Napi::Error js = Napi::Error::New(env, error.what());
   const auto* typed = dynamic_cast<const Error*>(&error);
   const bool no_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  js.Set("code", Napi::String::New(env, typed != nullptr ? typed->code() : no_memory ? "out_of_memory" : "internal"));
+  js.Set("code", Napi::String::New(env, typed != nullptr ? typed->code()
+                                        : no_memory      ? "out_of_memory"
+                                                         : "internal"));
   if (typed != nullptr && !typed->numbers().empty()) {
     Napi::Object details = Napi::Object::New(env);
     for (const auto& [name, value] : typed->numbers()) details.Set(name, value);
@@ -73,7 +75,8 @@ BatchLimits limits_from_js(const Napi::Object& object) {
 bool bf16_from_js(const Napi::Value& value) {
   const std::string dtype = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
   if (dtype != "f32" && dtype != "bf16") {
-    throw Error("invalid_request", "expected an element type of f32 or bf16, found \"" + escape_text(dtype) + "\"");
+    throw Error("invalid_request",
+                "expected an element type of f32 or bf16, found \"" + escape_text(dtype) + "\"");
   }
   return dtype == "bf16";
 }

@@ -47,7 +47,8 @@ template <class T>
 std::span<const T> optional_span(const Napi::Object& object, const char* name) {
   const Napi::Value value = object.Get(name);
   if (value.IsUndefined() || value.IsNull()) return {};
-  if (!value.IsTypedArray()) throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array");
+  if (!value.IsTypedArray())
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array");
   return span_of(value.As<Napi::TypedArrayOf<T>>());
 }
 
@@ -66,19 +67,17 @@ bool wanted(const Napi::Object& batch, const char* name) { return batch.Get(name
 }  // namespace
 
 Napi::Function EngineBinding::define(Napi::Env env) {
-  return DefineClass(env, "Engine",
-                     {InstanceAccessor<&EngineBinding::shape>("shape"),
-                      InstanceAccessor<&EngineBinding::plan>("plan"),
-                      InstanceAccessor<&EngineBinding::expert_dtype>("expertDtype"),
-                      InstanceMethod<&EngineBinding::run_batch>("runBatch"),
-                      InstanceMethod<&EngineBinding::release_contexts>("releaseContexts"),
-                      InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
-                      InstanceMethod<&EngineBinding::residency>("residency"),
-                      InstanceMethod<&EngineBinding::usage>("usage"),
-                      InstanceMethod<&EngineBinding::set_budget>("setBudget"),
-                      InstanceMethod<&EngineBinding::pin>("pin"),
-                      InstanceMethod<&EngineBinding::check_integrity>("checkIntegrity"),
-                      InstanceMethod<&EngineBinding::close>("close")});
+  return DefineClass(
+      env, "Engine",
+      {InstanceAccessor<&EngineBinding::shape>("shape"), InstanceAccessor<&EngineBinding::plan>("plan"),
+       InstanceAccessor<&EngineBinding::expert_dtype>("expertDtype"),
+       InstanceMethod<&EngineBinding::run_batch>("runBatch"),
+       InstanceMethod<&EngineBinding::release_contexts>("releaseContexts"),
+       InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
+       InstanceMethod<&EngineBinding::residency>("residency"), InstanceMethod<&EngineBinding::usage>("usage"),
+       InstanceMethod<&EngineBinding::set_budget>("setBudget"), InstanceMethod<&EngineBinding::pin>("pin"),
+       InstanceMethod<&EngineBinding::check_integrity>("checkIntegrity"),
+       InstanceMethod<&EngineBinding::close>("close")});
 }
 
 EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
@@ -109,7 +108,8 @@ Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value EngineBinding::expert_dtype(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] { return Napi::String::New(info.Env(), dtype_to_js(engine().pack().experts_bf16)); });
+  return guarded(info.Env(),
+                 [&] { return Napi::String::New(info.Env(), dtype_to_js(engine().pack().experts_bf16)); });
 }
 
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {

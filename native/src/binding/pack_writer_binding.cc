@@ -17,7 +17,8 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
     const auto options = info[0].As<Napi::Object>();
     writer_ = std::make_unique<PackWriter>(options.Get("checkpoint").As<Napi::String>().Utf8Value(),
                                            options.Get("out").As<Napi::String>().Utf8Value(),
-                                           bf16_from_js(options.Get("experts")), bf16_from_js(options.Get("dense")));
+                                           bf16_from_js(options.Get("experts")),
+                                           bf16_from_js(options.Get("dense")));
   });
 }
 
@@ -62,7 +63,8 @@ void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {
 
 void PackWriterBinding::write_experts(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    writer_->write_experts(info[0].As<Napi::Number>().Uint32Value(), info[1].As<Napi::Number>().Uint32Value());
+    writer_->write_experts(info[0].As<Napi::Number>().Uint32Value(),
+                           info[1].As<Napi::Number>().Uint32Value());
   });
 }
 

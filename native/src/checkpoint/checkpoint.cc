@@ -21,8 +21,13 @@ bool exists(const std::string& directory, const std::string& name) {
 std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes) {
   const std::string path = contained_path(directory, name);
   if (path.empty()) {
-    throw checkpoint_error({join_path(directory, name), "", "missing file",
-                            "a Hugging Face checkpoint directory", "no " + name, "", {}});
+    throw checkpoint_error({join_path(directory, name),
+                            "",
+                            "missing file",
+                            "a Hugging Face checkpoint directory",
+                            "no " + name,
+                            "",
+                            {}});
   }
   return read_text_file(path, max_bytes);
 }
@@ -42,8 +47,13 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
   const bool pickle =
       exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
   const char* hint = pickle ? "convert it: transformers' save_pretrained writes safetensors" : "";
-  throw checkpoint_error({directory, "", "no weights", single + " or " + index,
-                          pickle ? "pytorch_model.bin" : "neither", hint, {}});
+  throw checkpoint_error({directory,
+                          "",
+                          "no weights",
+                          single + " or " + index,
+                          pickle ? "pytorch_model.bin" : "neither",
+                          hint,
+                          {}});
 }
 
 }  // namespace
@@ -72,8 +82,13 @@ void Checkpoint::index_tensors() {
   std::sort(tensors_.begin(), tensors_.end(), by_name);
   for (size_t i = 1; i < tensors_.size(); ++i) {
     if (tensors_[i].name != tensors_[i - 1].name) continue;
-    throw checkpoint_error({file_of(&tensors_[i]), tensors_[i].name, "stands in two files", "one file",
-                            "another in \"" + escape_text(file_of(&tensors_[i - 1])) + "\"", "", {}});
+    throw checkpoint_error({file_of(&tensors_[i]),
+                            tensors_[i].name,
+                            "stands in two files",
+                            "one file",
+                            "another in \"" + escape_text(file_of(&tensors_[i - 1])) + "\"",
+                            "",
+                            {}});
   }
 }
 
@@ -87,8 +102,9 @@ std::string Checkpoint::dtype_summary() const {
   std::string summary;
   for (const TensorInfo& tensor : tensors_) {
     if (!is_float(tensor.dtype)) continue;
-    const std::string name =
-        tensor.dtype == Dtype::kF32 ? "f32" : tensor.dtype == Dtype::kBF16 ? "bf16" : "f16";
+    const std::string name = tensor.dtype == Dtype::kF32    ? "f32"
+                             : tensor.dtype == Dtype::kBF16 ? "bf16"
+                                                            : "f16";
     if (!summary.empty() && summary != name) return "mixed";
     summary = name;
   }

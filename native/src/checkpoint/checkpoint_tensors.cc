@@ -46,8 +46,13 @@ const TensorInfo* Checkpoint::find(std::string_view name) const {
 const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<uint64_t>& shape) const {
   const TensorInfo* tensor = find(name);
   if (tensor == nullptr) {
-    throw checkpoint_error({file_of(nullptr), name, "missing tensor", shape_text(shape), "none",
-                            std::string(kOtherModel) + ", or a file is incomplete", {}});
+    throw checkpoint_error({file_of(nullptr),
+                            name,
+                            "missing tensor",
+                            shape_text(shape),
+                            "none",
+                            std::string(kOtherModel) + ", or a file is incomplete",
+                            {}});
   }
   if (tensor->shape != shape) {
     std::map<std::string, double> numbers;
@@ -61,8 +66,13 @@ const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<u
                             kOtherModel, std::move(numbers)});
   }
   if (!is_float(tensor->dtype)) {
-    throw checkpoint_error({file_of(tensor), name, "dtype", "F32, BF16 or F16", dtype_name(tensor->dtype),
-                            "quantised checkpoints are not supported", {}});
+    throw checkpoint_error({file_of(tensor),
+                            name,
+                            "dtype",
+                            "F32, BF16 or F16",
+                            dtype_name(tensor->dtype),
+                            "quantised checkpoints are not supported",
+                            {}});
   }
   return *tensor;
 }
@@ -102,11 +112,15 @@ void Checkpoint::check_tensors(const SwitchConfig& config) const {
   });
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (known[i] || !is_of_stack(tensors_[i].name)) continue;
-    throw checkpoint_error({file_of(&tensors_[i]), tensors_[i].name, "not of the model in config.json",
+    throw checkpoint_error({file_of(&tensors_[i]),
+                            tensors_[i].name,
+                            "not of the model in config.json",
                             std::to_string(config.num_layers) + " encoder layers, " +
                                 std::to_string(config.num_decoder_layers) + " decoder layers and " +
                                 std::to_string(config.num_experts) + " experts",
-                            "another tensor", kOtherModel, {}});
+                            "another tensor",
+                            kOtherModel,
+                            {}});
   }
 }
 

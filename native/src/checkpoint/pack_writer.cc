@@ -102,11 +102,14 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   const std::vector<std::string> layers = pack_.config.moe_layers();
   rows_.resize(layout.d_model * layout.d_ff);
   for (size_t id = begin; id < end; ++id) {
-    const std::string prefix = block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
+    const std::string prefix =
+        block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
     std::fill(block_.begin(), block_.end(), std::byte{0});
-    checkpoint_.read_f32(checkpoint_.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}), rows_.data());
+    checkpoint_.read_f32(checkpoint_.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
+                         rows_.data());
     pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.bf16, block_.data() + layout.wi_offset);
-    checkpoint_.read_f32(checkpoint_.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}), rows_.data());
+    checkpoint_.read_f32(checkpoint_.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
+                         rows_.data());
     pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.bf16, block_.data() + layout.wo_offset);
     write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
   }

@@ -9,9 +9,9 @@
 
 namespace sida {
 
-/// Writes the dense and the expert file of a pack from a checkpoint, piece by piece: a caller can show progress,
-/// stop between pieces and later go on where it stopped. Files appear under their final names at once; the
-/// directory becomes a pack only when the caller adds the manifest.
+/// Writes the dense and the expert file of a pack from a checkpoint, piece by piece: a caller can show
+/// progress, stop between pieces and later go on where it stopped. Files appear under their final names at
+/// once; the directory becomes a pack only when the caller adds the manifest.
 class PackWriter {
  public:
   /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.

@@ -12,12 +12,8 @@ constexpr uint64_t kLengthBytes = 8;
 
 uint64_t read_header_length(const File& file, const std::string& display) {
   if (file.size() < kLengthBytes) {
-    throw checkpoint_error({display,
-                            "",
-                            "too short for a safetensors file",
-                            "at least 8 bytes",
-                            std::to_string(file.size()),
-                            "download the file again",
+    throw checkpoint_error({display, "", "too short for a safetensors file", "at least 8 bytes",
+                            std::to_string(file.size()), "download the file again",
                             expected_found(kLengthBytes, file.size())});
   }
   unsigned char bytes[kLengthBytes];
@@ -25,23 +21,15 @@ uint64_t read_header_length(const File& file, const std::string& display) {
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   if (length > kMaxHeaderBytes) {
-    throw checkpoint_error({display,
-                            "",
-                            "header too long",
-                            "at most " + std::to_string(kMaxHeaderBytes) + " bytes",
-                            std::to_string(length),
-                            "is it a safetensors file?",
-                            expected_found(kMaxHeaderBytes, length)});
+    throw checkpoint_error({display, "", "header too long",
+                            "at most " + std::to_string(kMaxHeaderBytes) + " bytes", std::to_string(length),
+                            "is it a safetensors file?", expected_found(kMaxHeaderBytes, length)});
   }
   const uint64_t room = file.size() - kLengthBytes;
   if (length > room) {
-    throw checkpoint_error({display,
-                            "",
-                            "header ends past the file",
-                            "a header of at most " + std::to_string(room) + " bytes",
-                            std::to_string(length),
-                            "the file may have been cut: download it again",
-                            expected_found(room, length)});
+    throw checkpoint_error({display, "", "header ends past the file",
+                            "a header of at most " + std::to_string(room) + " bytes", std::to_string(length),
+                            "the file may have been cut: download it again", expected_found(room, length)});
   }
   return length;
 }

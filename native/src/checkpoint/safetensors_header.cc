@@ -82,8 +82,8 @@ class HeaderReader {
   void read_shape(JsonValue value, TensorInfo* tensor) {
     if (!value.is_array()) throw fault("bad shape", "an array", value.describe(), "");
     if (value.size() > kMaxRank) {
-      throw fault("too many dimensions", "at most " + std::to_string(kMaxRank),
-                  std::to_string(value.size()), "", expected_found(kMaxRank, value.size()));
+      throw fault("too many dimensions", "at most " + std::to_string(kMaxRank), std::to_string(value.size()),
+                  "", expected_found(kMaxRank, value.size()));
     }
     uint64_t bits = static_cast<uint64_t>(dtype_bits(tensor->dtype));
     tensor->shape.reserve(value.size());

@@ -25,8 +25,13 @@ template <typename T>
 void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, uint64_t first,
              uint64_t count, T* out) {
   if (!is_float(tensor.dtype)) {
-    throw checkpoint_error({file.display(), tensor.name, "cannot be read as numbers", "F32, BF16 or F16",
-                            dtype_name(tensor.dtype), "", {}});
+    throw checkpoint_error({file.display(),
+                            tensor.name,
+                            "cannot be read as numbers",
+                            "F32, BF16 or F16",
+                            dtype_name(tensor.dtype),
+                            "",
+                            {}});
   }
   const uint64_t elements = tensor.elements();
   if (first > elements || count > elements - first) {

@@ -12,10 +12,10 @@ struct DtypeRow {
 
 // In the order of the enumeration.
 constexpr DtypeRow kDtypes[] = {
-    {"F32", 32},    {"BF16", 16},       {"F16", 16},        {"F64", 64},    {"I8", 8},      {"U8", 8},
-    {"I16", 16},    {"U16", 16},        {"I32", 32},        {"U32", 32},    {"I64", 64},    {"U64", 64},
-    {"BOOL", 8},    {"F8_E4M3", 8},     {"F8_E5M2", 8},     {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
-    {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"F4", 4},      {"C64", 64},
+    {"F32", 32},    {"BF16", 16},   {"F16", 16},    {"F64", 64},    {"I8", 8},          {"U8", 8},
+    {"I16", 16},    {"U16", 16},    {"I32", 32},    {"U32", 32},    {"I64", 64},        {"U64", 64},
+    {"BOOL", 8},    {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4},      {"C64", 64},
 };
 static_assert(std::size(kDtypes) == static_cast<size_t>(Dtype::kC64) + 1);
 
@@ -23,9 +23,7 @@ static_assert(std::size(kDtypes) == static_cast<size_t>(Dtype::kC64) + 1);
 
 int dtype_bits(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].bits; }
 
-bool is_float(Dtype dtype) {
-  return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16;
-}
+bool is_float(Dtype dtype) { return dtype == Dtype::kF32 || dtype == Dtype::kBF16 || dtype == Dtype::kF16; }
 
 const char* dtype_name(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].name; }
 

@@ -12,7 +12,8 @@
 namespace sida {
 
 /// A fixed set of threads that share loops. The calling thread works too, so `threads` = 1 starts none.
-/// A worker that the system does not schedule in time misses a loop; it never holds one up before it took a task.
+/// A worker that the system does not schedule in time misses a loop; it never holds one up before it took a
+/// task.
 class ThreadPool {
  public:
   explicit ThreadPool(size_t threads);

@@ -14,7 +14,8 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack) {
   const File file = File::open(pack.dense_path());
   if (file.size() != pack.dense.bytes) {
     throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
-                                    " bytes, found " + std::to_string(file.size()) + "; convert the model again");
+                                    " bytes, found " + std::to_string(file.size()) +
+                                    "; convert the model again");
   }
   DeviceBuffer dense(memory, pack.dense.bytes);
   file.pread_exact(0, dense.data(), pack.dense.bytes);
@@ -54,9 +55,12 @@ void Engine::check(const Batch& batch) const {
   const size_t count = batch.sequences.size();
   const size_t tokens = batch.tokens.size();
   if (count == 0) refuse("no sequences");
-  if (batch.offsets.size() != count + 1) refuse("offsets has " + std::to_string(batch.offsets.size()) + " entries for " + std::to_string(count) + " sequences");
+  if (batch.offsets.size() != count + 1)
+    refuse("offsets has " + std::to_string(batch.offsets.size()) + " entries for " + std::to_string(count) +
+           " sequences");
   if (tokens > limits_.max_batch_tokens) {
-    refuse(std::to_string(tokens) + " tokens exceed the limit of " + std::to_string(limits_.max_batch_tokens));
+    refuse(std::to_string(tokens) + " tokens exceed the limit of " +
+           std::to_string(limits_.max_batch_tokens));
   }
   if (batch.offsets[0] != 0 || batch.offsets[count] != static_cast<int32_t>(tokens)) {
     refuse("offsets do not span its " + std::to_string(tokens) + " tokens");
@@ -71,14 +75,17 @@ void Engine::check(const Batch& batch) const {
     }
   }
   for (const int32_t row : batch.logit_rows) {
-    if (row < 0 || static_cast<size_t>(row) >= tokens) refuse("logit row " + std::to_string(row) + " of " + std::to_string(tokens) + " tokens");
+    if (row < 0 || static_cast<size_t>(row) >= tokens)
+      refuse("logit row " + std::to_string(row) + " of " + std::to_string(tokens) + " tokens");
   }
   if (batch.logit_rows.size() > tokens) refuse("more logit rows than tokens");
   if (!batch.attended.empty()) {
-    if (batch.phase != Phase::kEncode || batch.attended.size() != count) refuse("attended does not match its sequences");
+    if (batch.phase != Phase::kEncode || batch.attended.size() != count)
+      refuse("attended does not match its sequences");
     for (size_t i = 0; i < count; ++i) {
       if (batch.attended[i] < 1 || batch.attended[i] > batch.offsets[i + 1] - batch.offsets[i]) {
-        refuse("sequence " + std::to_string(i) + " attends to " + std::to_string(batch.attended[i]) + " keys");
+        refuse("sequence " + std::to_string(i) + " attends to " + std::to_string(batch.attended[i]) +
+               " keys");
       }
     }
   }
@@ -91,9 +98,12 @@ void Engine::check(const Batch& batch) const {
     }
     return;
   }
-  if (batch.contexts.size() != count) refuse("contexts has " + std::to_string(batch.contexts.size()) + " entries for " + std::to_string(count) + " sequences");
+  if (batch.contexts.size() != count)
+    refuse("contexts has " + std::to_string(batch.contexts.size()) + " entries for " + std::to_string(count) +
+           " sequences");
   for (size_t i = 0; i < count; ++i) {
-    if (!contexts_.contains(batch.contexts[i])) refuse("there is no context " + std::to_string(batch.contexts[i]));
+    if (!contexts_.contains(batch.contexts[i]))
+      refuse("there is no context " + std::to_string(batch.contexts[i]));
     const auto sequence = sequences_.find(batch.sequences[i]);
     if (sequence != sequences_.end() && sequence->second.context != batch.contexts[i]) {
       refuse("sequence " + std::to_string(batch.sequences[i]) + " belongs to context " +

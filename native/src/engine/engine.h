@@ -20,9 +20,9 @@
 namespace sida {
 
 struct EngineOptions {
-  std::string pack;            ///< packed model directory
-  uint64_t budget_bytes = 0;   ///< hard limit of device bytes
-  uint64_t host_bytes = 0;     ///< host tier; 0 is none
+  std::string pack;           ///< packed model directory
+  uint64_t budget_bytes = 0;  ///< hard limit of device bytes
+  uint64_t host_bytes = 0;    ///< host tier; 0 is none
   BatchLimits limits;
   SimulatedLink link;
 };
@@ -70,8 +70,8 @@ class Engine {
   /// MoE layers of a phase: first flat layer and count.
   std::pair<size_t, size_t> moe_layers(Phase phase) const;
 
-  /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert
-  /// cannot be read. After an error the batch has left nothing behind.
+  /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an
+  /// expert cannot be read. After an error the batch has left nothing behind.
   RunStats run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
                const VictimRanker& rank, const BatchOutput& output);
 

@@ -14,22 +14,24 @@ namespace sida {
 
 uint64_t MemoryPlan::slots_in(uint64_t budget) const {
   if (budget < smallest()) {
-    throw Error("budget_too_small",
-                "a budget of " + std::to_string(budget) + " bytes is below the smallest workable one of " +
-                    std::to_string(smallest()) + " bytes (dense weights and routers " +
-                    std::to_string(dense + routers) + ", KV cache " + std::to_string(kv_cache) + ", workspace " +
-                    std::to_string(workspace) + ", one expert " + std::to_string(slot) +
-                    "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
-                {{"budget_bytes", static_cast<double>(budget)}, {"needed_bytes", static_cast<double>(smallest())}});
+    throw Error(
+        "budget_too_small",
+        "a budget of " + std::to_string(budget) + " bytes is below the smallest workable one of " +
+            std::to_string(smallest()) + " bytes (dense weights and routers " +
+            std::to_string(dense + routers) + ", KV cache " + std::to_string(kv_cache) + ", workspace " +
+            std::to_string(workspace) + ", one expert " + std::to_string(slot) +
+            "); raise the budget, or lower --max-batch-tokens and --kv-tokens",
+        {{"budget_bytes", static_cast<double>(budget)}, {"needed_bytes", static_cast<double>(smallest())}});
   }
   return std::min(experts, (budget - fixed()) / slot);
 }
 
-MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16, const BatchLimits& limits) {
+MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
+                       const BatchLimits& limits) {
   const DenseLayout dense = make_dense_layout(config, dense_bf16);
-  const ExpertLayout layout = make_expert_layout(
-      experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
-      config.moe_layers().size(), static_cast<size_t>(config.num_experts));
+  const ExpertLayout layout =
+      make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
+                         config.moe_layers().size(), static_cast<size_t>(config.num_experts));
   MemoryPlan plan;
   plan.routers = dense.router_bytes;
   plan.dense = device_bytes(dense.bytes) - plan.routers;

@@ -30,6 +30,7 @@ struct MemoryPlan {
   uint64_t slots_in(uint64_t budget) const;
 };
 
-MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16, const BatchLimits& limits);
+MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
+                       const BatchLimits& limits);
 
 }  // namespace sida

@@ -27,6 +27,7 @@ struct ExpertLayout {
   PanelMatrix wo(const std::byte* block) const { return {block + wo_offset, bf16, d_ff, d_model}; }
 };
 
-ExpertLayout make_expert_layout(bool bf16, size_t d_model, size_t d_ff, size_t layers, size_t experts_per_layer);
+ExpertLayout make_expert_layout(bool bf16, size_t d_model, size_t d_ff, size_t layers,
+                                size_t experts_per_layer);
 
 }  // namespace sida

@@ -8,8 +8,8 @@
 
 namespace sida {
 
-ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source, SimulatedLink link,
-                         size_t slots)
+ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source,
+                         SimulatedLink link, size_t slots)
     : layout_(layout),
       memory_(memory),
       records_(layout.experts()),

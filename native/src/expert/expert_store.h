@@ -87,11 +87,12 @@ class ExpertStore {
   TransferEngine transfers_;
 };
 
-/// One layer's use of the store. Hands out each needed expert once, those at hand first, and keeps loading the
-/// others meanwhile. Leases end with the visit, also when it is left by an exception.
+/// One layer's use of the store. Hands out each needed expert once, those at hand first, and keeps loading
+/// the others meanwhile. Leases end with the visit, also when it is left by an exception.
 class LayerVisit {
  public:
-  /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for each.
+  /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
+  /// each.
   LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, const VictimRanker& rank,
              uint8_t* found);
   ~LayerVisit();

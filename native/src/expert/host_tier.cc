@@ -6,7 +6,11 @@
 namespace sida {
 
 HostTier::HostTier(const ExpertLayout& layout, DiskTier& disk, uint64_t budget)
-    : layout_(layout), disk_(disk), budget_(budget), backend_(make_cpu_backend()), memory_(*backend_, budget) {}
+    : layout_(layout),
+      disk_(disk),
+      budget_(budget),
+      backend_(make_cpu_backend()),
+      memory_(*backend_, budget) {}
 
 void HostTier::read(ExpertId id, std::byte* out) {
   const uint64_t bytes = layout_.block_bytes;

@@ -91,7 +91,8 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
     const auto start = std::chrono::steady_clock::now();
     store_.changed_.wait(lock);
     store_.stats_.stall_ns += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+            .count());
   }
 }
 

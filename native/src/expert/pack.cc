@@ -25,7 +25,8 @@ class ManifestCheck {
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
     if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
   }
-  [[noreturn]] void fail(const std::string& what, const std::string& expected, const std::string& found) const {
+  [[noreturn]] void fail(const std::string& what, const std::string& expected,
+                         const std::string& found) const {
     throw Error("pack_invalid", file_ + ": " + what + ": expected " + expected + ", found " + found +
                                     "; convert the model again");
   }
@@ -42,9 +43,9 @@ Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16
   pack.directory = std::move(directory);
   pack.experts_bf16 = experts_bf16;
   pack.dense_bf16 = dense_bf16;
-  pack.experts = make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model),
-                                    static_cast<size_t>(config.d_ff), config.moe_layers().size(),
-                                    static_cast<size_t>(config.num_experts));
+  pack.experts =
+      make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
+                         config.moe_layers().size(), static_cast<size_t>(config.num_experts));
   pack.dense = make_dense_layout(config, dense_bf16);
   pack.config = std::move(config);
   return pack;
@@ -58,8 +59,8 @@ Pack open_pack(const std::string& directory) {
   const std::string format = root.at("format").as_string();
   if (format != "sida-pack") check.fail("format", "sida-pack", escape_text(format));
   check.equal("version", kPackVersion, root.at("version").as_u64());
-  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"), check.bf16("experts"),
-                                  check.bf16("dense"));
+  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"),
+                                  check.bf16("experts"), check.bf16("dense"));
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
   check.equal("experts.layers", pack.experts.layers, check.at("experts", "layers").size());

@@ -12,7 +12,8 @@ inline constexpr int kPackVersion = 1;
 inline constexpr const char* kDenseFile = "dense.sida";
 inline constexpr const char* kExpertFile = "experts.sida";
 
-/// A packed model directory: config.json, manifest.json, the dense file and the expert file (docs/pack-format.md).
+/// A packed model directory: config.json, manifest.json, the dense file and the expert file
+/// (docs/pack-format.md).
 struct Pack {
   std::string directory;
   SwitchConfig config;
@@ -29,7 +30,8 @@ struct Pack {
 /// Layouts of a model with these element types.
 Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16, bool dense_bf16);
 
-/// Reads a pack's manifest and config and checks that they agree. Throws io_error or pack_invalid. Reads no weights.
+/// Reads a pack's manifest and config and checks that they agree. Throws io_error or pack_invalid. Reads no
+/// weights.
 Pack open_pack(const std::string& directory);
 
 }  // namespace sida

@@ -27,7 +27,8 @@ void TransferEngine::submit(ExpertId id, std::byte* slot, TransferPriority prior
 }
 
 std::optional<TransferEngine::Transfer> TransferEngine::take_waiting_prefetch(ExpertId id) {
-  const auto found = std::find_if(prefetch_.begin(), prefetch_.end(), [&](const auto& t) { return t.id == id; });
+  const auto found =
+      std::find_if(prefetch_.begin(), prefetch_.end(), [&](const auto& t) { return t.id == id; });
   if (found == prefetch_.end()) return std::nullopt;
   const Transfer transfer = *found;
   prefetch_.erase(found);

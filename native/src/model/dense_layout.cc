@@ -15,7 +15,8 @@ class LayoutBuilder {
     if (config_.tie_word_embeddings) {
       panels("shared.weight", vocab, d, bf16_);
     } else {
-      for (const char* name : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}) {
+      for (const char* name :
+           {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"}) {
         panels(name, vocab, d, bf16_);
       }
     }
@@ -53,7 +54,8 @@ class LayoutBuilder {
     const auto d = static_cast<uint64_t>(config_.d_model);
     const auto ff = static_cast<uint64_t>(config_.d_ff);
     rows(name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight",
-         {static_cast<uint64_t>(config_.relative_attention_num_buckets), static_cast<uint64_t>(config_.num_heads)});
+         {static_cast<uint64_t>(config_.relative_attention_num_buckets),
+          static_cast<uint64_t>(config_.num_heads)});
     for (int i = 0; i < layers; ++i) {
       const std::string block = name + ".block." + std::to_string(i) + ".layer.";
       attention(block + "0.", "SelfAttention");
@@ -79,6 +81,8 @@ class LayoutBuilder {
 
 }  // namespace
 
-DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16) { return LayoutBuilder(config, bf16).build(); }
+DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16) {
+  return LayoutBuilder(config, bf16).build();
+}
 
 }  // namespace sida

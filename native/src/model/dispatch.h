@@ -11,11 +11,11 @@ namespace sida {
 
 /// Tokens of one MoE layer sorted by expert, token order kept.
 struct Dispatch {
-  std::vector<uint16_t> expert;   ///< (tokens): kDropped over capacity
-  std::vector<float> alpha;       ///< (tokens): router probability of the chosen expert
-  std::vector<uint32_t> order;    ///< token indices, by expert
-  std::vector<uint32_t> begin;    ///< (experts + 1): where an expert's tokens start in `order`
-  std::vector<uint16_t> needed;   ///< experts with tokens, ascending
+  std::vector<uint16_t> expert;  ///< (tokens): kDropped over capacity
+  std::vector<float> alpha;      ///< (tokens): router probability of the chosen expert
+  std::vector<uint32_t> order;   ///< token indices, by expert
+  std::vector<uint32_t> begin;   ///< (experts + 1): where an expert's tokens start in `order`
+  std::vector<uint16_t> needed;  ///< experts with tokens, ascending
 };
 
 /// Top-1 routing with capacity, as transformers does it: softmax in float32, the first of equal maxima,

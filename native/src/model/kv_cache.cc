@@ -78,8 +78,8 @@ void KvCache::write_keys(const std::vector<uint32_t>& pages, size_t layer, size_
   }
 }
 
-void KvCache::write_values(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
-                           size_t count) {
+void KvCache::write_values(const std::vector<uint32_t>& pages, size_t layer, size_t position,
+                           const float* rows, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = pages[(position + i) / kPageTokens];
     const size_t lane = (position + i) % kPageTokens;

@@ -24,7 +24,8 @@ class KvCache {
   size_t free_pages() const { return free_.size(); }
   size_t d_kv_padded() const { return d_kv_padded_; }
 
-  /// Adds pages to `pages` until it holds `tokens` tokens. Throws cannot_run, changing nothing, when too few are free.
+  /// Adds pages to `pages` until it holds `tokens` tokens. Throws cannot_run, changing nothing, when too few
+  /// are free.
   void grow(std::vector<uint32_t>& pages, size_t tokens);
   void release(std::vector<uint32_t>& pages);
 
@@ -32,7 +33,8 @@ class KvCache {
   float* values(uint32_t page, size_t layer, size_t head);
 
   /// Writes rows (count, heads · d_kv) as the keys (values) of tokens [position, position + count).
-  void write_keys(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows, size_t count);
+  void write_keys(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
+                  size_t count);
   void write_values(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
                     size_t count);
 

@@ -17,7 +17,8 @@ class PositionBias {
   static size_t floats(const SwitchConfig& config, size_t positions);
 
   /// Fills `memory` (floats(config, positions)) from `weight` (buckets, heads).
-  PositionBias(const SwitchConfig& config, const float* weight, bool bidirectional, size_t positions, float* memory);
+  PositionBias(const SwitchConfig& config, const float* weight, bool bidirectional, size_t positions,
+               float* memory);
 
   /// Points at distance 0.
   const float* head(size_t head) const { return memory_ + head * stride_ + positions_; }

@@ -161,13 +161,15 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
   }
 }
 
-void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
-                      const VictimRanker& rank, const RoutingTrace& trace, size_t trace_layer) {
+void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+                      size_t tokens, const VictimRanker& rank, const RoutingTrace& trace,
+                      size_t trace_layer) {
   const CpuKernels& kernels = cpu_kernels();
   const auto experts = static_cast<size_t>(config_.num_experts);
   linear(pool_, work_.normed, d_, tokens, weights.router, work_.router, experts, Epilogue::kStore);
   if (trace.router_logits != nullptr) {
-    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router, tokens * experts * sizeof(float));
+    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router,
+                tokens * experts * sizeof(float));
   }
   const Dispatch dispatch =
       route_top1(work_.router, tokens, experts, static_cast<size_t>(config_.expert_capacity), sequences);

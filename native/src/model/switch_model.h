@@ -46,26 +46,26 @@ class SwitchModel {
   SwitchModel(const SwitchConfig& config, const SwitchWeights& weights, Workspace& workspace, KvCache& cache,
               ExpertStore& experts, ThreadPool& pool);
 
-  /// Runs the encoder over `tokens` and leaves its states in `workspace.normed` and the cross-attention keys and
-  /// values of every decoder layer in the sequences' pages.
-  void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences, const VictimRanker& rank,
-              const RoutingTrace& trace);
+  /// Runs the encoder over `tokens` and leaves its states in `workspace.normed` and the cross-attention keys
+  /// and values of every decoder layer in the sequences' pages.
+  void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+              const VictimRanker& rank, const RoutingTrace& trace);
 
   /// Runs the decoder over new tokens of sequences and leaves its final states in `workspace.normed`.
-  void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences, const VictimRanker& rank,
-              const RoutingTrace& trace);
+  void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+              const VictimRanker& rank, const RoutingTrace& trace);
 
   /// Logits (rows.size(), vocab) of rows of `workspace.normed`.
   void head(std::span<const int32_t> rows, float* logits);
 
  private:
   void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens);
-  void self_attention(const AttentionWeights& weights, size_t cache_layer, std::span<const SequenceSpan> sequences,
-                      size_t tokens, bool decoder);
+  void self_attention(const AttentionWeights& weights, size_t cache_layer,
+                      std::span<const SequenceSpan> sequences, size_t tokens, bool decoder);
   void cross_attention(const AttentionWeights& weights, size_t layer, std::span<const SequenceSpan> sequences,
                        size_t tokens);
-  void attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross, const PositionBias* bias,
-              bool causal);
+  void attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
+              const PositionBias* bias, bool causal);
   void write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
                    std::span<const SequenceSpan> sequences, size_t tokens);
   void feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,

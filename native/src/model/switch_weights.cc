@@ -58,7 +58,8 @@ SwitchWeights view_weights(const SwitchConfig& config, const DenseLayout& layout
       weights.layers.push_back(layer);
     }
     weights.final_norm = views.rows(name + ".final_layer_norm.weight");
-    weights.position_bias = views.rows(name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight");
+    weights.position_bias =
+        views.rows(name + ".block.0.layer.0.SelfAttention.relative_attention_bias.weight");
     return weights;
   };
   SwitchWeights weights;

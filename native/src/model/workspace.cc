@@ -10,12 +10,14 @@ namespace {
 constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
 
 struct Sizes {
-  size_t hidden, wide, feed_forward_rows, feed_forward, router, score_stride, scores, encoder_bias, decoder_bias;
+  size_t hidden, wide, feed_forward_rows, feed_forward, router, score_stride, scores, encoder_bias,
+      decoder_bias;
 
   Sizes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads) {
     const auto d = static_cast<size_t>(config.d_model);
     hidden = line(tokens * d);
-    wide = line(tokens * std::max(d, static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)));
+    wide =
+        line(tokens * std::max(d, static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)));
     feed_forward_rows = std::min(tokens, Workspace::kFeedForwardRows);
     feed_forward = line(feed_forward_rows * static_cast<size_t>(config.d_ff));
     router = line(tokens * static_cast<size_t>(config.num_experts));

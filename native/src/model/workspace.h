@@ -15,21 +15,22 @@ struct Workspace {
   static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads);
 
   /// `positions`: most keys a query can see.
-  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t positions, size_t threads);
+  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t positions,
+            size_t threads);
 
   DeviceBuffer memory;
   size_t tokens;
   size_t feed_forward_rows;
-  size_t score_stride;          ///< floats of one query's scores
-  float* hidden;                ///< (tokens, d_model)
-  float* normed;                ///< (tokens, d_model)
-  float* first;                 ///< (tokens, max(d_model, heads · d_kv)): queries, gathered expert inputs
-  float* second;                ///< same size: keys or values, expert outputs
-  float* feed_forward;          ///< (feed_forward_rows, d_ff)
-  float* router;                ///< (tokens, experts)
-  float* scores;                ///< (threads, 4, score_stride)
-  float* encoder_bias;          ///< PositionBias over `tokens` positions
-  float* decoder_bias;          ///< PositionBias over `positions` positions
+  size_t score_stride;  ///< floats of one query's scores
+  float* hidden;        ///< (tokens, d_model)
+  float* normed;        ///< (tokens, d_model)
+  float* first;         ///< (tokens, max(d_model, heads · d_kv)): queries, gathered expert inputs
+  float* second;        ///< same size: keys or values, expert outputs
+  float* feed_forward;  ///< (feed_forward_rows, d_ff)
+  float* router;        ///< (tokens, experts)
+  float* scores;        ///< (threads, 4, score_stride)
+  float* encoder_bias;  ///< PositionBias over `tokens` positions
+  float* decoder_bias;  ///< PositionBias over `positions` positions
 };
 
 }  // namespace sida

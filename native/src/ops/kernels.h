@@ -40,16 +40,16 @@ struct AttentionTask {
   size_t q_stride;
   size_t rows;
   size_t d_kv;
-  size_t d_kv_padded;              ///< d_kv rounded up to 16: row length of a value page
-  const float* const* key_pages;   ///< each [d_kv][16]
-  const float* const* value_pages; ///< each [16][d_kv_padded]
-  size_t key_count;                ///< keys that row 0 sees
-  size_t causal_step;              ///< 1: each further row sees one key more; 0: all rows see key_count
-  const float* bias;               ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
-  float* out;                      ///< (rows, d_kv), row stride out_stride; may be q
+  size_t d_kv_padded;               ///< d_kv rounded up to 16: row length of a value page
+  const float* const* key_pages;    ///< each [d_kv][16]
+  const float* const* value_pages;  ///< each [16][d_kv_padded]
+  size_t key_count;                 ///< keys that row 0 sees
+  size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
+  const float* bias;                ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
+  float* out;                       ///< (rows, d_kv), row stride out_stride; may be q
   size_t out_stride;
-  float* scratch;                  ///< 4 × score_stride floats
-  size_t score_stride;             ///< keys of the last row rounded up to 16
+  float* scratch;       ///< 4 × score_stride floats
+  size_t score_stride;  ///< keys of the last row rounded up to 16
 };
 
 /// The kernels of one instruction set. Every set performs the same floating-point operations in the same

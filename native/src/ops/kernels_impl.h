@@ -111,18 +111,27 @@ void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float*
 }
 
 template <bool kBf16>
-void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column, size_t columns) {
+void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column,
+               size_t columns) {
   const float* x = t.x + row * t.x_stride;
   float* y = t.y + row * t.y_stride + column;
   switch (rows) {
-    case 1: return gemm_tile<1, kBf16>(t, x, panel, y, columns);
-    case 2: return gemm_tile<2, kBf16>(t, x, panel, y, columns);
-    case 3: return gemm_tile<3, kBf16>(t, x, panel, y, columns);
-    case 4: return gemm_tile<4, kBf16>(t, x, panel, y, columns);
-    case 5: return gemm_tile<5, kBf16>(t, x, panel, y, columns);
-    case 6: return gemm_tile<6, kBf16>(t, x, panel, y, columns);
-    case 7: return gemm_tile<7, kBf16>(t, x, panel, y, columns);
-    default: return gemm_tile<8, kBf16>(t, x, panel, y, columns);
+    case 1:
+      return gemm_tile<1, kBf16>(t, x, panel, y, columns);
+    case 2:
+      return gemm_tile<2, kBf16>(t, x, panel, y, columns);
+    case 3:
+      return gemm_tile<3, kBf16>(t, x, panel, y, columns);
+    case 4:
+      return gemm_tile<4, kBf16>(t, x, panel, y, columns);
+    case 5:
+      return gemm_tile<5, kBf16>(t, x, panel, y, columns);
+    case 6:
+      return gemm_tile<6, kBf16>(t, x, panel, y, columns);
+    case 7:
+      return gemm_tile<7, kBf16>(t, x, panel, y, columns);
+    default:
+      return gemm_tile<8, kBf16>(t, x, panel, y, columns);
   }
 }
 
@@ -201,10 +210,18 @@ void attention(const AttentionTask& t) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t most = t.key_count + (row + rows - 1) * t.causal_step;
     switch (rows) {
-      case 1: attention_scores<1>(t, row, most); break;
-      case 2: attention_scores<2>(t, row, most); break;
-      case 3: attention_scores<3>(t, row, most); break;
-      default: attention_scores<4>(t, row, most); break;
+      case 1:
+        attention_scores<1>(t, row, most);
+        break;
+      case 2:
+        attention_scores<2>(t, row, most);
+        break;
+      case 3:
+        attention_scores<3>(t, row, most);
+        break;
+      default:
+        attention_scores<4>(t, row, most);
+        break;
     }
     for (size_t r = 0; r < rows; ++r) {
       const size_t keys = t.key_count + (row + r) * t.causal_step;

@@ -14,18 +14,34 @@ struct V {
     for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
     return out;
   }
-  static V set(float a) { return map([&](int) { return a; }); }
-  static V load(const float* p) { return map([&](int i) { return p[i]; }); }
+  static V set(float a) {
+    return map([&](int) { return a; });
+  }
+  static V load(const float* p) {
+    return map([&](int i) { return p[i]; });
+  }
   static V loadu(const float* p) { return load(p); }
   static void store(float* p, V a) { std::memcpy(p, a.lane, sizeof a.lane); }
   static void storeu(float* p, V a) { store(p, a); }
-  static V add(V a, V b) { return map([&](int i) { return a.lane[i] + b.lane[i]; }); }
-  static V sub(V a, V b) { return map([&](int i) { return a.lane[i] - b.lane[i]; }); }
-  static V mul(V a, V b) { return map([&](int i) { return a.lane[i] * b.lane[i]; }); }
-  static V fma(V a, V b, V c) { return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); }); }
+  static V add(V a, V b) {
+    return map([&](int i) { return a.lane[i] + b.lane[i]; });
+  }
+  static V sub(V a, V b) {
+    return map([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static V mul(V a, V b) {
+    return map([&](int i) { return a.lane[i] * b.lane[i]; });
+  }
+  static V fma(V a, V b, V c) {
+    return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+  }
   // As x86 does: the second operand where either is NaN.
-  static V max(V a, V b) { return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; }); }
-  static V min(V a, V b) { return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; }); }
+  static V max(V a, V b) {
+    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static V min(V a, V b) {
+    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
   // a · 2^n where t is n plus the rounding constant of exp16.
   static V scale_by_power(V a, V t) {
     return map([&](int i) {
