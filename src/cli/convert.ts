@@ -58,6 +58,9 @@ async function convert(dir: string, { out, experts, dense, verify }: Flags): Pro
       verify && 'verified',
     ].filter(Boolean);
     process.stdout.write(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}\n`);
+  } catch (error) {
+    // Streams report an abort in words of their own.
+    throw signal.aborted ? signal.reason : error;
   } finally {
     progress.stop();
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);

@@ -56,11 +56,13 @@ export class Progress {
     const tenth = Math.floor((10 * done) / total);
     if (tenth === this.#tenth) return;
     this.#tenth = tenth;
-    this.#out.write(`${TITLES[phase]}: ${tenth * 10} % (${amount(phase, done, total)})\n`);
+    const counted = amount(phase, done, total);
+    this.#out.write(`${TITLES[phase]}: ${tenth * 10} %${counted === '' ? '' : ` (${counted})`}\n`);
   }
 }
 
-/** Conversion counts experts; the other two count bytes. */
+/** Conversion counts experts and checking counts bytes; loading counts steps that say nothing to a person. */
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
+  if (phase === 'load') return '';
   return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

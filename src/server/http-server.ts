@@ -7,6 +7,7 @@ import {
   STATUS_CODES,
 } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ErrorCode, SidaError } from '../errors.js';
 import { createApp } from './app.js';
 import type { ServerContext, ServerDependencies } from './context.js';
@@ -18,8 +19,8 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   /**
-   * Takes no more connections and answers new requests of live ones with 503. Resolves true when no request is left,
-   * false when `drainMs` ended first.
+   * Answers new requests with 503 and ends their connections. Resolves true when no earlier request is left, false
+   * when `drainMs` ended first; no connection is taken after that.
    */
   drain(drainMs: number): Promise<boolean>;
   /** Ends every connection. */
@@ -33,7 +34,7 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
     draining: false,
   };
   const server = createHttpServer(context);
-  const inFlight = new InFlight(server);
+  const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen({ host, port }, () => {
@@ -46,10 +47,13 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${address.port}`,
     port: address.port,
-    drain(drainMs) {
+    async drain(drainMs) {
+      await inFlight.settled();
       context.draining = true;
+      // The listener stays until then: a connection that it refuses gets an answer, one in its backlog a reset.
+      const finished = await inFlight.whenNone(drainMs);
       server.close();
-      return inFlight.whenNone(drainMs);
+      return finished;
     },
     async close() {
       context.draining = true;
@@ -60,13 +64,17 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
   };
 }
 
-/** Counts requests from their headers to the end of their answer. */
+/** Counts accepted requests from their headers to the end of their answer. */
 class InFlight {
   #count = 0;
+  /** Connections and requests so far. */
+  #arrivals = 0;
   #whenNone: (() => void) | undefined;
 
-  constructor(server: Server) {
+  constructor(server: Server, context: ServerContext) {
     const track = (_req: IncomingMessage, res: ServerResponse) => {
+      this.#arrivals += 1;
+      if (context.draining) return;
       this.#count += 1;
       res.once('close', () => {
         this.#count -= 1;
@@ -74,6 +82,19 @@ class InFlight {
       });
     };
     server.on('request', track).on('checkContinue', track);
+    server.on('connection', () => {
+      this.#arrivals += 1;
+    });
+  }
+
+  /** Resolves when nothing has arrived for a moment: what was on its way at the signal is taken in first. */
+  async settled(): Promise<void> {
+    const end = performance.now() + LIMITS.settleMs;
+    let before: number;
+    do {
+      before = this.#arrivals;
+      await delay(LIMITS.quietMs);
+    } while (this.#arrivals !== before && performance.now() < end);
   }
 
   whenNone(limitMs: number): Promise<boolean> {

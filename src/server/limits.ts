@@ -18,4 +18,7 @@ export const LIMITS = {
   streamBufferBytes: 256 * 1024,
   /** How long the rest of a refused body is read and dropped, so that the client sees the answer and not a reset. */
   unreadBodyMs: 1_000,
+  /** Requests on their way at the signal to end are taken until none came for `quietMs`, for `settleMs` at most. */
+  quietMs: 20,
+  settleMs: 100,
 } as const;
