@@ -7,7 +7,8 @@ interface TokenizerLibrary {
   encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
   id_to_token(id: number): string | undefined;
-  get_vocab(withAddedTokens: boolean): Map<string, number>;
+  /** By piece; ids without a piece are gathered under undefined. */
+  get_vocab(withAddedTokens: boolean): Map<string | undefined, number>;
 }
 
 const Library = JsTokenizer as unknown as new (tokenizer: object, config: object) => TokenizerLibrary;
@@ -27,11 +28,12 @@ export class Tokenizer {
   constructor(json: string, limits: TokenizerLimits) {
     this.#maxInputBytes = limits.maxInputBytes;
     this.#library = openLibrary(json);
-    for (const [token, id] of this.#library.get_vocab(true)) {
+    for (const id of this.#library.get_vocab(true).values()) {
       if (id < limits.vocabSize) continue;
+      const token = this.idToToken(id).slice(0, 64);
       throw new SidaError({
         code: 'checkpoint_invalid',
-        message: `tokenizer.json gives token ${JSON.stringify(token.slice(0, 64))} the id ${id}, the model has ${limits.vocabSize} embedding rows`,
+        message: `tokenizer.json gives token ${JSON.stringify(token)} the id ${id}, the model has ${limits.vocabSize} embedding rows`,
         details: { id, vocab_size: limits.vocabSize },
       });
     }

@@ -1,0 +1,265 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { Batcher } from '../../../src/engine/batcher.js';
+import { budgetBytes, hostBudgetBytes } from '../../../src/engine/budget.js';
+import { JobRunner } from '../../../src/engine/job-runner.js';
+import type { FromEngine, JobRequest } from '../../../src/engine/messages.js';
+import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
+import type { EncodeBatch, JobEnd, ToInference } from '../../../src/inference/messages.js';
+import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
+import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
+
+const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
+const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`, 'utf8'), {
+  vocabSize: 8000,
+  maxInputBytes: 1000,
+});
+
+function bench() {
+  const sent: FromEngine[] = [];
+  const batches: EncodeBatch[] = [];
+  const control: ToInference[] = [];
+  const batcher = new Batcher({ maxBatchTokens: 64, waitMs: 0, send: (batch) => batches.push(batch) });
+  const jobs = new JobRunner({
+    limits: {
+      shape: { ...SHAPE, vocabSize: 8000 },
+      maxBatchTokens: 64,
+      kvPages: 8,
+      kvPageTokens: 16,
+      tokenizer: mini,
+    },
+    batcher,
+    toInference: (message) => control.push(message),
+    send: (message) => sent.push(message),
+  });
+  return { sent, batches, control, batcher, jobs };
+}
+
+const cost = {
+  needed: 1,
+  resident: 1,
+  prefetched: 0,
+  late: 0,
+  on_demand: 0,
+  loaded: 0,
+  bytes: 0,
+  stall_ms: 0,
+};
+const end: JobEnd = { cost, startedMs: 2, endedMs: 5 };
+const complete = (more: Partial<Extract<JobRequest, { kind: 'complete' }>> = {}): JobRequest => {
+  return {
+    kind: 'complete',
+    prompts: ['hello'],
+    maxTokens: 3,
+    stop: [],
+    logprobs: null,
+    stream: false,
+    ...more,
+  };
+};
+
+describe('jobs', () => {
+  it('answers a classification with softmaxed scores, the first label on ties', () => {
+    const { sent, batches, jobs } = bench();
+    jobs.start('a', { kind: 'classify', inputs: ['fine', 'dull film'], labels: ['negative', '__proto__'] });
+    expect(batches[0]!.items.map(({ item, job, jobItems }) => [item, job, jobItems])).toEqual([
+      [0, 0, 2],
+      [1, 0, 2],
+    ]);
+    jobs.onInference({ type: 'done', item: 1, job: 0, scores: [Math.log(0.1), Math.log(0.3)] });
+    jobs.onInference({ type: 'done', item: 0, job: 0, scores: [-1, -1], end });
+    const { result } = sent[0] as Extract<FromEngine, { type: 'result' }>;
+    expect(result).toMatchObject({
+      kind: 'classify',
+      experts: cost,
+      timing: { inferenceMs: 3 },
+      completionTokens: 0,
+    });
+    if (result.kind !== 'classify') throw new Error();
+    expect(result.data.map(({ label }) => label)).toEqual(['negative', '__proto__']);
+    expect(Object.entries(result.data[1]!.scores).map(([label, score]) => [label, score.toFixed(6)])).toEqual(
+      [
+        ['negative', '0.250000'],
+        ['__proto__', '0.750000'],
+      ],
+    );
+    expect(jobs.running).toBe(0);
+  });
+
+  it('streams a completion, stops it at its stop string, and drops what comes after', () => {
+    const { sent, control, jobs } = bench();
+    const [the, acting, is, fine] = mini.encodePlain('the acting is fine');
+    jobs.start('a', complete({ maxTokens: 9, stop: [' is'], stream: true }));
+    for (const id of [the!, acting!, is!, fine!])
+      jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id }] });
+    expect(control).toEqual([{ type: 'stop', item: 0 }]);
+    jobs.onInference({ type: 'done', item: 0, job: 0, end });
+    const deltas = sent.filter((message) => message.type === 'delta').map(({ delta }) => delta);
+    expect(deltas.map(({ text }) => text).join('')).toBe('the acting');
+    expect(deltas.map(({ finishReason }) => finishReason)).toEqual([null, null, 'stop']);
+    expect(sent.at(-1)).toMatchObject({
+      type: 'result',
+      result: {
+        choices: [{ text: 'the acting', tokenIds: [the, acting, is], finishReason: 'stop' }],
+        completionTokens: 3,
+      },
+    });
+  });
+
+  it('takes a cancelled job back everywhere and answers nothing more', () => {
+    const { sent, control, jobs, batcher } = bench();
+    jobs.start('a', complete());
+    jobs.start('b', complete());
+    jobs.cancel('b');
+    jobs.cancel('a');
+    jobs.cancel('never');
+    expect(control).toEqual([
+      { type: 'cancel', job: 1, lastBatch: 0 },
+      { type: 'cancel', job: 0, lastBatch: 0 },
+    ]);
+    jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id: 5 }] });
+    jobs.onInference({ type: 'done', item: 0, job: 0, end });
+    expect([sent, batcher.waiting, jobs.running]).toEqual([[], 0, 0]);
+  });
+
+  it('answers a failed job once and tells the inference thread to pass its items over', () => {
+    const { sent, control, jobs } = bench();
+    jobs.start('a', complete({ prompts: ['x', 'y'] }));
+    const error = { code: 'io_error', message: 'short read' } as const;
+    jobs.onInference({ type: 'job-error', job: 0, error });
+    jobs.onInference({ type: 'job-error', job: 0, error });
+    expect(sent).toEqual([{ type: 'error', id: 'a', error }]);
+    expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: 0 }]);
+  });
+
+  it('tokenizes without the model', () => {
+    const { sent, batches, jobs } = bench();
+    jobs.start('a', { kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false });
+    expect(sent[0]).toMatchObject({
+      result: { data: [{ ids: [1733, 53], tokens: ['▁hell', 'o'] }], promptTokens: 2 },
+    });
+    expect(batches).toEqual([]);
+  });
+});
+
+describe('refusals', () => {
+  const classify = (inputs: string[], labels: string[]): JobRequest => ({ kind: 'classify', inputs, labels });
+  it.each<[string, JobRequest, object]>([
+    [
+      'an input longer than a batch',
+      classify(['a '.repeat(100)], ['no', 'yes']),
+      { code: 'invalid_request', param: 'input', details: { tokens: 102, limit: 64 } },
+    ],
+    [
+      'a text above the byte limit',
+      classify(['a'.repeat(1001)], ['no', 'yes']),
+      { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } },
+    ],
+    [
+      'labels the tokenizer cannot tell apart',
+      classify(['a'], ['no', 'NO']),
+      { code: 'invalid_request', param: 'labels' },
+    ],
+    ['a label without tokens', classify(['a'], ['no', '']), { code: 'invalid_request', param: 'labels' }],
+    [
+      'a label longer than a batch',
+      classify(['a'], ['no', 'a '.repeat(100)]),
+      { code: 'invalid_request', param: 'labels' },
+    ],
+    ['a prompt without tokens', complete({ prompts: [[]] }), { code: 'invalid_request', param: 'prompt' }],
+    [
+      'an id outside the vocabulary',
+      complete({ prompts: [[5, 8000]] }),
+      { code: 'invalid_request', param: 'prompt' },
+    ],
+    [
+      'an id that is no whole number',
+      complete({ prompts: [[1.5]] }),
+      { code: 'invalid_request', param: 'prompt' },
+    ],
+    [
+      'an output that never fits',
+      complete({ maxTokens: 113 }),
+      { code: 'cannot_run', details: { needed_pages: 9, kv_pages: 8 } },
+    ],
+    ['no output', complete({ maxTokens: 0 }), { code: 'invalid_request', param: 'max_tokens' }],
+    ['an empty stop string', complete({ stop: [''] }), { code: 'invalid_request', param: 'stop' }],
+    ['no prompts', complete({ prompts: [] }), { code: 'invalid_request' }],
+  ])('%s', (_, request, error) => {
+    const { sent, jobs, batcher } = bench();
+    jobs.start('a', request);
+    expect(sent).toMatchObject([{ type: 'error', id: 'a', error }]);
+    expect([jobs.running, batcher.waiting]).toEqual([0, 0]);
+  });
+
+  it('takes the longest output that fits', () => {
+    const { sent, batches, jobs } = bench();
+    jobs.start('a', complete({ maxTokens: 112 }));
+    expect([sent.length, batches.length]).toEqual([0, 1]);
+  });
+
+  it('a model without a tokenizer takes token ids alone', () => {
+    const sent: FromEngine[] = [];
+    const batches: EncodeBatch[] = [];
+    const jobs = new JobRunner({
+      limits: { shape: SHAPE, maxBatchTokens: 64, kvPages: 8, kvPageTokens: 16, tokenizer: undefined },
+      batcher: new Batcher({ maxBatchTokens: 64, waitMs: 0, send: (batch) => batches.push(batch) }),
+      toInference: () => {},
+      send: (message) => sent.push(message),
+    });
+    jobs.start('a', complete());
+    jobs.start('b', complete({ prompts: [[3]], stop: ['x'] }));
+    jobs.start('c', { kind: 'tokenize', inputs: ['x'], addSpecialTokens: true });
+    expect(sent.map((message) => (message.type === 'error' ? message.error.param : message.type))).toEqual([
+      'prompt',
+      'stop',
+      'input',
+    ]);
+    jobs.start('d', complete({ prompts: [[3, 4]] }));
+    expect([...batches[0]!.tokens]).toEqual([3, 4]);
+  });
+});
+
+describe('budgets', () => {
+  const { plan } = new ScriptedEngine(1);
+  it.each([
+    ['2KiB', 2048, 2048],
+    ['1500', 1500, 1500],
+    ['50%', 1400, 400],
+    ['100%', 1800, 800],
+    ['1%', 1100, 8],
+  ])('%s is %d device bytes and %d host bytes', (text, device, host) => {
+    expect([budgetBytes(text, plan), hostBudgetBytes(text, plan)]).toEqual([device, host]);
+  });
+
+  it.each(['', 'much', '120%', '0%', '-1'])('refuses %j', (text) => {
+    expect(() => budgetBytes(text, plan)).toThrowError(expect.objectContaining({ code: 'invalid_request' }));
+  });
+});
+
+describe('model directory', () => {
+  it('reads tasks and tokenizer of the bundled model', async () => {
+    expect(Object.keys(await readTasks(miniDirectory))).toEqual(['sst2', 'mrpc', 'multirc']);
+    const tokenizer = await readTokenizer(miniDirectory, { vocabSize: 8000, maxInputBytes: 10 });
+    expect(tokenizer?.encode('hello')).toEqual([1733, 53, 1]);
+  });
+
+  it('does without either, and refuses broken ones by name', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'sida-model-'));
+    try {
+      expect(await readTasks(directory)).toEqual({});
+      expect(await readTokenizer(directory, { vocabSize: 1, maxInputBytes: 1 })).toBeUndefined();
+      for (const json of ['{', '{"tasks":{"a":{"template":"x","labels":["one"]}}}', '[]']) {
+        writeFileSync(join(directory, 'sida.json'), json);
+        await expect(readTasks(directory)).rejects.toMatchObject({
+          code: 'checkpoint_invalid',
+          message: expect.stringContaining('sida.json'),
+        });
+      }
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+});
