@@ -15,7 +15,11 @@ export function exitCodeOfBody({ code }: Pick<ErrorBody, 'code'>): number {
 
 /** What a person can act on; a stack only where the fault is ours. */
 export function describeFailure(error: unknown): string {
-  if (error instanceof UsageError || error instanceof SidaError) return error.message;
+  // Errors of the addon are typed by their code alone.
+  const typed = SidaError.from(error);
+  if (error instanceof UsageError || error instanceof SidaError || typed.code !== 'internal') {
+    return (error as Error).message;
+  }
   const { name, message, code } = error as NodeJS.ErrnoException;
   return name === 'TypeError' || name === 'RangeError' || name === 'ReferenceError'
     ? `${(error as Error).stack}\nThis is a bug.`

@@ -1,0 +1,141 @@
+// The built command line as a process: what it prints where, and its exit code.
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const REPO = join(import.meta.dirname, '..', '..', '..');
+const MINI = join(REPO, 'models', 'switch-mini');
+const folder = mkdtempSync(join(tmpdir(), 'sida-cli-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+function sida(...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    const main = join(REPO, 'dist', 'cli', 'main.js');
+    execFile(process.execPath, [main, ...args], { timeout: 60_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+describe('sida', () => {
+  it('tells its version and helps with examples', async () => {
+    expect(await sida('--version')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+      stderr: '',
+    });
+    for (const command of ['serve', 'convert', 'plan', 'doctor']) {
+      const { code, stdout } = await sida(command, '--help');
+      expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
+    }
+  });
+
+  it.each([
+    [['bogus']],
+    [['serve', '--bogus']],
+    [['serve']],
+    [['serve', '--model', MINI, '--port', 'x']],
+    [['serve', '--model', MINI, '--host', '0.0.0.0']],
+    [['serve', '--model', MINI, '--device', 'cuda']],
+    [['convert', MINI]],
+    [['plan', MINI, '--memory-budget', 'lots']],
+  ])('exits 2 on wrong usage: %j', async (args) => {
+    const { code, stdout, stderr } = await sida(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(stderr.length).toBeGreaterThan(20);
+  });
+
+  it.each([[['serve', '--port', '0', '--model']], [['plan']], [['convert', '--out', join(folder, 'none')]]])(
+    'exits 4 on a bad checkpoint: %j',
+    async (args) => {
+      writeFileSync(join(folder, 'config.json'), '{"model_type":"switch_transformers"}');
+      const { code, stderr } = await sida(...args, folder);
+      expect(code).toBe(4);
+      expect(stderr).toMatch(new RegExp(`^sida: ${folder}.*expected`, 'm'));
+      expect(existsSync(join(folder, 'none'))).toBe(false);
+    },
+  );
+
+  it('exits 1 when its port is taken', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    const { code, stderr } = await sida('serve', '--model', MINI, '--port', String(port));
+    other.close();
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`127.0.0.1:${port}: another program listens there`),
+    ]);
+  });
+});
+
+describe('sida plan', () => {
+  it('accounts for every byte', async () => {
+    const { code, stdout } = await sida('plan', MINI, '--memory-budget', '25%', '--json');
+    expect(code).toBe(0);
+    const { plan, budget, layers } = JSON.parse(stdout);
+    expect(plan.fixed).toBe(plan.dense + plan.routers + plan.kvCache + plan.workspace);
+    expect(plan.smallest).toBe(plan.fixed + plan.slot);
+    expect(plan.resident).toBe(plan.fixed + plan.experts * plan.slot);
+    expect(layers).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
+    expect(budget).toEqual({ bytes: expect.any(Number), fits: true, slots: 64 });
+  });
+
+  it('says what a budget is worth', async () => {
+    expect((await sida('plan', MINI, '--memory-budget', '25%')).stdout).toMatch(
+      /A budget of 25%, .* has 64 slots for 256 experts\./,
+    );
+    expect((await sida('plan', MINI, '--memory-budget', '1MiB')).stdout).toMatch(
+      /1\.00 MiB is too small: \d+ bytes .* are needed/,
+    );
+  });
+});
+
+describe('sida convert', () => {
+  it('packs a checkpoint that can be planned like it', async () => {
+    const out = join(folder, 'pack');
+    const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, '--verify');
+    expect([code, stdout]).toEqual([0, `${out} (verified)\n`]);
+    expect(stderr).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
+    const [packed, checkpoint] = await Promise.all([
+      sida('plan', out, '--json'),
+      sida('plan', MINI, '--json'),
+    ]);
+    expect(JSON.parse(packed.stdout)).toEqual(JSON.parse(checkpoint.stdout));
+  });
+});
+
+describe('sida doctor', () => {
+  it('checks everything, each with a result', async () => {
+    const { code, stdout } = await sida('doctor', '--json', '--pack-dir', join(folder, 'packs'));
+    const { checks } = JSON.parse(stdout) as { checks: { name: string; result: string }[] };
+    expect(checks.map(({ name }) => name)).toEqual([
+      'Node',
+      'native addon',
+      'CPU',
+      'CUDA',
+      'memory',
+      'disk',
+      'Redis',
+    ]);
+    for (const { result } of checks) expect(['ok', 'warn']).toContain(result);
+    expect(code).toBe(0);
+  });
+
+  it('fails with a hint where the pack directory cannot be written', async () => {
+    const packDir = join(MINI, 'config.json', 'packs');
+    const { code, stdout } = await sida('doctor', '--pack-dir', packDir);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^fail {2}disk .*\n +→ Make .* writable/m);
+  });
+});

@@ -1,0 +1,114 @@
+// What the commands print and how they end, without an engine.
+import { PassThrough } from 'node:stream';
+import { Command } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { describeFailure, exitCodeOf } from '../../../src/cli/exit.js';
+import { addFlags, givenFlags } from '../../../src/cli/flags.js';
+import { slotsWithin } from '../../../src/cli/plan.js';
+import { Progress } from '../../../src/cli/progress.js';
+import { formatTable } from '../../../src/cli/table.js';
+import { exampleCurl } from '../../../src/cli/try-it.js';
+import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
+import { UsageError } from '../../../src/config/resolve.js';
+import { SidaError } from '../../../src/errors.js';
+import { MODEL } from '../queue/scripted-engine.js';
+
+describe('exit codes', () => {
+  it('tell wrong usage, a bad model and other failures apart', () => {
+    const sida = (code: 'checkpoint_invalid' | 'pack_invalid' | 'io_error') =>
+      new SidaError({ code, message: 'm' });
+    expect(exitCodeOf(new UsageError('m'))).toBe(2);
+    expect(exitCodeOf(sida('checkpoint_invalid'))).toBe(4);
+    expect(exitCodeOf(sida('pack_invalid'))).toBe(4);
+    expect(exitCodeOf(sida('io_error'))).toBe(1);
+    // Errors of the addon carry their code on a plain Error.
+    expect(exitCodeOf(Object.assign(new Error('m'), { code: 'checkpoint_invalid' }))).toBe(4);
+    expect(exitCodeOf(new Error('m'))).toBe(1);
+  });
+
+  it('come with a line and no stack, unless the fault is ours', () => {
+    expect(describeFailure(new UsageError('use it so'))).toBe('use it so');
+    expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toBe('no room (ENOSPC)');
+    expect(describeFailure(new TypeError('x is not a function'))).toMatch(/at .*This is a bug\.$/s);
+  });
+});
+
+describe('flags', () => {
+  const names = Object.keys(SERVE_OPTIONS) as OptionName[];
+
+  it('come from the table, under the names of the table', () => {
+    const command = addFlags(new Command('serve'), names);
+    command.parse(['--batch-wait-ms', '7', '--api-key=k', '--config', 'f.json'], { from: 'user' });
+    expect(givenFlags(command.opts())).toEqual({ batchWait: '7', apiKey: 'k', config: 'f.json' });
+  });
+
+  it('show environment name, default and unit in the help', () => {
+    const help = addFlags(new Command('serve'), names).configureHelp({ helpWidth: 1000 }).helpInformation();
+    for (const { flag, env, unit, defaultText } of Object.values(SERVE_OPTIONS)) {
+      const line = help.split('\n').find((text) => text.trim().startsWith(`--${flag} `));
+      expect(line).toContain(env);
+      if (unit !== undefined) expect(line).toContain(unit);
+      if (defaultText !== undefined) expect(line).toContain(defaultText);
+    }
+  });
+});
+
+describe('progress', () => {
+  function lines(steps: [number, number][], phase: 'convert' | 'hash' | 'load' = 'convert'): string[] {
+    const out = new PassThrough();
+    const progress = new Progress(out as unknown as NodeJS.WriteStream);
+    for (const [done, total] of steps) progress.show({ phase, done, total });
+    progress.stop();
+    return String(out.read() ?? '')
+      .split('\n')
+      .filter(Boolean);
+  }
+
+  it('is a line for each tenth where there is no terminal', () => {
+    const steps = Array.from({ length: 1001 }, (_, done): [number, number] => [done, 1000]);
+    const found = lines(steps);
+    expect(found).toHaveLength(11);
+    expect(found[1]).toBe('Packing experts: 10 % (100/1000 experts)');
+  });
+
+  it('counts bytes where bytes are counted, and keeps quiet about nothing', () => {
+    expect(lines([[1 << 20, 2 << 20]], 'hash')).toEqual(['Checking files: 50 % (1.00 MiB of 2.00 MiB)']);
+    expect(lines([[1, 1]], 'load')).toEqual(['Loading: 100 %']);
+    expect(lines([[0, 0]])).toEqual([]);
+  });
+});
+
+it('aligns tables', () => {
+  expect(
+    formatTable('lr', [
+      ['a', '1'],
+      ['long', '200'],
+    ]),
+  ).toBe('a       1\nlong  200');
+});
+
+describe('the request to try', () => {
+  const curl = (model: Partial<typeof MODEL>, key = false) =>
+    exampleCurl({ ...MODEL, ...model }, 'http://h:1', key);
+
+  it('fits the model', () => {
+    expect(curl({})).toContain(
+      `http://h:1/v1/classify -H 'content-type: application/json' -d '{"task":"sst2","input":"a fine film"}'`,
+    );
+    expect(curl({ tasks: { mrpc: MODEL.tasks.mrpc! } })).toContain(
+      '"input":{"text1":"a text1","text2":"a text2"}',
+    );
+    expect(curl({ tasks: {} })).toContain('/v1/completions');
+    expect(curl({ hasTokenizer: false })).toContain('"prompt":[100,101,1]');
+  });
+
+  it('names the variable of the key and not the key', () => {
+    expect(curl({}, true)).toContain('-H "authorization: Bearer $SIDA_API_KEY"');
+  });
+});
+
+it('counts whole slots, none below the smallest budget', () => {
+  const { plan } = MODEL;
+  const budgets = [plan.smallest - 1, plan.smallest, plan.fixed + 149, plan.resident, 2 ** 30];
+  expect(budgets.map((bytes) => slotsWithin(bytes, plan))).toEqual([0, 1, 2, 8, 8]);
+});
