@@ -1,4 +1,6 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -6,6 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EngineProcess } from '../../../src/engine/engine-process.js';
 import type { CompletionDelta, EngineConfig, JobRequest, JobResult } from '../../../src/engine/messages.js';
 import { compiledSource } from '../predictor/compiled.js';
+import { alive, otherTokenizer, readInputIds } from './process-fixture.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const addon = process.env.SIDA_ADDON ?? `${root}build/addon/Release/sida.node`;
@@ -169,6 +172,21 @@ describe.skipIf(!hasAddon)('engine process', () => {
     expect(reply.usage.peakBytes).toBeLessThanOrEqual(plan.fixed + plan.expertBytes / 4);
   }, 60_000);
 
+  it('ends when its parent is killed', async () => {
+    const module = JSON.stringify(pathToFileURL(join(dist, 'engine', 'engine-process.js')).href);
+    const code = `const { EngineProcess } = await import(${module});
+      const engine = new EngineProcess(${JSON.stringify(config())});
+      engine.onState(({ phase }) => phase === 'ready' && console.log(engine.pid));
+      engine.start();`;
+    const parent = spawn(process.execPath, ['--input-type=module', '-e', code], {
+      stdio: ['ignore', 'pipe', 2],
+    });
+    const pid = Number((await once(parent.stdout!, 'data'))[0]);
+    expect(alive(pid)).toBe(true);
+    parent.kill('SIGKILL');
+    await expect.poll(() => alive(pid), { timeout: 5000 }).toBe(false);
+  }, 60_000);
+
   it('keeps its answers while the budget moves', async () => {
     await ready();
     for (let round = 0; round < 8; round++) {
@@ -249,28 +267,3 @@ describe.skipIf(!hasAddon)('engine process', () => {
     60_000,
   );
 });
-
-function otherTokenizer(directory: string): void {
-  const path = join(directory, 'tokenizer.json');
-  const json = JSON.parse(readFileSync(path, 'utf8')) as { added_tokens: { id: number }[] };
-  json.added_tokens.at(-1)!.id = 9000;
-  writeFileSync(path, JSON.stringify(json));
-}
-
-/** Rows of `<case>.input_ids` (int64) of a safetensors file. */
-function readInputIds(path: string): (name: string, length: number) => number[][] {
-  const file = readFileSync(path);
-  const headerEnd = 8 + Number(file.readBigUInt64LE(0));
-  const header = JSON.parse(file.toString('utf8', 8, headerEnd)) as Record<
-    string,
-    { data_offsets: [number, number] }
-  >;
-  return (name, length) => {
-    const [begin, end] = header[`${name}.input_ids`]!.data_offsets;
-    const ids: number[] = [];
-    for (let at = begin; at < end; at += 8) ids.push(Number(file.readBigInt64LE(headerEnd + at)));
-    return Array.from({ length: ids.length / length }, (_, row) =>
-      ids.slice(row * length, (row + 1) * length),
-    );
-  };
-}

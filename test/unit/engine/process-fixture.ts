@@ -1,0 +1,37 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Gives a model a token beyond its embedding. */
+export function otherTokenizer(directory: string): void {
+  const path = join(directory, 'tokenizer.json');
+  const json = JSON.parse(readFileSync(path, 'utf8')) as { added_tokens: { id: number }[] };
+  json.added_tokens.at(-1)!.id = 9000;
+  writeFileSync(path, JSON.stringify(json));
+}
+
+/** Whether the process runs; one that ended and waits for its new parent to notice does not. */
+export function alive(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
+
+/** Rows of `<case>.input_ids` (int64) of a safetensors file. */
+export function readInputIds(path: string): (name: string, length: number) => number[][] {
+  const file = readFileSync(path);
+  const headerEnd = 8 + Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.toString('utf8', 8, headerEnd)) as Record<
+    string,
+    { data_offsets: [number, number] }
+  >;
+  return (name, length) => {
+    const [begin, end] = header[`${name}.input_ids`]!.data_offsets;
+    const ids: number[] = [];
+    for (let at = begin; at < end; at += 8) ids.push(Number(file.readBigInt64LE(headerEnd + at)));
+    return Array.from({ length: ids.length / length }, (_, row) =>
+      ids.slice(row * length, (row + 1) * length),
+    );
+  };
+}

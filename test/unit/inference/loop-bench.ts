@@ -1,0 +1,64 @@
+import { expect } from 'vitest';
+import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
+import { InferenceLoop } from '../../../src/inference/inference-loop.js';
+import type { BatchItem, FromInference, QueuedBatch, ToInference } from '../../../src/inference/messages.js';
+import { createUnknownTable } from '../../../src/predictor/hash-table.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
+import { PAGE_TOKENS, ScriptedEngine } from './scripted-engine.js';
+
+type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;
+
+let closePort = () => {};
+
+/** Call after each test: an open port keeps the process. */
+export function closeBench(): void {
+  closePort();
+}
+
+/** A loop over a scripted engine, driven turn by turn. */
+export function bench(pages = 64) {
+  const engine = new ScriptedEngine(pages);
+  const { producer, consumer } = createQueue(8);
+  closePort = () => producer.port.close();
+  const queue = new QueueProducer<QueuedBatch>(producer);
+  const control: ToInference[] = [];
+  const out: FromInference[] = [];
+  const loop = new InferenceLoop({
+    engine,
+    pageTokens: PAGE_TOKENS,
+    maxBatchTokens: 32,
+    policy: EVICTION_POLICIES.lru,
+    queue: new QueueConsumer<QueuedBatch>(consumer),
+    nextControl: () => control.shift(),
+    emit: (message) => out.push(message),
+  });
+  let batchId = 0;
+  const send = (
+    ...items: (Pick<BatchItem, 'item' | 'job' | 'work'> & { tokens: number[]; jobItems?: number })[]
+  ) => {
+    const offsets = [0];
+    for (const { tokens } of items) offsets.push(offsets.at(-1)! + tokens.length);
+    const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
+    const batch = {
+      id: batchId++,
+      items: items.map(({ item, job, work, jobItems = 1 }) => ({ item, job, work, jobItems })),
+      offsets: Int32Array.from(offsets),
+      tokens,
+    };
+    queue.put({ batch, table: createUnknownTable(batch.id, 1, tokens.length).buffer });
+  };
+  const settle = () => {
+    for (let turns = 0; loop.turn(); turns++) if (turns > 200) throw new Error('does not settle');
+  };
+  const of = <T extends FromInference['type']>(type: T) =>
+    out.filter((m): m is Message<T> => m.type === type);
+  const tokensOf = (item: number) =>
+    of('tokens')
+      .flatMap(({ tokens }) => tokens)
+      .filter((token) => token.item === item)
+      .map(({ id }) => id);
+  const clean = () => {
+    expect([engine.contexts.size, engine.sequences.size]).toEqual([0, 0]);
+  };
+  return { engine, loop, control, out, send, settle, of, tokensOf, clean };
+}
