@@ -73,6 +73,15 @@ export class ServerProcess {
     throw new Error(`the server did not become ready within ${limitMs} ms:\n${this.output}`);
   }
 
+  /** Waits until `holds`, at most a minute. */
+  async until(holds: () => boolean | Promise<boolean>): Promise<void> {
+    for (let tries = 0; tries < 3_000; tries++) {
+      if (await holds()) return;
+      await delay(20);
+    }
+    throw new Error(`what the test waits for did not happen within a minute:\n${this.output}`);
+  }
+
   get(path: string): Promise<Answer> {
     return this.request('GET', path);
   }
