@@ -105,10 +105,13 @@ describe('a client that goes away', () => {
   const statusIs499 = () => server.log.some(({ status }) => status === 499);
 
   it('while it uploads: nothing is queued', async () => {
-    const request = httpRequest(options()).on('error', () => undefined);
+    const { headers, ...rest } = options();
+    const request = httpRequest({ ...rest, headers: { ...headers, expect: '100-continue' } });
+    // The server asks for the body when it begins to read it.
+    const reading = new Promise((resolve) => request.on('error', () => undefined).once('continue', resolve));
+    request.flushHeaders();
+    await reading;
     request.write(body.slice(0, 5));
-    await eventually(() => request.socket?.bytesWritten !== 0);
-    await new Promise((resolve) => setTimeout(resolve, 20));
     request.destroy();
     await eventually(statusIs499);
     expect(server.queue.stats.accepted).toBe(0);
