@@ -1,0 +1,87 @@
+#include "predictor/matrix_product.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sida {
+namespace {
+
+// Rows that one weight-gradient product sums over: a panel of that many stays in the second-level cache.
+constexpr size_t kRowBlock = 512;
+// Rows a power of two apart would share one set of the first-level cache.
+constexpr size_t kSkew = 16;
+
+// out (n, rows), its rows `out_stride` apart, from m (rows, n).
+void transpose(const float* m, size_t stride, size_t rows, size_t n, float* out, size_t out_stride) {
+  constexpr size_t kTile = 16;
+  for (size_t r0 = 0; r0 < rows; r0 += kTile) {
+    const size_t r1 = std::min(r0 + kTile, rows);
+    for (size_t c = 0; c < n; ++c) {
+      for (size_t r = r0; r < r1; ++r) out[c * out_stride + r] = m[r * stride + c];
+    }
+  }
+}
+
+}  // namespace
+
+void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
+              Epilogue epilogue) {
+  GemmTask task{};
+  task.x = x;
+  task.x_stride = x_stride;
+  task.rows = rows;
+  task.panels = w.data;
+  task.bf16 = w.bf16;
+  task.k = w.k;
+  task.n = w.n;
+  task.panel_begin = 0;
+  task.panel_end = w.panels();
+  task.y = y;
+  task.y_stride = y_stride;
+  task.epilogue = epilogue;
+  cpu_kernels().gemm(task);
+}
+
+PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out) {
+  auto* panels = reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, false) / sizeof(float)));
+  pack_panels(m, n, k, false, panels);
+  return {panels, false, k, n};
+}
+
+PanelMatrix pack_rows(const float* m, size_t stride, size_t k, size_t n, AlignedFloats* out) {
+  float* panel = grow(out, panel_matrix_bytes(n, k, false) / sizeof(float));
+  const PanelMatrix packed{reinterpret_cast<std::byte*>(panel), false, k, n};
+  for (size_t column = 0; column < n; column += kPanelColumns, panel += k * kPanelColumns) {
+    const size_t width = std::min(kPanelColumns, n - column);
+    for (size_t row = 0; row < k; ++row) {
+      float* target = panel + row * kPanelColumns;
+      std::memcpy(target, m + row * stride + column, width * sizeof(float));
+      std::fill(target + width, target + kPanelColumns, 0.0f);
+    }
+  }
+  return packed;
+}
+
+void add_weight_gradients(const float* dy, size_t dy_stride, size_t rows, size_t n,
+                          std::initializer_list<GradientTerm> terms, ProductScratch* scratch) {
+  for (size_t begin = 0; begin < rows; begin += kRowBlock) {
+    const size_t block = std::min(kRowBlock, rows - begin);
+    const size_t stride = block + kSkew;
+    float* transposed = grow(&scratch->transposed, n * stride);
+    transpose(dy + begin * dy_stride, dy_stride, block, n, transposed, stride);
+    for (const GradientTerm& term : terms) {
+      const PanelMatrix x =
+          pack_rows(term.x + begin * term.stride, term.stride, block, term.width, &scratch->panels);
+      multiply(transposed, stride, n, x, term.gradient, term.width, Epilogue::kAdd);
+    }
+  }
+}
+
+void add_rows(const float* dy, size_t dy_stride, size_t rows, size_t n, float* sums) {
+  for (size_t r = 0; r < rows; ++r) {
+    const float* row = dy + r * dy_stride;
+    for (size_t i = 0; i < n; ++i) sums[i] += row[i];
+  }
+}
+
+}  // namespace sida

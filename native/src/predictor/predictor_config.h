@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sida {
+
+inline constexpr size_t kPredictorLstmLayers = 2;
+
+/// Shape of a predictor. Everything else follows from it.
+struct PredictorConfig {
+  size_t d_in = 0;       ///< width of a token embedding
+  size_t hidden = 0;     ///< h
+  size_t layers = 0;     ///< MoE layers predicted, all at once
+  size_t experts = 0;    ///< experts of each
+  bool causal = false;   ///< a token attends to itself and the tokens before it: the decoder's kind
+  bool summary = false;  ///< takes a summary vector (d_in) beside each sequence
+
+  bool operator==(const PredictorConfig&) const = default;
+
+  /// Throws invalid_request, with the numbers, where a size is outside what the predictor is built for.
+  void check() const;
+};
+
+}  // namespace sida

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "predictor/predictor_config.h"
+
+namespace sida {
+
+enum class DistillationLoss : uint8_t {
+  kKl,  ///< Σ p · log(p / q)
+  kL1,  ///< Σ |p - q|
+};
+
+/// Truncated knowledge distillation plus λ · cross-entropy. p is the softmax of the teacher's best `top`
+/// logits; q the student's probability of the same experts.
+struct LossOptions {
+  size_t top = 30;
+  float lambda = 0.005f;
+  size_t k = 1;  ///< cross-entropy on the teacher's best k experts, averaged
+  DistillationLoss distillation = DistillationLoss::kKl;
+  /// q is normalized over the same experts alone; otherwise over all, which also pushes down the others.
+  bool student_over_top = false;
+};
+
+/// Router logits of the teacher, best expert first: (layers, rows, top) both.
+struct TeacherLogits {
+  const uint16_t* experts = nullptr;
+  const float* logits = nullptr;
+  size_t rows = 0;
+  size_t top = 0;  ///< recorded; the loss takes as many of them as its options say
+
+  /// Throws invalid_request where an expert is not one of the predictor's or a logit is not finite.
+  void check(const PredictorConfig& config) const;
+};
+
+/// How often the teacher's best expert was among the student's best 1, 2 and 3.
+struct LayerHits {
+  uint64_t tokens = 0;
+  std::array<uint64_t, 3> hits{};
+};
+
+/// Sums over tokens and layers.
+struct LossSums {
+  double distillation = 0;
+  double cross_entropy = 0;
+  std::vector<LayerHits> layers;
+
+  /// Adds another's; the number of layers is the same or one of them has none yet.
+  void add(const LossSums& other);
+};
+
+/// logits (layers, rows, experts) of the teacher's rows from `first_row` on. Overwrites dlogits, same shape,
+/// with `scale` times the gradient of the sum of (distillation + λ · cross-entropy); null: none is wanted.
+LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits,
+                        size_t rows, const TeacherLogits& teacher, size_t first_row, float scale,
+                        float* dlogits);
+
+}  // namespace sida

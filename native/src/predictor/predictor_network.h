@@ -1,0 +1,99 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/thread_pool.h"
+#include "predictor/lstm.h"
+#include "predictor/predictor_weights.h"
+#include "predictor/sparse_attention.h"
+#include "predictor/time_major_rows.h"
+
+namespace sida {
+
+/// Sequences one after the other. A sequence's predictions do not depend on its neighbours.
+struct SequenceBatch {
+  const float* x = nullptr;           ///< (rows, d_in) token embeddings
+  std::span<const uint32_t> lengths;  ///< rows of each sequence; 0 is allowed
+  const float* summaries = nullptr;   ///< (sequences, d_in); null: no summary is added
+
+  size_t rows() const;
+};
+
+/// What a forward pass computes, in its order, and the scratch space of both passes. Reused from call to
+/// call it grows to the largest batch. Rows are sequence-major where not said otherwise.
+struct PredictorActivations {
+  TimeMajorRows order;
+  AlignedFloats compressed;                                ///< (rows, h) relu(x · W + b + summary · W)
+  AlignedFloats lstm_input;                                ///< (rows, h) the same, time-major
+  std::array<LstmActivations, kPredictorLstmLayers> lstm;  ///< time-major
+  AlignedFloats lstm_output;                               ///< (rows, h)
+  AlignedFloats weights;    ///< (length, length) attention weights of each sequence in turn
+  AlignedFloats attended;   ///< (rows, h) r = y + attention
+  AlignedFloats residual;   ///< (rows, h) relu(r · W + b)
+  AlignedFloats features;   ///< (rows, h) r + residual
+  AlignedFloats head_rows;  ///< (rows, layers · experts)
+
+  AlignedFloats gradient_a;  ///< (rows, h) gradients on their way down
+  AlignedFloats gradient_b;
+  AlignedFloats gradient_c;
+  SparseAttentionScratch attention;
+  LstmScratch lstm_scratch;
+  ProductScratch product;
+};
+
+/// The predictor's maths over packed weights:
+///   c = relu(FC(x) [+ FC(summary)]), y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r + relu(FC(r)),
+///   logits of MoE layer l = head l (u)
+/// Const methods may run on several threads, each with its own activations.
+class PredictorNetwork {
+ public:
+  /// `training`: also packs what backward() needs.
+  PredictorNetwork(const PredictorConfig& config, bool training);
+
+  /// Packs the weights of a layout of the same config; on the pool's threads where one is given. `weights`
+  /// must outlive the use: biases are read in place.
+  void load(const float* weights, ThreadPool* pool = nullptr);
+
+  const PredictorConfig& config() const { return layout_.config(); }
+  const PredictorLayout& layout() const { return layout_; }
+
+  /// Overwrites logits (layers, rows, experts).
+  void forward(const SequenceBatch& batch, PredictorActivations* act, float* logits) const;
+
+  /// Adds (+=) to gradients, a buffer in the weights' layout. `act` is the forward pass's of the same batch.
+  void backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,
+                float* gradients) const;
+
+  // The parts that work row by row, from which a stepwise pass gets the same bits.
+
+  /// out (rows, h) = x · W; finish_compress() turns it into the compressed input of rows that share a
+  /// summary's product (h), which may be null.
+  void compress(const float* x, size_t rows, float* out) const;
+  void finish_compress(size_t rows, const float* summary_product, float* out) const;
+  /// out (h) = summary · W
+  void summary_product(const float* summary, float* out) const;
+  /// logits of layer l, row r at logits[l · layer_stride + r · experts].
+  void heads(const float* attended, size_t rows, float* residual, float* features, float* head_rows,
+             float* logits, size_t layer_stride) const;
+  const LstmLayer& lstm(size_t layer) const { return lstm_[layer]; }
+
+ private:
+  const float* part(PredictorPart id) const { return weights_ + layout_.offset(id); }
+
+  PredictorLayout layout_;
+  bool training_;
+  const float* weights_ = nullptr;
+  PanelMatrix compress_;
+  PanelMatrix summary_;
+  std::array<LstmLayer, kPredictorLstmLayers> lstm_;
+  PanelMatrix residual_;
+  PanelMatrix residual_back_;
+  PanelMatrix heads_;
+  PanelMatrix heads_back_;
+  std::array<AlignedFloats, 14> packed_;
+};
+
+}  // namespace sida

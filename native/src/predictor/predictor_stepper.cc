@@ -1,0 +1,93 @@
+#include "predictor/predictor_stepper.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace sida {
+namespace {
+
+// Appends y (h) to the state's outputs and, as one more column, to its key panels.
+PanelMatrix append_output(const float* y, size_t h, PredictorState* state) {
+  const size_t column = state->length % kPanelColumns;
+  if (column == 0) state->panels.resize((state->length / kPanelColumns + 1) * h * kPanelColumns);
+  float* panel = state->panels.data() + state->length / kPanelColumns * h * kPanelColumns;
+  for (size_t i = 0; i < h; ++i) panel[i * kPanelColumns + column] = y[i];
+  state->outputs.insert(state->outputs.end(), y, y + h);
+  ++state->length;
+  return {reinterpret_cast<const std::byte*>(state->panels.data()), false, h, state->length};
+}
+
+}  // namespace
+
+size_t PredictorState::bytes() const {
+  size_t floats = outputs.capacity() + panels.capacity() + summary.capacity();
+  for (const AlignedFloats& layer : hidden) floats += layer.capacity();
+  for (const AlignedFloats& layer : cells) floats += layer.capacity();
+  return floats * sizeof(float);
+}
+
+PredictorStepper::PredictorStepper(const PredictorNetwork& network) : network_(&network) {
+  if (network.config().causal) return;
+  throw Error("invalid_request",
+              "Expected a causal predictor to step through a sequence, found one that sees the whole input");
+}
+
+void PredictorStepper::begin(PredictorState* state, const float* summary) const {
+  const size_t h = network_->config().hidden;
+  state->length = 0;
+  for (AlignedFloats& layer : state->hidden) layer.assign(h, 0.0f);
+  for (AlignedFloats& layer : state->cells) layer.assign(h, 0.0f);
+  state->outputs.clear();
+  state->panels.clear();
+  state->summary.clear();
+  if (summary == nullptr || !network_->config().summary) return;
+  state->summary.resize(h);
+  network_->summary_product(summary, state->summary.data());
+}
+
+void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x,
+                                float* y) {
+  const LstmLayer& lstm = network_->lstm(layer);
+  const size_t h = lstm.hidden;
+  const size_t rows = states.size();
+  const size_t stride = lstm_gate_stride(h);
+  float* gates = grow(&gates_, rows * stride);
+  float* hidden = grow(&hidden_, rows * h);
+  float* cells = grow(&cells_, rows * h);
+  for (size_t r = 0; r < rows; ++r) {
+    std::copy_n(states[r]->hidden[layer].data(), h, hidden + r * h);
+    std::copy_n(states[r]->cells[layer].data(), h, cells + r * h);
+  }
+  multiply(x, lstm.input.k, rows, lstm.input, gates, stride, Epilogue::kStore);
+  lstm_step(lstm, rows, hidden, cells, gates, cells, grow(&cell_tanh_, rows * h), y);
+  for (size_t r = 0; r < rows; ++r) {
+    std::copy_n(y + r * h, h, states[r]->hidden[layer].data());
+    std::copy_n(cells + r * h, h, states[r]->cells[layer].data());
+  }
+}
+
+void PredictorStepper::step(std::span<PredictorState* const> states, const float* x, float* logits) {
+  const PredictorConfig& config = network_->config();
+  const size_t h = config.hidden;
+  const size_t rows = states.size();
+  float* compressed = grow(&compressed_, rows * h);
+  network_->compress(x, rows, compressed);
+  for (size_t r = 0; r < rows; ++r) {
+    const AlignedFloats& summary = states[r]->summary;
+    network_->finish_compress(1, summary.empty() ? nullptr : summary.data(), compressed + r * h);
+  }
+  float* output = grow(&lstm_output_, rows * h);
+  run_lstm(0, states, compressed, output);
+  std::copy_n(output, rows * h, compressed);
+  run_lstm(1, states, compressed, output);
+  float* attended = grow(&attended_, rows * h);
+  for (size_t r = 0; r < rows; ++r) {
+    const PanelMatrix keys = append_output(output + r * h, h, states[r]);
+    sparse_attention_step(states[r]->outputs.data(), keys, grow(&weights_, keys.n), attended + r * h);
+  }
+  network_->heads(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h),
+                  grow(&head_rows_, rows * config.layers * config.experts), logits, rows * config.experts);
+}
+
+}  // namespace sida

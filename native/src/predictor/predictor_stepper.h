@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "predictor/predictor_network.h"
+
+namespace sida {
+
+/// What a predictor remembers of one sequence between steps.
+struct PredictorState {
+  size_t length = 0;                                       ///< steps taken
+  std::array<AlignedFloats, kPredictorLstmLayers> hidden;  ///< (h)
+  std::array<AlignedFloats, kPredictorLstmLayers> cells;   ///< (h)
+  AlignedFloats outputs;                                   ///< (length, h) of the last LSTM layer
+  AlignedFloats panels;                                    ///< the same transposed, as keys
+  AlignedFloats summary;                                   ///< (h) product with W; empty for none
+
+  /// Bytes held, for the one who counts them.
+  size_t bytes() const;
+};
+
+/// Predicts token by token with a causal network; the logits are those of a forward pass over the whole
+/// sequence, bit for bit. The network must outlive it. One caller at a time.
+class PredictorStepper {
+ public:
+  /// Throws invalid_request where the network is not causal.
+  explicit PredictorStepper(const PredictorNetwork& network);
+
+  /// A sequence from its beginning. `summary` (d_in) may be null.
+  void begin(PredictorState* state, const float* summary) const;
+
+  /// One more token of each state: x (states, d_in), overwrites logits (layers, states, experts). No state
+  /// twice.
+  void step(std::span<PredictorState* const> states, const float* x, float* logits);
+
+ private:
+  void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);
+
+  const PredictorNetwork* network_;
+  AlignedFloats compressed_;
+  AlignedFloats lstm_output_;
+  AlignedFloats gates_;
+  AlignedFloats hidden_;
+  AlignedFloats cells_;
+  AlignedFloats cell_tanh_;
+  AlignedFloats weights_;
+  AlignedFloats attended_;
+  AlignedFloats residual_;
+  AlignedFloats features_;
+  AlignedFloats head_rows_;
+};
+
+}  // namespace sida

@@ -1,0 +1,67 @@
+#include "predictor/sparse_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "predictor/sparsemax.h"
+
+namespace sida {
+namespace {
+
+float score_scale(size_t hidden) { return 1.0f / std::sqrt(static_cast<float>(hidden)); }
+
+// weights (keys) holds the products; out (h) = y[row] + weights · y. Only the support is read.
+void attend(const float* y, size_t row, size_t keys, size_t hidden, float* weights, float* out) {
+  const float scale = score_scale(hidden);
+  for (size_t j = 0; j < keys; ++j) weights[j] *= scale;
+  sparsemax(weights, keys, weights);
+  std::copy_n(y + row * hidden, hidden, out);
+  const auto axpy = cpu_kernels().axpy;
+  for (size_t j = 0; j < keys; ++j) {
+    if (weights[j] != 0) axpy(weights[j], y + j * hidden, hidden, out);
+  }
+}
+
+}  // namespace
+
+void sparse_attention_forward(const float* y, size_t tokens, size_t hidden, bool causal, float* weights,
+                              float* out, SparseAttentionScratch* scratch) {
+  const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
+  multiply(y, hidden, tokens, keys, weights, tokens, Epilogue::kStore);
+  for (size_t row = 0; row < tokens; ++row) {
+    const size_t seen = causal ? row + 1 : tokens;
+    float* row_weights = weights + row * tokens;
+    std::fill(row_weights + seen, row_weights + tokens, 0.0f);
+    attend(y, row, seen, hidden, row_weights, out + row * hidden);
+  }
+}
+
+void sparse_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
+                               size_t hidden, float* dy, SparseAttentionScratch* scratch) {
+  const float scale = score_scale(hidden);
+  const auto axpy = cpu_kernels().axpy;
+  float* scores = grow(&scratch->scores, tokens * tokens);
+  const PanelMatrix values = pack_transposed(y, tokens, hidden, &scratch->panels);
+  multiply(dout, hidden, tokens, values, scores, tokens, Epilogue::kStore);
+  std::copy_n(dout, tokens * hidden, dy);
+  for (size_t row = 0; row < tokens; ++row) {
+    const float* p = weights + row * tokens;
+    float* dscore = scores + row * tokens;
+    sparsemax_backward(p, dscore, tokens, dscore);
+    for (size_t j = 0; j < tokens; ++j) {
+      if (p[j] == 0) continue;
+      const float d = scale * dscore[j];
+      axpy(p[j], dout + row * hidden, hidden, dy + j * hidden);  // as value
+      axpy(d, y + j * hidden, hidden, dy + row * hidden);        // as query
+      axpy(d, y + row * hidden, hidden, dy + j * hidden);        // as key
+    }
+  }
+}
+
+void sparse_attention_step(const float* y, const PanelMatrix& panels, float* weights, float* out) {
+  const size_t row = panels.n - 1;
+  multiply(y + row * panels.k, panels.k, 1, panels, weights, panels.n, Epilogue::kStore);
+  attend(y, row, panels.n, panels.k, weights, out);
+}
+
+}  // namespace sida

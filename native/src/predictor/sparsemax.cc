@@ -1,0 +1,52 @@
+#include "predictor/sparsemax.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sida {
+
+// Michelot's projection: drop what lies below the threshold of what is left until nothing does. It finds the
+// support that sorting finds, without a sort. Sums are in double and relative to the largest score.
+void sparsemax(const float* z, size_t n, float* p) {
+  const float top = *std::max_element(z, z + n);
+  double threshold = -std::numeric_limits<double>::infinity();
+  size_t support = n + 1;
+  for (;;) {
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const double relative = static_cast<double>(z[i]) - top;
+      if (relative > threshold) {
+        sum += relative;
+        ++count;
+      }
+    }
+    // Mathematics never lets it grow; rounding could, and back again.
+    if (count >= support) break;
+    // Without a NaN or an infinity the largest score stays.
+    if (count == 0) {
+      std::fill_n(p, n, std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    support = count;
+    threshold = (sum - 1) / static_cast<double>(count);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    p[i] = static_cast<float>(std::max(static_cast<double>(z[i]) - top - threshold, 0.0));
+  }
+}
+
+void sparsemax_backward(const float* p, const float* dp, size_t n, float* dz) {
+  double sum = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (p[i] > 0) {
+      sum += dp[i];
+      ++count;
+    }
+  }
+  const float mean = count == 0 ? 0.0f : static_cast<float>(sum / static_cast<double>(count));
+  for (size_t i = 0; i < n; ++i) dz[i] = p[i] > 0 ? dp[i] - mean : 0.0f;
+}
+
+}  // namespace sida

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sida {
+
+/// Where the tokens of several sequences lie when ordered by time: step 0 of all sequences, then step 1 of
+/// those that have one, … The longest sequence comes first, so the sequences that go on at a step are the
+/// first rows of the step before.
+class TimeMajorRows {
+ public:
+  void assign(std::span<const uint32_t> lengths);
+
+  size_t rows() const { return source_.size(); }
+  size_t steps() const { return step_begin_.size() - 1; }
+  size_t step_begin(size_t step) const { return step_begin_[step]; }
+  size_t step_rows(size_t step) const { return step_begin_[step + 1] - step_begin_[step]; }
+
+  /// Time-major from sequence-major (rows, width): the sequences one after the other, as they were assigned.
+  void gather(const float* sequence_major, size_t width, float* time_major) const;
+  /// The way back.
+  void scatter(const float* time_major, size_t width, float* sequence_major) const;
+
+ private:
+  std::vector<size_t> step_begin_{0};
+  std::vector<size_t> source_;
+};
+
+}  // namespace sida
