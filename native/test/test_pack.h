@@ -20,11 +20,16 @@ inline void write_pack(const std::string& checkpoint, const std::string& directo
   std::ofstream manifest(directory + "/manifest.json");
   const char* dtype = bf16 ? "bf16" : "f32";
   manifest << R"({"format":"sida-pack","version":1,"experts":{"dtype":")" << dtype << R"(","block_bytes":)"
-           << pack.experts.block_bytes << R"(,"wo_offset":)" << pack.experts.wo_offset << R"(,"layers":[)";
-  for (size_t i = 0; i < pack.experts.layers; ++i) manifest << (i > 0 ? ",\"l\"" : "\"l\"");
+           << pack.experts.block_bytes << R"(,"wi_offset":0,"wo_offset":)" << pack.experts.wo_offset
+           << R"(,"layers":[)";
+  const std::vector<std::string> layers = pack.config.moe_layers();
+  for (size_t i = 0; i < layers.size(); ++i) manifest << (i > 0 ? "," : "") << '"' << layers[i] << '"';
   manifest << R"(],"experts_per_layer":)" << pack.experts.experts_per_layer << R"(},"dense":{"dtype":")"
            << dtype << R"(","bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
-  for (size_t i = 0; i < pack.dense.tensors.size(); ++i) manifest << (i > 0 ? ",{}" : "{}");
+  for (const DenseTensor& tensor : pack.dense.tensors) {
+    manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(","offset":)"
+             << tensor.offset << '}';
+  }
   manifest << "]}}";
 }
 

@@ -57,11 +57,12 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
 
 namespace {
 
-size_t positive(const Napi::Object& object, const char* name) {
+size_t positive(const Napi::Object& object, const char* name, size_t most) {
   const Napi::Value value = object.Get(name);
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : 0;
-  if (!(number >= 1 && number <= 1e9)) {
-    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a positive number");
+  if (!(number >= 1 && number <= static_cast<double>(most))) {
+    throw Error("invalid_request",
+                std::string("expected \"") + name + "\" to be a number from 1 to " + std::to_string(most));
   }
   return static_cast<size_t>(number);
 }
@@ -69,7 +70,17 @@ size_t positive(const Napi::Object& object, const char* name) {
 }  // namespace
 
 BatchLimits limits_from_js(const Napi::Object& object) {
-  return {positive(object, "maxBatchTokens"), positive(object, "kvTokens"), positive(object, "threads")};
+  constexpr size_t kTokens = 1 << 24;
+  return {positive(object, "maxBatchTokens", kTokens), positive(object, "kvTokens", kTokens),
+          positive(object, "threads", 1024)};
+}
+
+uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
+  const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
+  if (!(number >= 0 && number <= 9007199254740992.0)) {
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a number of bytes");
+  }
+  return static_cast<uint64_t>(number);
 }
 
 bool bf16_from_js(const Napi::Value& value) {

@@ -34,9 +34,20 @@ BatchLimits limits_from_js(const Napi::Object& object);
 bool bf16_from_js(const Napi::Value& value);
 const char* dtype_to_js(bool bf16);
 
+/// A byte count: a whole number from 0 to 2^53. Throws invalid_request naming the field.
+uint64_t bytes_from_js(const Napi::Value& value, const char* name);
+
+/// The elements of a typed array of exactly this type. Throws invalid_request naming the field.
 template <class T>
-std::span<const T> span_of(const Napi::TypedArrayOf<T>& array) {
-  return {array.Data(), array.ElementLength()};
+std::span<const T> span_of(const Napi::Value& value, const char* name) {
+  if (value.IsTypedArray()) {
+    const auto array = value.As<Napi::TypedArrayOf<T>>();
+    if (array.TypedArrayType() == Napi::TypedArray::TypedArrayTypeForPrimitiveType<T>()) {
+      return {array.Data(), array.ElementLength()};
+    }
+  }
+  throw Error("invalid_request",
+              std::string("expected \"") + name + "\" to be a typed array of its element type");
 }
 
 }  // namespace sida

@@ -32,24 +32,25 @@ VictimRanker ranker_of(const Napi::Value& value) {
   const auto function = value.As<Napi::Function>();
   return [function](const ResidencySnapshot& snapshot) {
     const Napi::HandleScope scope(function.Env());
-    const auto ranked = function.Call({residency_to_js(function.Env(), snapshot)}).As<Napi::Uint32Array>();
-    for (const uint32_t id : span_of(ranked)) {
+    const Napi::Value value = function.Call({residency_to_js(function.Env(), snapshot)});
+    const auto ranked = span_of<uint32_t>(value, "the answer of rankVictims");
+    for (const uint32_t id : ranked) {
       if (id >= snapshot.state.size()) {
         throw Error("invalid_request", "rankVictims named expert " + std::to_string(id) + " of " +
                                            std::to_string(snapshot.state.size()));
       }
     }
-    return std::vector<ExpertId>(ranked.Data(), ranked.Data() + ranked.ElementLength());
+    return std::vector<ExpertId>(ranked.begin(), ranked.end());
   };
 }
 
+/// A copy: JavaScript may change or detach its array while a callback runs.
 template <class T>
-std::span<const T> optional_span(const Napi::Object& object, const char* name) {
+std::vector<T> copy_of(const Napi::Object& object, const char* name) {
   const Napi::Value value = object.Get(name);
   if (value.IsUndefined() || value.IsNull()) return {};
-  if (!value.IsTypedArray())
-    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a typed array");
-  return span_of(value.As<Napi::TypedArrayOf<T>>());
+  const auto elements = span_of<T>(value, name);
+  return {elements.begin(), elements.end()};
 }
 
 std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
@@ -60,6 +61,13 @@ std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t>
     }
   }
   return {ids.begin(), ids.end()};
+}
+
+Phase phase_of(const Napi::Value& value) {
+  const std::string phase = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (phase == "encode") return Phase::kEncode;
+  if (phase == "decode") return Phase::kDecode;
+  throw Error("invalid_request", "expected \"phase\" to be encode or decode");
 }
 
 bool wanted(const Napi::Object& batch, const char* name) { return batch.Get(name).ToBoolean().Value(); }
@@ -86,8 +94,8 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     const auto number = [&](const char* name) { return js.Get(name).ToNumber().DoubleValue(); };
     EngineOptions options;
     options.pack = js.Get("pack").As<Napi::String>().Utf8Value();
-    options.budget_bytes = static_cast<uint64_t>(number("budgetBytes"));
-    options.host_bytes = static_cast<uint64_t>(number("hostBudgetBytes"));
+    options.budget_bytes = bytes_from_js(js.Get("budgetBytes"), "budgetBytes");
+    options.host_bytes = bytes_from_js(js.Get("hostBudgetBytes"), "hostBudgetBytes");
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
     engine_ = std::make_unique<Engine>(options);
@@ -97,6 +105,12 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
 Engine& EngineBinding::engine() {
   if (!engine_) throw Error("internal", "the engine is closed");
   return *engine_;
+}
+
+EngineBinding::Exclusive EngineBinding::exclusive() {
+  engine();
+  if (busy_) throw Error("internal", "the engine is in the middle of a call: rankVictims may not call it");
+  return Exclusive(busy_);
 }
 
 Napi::Value EngineBinding::shape(const Napi::CallbackInfo& info) {
@@ -115,21 +129,22 @@ Napi::Value EngineBinding::expert_dtype(const Napi::CallbackInfo& info) {
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
+    const Exclusive held = exclusive();
     const auto js = info[0].As<Napi::Object>();
-    const std::string phase = js.Get("phase").As<Napi::String>().Utf8Value();
-    Batch batch;
-    batch.phase = phase == "decode" ? Phase::kDecode : Phase::kEncode;
-    batch.sequences = optional_span<int32_t>(js, "sequences");
-    batch.contexts = optional_span<int32_t>(js, "contexts");
-    batch.offsets = optional_span<int32_t>(js, "offsets");
-    batch.tokens = optional_span<int32_t>(js, "tokens");
-    batch.logit_rows = optional_span<int32_t>(js, "logitRows");
+    const auto sequences = copy_of<int32_t>(js, "sequences");
+    const auto contexts = copy_of<int32_t>(js, "contexts");
+    const auto offsets = copy_of<int32_t>(js, "offsets");
+    const auto input = copy_of<int32_t>(js, "tokens");
+    const auto logit_rows = copy_of<int32_t>(js, "logitRows");
+    const Batch batch{phase_of(js.Get("phase")), sequences, contexts, offsets, input, logit_rows, {}};
+    // Before anything is allocated for its answers.
+    engine().check(batch);
 
     std::vector<ExpertId> loads, victims;
     if (info[1].IsObject()) {
       const auto plan = info[1].As<Napi::Object>();
-      loads = expert_ids(engine(), optional_span<uint32_t>(plan, "loads"));
-      victims = expert_ids(engine(), optional_span<uint32_t>(plan, "victims"));
+      loads = expert_ids(engine(), copy_of<uint32_t>(plan, "loads"));
+      victims = expert_ids(engine(), copy_of<uint32_t>(plan, "victims"));
     }
 
     const SwitchConfig& config = engine().config();
@@ -178,11 +193,17 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
 }
 
 void EngineBinding::release_contexts(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] { engine().release_contexts(span_of(info[0].As<Napi::Int32Array>())); });
+  guarded(info.Env(), [&] {
+    const Exclusive held = exclusive();
+    engine().release_contexts(span_of<int32_t>(info[0], "ids"));
+  });
 }
 
 void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] { engine().release_sequences(span_of(info[0].As<Napi::Int32Array>())); });
+  guarded(info.Env(), [&] {
+    const Exclusive held = exclusive();
+    engine().release_sequences(span_of<int32_t>(info[0], "ids"));
+  });
 }
 
 Napi::Value EngineBinding::residency(const Napi::CallbackInfo& info) {
@@ -215,21 +236,32 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
 
 void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    engine().set_budget(static_cast<uint64_t>(info[0].ToNumber().DoubleValue()), ranker_of(info[1]));
+    const Exclusive held = exclusive();
+    engine().set_budget(bytes_from_js(info[0], "bytes"), ranker_of(info[1]));
   });
 }
 
 void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const std::vector<ExpertId> ids = expert_ids(engine(), span_of(info[0].As<Napi::Uint32Array>()));
+    const Exclusive held = exclusive();
+    const std::vector<ExpertId> ids = expert_ids(engine(), span_of<uint32_t>(info[0], "ids"));
     engine().store().pin(ids, info[1].ToBoolean().Value(), ranker_of(info[2]));
   });
 }
 
 void EngineBinding::check_integrity(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] { engine().store().check_integrity(); });
+  guarded(info.Env(), [&] {
+    const Exclusive held = exclusive();
+    engine().store().check_integrity();
+  });
 }
 
-void EngineBinding::close(const Napi::CallbackInfo&) { engine_.reset(); }
+void EngineBinding::close(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    if (!engine_) return;
+    const Exclusive held = exclusive();
+    engine_.reset();
+  });
+}
 
 }  // namespace sida

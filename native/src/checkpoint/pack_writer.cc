@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 
@@ -37,10 +38,9 @@ void sync_and_close(int fd, const std::string& path) {
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16,
                        bool dense_bf16)
     : checkpoint_(Checkpoint::open(checkpoint)),
-      pack_(describe_pack(directory, checkpoint_.config(), experts_bf16, dense_bf16)) {
-  checkpoint_.check_tensors();
+      pack_(describe_pack(directory, checkpoint_->config(), experts_bf16, dense_bf16)) {
+  checkpoint_->check_tensors();
   expert_fd_ = open_for_writing(pack_.expert_path(), 0);
-  block_.resize(pack_.experts.block_bytes);
 }
 
 PackWriter::~PackWriter() {
@@ -64,31 +64,25 @@ void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, cons
 
 const TensorInfo& PackWriter::source_of(const DenseTensor& tensor) const {
   if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
-    return checkpoint_.encoder_embedding();
+    return opened().encoder_embedding();
   }
-  if (tensor.name == "decoder.embed_tokens.weight") return checkpoint_.decoder_embedding();
-  if (tensor.name == "lm_head.weight") return checkpoint_.head();
-  return checkpoint_.require(tensor.name, tensor.shape);
+  if (tensor.name == "decoder.embed_tokens.weight") return opened().decoder_embedding();
+  if (tensor.name == "lm_head.weight") return opened().head();
+  return opened().require(tensor.name, tensor.shape);
+}
+
+const Checkpoint& PackWriter::opened() const {
+  if (!checkpoint_) throw Error("internal", "the pack writer is closed");
+  return *checkpoint_;
 }
 
 void PackWriter::write_dense() {
   const std::string path = pack_.dense_path();
   const int fd = open_for_writing(path, O_TRUNC);
   try {
-    std::vector<std::byte> packed;
-    for (const DenseTensor& tensor : pack_.dense.tensors) {
-      const TensorInfo& source = source_of(tensor);
-      uint64_t elements = 1;
-      for (const uint64_t size : tensor.shape) elements *= size;
-      rows_.resize(elements);
-      checkpoint_.read_f32(source, rows_.data());
-      packed.assign((tensor.bytes + 63) / 64 * 64, std::byte{0});
-      if (tensor.panels) {
-        pack_panels(rows_.data(), tensor.shape[0], tensor.shape[1], tensor.bf16, packed.data());
-      } else {
-        std::memcpy(packed.data(), rows_.data(), tensor.bytes);
-      }
-      write_at(fd, path, tensor.offset, packed.data(), packed.size());
+    for (const DenseTensor& tensor : pack_.dense.tensors) write_dense_tensor(fd, path, tensor);
+    if (ftruncate(fd, static_cast<off_t>(pack_.dense.bytes)) != 0) {
+      throw Error("io_error", path + ": cannot be extended: " + std::strerror(errno));
     }
   } catch (...) {
     ::close(fd);
@@ -97,19 +91,47 @@ void PackWriter::write_dense() {
   sync_and_close(fd, path);
 }
 
+void PackWriter::write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor) {
+  const TensorInfo& source = source_of(tensor);
+  const uint64_t n = tensor.shape[0];
+  const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+  // Whole panels at a time, about 4 MiB: an embedding as a whole would double the memory of the process.
+  const uint64_t chunk = std::max<uint64_t>(1, (4 << 20) / (k * kPanelColumns * 4)) * kPanelColumns;
+  uint64_t offset = tensor.offset;
+  for (uint64_t row = 0; row < n; row += chunk) {
+    const uint64_t rows = std::min(chunk, n - row);
+    rows_.resize(rows * k);
+    opened().read_f32(source, row * k, rows * k, rows_.data());
+    if (!tensor.panels) {
+      write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
+      offset += rows * k * sizeof(float);
+      continue;
+    }
+    block_.resize(panel_matrix_bytes(rows, k, tensor.bf16));
+    pack_panels(rows_.data(), rows, k, tensor.bf16, block_.data());
+    write_at(fd, path, offset, block_.data(), block_.size());
+    offset += block_.size();
+  }
+}
+
 void PackWriter::write_experts(size_t begin, size_t end) {
   const ExpertLayout& layout = pack_.experts;
+  if (begin > end || end > layout.experts()) {
+    throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
+                                       " of " + std::to_string(layout.experts()));
+  }
+  const Checkpoint& checkpoint = opened();
   const std::vector<std::string> layers = pack_.config.moe_layers();
   rows_.resize(layout.d_model * layout.d_ff);
   for (size_t id = begin; id < end; ++id) {
     const std::string prefix =
         block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
-    std::fill(block_.begin(), block_.end(), std::byte{0});
-    checkpoint_.read_f32(checkpoint_.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
-                         rows_.data());
+    block_.assign(layout.block_bytes, std::byte{0});
+    checkpoint.read_f32(checkpoint.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
+                        rows_.data());
     pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.bf16, block_.data() + layout.wi_offset);
-    checkpoint_.read_f32(checkpoint_.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
-                         rows_.data());
+    checkpoint.read_f32(checkpoint.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
+                        rows_.data());
     pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.bf16, block_.data() + layout.wo_offset);
     write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
   }
@@ -117,8 +139,11 @@ void PackWriter::write_experts(size_t begin, size_t end) {
 
 void PackWriter::close() {
   if (expert_fd_ < 0) return;
-  const int fd = expert_fd_;
-  expert_fd_ = -1;
+  const int fd = std::exchange(expert_fd_, -1);
+  // A JavaScript owner may keep this object for long after: its memory goes now.
+  checkpoint_.reset();
+  rows_ = {};
+  block_ = {};
   sync_and_close(fd, pack_.expert_path());
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,14 +25,16 @@ class PackWriter {
   void write_dense();
   /// Writes the blocks of experts [begin, end).
   void write_experts(size_t begin, size_t end);
-  /// fsyncs what was written.
+  /// fsyncs what was written and frees what the work needed.
   void close();
 
  private:
+  const Checkpoint& opened() const;
+  void write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor);
   const TensorInfo& source_of(const DenseTensor& tensor) const;
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
 
-  Checkpoint checkpoint_;
+  std::optional<Checkpoint> checkpoint_;
   Pack pack_;
   int expert_fd_ = -1;
   std::vector<float> rows_;

@@ -1,5 +1,10 @@
 #include "core/thread_pool.h"
 
+#include <string>
+#include <system_error>
+
+#include "core/error.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -27,10 +32,20 @@ void relax() {
 }  // namespace
 
 ThreadPool::ThreadPool(size_t threads) {
-  for (size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& error) {
+    stop();
+    throw Error("out_of_memory",
+                "thread " + std::to_string(workers_.size() + 1) + " of " + std::to_string(threads) +
+                    " could not be started: " + error.what(),
+                {{"threads", static_cast<double>(threads)}});
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -16,6 +16,7 @@ namespace sida {
 /// task.
 class ThreadPool {
  public:
+  /// Throws out_of_memory when the system gives no more threads.
   explicit ThreadPool(size_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -28,6 +29,7 @@ class ThreadPool {
   void parallel_for(size_t tasks, const std::function<void(size_t task, size_t thread)>& body);
 
  private:
+  void stop();
   void work(size_t thread);
   void run_tasks(uint64_t loop, size_t thread);
 

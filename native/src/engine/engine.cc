@@ -164,16 +164,17 @@ void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingT
       const auto [entry, fresh] = sequences_.try_emplace(batch.sequences[i]);
       if (fresh) created.push_back(batch.sequences[i]);
       Sequence& sequence = entry->second;
+      sequences.push_back(&sequence);
       sequence.context = batch.contexts[i];
       const auto begin = static_cast<size_t>(batch.offsets[i]);
       const size_t tokens = static_cast<size_t>(batch.offsets[i + 1]) - begin;
       cache_.grow(sequence.pages, sequence.length + tokens);
       const Context& context = contexts_.at(sequence.context);
       spans.push_back({begin, tokens, sequence.length, 0, &sequence.pages, &context.pages, context.keys});
-      sequences.push_back(&sequence);
     }
     model_.decode(batch.tokens, spans, rank, trace);
   } catch (...) {
+    for (Sequence* sequence : sequences) cache_.shrink(sequence->pages, sequence->length);
     release_sequences(created);
     throw;
   }
@@ -202,10 +203,17 @@ void Engine::release_sequences(std::span<const int32_t> ids) {
 
 void Engine::set_budget(uint64_t bytes, const VictimRanker& rank) {
   const size_t slots = plan_.slots_in(bytes);
-  const bool raised = bytes > memory_.budget();
-  if (raised) memory_.set_budget(bytes);
-  store_.resize(slots, rank);
-  if (!raised) memory_.set_budget(bytes);
+  const uint64_t before = memory_.budget();
+  if (bytes > before) memory_.set_budget(bytes);
+  try {
+    store_.resize(slots, rank);
+  } catch (...) {
+    store_.resize(slots_, rank);
+    memory_.set_budget(before);
+    throw;
+  }
+  slots_ = slots;
+  if (bytes < before) memory_.set_budget(bytes);
 }
 
 }  // namespace sida

@@ -75,6 +75,9 @@ class Engine {
   RunStats run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
                const VictimRanker& rank, const BatchOutput& output);
 
+  /// Throws invalid_request where `batch` is malformed. run() calls it too.
+  void check(const Batch& batch) const;
+
   void release_contexts(std::span<const int32_t> ids);
   void release_sequences(std::span<const int32_t> ids);
 
@@ -93,7 +96,6 @@ class Engine {
     size_t length = 0;
   };
 
-  void check(const Batch& batch) const;
   void encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
   void decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
 

@@ -24,7 +24,8 @@ struct MemoryPlan {
   uint64_t experts = 0;
 
   uint64_t fixed() const { return dense + routers + kv_cache + workspace; }
-  uint64_t smallest() const { return fixed() + slot; }
+  /// A model without MoE layers needs no slot.
+  uint64_t smallest() const { return fixed() + (experts > 0 ? slot : 0); }
   uint64_t resident() const { return fixed() + slot * experts; }
   /// Slots that fit in `budget`. Throws budget_too_small below smallest().
   uint64_t slots_in(uint64_t budget) const;

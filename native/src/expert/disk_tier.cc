@@ -20,7 +20,7 @@
 namespace sida {
 
 DiskTier::DiskTier(std::string path, uint64_t expected_bytes) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_DIRECT);
   direct_ = fd_ >= 0;
   if (fd_ < 0) open_buffered();
   struct stat status {};
@@ -41,7 +41,7 @@ DiskTier::~DiskTier() { ::close(fd_); }
 void DiskTier::open_buffered() {
   if (fd_ >= 0) ::close(fd_);
   direct_ = false;
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd_ < 0) throw Error("io_error", path_ + ": cannot be opened: " + std::strerror(errno));
   // Read-ahead of neighbours that nobody asked for would only take the disk from the next expert.
   posix_fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);

@@ -167,9 +167,14 @@ void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRa
     for (const ExpertId id : ids) records_.at(id).pinned = false;
     return;
   }
-  size_t count = 0;
-  for (const auto& record : records_) count += record.pinned;
-  for (const ExpertId id : ids) count += !records_.at(id).pinned;
+  std::vector<ExpertId> fresh;
+  for (const ExpertId id : ids) {
+    if (!records_.at(id).pinned && std::find(fresh.begin(), fresh.end(), id) == fresh.end())
+      fresh.push_back(id);
+  }
+  const size_t count =
+      fresh.size() + static_cast<size_t>(std::count_if(records_.begin(), records_.end(),
+                                                       [](const auto& record) { return record.pinned; }));
   if (slot_count_ < records_.size() && count >= slot_count_) {
     throw Error("cannot_run",
                 std::to_string(count) + " pinned experts do not fit: " + std::to_string(slot_count_) +
@@ -177,20 +182,25 @@ void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRa
                 {{"pinned", static_cast<double>(count)}, {"slots", static_cast<double>(slot_count_)}});
   }
   drain_loads(lock);
-  for (const ExpertId id : ids) records_[id].pinned = true;
-  for (const ExpertId id : ids) {
-    if (records_[id].state != ResidencyState::kAbsent) continue;
-    const auto slot = take_slot(lock, rank);
-    if (!slot) throw Error("internal", "no slot can be freed for a pinned expert. This is a bug.");
-    records_[id].leases = 1;
-    begin_load(id, *slot, TransferPriority::kDemand);
-    changed_.wait(lock, [&] { return records_[id].state != ResidencyState::kLoading; });
-    records_[id].leases = 0;
-    if (load_error_) {
-      for (const ExpertId other : ids) records_[other].pinned = false;
-      std::rethrow_exception(std::exchange(load_error_, nullptr));
-    }
+  for (const ExpertId id : fresh) records_[id].pinned = true;
+  try {
+    for (const ExpertId id : fresh) load_now(lock, id, rank);
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    for (const ExpertId id : fresh) records_[id].pinned = false;
+    throw;
   }
+}
+
+void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, ExpertId id, const VictimRanker& rank) {
+  if (records_[id].state != ResidencyState::kAbsent) return;
+  const auto slot = take_slot(lock, rank);
+  if (!slot) throw Error("internal", "the eviction policy named no expert that can be evicted");
+  records_[id].leases = 1;
+  begin_load(id, *slot, TransferPriority::kDemand);
+  changed_.wait(lock, [&] { return records_[id].state != ResidencyState::kLoading; });
+  records_[id].leases = 0;
+  if (load_error_) std::rethrow_exception(std::exchange(load_error_, nullptr));
 }
 
 void ExpertStore::check_integrity() const {

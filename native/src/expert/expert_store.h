@@ -64,6 +64,7 @@ class ExpertStore {
 
   std::optional<uint32_t> take_slot(std::unique_lock<std::mutex>& lock, const VictimRanker& rank);
   std::optional<uint32_t> evict_next();
+  void load_now(std::unique_lock<std::mutex>& lock, ExpertId id, const VictimRanker& rank);
   void begin_load(ExpertId id, uint32_t slot, TransferPriority priority);
   void finish_load(ExpertId id, std::exception_ptr error);
   void cancel_waiting_prefetches();

@@ -25,6 +25,9 @@ class ManifestCheck {
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
     if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
   }
+  void equal(const std::string& what, const std::string& expected, const std::string& found) const {
+    if (expected != found) fail(what, escape_text(expected), escape_text(found));
+  }
   [[noreturn]] void fail(const std::string& what, const std::string& expected,
                          const std::string& found) const {
     throw Error("pack_invalid", file_ + ": " + what + ": expected " + expected + ", found " + found +
@@ -63,11 +66,23 @@ Pack open_pack(const std::string& directory) {
                                   check.bf16("experts"), check.bf16("dense"));
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
+  check.equal("experts.wi_offset", pack.experts.wi_offset, check.at("experts", "wi_offset").as_u64());
   check.equal("experts.layers", pack.experts.layers, check.at("experts", "layers").size());
+  size_t layer = 0;
+  const std::vector<std::string> layers = pack.config.moe_layers();
+  for (const JsonValue& name : check.at("experts", "layers").elements()) {
+    check.equal("experts.layers", layers[layer++], name.as_string());
+  }
   check.equal("experts.experts_per_layer", pack.experts.experts_per_layer,
               check.at("experts", "experts_per_layer").as_u64());
   check.equal("dense.bytes", pack.dense.bytes, check.at("dense", "bytes").as_u64());
   check.equal("dense.tensors", pack.dense.tensors.size(), check.at("dense", "tensors").size());
+  size_t index = 0;
+  for (const JsonValue& entry : check.at("dense", "tensors").elements()) {
+    const DenseTensor& tensor = pack.dense.tensors[index++];
+    check.equal("dense.tensors.name", tensor.name, entry.at("name").as_string());
+    check.equal("dense.tensors.offset", tensor.offset, entry.at("offset").as_u64());
+  }
   return pack;
 }
 

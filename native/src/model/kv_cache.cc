@@ -51,9 +51,9 @@ void KvCache::grow(std::vector<uint32_t>& pages, size_t tokens) {
   }
 }
 
-void KvCache::release(std::vector<uint32_t>& pages) {
-  free_.insert(free_.end(), pages.rbegin(), pages.rend());
-  pages.clear();
+void KvCache::shrink(std::vector<uint32_t>& pages, size_t tokens) {
+  for (const size_t kept = pages_for(tokens); pages.size() > kept; pages.pop_back())
+    free_.push_back(pages.back());
 }
 
 float* KvCache::keys(uint32_t page, size_t layer, size_t head) {

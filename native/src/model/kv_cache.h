@@ -27,7 +27,9 @@ class KvCache {
   /// Adds pages to `pages` until it holds `tokens` tokens. Throws cannot_run, changing nothing, when too few
   /// are free.
   void grow(std::vector<uint32_t>& pages, size_t tokens);
-  void release(std::vector<uint32_t>& pages);
+  /// Gives back the pages that `tokens` tokens do not need.
+  void shrink(std::vector<uint32_t>& pages, size_t tokens);
+  void release(std::vector<uint32_t>& pages) { shrink(pages, 0); }
 
   float* keys(uint32_t page, size_t layer, size_t head);
   float* values(uint32_t page, size_t layer, size_t head);

@@ -13,7 +13,9 @@ struct Sizes {
   size_t hidden, wide, feed_forward_rows, feed_forward, router, score_stride, scores, encoder_bias,
       decoder_bias;
 
-  Sizes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads) {
+  Sizes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads) {
+    // The cache holds whole pages, and a query may see every token in them.
+    const size_t positions = line(kv_tokens);
     const auto d = static_cast<size_t>(config.d_model);
     hidden = line(tokens * d);
     wide =
@@ -33,14 +35,14 @@ struct Sizes {
 
 }  // namespace
 
-uint64_t Workspace::bytes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads) {
-  return Sizes(config, tokens, positions, threads).floats() * sizeof(float);
+uint64_t Workspace::bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads) {
+  return Sizes(config, tokens, kv_tokens, threads).floats() * sizeof(float);
 }
 
-Workspace::Workspace(DeviceMemory& device, const SwitchConfig& config, size_t tokens_, size_t positions,
+Workspace::Workspace(DeviceMemory& device, const SwitchConfig& config, size_t tokens_, size_t kv_tokens,
                      size_t threads)
-    : memory(device, bytes(config, tokens_, positions, threads)), tokens(tokens_) {
-  const Sizes sizes(config, tokens, positions, threads);
+    : memory(device, bytes(config, tokens_, kv_tokens, threads)), tokens(tokens_) {
+  const Sizes sizes(config, tokens, kv_tokens, threads);
   feed_forward_rows = sizes.feed_forward_rows;
   score_stride = sizes.score_stride;
   float* next = memory.floats();

@@ -12,9 +12,9 @@ struct Workspace {
   /// Rows of the feed-forward intermediate computed at a time.
   static constexpr size_t kFeedForwardRows = 256;
 
-  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t positions, size_t threads);
+  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads);
 
-  /// `positions`: most keys a query can see.
+  /// `kv_tokens`: tokens of the KV cache, the most keys a query can see.
   Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t positions,
             size_t threads);
 
@@ -30,7 +30,7 @@ struct Workspace {
   float* router;        ///< (tokens, experts)
   float* scores;        ///< (threads, 4, score_stride)
   float* encoder_bias;  ///< PositionBias over `tokens` positions
-  float* decoder_bias;  ///< PositionBias over `positions` positions
+  float* decoder_bias;  ///< PositionBias over the KV cache's tokens, whole pages
 };
 
 }  // namespace sida

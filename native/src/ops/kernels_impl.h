@@ -30,7 +30,8 @@ inline float reduce_max(V v) {
 inline V exp16(V x) {
   const V lo = V::set(-87.0f);
   const V magic = V::set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
-  V clamped = V::max(V::min(x, V::set(88.0f)), lo);
+  // max and min give their second operand where one is NaN: x stands there, so that a NaN stays one.
+  V clamped = V::max(lo, V::min(V::set(88.0f), x));
   V t = V::fma(clamped, V::set(1.44269504f), magic);
   V n = V::sub(t, magic);
   V r = V::fma(n, V::set(-0.693359375f), clamped);
@@ -92,8 +93,8 @@ void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float*
     float* row = y + r * t.y_stride;
     alignas(64) float value[kPanelColumns];
     if (t.epilogue == Epilogue::kRelu) {
-      acc[r][0] = V::max(acc[r][0], V::set(0.0f));
-      acc[r][1] = V::max(acc[r][1], V::set(0.0f));
+      acc[r][0] = V::max(V::set(0.0f), acc[r][0]);
+      acc[r][1] = V::max(V::set(0.0f), acc[r][1]);
     }
     if (columns == kPanelColumns && t.epilogue != Epilogue::kAdd) {
       V::storeu(row, acc[r][0]);

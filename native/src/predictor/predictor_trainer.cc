@@ -89,6 +89,7 @@ void PredictorTrainer::split(const SequenceBatch& batch, double scale) {
     chunk.batch.summaries = batch.summaries == nullptr ? nullptr : batch.summaries + first * config.d_in;
     chunk.first_row = row;
     chunk.scale = static_cast<float>(scale);
+    chunk.error = nullptr;
     row += chunk.batch.rows();
   }
 }

@@ -26,6 +26,7 @@ void attend(const float* y, size_t row, size_t keys, size_t hidden, float* weigh
 
 void sparse_attention_forward(const float* y, size_t tokens, size_t hidden, bool causal, float* weights,
                               float* out, SparseAttentionScratch* scratch) {
+  if (tokens == 0) return;
   const PanelMatrix keys = pack_transposed(y, tokens, hidden, &scratch->panels);
   multiply(y, hidden, tokens, keys, weights, tokens, Epilogue::kStore);
   for (size_t row = 0; row < tokens; ++row) {
@@ -38,6 +39,7 @@ void sparse_attention_forward(const float* y, size_t tokens, size_t hidden, bool
 
 void sparse_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
                                size_t hidden, float* dy, SparseAttentionScratch* scratch) {
+  if (tokens == 0) return;
   const float scale = score_scale(hidden);
   const auto axpy = cpu_kernels().axpy;
   float* scores = grow(&scratch->scores, tokens * tokens);

@@ -1,0 +1,252 @@
+#include "predictor/predictor_checkpoint.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint_error.h"
+#include "checkpoint/safetensors_file.h"
+#include "core/file.h"
+#include "core/json.h"
+#include "core/sha256.h"
+#include "predictor/safetensors_writer.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kVersion = 1;
+constexpr uint64_t kMaxConfigBytes = 1 << 16;
+constexpr size_t kNameDigits = 16;
+
+std::string config_path(const std::string& directory) { return directory + "/predictor.json"; }
+
+std::string tensor_path(const std::string& directory, const char* kind, const std::string& sha256) {
+  return directory + "/" + kind + "-" + sha256.substr(0, kNameDigits) + ".safetensors";
+}
+
+std::string sha256_of(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.finish();
+}
+
+// ------------------------------------------------------------------------------------------------- writing
+
+void list_tensors(const PredictorLayout& layout, const std::string& prefix, const float* values,
+                  std::vector<SafetensorsTensor>* out) {
+  for (const PredictorTensor& tensor : layout.tensors()) {
+    if (tensor.count > 0) out->push_back({prefix + tensor.name, tensor.shape, values + tensor.offset});
+  }
+}
+
+std::string write_tensors(const std::string& directory, const char* kind,
+                          const std::vector<SafetensorsTensor>& tensors) {
+  const std::string bytes = safetensors_bytes(tensors);
+  std::string sha256 = sha256_of(bytes);
+  write_file_atomically(tensor_path(directory, kind, sha256), bytes);
+  return sha256;
+}
+
+std::string config_text(const PredictorConfig& config, const std::string& weights_sha256,
+                        const std::string& optimizer_sha256, uint64_t steps) {
+  const auto flag = [](bool value) { return value ? "true" : "false"; };
+  std::string text = "{\n  \"version\": " + std::to_string(kVersion);
+  text += ",\n  \"kind\": \"lstm\"";
+  text += ",\n  \"d_in\": " + std::to_string(config.d_in);
+  text += ",\n  \"hidden\": " + std::to_string(config.hidden);
+  text += ",\n  \"layers\": " + std::to_string(config.layers);
+  text += ",\n  \"experts\": " + std::to_string(config.experts);
+  text += std::string(",\n  \"causal\": ") + flag(config.causal);
+  text += std::string(",\n  \"summary\": ") + flag(config.summary);
+  text += ",\n  \"weights_sha256\": \"" + weights_sha256 + "\"";
+  if (!optimizer_sha256.empty()) {
+    text += ",\n  \"optimizer_sha256\": \"" + optimizer_sha256 + "\"";
+    text += ",\n  \"optimizer_steps\": " + std::to_string(steps);
+  }
+  return text + "\n}\n";
+}
+
+// ------------------------------------------------------------------------------------------------- reading
+
+class CheckpointReader {
+ public:
+  explicit CheckpointReader(const std::string& directory)
+      : directory_(directory),
+        path_(config_path(directory)),
+        document_(JsonDocument::parse(read_text_file(path_, kMaxConfigBytes), {path_, "checkpoint_invalid"})),
+        root_(document_.root()) {
+    if (!root_.is_object()) throw fault("not a predictor's config", "an object", root_.describe());
+  }
+
+  PredictorConfig config() const {
+    const JsonValue version = root_.at("version");
+    if (version.try_u64() != kVersion) {
+      throw fault("\"version\"", std::to_string(kVersion), version.describe());
+    }
+    const JsonValue kind = root_.at("kind");
+    if (kind.try_string() != "lstm") throw fault("\"kind\"", "\"lstm\"", kind.describe());
+    PredictorConfig config;
+    config.d_in = root_.at("d_in").as_u64();
+    config.hidden = root_.at("hidden").as_u64();
+    config.layers = root_.at("layers").as_u64();
+    config.experts = root_.at("experts").as_u64();
+    config.causal = root_.at("causal").as_bool();
+    config.summary = root_.at("summary").as_bool();
+    try {
+      config.check();
+    } catch (const Error& error) {
+      throw Error("checkpoint_invalid", path_ + ": " + error.what(), error.numbers());
+    }
+    return config;
+  }
+
+  bool has_optimizer() const { return root_.find("optimizer_sha256").has_value(); }
+  uint64_t optimizer_steps() const { return root_.at("optimizer_steps").as_u64(); }
+
+  // The tensors of the file whose digest the config holds, a buffer for each prefix.
+  void read(const char* kind, const char* digest_name, const PredictorLayout& layout,
+            const std::map<std::string, float*>& buffers) const {
+    const std::string digest = root_.at(digest_name).as_string();
+    if (digest.size() != 64 || digest.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      throw fault("\"" + std::string(digest_name) + "\"", "64 hexadecimal digits",
+                  root_.at(digest_name).describe());
+    }
+    const SafetensorsFile file = SafetensorsFile::open(tensor_path(directory_, kind, digest));
+    size_t expected = 0;
+    for (const auto& [prefix, values] : buffers) {
+      for (const PredictorTensor& tensor : layout.tensors()) {
+        if (tensor.count == 0) continue;
+        ++expected;
+        read_tensor(file, prefix + tensor.name, tensor, values + tensor.offset);
+      }
+    }
+    if (file.tensors().size() != expected) {
+      throw checkpoint_error({file.display(), "", "tensors", std::to_string(expected),
+                              std::to_string(file.tensors().size()), "",
+                              expected_found(expected, file.tensors().size())});
+    }
+    check_digest(file, digest);
+  }
+
+ private:
+  static void read_tensor(const SafetensorsFile& file, const std::string& name, const PredictorTensor& wanted,
+                          float* out) {
+    for (const TensorInfo& tensor : file.tensors()) {
+      if (tensor.name != name) continue;
+      if (tensor.dtype != Dtype::kF32) {
+        throw checkpoint_error({file.display(), name, "dtype", "F32", dtype_name(tensor.dtype), "", {}});
+      }
+      if (tensor.shape != wanted.shape) {
+        throw checkpoint_error({file.display(),
+                                name,
+                                "shape",
+                                shape_text(wanted.shape),
+                                shape_text(tensor.shape),
+                                "is it of another predictor?",
+                                {}});
+      }
+      file.file().pread_exact(tensor.offset, out, tensor.bytes);
+      for (size_t i = 0; i < wanted.count; ++i) {
+        if (std::isfinite(out[i])) continue;
+        throw checkpoint_error({file.display(),
+                                name,
+                                "element " + std::to_string(i),
+                                "a finite number",
+                                std::to_string(out[i]),
+                                "train the predictor again",
+                                {}});
+      }
+      return;
+    }
+    throw checkpoint_error({file.display(), name, "missing", "", "", "is it of another predictor?", {}});
+  }
+
+  static void check_digest(const SafetensorsFile& file, const std::string& digest) {
+    std::string bytes(file.file().size(), '\0');
+    file.file().pread_exact(0, bytes.data(), bytes.size());
+    const std::string found = sha256_of(bytes);
+    if (found == digest) return;
+    throw checkpoint_error(
+        {file.display(), "", "sha256", digest, found, "the file was changed or damaged", {}});
+  }
+
+  Error fault(const std::string& what, const std::string& expected, const std::string& found) const {
+    return checkpoint_error({path_, "", what, expected, found, "", {}});
+  }
+
+  std::string directory_;
+  std::string path_;
+  JsonDocument document_;
+  JsonValue root_;
+};
+
+// The files that the config names now; nothing where there is none that can be read.
+std::vector<std::string> named_files(const std::string& directory) {
+  std::vector<std::string> files;
+  struct stat status;
+  if (::stat(config_path(directory).c_str(), &status) != 0) return files;
+  try {
+    const std::string path = config_path(directory);
+    const JsonDocument document =
+        JsonDocument::parse(read_text_file(path, kMaxConfigBytes), {path, "checkpoint_invalid"});
+    for (const auto& [kind, name] :
+         {std::pair{"predictor", "weights_sha256"}, {"optimizer", "optimizer_sha256"}}) {
+      const auto value = document.root().find(name);
+      const auto digest = value ? value->try_string() : std::nullopt;
+      if (digest && digest->find_first_not_of("0123456789abcdef") == std::string::npos) {
+        files.push_back(tensor_path(directory, kind, *digest));
+      }
+    }
+  } catch (const Error&) {
+    // A config that cannot be read names nothing; it is about to be replaced.
+  }
+  return files;
+}
+
+}  // namespace
+
+void save_predictor(const std::string& directory, const PredictorWeights& weights,
+                    const AdamWState* optimizer) {
+  const std::vector<std::string> before = named_files(directory);
+  std::vector<SafetensorsTensor> tensors;
+  list_tensors(weights.layout, "", weights.values.data(), &tensors);
+  const std::string weights_sha256 = write_tensors(directory, "predictor", tensors);
+  std::string optimizer_sha256;
+  if (optimizer != nullptr) {
+    tensors.clear();
+    list_tensors(weights.layout, "mean.", optimizer->mean.data(), &tensors);
+    list_tensors(weights.layout, "square.", optimizer->square.data(), &tensors);
+    optimizer_sha256 = write_tensors(directory, "optimizer", tensors);
+  }
+  write_file_atomically(config_path(directory),
+                        config_text(weights.layout.config(), weights_sha256, optimizer_sha256,
+                                    optimizer != nullptr ? optimizer->steps : 0));
+  const std::vector<std::string> after = named_files(directory);
+  for (const std::string& path : before) {
+    bool kept = false;
+    for (const std::string& other : after) kept = kept || other == path;
+    if (!kept) ::unlink(path.c_str());
+  }
+}
+
+PredictorCheckpoint load_predictor(const std::string& directory, bool with_optimizer) {
+  const CheckpointReader reader(directory);
+  PredictorCheckpoint result{PredictorWeights(reader.config()), std::nullopt};
+  const PredictorLayout& layout = result.weights.layout;
+  reader.read("predictor", "weights_sha256", layout, {{"", result.weights.values.data()}});
+  if (with_optimizer && reader.has_optimizer()) {
+    AdamWState state(layout.count());
+    state.steps = reader.optimizer_steps();
+    reader.read("optimizer", "optimizer_sha256", layout,
+                {{"mean.", state.mean.data()}, {"square.", state.square.data()}});
+    result.optimizer = std::move(state);
+  }
+  return result;
+}
+
+}  // namespace sida

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "predictor/adamw.h"
+#include "predictor/predictor_weights.h"
+
+namespace sida {
+
+/// A predictor in a directory:
+///   predictor.json                 config, and the sha256 of the files beside it
+///   predictor-<sha>.safetensors    weights, float32, names and shapes of PredictorLayout
+///   optimizer-<sha>.safetensors    only where training is to go on: "mean." and "square." + those names
+/// <sha> is the first 16 digits. The rename of predictor.json is the moment at which a save happens, so a
+/// crash leaves the predictor of before or the new one.
+struct PredictorCheckpoint {
+  PredictorWeights weights;
+  std::optional<AdamWState> optimizer;
+};
+
+/// The directory must exist. `optimizer` may be null. Throws io_error.
+void save_predictor(const std::string& directory, const PredictorWeights& weights,
+                    const AdamWState* optimizer);
+
+/// Throws checkpoint_invalid where something is missing, of the wrong shape, damaged or not finite, and
+/// io_error. `with_optimizer`: also read the optimizer's state, where there is one.
+PredictorCheckpoint load_predictor(const std::string& directory, bool with_optimizer);
+
+}  // namespace sida

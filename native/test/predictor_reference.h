@@ -1,0 +1,159 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "predictor/predictor_weights.h"
+
+// The predictor in double precision and plain loops, one sequence at a time: what the packed float32 code is
+// held against, and what finite differences are taken of.
+namespace sida::testing {
+
+using Doubles = std::vector<double>;
+
+inline Doubles random_doubles(size_t count, double scale, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Doubles values(count);
+  for (double& v : values) v = scale * (static_cast<double>(random() >> 40) / (1 << 23) - 1.0);
+  // What float32 cannot hold would count as an error of the code under test.
+  for (double& v : values) v = static_cast<float>(v);
+  return values;
+}
+
+inline std::vector<float> floats(const Doubles& values) { return {values.begin(), values.end()}; }
+
+/// Sorts, finds the support, subtracts the threshold.
+inline Doubles reference_sparsemax(const Doubles& z) {
+  Doubles sorted = z;
+  std::sort(sorted.rbegin(), sorted.rend());
+  double sum = 0;
+  double threshold = 0;
+  for (size_t k = 1; k <= sorted.size(); ++k) {
+    sum += sorted[k - 1];
+    if (1 + static_cast<double>(k) * sorted[k - 1] > sum) threshold = (sum - 1) / static_cast<double>(k);
+  }
+  Doubles p(z.size());
+  for (size_t i = 0; i < z.size(); ++i) p[i] = std::max(z[i] - threshold, 0.0);
+  return p;
+}
+
+/// y (n) = w (n, k) · x (k) + b; b may be null.
+inline Doubles reference_linear(const double* w, const double* b, const double* x, size_t n, size_t k) {
+  Doubles y(n);
+  for (size_t i = 0; i < n; ++i) {
+    y[i] = b != nullptr ? b[i] : 0;
+    for (size_t j = 0; j < k; ++j) y[i] += w[i * k + j] * x[j];
+  }
+  return y;
+}
+
+/// x (tokens, width) to (tokens, h).
+inline Doubles reference_lstm(const double* w_input, const double* w_hidden, const double* bias,
+                              const Doubles& x, size_t tokens, size_t width, size_t h) {
+  const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
+  Doubles y(tokens * h);
+  Doubles state(h, 0.0);
+  Doubles cell(h, 0.0);
+  for (size_t t = 0; t < tokens; ++t) {
+    const Doubles a = reference_linear(w_input, bias, x.data() + t * width, 4 * h, width);
+    const Doubles b = reference_linear(w_hidden, nullptr, state.data(), 4 * h, h);
+    for (size_t j = 0; j < h; ++j) {
+      const auto gate = [&](size_t index) { return a[index * h + j] + b[index * h + j]; };
+      cell[j] = sigmoid(gate(1)) * cell[j] + sigmoid(gate(0)) * std::tanh(gate(2));
+      state[j] = sigmoid(gate(3)) * std::tanh(cell[j]);
+      y[t * h + j] = state[j];
+    }
+  }
+  return y;
+}
+
+/// out = y + sparsemax(y · yᵀ / sqrt(h)) · y
+inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bool causal) {
+  Doubles out = y;
+  for (size_t t = 0; t < tokens; ++t) {
+    Doubles scores(causal ? t + 1 : tokens);
+    for (size_t j = 0; j < scores.size(); ++j) {
+      for (size_t i = 0; i < h; ++i) scores[j] += y[t * h + i] * y[j * h + i];
+      scores[j] /= std::sqrt(static_cast<double>(h));
+    }
+    const Doubles p = reference_sparsemax(scores);
+    for (size_t j = 0; j < scores.size(); ++j) {
+      for (size_t i = 0; i < h; ++i) out[t * h + i] += p[j] * y[j * h + i];
+    }
+  }
+  return out;
+}
+
+/// Logits (layers, rows, experts) of sequences one after the other; `summaries` may be null.
+inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles& weights, const Doubles& x,
+                                   std::span<const uint32_t> lengths, const double* summaries) {
+  using P = PredictorPart;
+  const PredictorConfig& c = layout.config();
+  const size_t h = c.hidden;
+  const auto w = [&](P part) { return weights.data() + layout.offset(part); };
+  const size_t rows = x.size() / c.d_in;
+  Doubles logits(c.layers * rows * c.experts);
+  size_t first = 0;
+  for (size_t s = 0; s < lengths.size(); first += lengths[s], ++s) {
+    const size_t tokens = lengths[s];
+    Doubles compressed;
+    for (size_t t = 0; t < tokens; ++t) {
+      Doubles row = reference_linear(w(P::kCompressWeight), w(P::kCompressBias),
+                                     x.data() + (first + t) * c.d_in, h, c.d_in);
+      if (c.summary && summaries != nullptr) {
+        const Doubles more =
+            reference_linear(w(P::kSummaryWeight), nullptr, summaries + s * c.d_in, h, c.d_in);
+        for (size_t i = 0; i < h; ++i) row[i] += more[i];
+      }
+      for (const double v : row) compressed.push_back(std::max(v, 0.0));
+    }
+    Doubles y =
+        reference_lstm(w(P::kLstm0Input), w(P::kLstm0Hidden), w(P::kLstm0Bias), compressed, tokens, h, h);
+    y = reference_lstm(w(P::kLstm1Input), w(P::kLstm1Hidden), w(P::kLstm1Bias), y, tokens, h, h);
+    const Doubles r = reference_attention(y, tokens, h, c.causal);
+    for (size_t t = 0; t < tokens; ++t) {
+      Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);
+      for (size_t i = 0; i < h; ++i) u[i] = r[t * h + i] + std::max(u[i], 0.0);
+      const Doubles all =
+          reference_linear(w(P::kHeadWeight), w(P::kHeadBias), u.data(), c.layers * c.experts, h);
+      for (size_t l = 0; l < c.layers; ++l) {
+        std::copy_n(all.data() + l * c.experts, c.experts, &logits[(l * rows + first + t) * c.experts]);
+      }
+    }
+  }
+  return logits;
+}
+
+/// Gradient of f at x by central differences.
+inline Doubles numeric_gradient(Doubles x, const std::function<double(const Doubles&)>& f,
+                                double step = 1e-6) {
+  Doubles gradient(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double at = x[i];
+    x[i] = at + step;
+    const double above = f(x);
+    x[i] = at - step;
+    const double below = f(x);
+    x[i] = at;
+    gradient[i] = (above - below) / (2 * step);
+  }
+  return gradient;
+}
+
+/// Largest |a - b| over `count` elements, relative to the largest |b|.
+inline double relative_error(const float* a, const double* b, size_t count) {
+  double error = 0;
+  double largest = 1e-12;
+  for (size_t i = 0; i < count; ++i) {
+    error = std::max(error, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return error / largest;
+}
+
+}  // namespace sida::testing
