@@ -1,11 +1,24 @@
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import {
+  copyFile,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  truncate,
+  writeFile,
+} from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { ExpertDtype } from '../native/addon-types.js';
+import type { ExpertDtype, PackLayout, PackWriter } from '../native/addon-types.js';
 import { checkpointIdentity } from './identity.js';
+import { withLock } from './lock-file.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, writeManifest } from './manifest.js';
 
 export interface ConvertOptions {
@@ -31,24 +44,40 @@ const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', '
 /** What an unfinished pack is made of, and how far it got; written after each piece reached the disk. */
 const JOURNAL = 'journal.json';
 
-interface Journal {
-  identity: string;
-  experts: ExpertDtype;
-  dense: ExpertDtype;
+const journalSchema = z.object({
+  identity: z.string(),
+  experts: z.enum(['f32', 'bf16']),
+  dense: z.enum(['f32', 'bf16']),
   /** Experts written and synced. */
-  done: number;
-}
+  done: z.number().int().nonnegative(),
+});
+
+type Journal = z.infer<typeof journalSchema>;
 
 function sameWork(a: Journal, b: Journal): boolean {
   return a.identity === b.identity && a.experts === b.experts && a.dense === b.dense;
 }
 
-async function readJournal(partial: string): Promise<Journal | undefined> {
-  try {
-    return JSON.parse(await readFile(join(partial, JOURNAL), 'utf8')) as Journal;
-  } catch {
-    return undefined;
-  }
+/** Experts of this very work that an interrupted run left whole on the disk. */
+async function resumable(partial: string, plan: Journal, layout: PackLayout): Promise<number> {
+  const journal = journalSchema.safeParse(
+    await readFile(join(partial, JOURNAL), 'utf8')
+      .then(JSON.parse)
+      .catch(() => undefined),
+  );
+  if (!journal.success || !sameWork(journal.data, plan)) return 0;
+  const { done } = journal.data;
+  const size = (name: string) =>
+    stat(join(partial, name)).then(
+      (found) => found.size,
+      () => -1,
+    );
+  const total = layout.experts.layers.length * layout.experts.experts_per_layer;
+  const whole =
+    done <= total &&
+    (await size(layout.dense.file)) === layout.dense.bytes &&
+    (await size(layout.experts.file)) >= done * layout.experts.block_bytes;
+  return whole ? done : 0;
 }
 
 async function syncFile(path: string): Promise<void> {
@@ -66,10 +95,17 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
 }
 
 /** Packs a checkpoint. Work goes to `<out>.partial`, survives an interruption there, and is renamed when whole. */
-export async function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
-  const { signal } = options;
-  const model = resolve(options.model);
+export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
+  return withLock(
+    `${out}.lock`,
+    () => convertLocked({ ...options, model: resolve(options.model), out }),
+    options.signal,
+  );
+}
+
+async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
+  const { signal, model, out } = options;
   const addon = loadAddon();
   const info = addon.inspectCheckpoint(model);
   const identity = await checkpointIdentity(model, info);
@@ -80,82 +116,120 @@ export async function convertCheckpoint(options: ConvertOptions): Promise<Conver
     done: 0,
   };
   if (existsSync(out)) {
-    await refuseForeign(out, identity);
+    await refuseForeign(out, plan);
     return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
   }
 
   const partial = `${out}.partial`;
-  const earlier = await readJournal(partial);
-  const resume = earlier !== undefined && sameWork(earlier, plan) ? earlier.done : 0;
-  if (resume === 0) await rm(partial, { recursive: true, force: true });
   await mkdir(partial, { recursive: true });
-
-  const writer = new addon.PackWriter({
-    checkpoint: model,
-    out: partial,
-    experts: plan.experts,
-    dense: plan.dense,
-  });
+  const { experts, dense } = plan;
+  const writer = new addon.PackWriter({ checkpoint: model, out: partial, experts, dense });
   const { layout } = writer;
-  const total = layout.experts.layers.length * layout.experts.experts_per_layer;
+  let resumedFrom: number;
   try {
-    const expertFile = join(partial, layout.experts.file);
-    // A journal entry costs an fsync: one for about 256 MiB of experts.
-    const stride = Math.max(1, Math.floor((256 << 20) / layout.experts.block_bytes));
-    const piece = Math.max(1, Math.floor((16 << 20) / layout.experts.block_bytes));
-    if (resume === 0) writer.writeDense();
-    let synced = resume;
-    for (let done = resume; done < total; ) {
-      signal?.throwIfAborted();
-      const end = Math.min(total, done + piece);
-      writer.writeExperts(done, end);
-      done = end;
-      options.onProgress?.({ phase: 'convert', done, total });
-      if (done - synced >= stride) {
-        await syncFile(expertFile);
-        await writeJournal(partial, { ...plan, done });
-        synced = done;
-      }
-      await yieldToEvents();
-    }
+    resumedFrom = await writeWeights(writer, partial, plan, options);
   } finally {
     writer.close();
   }
+  if ((await checkpointIdentity(model, info)) !== identity) {
+    throw new SidaError({
+      code: 'checkpoint_invalid',
+      message: `${model} changed while it was converted; convert it again`,
+    });
+  }
+  await describePack(partial, layout, { ...options, identity });
+  signal?.throwIfAborted();
+  await rename(partial, out);
+  return { pack: out, resumedFrom };
+}
 
-  const names = [layout.dense.file, layout.experts.file];
+/** Writes the dense file and the experts, as far as an earlier run has not. */
+async function writeWeights(
+  writer: PackWriter,
+  partial: string,
+  plan: Journal,
+  { signal, onProgress }: ConvertOptions,
+): Promise<number> {
+  const { experts } = writer.layout;
+  const resumedFrom = await resumable(partial, plan, writer.layout);
+  const total = experts.layers.length * experts.experts_per_layer;
+  // A journal entry costs an fsync: one for about 256 MiB of experts.
+  const stride = Math.max(1, Math.floor((256 << 20) / experts.block_bytes));
+  const piece = Math.max(1, Math.floor((16 << 20) / experts.block_bytes));
+  if (resumedFrom === 0) {
+    // Whatever else lies here belongs to other work.
+    for (const name of await readdir(partial)) {
+      if (name !== experts.file) await rm(join(partial, name), { recursive: true, force: true });
+    }
+    await truncate(join(partial, experts.file), 0);
+    writer.writeDense();
+  }
+  let synced = resumedFrom;
+  for (let done = resumedFrom; done < total; ) {
+    signal?.throwIfAborted();
+    const end = Math.min(total, done + piece);
+    writer.writeExperts(done, end);
+    done = end;
+    onProgress?.({ phase: 'convert', done, total });
+    if (done - synced >= stride) {
+      await syncFile(join(partial, experts.file));
+      await writeJournal(partial, { ...plan, done });
+      synced = done;
+    }
+    await yieldToEvents();
+  }
+  return resumedFrom;
+}
+
+/** Adds what a model directory has beside the weights, and the manifest that makes the directory a pack. */
+async function describePack(
+  partial: string,
+  layout: PackLayout,
+  { model, identity, signal, onProgress }: ConvertOptions & { identity: string },
+): Promise<void> {
+  const sizes = new Map([
+    [layout.dense.file, layout.dense.bytes],
+    [
+      layout.experts.file,
+      layout.experts.layers.length * layout.experts.experts_per_layer * layout.experts.block_bytes,
+    ],
+  ]);
+  const names = [...sizes.keys()];
   for (const companion of COMPANIONS) {
     if (!existsSync(join(model, companion))) continue;
     await copyFile(join(model, companion), join(partial, companion));
     names.push(companion);
   }
-  const bytes = total * layout.experts.block_bytes + layout.dense.bytes;
+  const total = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
   let hashed = 0;
   const files = [];
   for (const name of names) {
     const onBytes = (count: number) => {
       hashed += count;
-      options.onProgress?.({ phase: 'hash', done: Math.min(hashed, bytes), total: bytes });
+      onProgress?.({ phase: 'hash', done: Math.min(hashed, total), total });
     };
-    files.push(await hashFile(partial, name, onBytes, signal));
+    const file = await hashFile(partial, name, onBytes, signal);
+    const expected = sizes.get(name);
+    if (expected !== undefined && file.bytes !== expected) {
+      const message = `${join(partial, name)}: size: expected ${expected} bytes, found ${file.bytes}; convert again`;
+      throw new SidaError({ code: 'io_error', message });
+    }
+    files.push(file);
   }
-  await writeManifest(partial, {
-    format: 'sida-pack',
-    version: PACK_VERSION,
-    source: { name: basename(model), identity },
-    ...layout,
-    files,
-  });
+  const source = { name: basename(model), identity };
+  await writeManifest(partial, { format: 'sida-pack', version: PACK_VERSION, source, ...layout, files });
   await rm(join(partial, JOURNAL), { force: true });
-  await mkdir(dirname(out), { recursive: true });
-  await rename(partial, out);
-  return { pack: out, resumedFrom: resume };
 }
 
-/** A finished pack of the same weights is kept; anything else in its place is not ours to overwrite. */
-async function refuseForeign(out: string, identity: string): Promise<void> {
-  if (isPack(out) && (await readManifest(out)).source.identity === identity) return;
+/** A finished pack of the same weights and types is kept; anything else in its place is not ours to overwrite. */
+async function refuseForeign(out: string, plan: Journal): Promise<void> {
+  if (isPack(out)) {
+    const { source, experts, dense } = await readManifest(out);
+    const found: Journal = { identity: source.identity, experts: experts.dtype, dense: dense.dtype, done: 0 };
+    if (sameWork(found, plan)) return;
+  }
   throw new SidaError({
     code: 'cannot_run',
-    message: `${out} exists already and is not a pack of this model; name another --out or remove it`,
+    message: `${out} exists already and is not a pack of this model in ${plan.experts} (dense ${plan.dense}); name another --out or remove it`,
   });
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { open, readFile, rename, stat } from 'node:fs/promises';
+import { lstat, open, readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
@@ -9,7 +9,22 @@ import type { PackLayout } from '../native/addon-types.js';
 export const PACK_VERSION = 1;
 export const MANIFEST = 'manifest.json';
 
-const fileSchema = z.object({ name: z.string(), bytes: z.number().int().nonnegative(), sha256: z.string() });
+/** The files a pack may consist of; a name is never a path. */
+const PACK_FILES = [
+  'dense.sida',
+  'experts.sida',
+  'config.json',
+  'generation_config.json',
+  'tokenizer.json',
+  'sida.json',
+] as const;
+const REQUIRED_FILES = ['dense.sida', 'experts.sida', 'config.json'] as const;
+
+const fileSchema = z.object({
+  name: z.enum(PACK_FILES),
+  bytes: z.number().int().nonnegative(),
+  sha256: z.string(),
+});
 
 /** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
 const manifestSchema = z.object({
@@ -17,11 +32,22 @@ const manifestSchema = z.object({
   version: z.literal(PACK_VERSION),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
-  files: z.array(fileSchema).min(1),
+  experts: z.object({ dtype: z.enum(['f32', 'bf16']) }),
+  dense: z.object({ dtype: z.enum(['f32', 'bf16']) }),
+  files: z
+    .array(fileSchema)
+    .refine((files) => REQUIRED_FILES.every((name) => files.some((file) => file.name === name)), {
+      error: `Expected at least ${REQUIRED_FILES.join(', ')}`,
+    }),
 });
 
-export type Manifest = z.infer<typeof manifestSchema> & PackLayout;
-export type PackFile = z.infer<typeof fileSchema>;
+export type Manifest = Omit<z.infer<typeof manifestSchema>, 'files'> & PackLayout & { files: PackFile[] };
+
+export interface PackFile {
+  name: string;
+  bytes: number;
+  sha256: string;
+}
 
 export function isPack(directory: string): boolean {
   return existsSync(join(directory, MANIFEST));
@@ -81,6 +107,8 @@ export async function hashFile(
 }
 
 export interface VerifyOptions {
+  /** Leaves files larger than this to their size. */
+  maxBytes?: number;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
   signal?: AbortSignal;
 }
@@ -92,13 +120,15 @@ export async function verifyPack(directory: string, options: VerifyOptions = {})
   let done = 0;
   for (const expected of files) {
     const path = join(directory, expected.name);
-    const found = (await stat(path).catch(() => undefined))?.size;
+    const status = await lstat(path).catch(() => undefined);
+    const found = status?.isFile() ? status.size : undefined;
     if (found !== expected.bytes) {
       throw new SidaError({
         code: 'pack_invalid',
-        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no file'}; convert the model again`,
+        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no regular file'}; convert the model again`,
       });
     }
+    if (expected.bytes > (options.maxBytes ?? Number.POSITIVE_INFINITY)) continue;
     const actual = await hashFile(
       directory,
       expected.name,

@@ -4,7 +4,10 @@ import { Command, Option } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
 import { verifyPack } from '../checkpoint/manifest.js';
 import type { ExpertDtype } from '../native/addon-types.js';
+import { EXIT } from './exit.js';
 import { Progress } from './progress.js';
+
+const INTERRUPT_MS = 1500;
 
 interface Flags {
   out: string;
@@ -36,7 +39,11 @@ function dtype(flags: string, help: string): Option {
 
 async function convert(dir: string, { out, experts, dense, verify }: Flags): Promise<void> {
   const interruption = new AbortController();
-  const interrupt = () => interruption.abort(new Error('Interrupted; start it again to go on from here'));
+  const interrupt = () => {
+    interruption.abort(new Error('Interrupted; start it again to go on from here'));
+    // A system call that never returns, on a dead mount for one, reads no signal.
+    setTimeout(() => process.exit(EXIT.failure), INTERRUPT_MS).unref();
+  };
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const progress = new Progress();
   const { signal } = interruption;

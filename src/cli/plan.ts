@@ -8,6 +8,7 @@ import { resolveOptions } from '../config/resolve.js';
 import { budgetBytes } from '../engine/budget.js';
 import { loadAddon } from '../native/addon.js';
 import type { BatchLimits, ExpertDtype, MemoryPlan, PackLayout } from '../native/addon-types.js';
+import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { formatTable } from './table.js';
 
@@ -46,12 +47,13 @@ export function planCommand(): Command {
       const planned = await planModel(resolve(dir), options, options.experts, values.dense as Dtype);
       const bytes = budgetBytes(options.memoryBudget, planned.plan);
       const slots = slotsWithin(bytes, planned.plan);
-      const budget = { bytes, fits: slots > 0, slots };
+      const budget = { bytes, fits: bytes >= planned.plan.smallest, slots };
       process.stdout.write(
         values.json === true
           ? `${JSON.stringify({ ...planned, budget }, null, 2)}\n`
           : `${describe(planned)}\n\n${verdict(options.memoryBudget, budget, planned.plan)}\n`,
       );
+      if (!budget.fits) process.exitCode = EXIT.failure;
     });
   return addFlags(command, OPTIONS);
 }

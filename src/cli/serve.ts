@@ -96,7 +96,7 @@ function watchEngine(
     before = state.phase;
     if (state.phase === 'restarting')
       logger.warn({ restarts: engine.restarts, detail: state.detail }, 'engine restarts');
-    else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
+    else if (state.phase !== 'failed') logger.info({ phase: state.phase, detail: state.detail }, 'engine');
     if (state.phase === 'ready') {
       progress.stop();
       if (!announced) process.stdout.write(announcement(engine.model!, server.url, options));

@@ -33,6 +33,8 @@ function endWithThread(worker: Worker, name: string): void {
 }
 
 async function open(): Promise<void> {
+  // Before a conversion that may take minutes.
+  const tasks = await readTasks(config.model);
   const prepared = await preparePack({
     model: config.model,
     packDir: config.packDir,
@@ -46,7 +48,6 @@ async function open(): Promise<void> {
   const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
-  const tasks = await readTasks(config.model);
   progress('load', 1, 1);
 
   const layers = shape.moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
@@ -73,6 +74,7 @@ async function open(): Promise<void> {
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = { name, fingerprint, shape, expertDtype, tasks, hasTokenizer, plan, usage };
   send({ type: 'ready', model });
+  setInterval(() => send({ type: 'alive' }), 1000);
 }
 
 function onInference(message: FromInference, jobs: JobRunner): void {

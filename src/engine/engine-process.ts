@@ -33,6 +33,9 @@ const STABLE_MS = 30_000;
 /** What a closing engine gets before it is killed. */
 const CLOSE_MS = 2000;
 
+/** A ready engine speaks every second. */
+const SILENT_MS = 10_000;
+
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
 
 export class EngineProcess implements EngineHandle {
@@ -49,6 +52,8 @@ export class EngineProcess implements EngineHandle {
   #startsInARow = 0;
   #readySince = 0;
   #restartTimer: NodeJS.Timeout | undefined;
+  #heardMs = 0;
+  #watchdog: NodeJS.Timeout | undefined;
   #nextControl = 0;
   #closing: Promise<void> | undefined;
   #idle: (() => void) | undefined;
@@ -193,6 +198,7 @@ export class EngineProcess implements EngineHandle {
   }
 
   #onMessage(message: FromEngine): void {
+    this.#heardMs = performance.now();
     switch (message.type) {
       case 'progress':
         this.#onProgress(message);
@@ -200,13 +206,14 @@ export class EngineProcess implements EngineHandle {
       case 'ready':
         this.#model = message.model;
         this.#readySince = performance.now();
+        this.#watch();
         this.#setState({ phase: 'ready', detail: `serving ${message.model.name}` });
         return;
       case 'failed':
         this.#setState({ phase: 'failed', detail: message.error.message, error: message.error });
         return;
-      case 'delta':
-        this.#runs.get(message.id)?.onDelta?.(message.delta);
+      case 'deltas':
+        for (const { id, delta } of message.deltas) this.#runs.get(id)?.onDelta?.(delta);
         return;
       case 'result':
         this.#settle(message.id)?.resolve(message.result);
@@ -223,7 +230,18 @@ export class EngineProcess implements EngineHandle {
       case 'counters':
         this.#counters = message.counters;
         return;
+      case 'alive':
+        return;
     }
+  }
+
+  /** A frozen engine answers nothing and does not exit: it is ended, and its exit does the rest. */
+  #watch(): void {
+    clearInterval(this.#watchdog);
+    this.#watchdog = setInterval(() => {
+      const silentMs = performance.now() - this.#heardMs;
+      if (silentMs > SILENT_MS) this.#child?.kill('SIGKILL');
+    }, 1000).unref();
   }
 
   #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {
@@ -236,6 +254,7 @@ export class EngineProcess implements EngineHandle {
 
   #onExit(reason: string): void {
     this.#child = undefined;
+    clearInterval(this.#watchdog);
     if (this.#closing !== undefined) return;
     const message = `The engine process ended (${reason})`;
     this.#rejectAll({ code: 'engine_crashed', message });

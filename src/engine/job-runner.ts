@@ -6,7 +6,7 @@ import type { FromInference, JobEnd, ToInference } from '../inference/messages.j
 import { softmax } from '../inference/sampler.js';
 import type { Batcher } from './batcher.js';
 import { Completion } from './completion.js';
-import type { Classification, FromEngine, JobRequest, JobResult } from './messages.js';
+import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
 import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
 
 export interface JobRunnerOptions {
@@ -15,6 +15,8 @@ export interface JobRunnerOptions {
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
+
+type Tokens = Extract<FromInference, { type: 'tokens' }>['tokens'];
 
 interface RunningJob {
   id: string;
@@ -64,7 +66,8 @@ export class JobRunner {
 
   onInference(message: FromInference): void {
     if (message.type === 'tokens') {
-      for (const token of message.tokens) this.#onToken(token);
+      const deltas = message.tokens.map((token) => this.#onToken(token)).filter((d) => d !== undefined);
+      if (deltas.length > 0) this.#options.send({ type: 'deltas', deltas });
     } else if (message.type === 'done') {
       this.#onDone(message);
     } else if (message.type === 'job-error') {
@@ -125,13 +128,14 @@ export class JobRunner {
     return new Completion({ index, maxTokens, stop, endToken: shape.eosTokenId, tokenizer, logprobs });
   }
 
-  #onToken(token: Extract<FromInference, { type: 'tokens' }>['tokens'][number]): void {
+  /** What the token adds to a stream, if its job is one. */
+  #onToken(token: Tokens[number]): { id: string; delta: CompletionDelta } | undefined {
     const job = this.#byItem.get(token.item);
-    if (job === undefined || job.request.kind !== 'complete') return;
+    if (job === undefined || job.request.kind !== 'complete') return undefined;
     const delta = job.completions[token.item - job.firstItem]!.push(token);
-    if (delta === undefined) return;
-    if (job.request.stream) this.#options.send({ type: 'delta', id: job.id, delta });
+    if (delta === undefined) return undefined;
     if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item: token.item });
+    return job.request.stream ? { id: job.id, delta } : undefined;
   }
 
   #onDone({ item, scores, end }: Extract<FromInference, { type: 'done' }>): void {

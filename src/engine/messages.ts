@@ -170,9 +170,12 @@ export type FromEngine =
   | { type: 'ready'; model: ModelInfo }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }
-  | { type: 'delta'; id: string; delta: CompletionDelta }
+  /** The pieces of one decode step, all jobs together: a message for each would keep this process from hearing a cancel. */
+  | { type: 'deltas'; deltas: { id: string; delta: CompletionDelta }[] }
   | { type: 'result'; id: string; result: JobResult }
   | { type: 'error'; id: string; error: ErrorBody }
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
-  | { type: 'counters'; counters: EngineCounters };
+  | { type: 'counters'; counters: EngineCounters }
+  /** Sent every second by the main thread, which never computes. */
+  | { type: 'alive' };

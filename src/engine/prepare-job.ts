@@ -2,6 +2,7 @@
 import { SidaError } from '../errors.js';
 import { itemPages } from '../inference/kv-pages.js';
 import type { ItemWork } from '../inference/messages.js';
+import { MAX_LOGIT_ROWS } from '../inference/native-steps.js';
 import { planScoring } from '../inference/scoring.js';
 import type { ModelShape } from '../native/addon-types.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
@@ -43,7 +44,9 @@ function prepareClassify(
   const { decoderStartTokenId, eosTokenId } = limits.shape;
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const plan = planScoring(labelIds, decoderStartTokenId, eosTokenId);
-  for (const { tokens } of plan.inputs) checkLength(tokens.length, 'labels', 'A label', limits);
+  // Each of its tokens is a row of logits, and a step returns no more than these.
+  const maxLabelTokens = Math.min(limits.maxBatchTokens, MAX_LOGIT_ROWS);
+  for (const { tokens } of plan.inputs) checkLength(tokens.length, 'labels', 'A label', maxLabelTokens);
   return inputs.map((text, index) => {
     const input: PreparedInput = { tokens: tokenizer.encode(text), work: { kind: 'score', plan } };
     return checked(input, 'input', `Input ${index}`, limits);
@@ -76,7 +79,7 @@ function checked(input: PreparedInput, param: string, name: string, limits: Mode
   if (tokens.length === 0) {
     throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
   }
-  checkLength(tokens.length, param, name, limits);
+  checkLength(tokens.length, param, name, limits.maxBatchTokens);
   const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
   if (outside !== undefined) {
     const message = `${name} has the token id ${outside}, the model has ${vocabSize} embedding rows`;
@@ -94,12 +97,12 @@ function checked(input: PreparedInput, param: string, name: string, limits: Mode
   return input;
 }
 
-function checkLength(tokens: number, param: string, name: string, { maxBatchTokens }: ModelLimits): void {
-  if (tokens <= maxBatchTokens) return;
+function checkLength(tokens: number, param: string, name: string, limit: number): void {
+  if (tokens <= limit) return;
   throw new SidaError({
-    code: 'invalid_request',
-    message: `${name} has ${tokens} tokens, the limit is ${maxBatchTokens}`,
+    code: 'cannot_run',
+    message: `${name} has ${tokens} tokens, the limit is ${limit}`,
     param,
-    details: { tokens, limit: maxBatchTokens },
+    details: { tokens, limit },
   });
 }

@@ -27,7 +27,7 @@ export interface NativeStepsOptions {
 }
 
 /** Rows of logits one step returns: bounds the logits held at a time, a large vocabulary makes them large. */
-const MAX_LOGIT_ROWS = 64;
+export const MAX_LOGIT_ROWS = 64;
 
 export class NativeSteps {
   readonly #options: NativeStepsOptions;

@@ -86,7 +86,7 @@ export interface PackLayout {
     layers: string[];
     experts_per_layer: number;
   };
-  dense: { file: string; bytes: number; tensors: DenseTensor[] };
+  dense: { dtype: ExpertDtype; file: string; bytes: number; tensors: DenseTensor[] };
 }
 
 /** Writes a packed model file by file; each call does a bounded piece of work. */

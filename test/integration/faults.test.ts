@@ -38,6 +38,22 @@ describe('kill -9 of the engine process', () => {
   });
 });
 
+describe('a frozen engine process', () => {
+  it('is found out and replaced, and the request it held is answered', async () => {
+    const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '50%']);
+    const ask = () =>
+      server.post('/v1/classify', { task: 'sst2', input: sentences.slice(0, 4).map((s) => s.text) });
+    const golden = await ask();
+    const [pid] = server.enginePids();
+    process.kill(pid!, 'SIGSTOP');
+    const held = await ask();
+    expect(held.status, JSON.stringify(held.body)).toBe(200);
+    expect(held.body.data).toEqual(golden.body.data);
+    expect(server.enginePids()).not.toContain(pid);
+    expect(await server.stop()).toBe(0);
+  });
+});
+
 describe('SIGTERM under load', () => {
   it('answers what it took, refuses the rest and exits 0', async () => {
     const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '10%']);

@@ -207,3 +207,68 @@ describe('pins', () => {
     engine.close();
   });
 });
+
+describe('misuse', () => {
+  it.each([
+    ['close', (engine: never) => (engine as { close(): void }).close()],
+    [
+      'releaseContexts',
+      (engine: never) =>
+        (engine as { releaseContexts(x: Int32Array): void }).releaseContexts(Int32Array.of(1)),
+    ],
+    [
+      'runBatch',
+      (engine: never) => (engine as { runBatch(...x: unknown[]): void }).runBatch(encode([5], 9), null, lru),
+    ],
+    ['setBudget', (engine: never) => (engine as { setBudget(...x: unknown[]): void }).setBudget(1e12, lru)],
+  ])('%s out of rankVictims is refused and harms nothing', async (_, call) => {
+    const { pack } = await packed;
+    const engine = await open(loadAddon().planMemory({ pack }, limits).smallest);
+    const inside = () => {
+      call(engine as never);
+      return new Uint32Array();
+    };
+    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, inside)).message).toMatch(
+      /middle of a call/,
+    );
+    engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, lru);
+    engine.checkIntegrity();
+    engine.close();
+  });
+
+  it('refuses arrays of another type, phases and numbers that are none', async () => {
+    const engine = await open();
+    const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null, lru));
+    expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
+    expect(run({ ...encode([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
+    expect(run({ ...encode([5]), phase: 'zzz' }).message).toMatch(/phase/);
+    expect(thrown(() => engine.releaseSequences(new Uint8Array(3) as never)).code).toBe('invalid_request');
+    for (const bytes of [Number.NaN, -1, undefined]) {
+      expect(thrown(() => engine.setBudget(bytes as never, lru)).message).toMatch(/bytes/);
+    }
+    engine.close();
+    await expect(open(Number.NaN)).rejects.toThrow(/budgetBytes/);
+  });
+
+  it('refuses experts that do not exist in a conversion', async () => {
+    const addon = loadAddon();
+    const writer = new addon.PackWriter({ checkpoint: MINI, out: root, experts: 'bf16', dense: 'bf16' });
+    expect(thrown(() => writer.writeExperts(255, 257)).message).toMatch(/of 256/);
+    expect(thrown(() => writer.writeExperts(-2, -1)).code).toBe('invalid_request');
+    writer.close();
+    expect(thrown(() => writer.writeExperts(0, 1)).message).toMatch(/closed/);
+  });
+
+  it('ends a process in the middle of a pass without a core dump', async () => {
+    const { pack } = await packed;
+    const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
+      const addon = loadAddon();
+      const limits = ${JSON.stringify(limits)};
+      const { smallest } = addon.planMemory({ pack: '${pack}' }, limits);
+      const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
+      engine.runBatch({ phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, 9), tokens: Int32Array.of(5, 6, 7, 8, 9, 10, 11, 12, 13) }, null, () => process.exit(3));
+    })`;
+    const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8' });
+    expect([child.status, child.signal], child.stderr).toEqual([3, null]);
+  });
+});

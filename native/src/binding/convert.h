@@ -5,6 +5,7 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/error.h"
@@ -39,10 +40,11 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name);
 
 /// The elements of a typed array of exactly this type. Throws invalid_request naming the field.
 template <class T>
+  requires std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>
 std::span<const T> span_of(const Napi::Value& value, const char* name) {
   if (value.IsTypedArray()) {
     const auto array = value.As<Napi::TypedArrayOf<T>>();
-    if (array.TypedArrayType() == Napi::TypedArray::TypedArrayTypeForPrimitiveType<T>()) {
+    if (array.TypedArrayType() == (std::is_signed_v<T> ? napi_int32_array : napi_uint32_array)) {
       return {array.Data(), array.ElementLength()};
     }
   }

@@ -87,7 +87,7 @@ function toJob({ options }: ServerContext, model: ModelInfo, request: Request): 
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
   if (maxTokens > options.kvTokens) {
     throw new SidaError({
-      code: 'invalid_request',
+      code: 'cannot_run',
       message: `Expected "max_tokens" to be at most ${options.kvTokens}, which is what the KV cache holds, but got ${maxTokens}`,
       param: 'max_tokens',
     });

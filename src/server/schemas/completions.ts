@@ -14,7 +14,9 @@ const Stop = z
 /** A field of OpenAI's that is accepted where it changes nothing. */
 function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
   return z
-    .literal(values, { error: `This server supports only ${values.join(' or ')}` })
+    .literal(values, {
+      error: `This server supports only ${values.filter((value) => value !== null).join(' or ')}`,
+    })
     .optional()
     .meta({ description: 'Accepted for compatibility' });
 }

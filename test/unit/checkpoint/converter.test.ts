@@ -92,7 +92,40 @@ describe('conversion', () => {
   });
 });
 
+describe('conversions of one model at once', () => {
+  it('end in one sound pack, made once', async () => {
+    const results = await Promise.all([convert(), convert(), convert()]);
+    expect(results.map(({ pack }) => pack)).toEqual([out, out, out]);
+    await verifyPack(out);
+    expect(existsSync(`${out}.lock`)).toBe(false);
+  });
+
+  it('take over the lock of a process that died', async () => {
+    writeFileSync(`${out}.lock`, '999999999');
+    expect((await convert()).pack).toBe(out);
+  });
+
+  it('do not take a pack of other element types for theirs', async () => {
+    await convert();
+    await expect(convert({ experts: 'f32' })).rejects.toThrow(/not a pack of this model in f32/);
+  });
+});
+
 describe('verification', () => {
+  it.each([
+    ['leaves out a file', (files: { name: string }[]) => files.filter(({ name }) => name !== 'dense.sida')],
+    [
+      'names a path',
+      (files: { name: string }[]) => [{ ...files[0], name: '../../../dev/zero' }, ...files.slice(1)],
+    ],
+  ])('refuses a manifest that %s', async (_, change) => {
+    await convert();
+    const path = join(out, 'manifest.json');
+    const manifest = JSON.parse(readFileSync(path, 'utf8'));
+    writeFileSync(path, JSON.stringify({ ...manifest, files: change(manifest.files) }));
+    await expect(verifyPack(out)).rejects.toMatchObject({ code: 'pack_invalid' });
+  });
+
   it('finds one flipped bit and names the file', async () => {
     await convert();
     const path = join(out, 'experts.sida');
@@ -142,6 +175,14 @@ describe('first use', () => {
     const second = await preparePack(options);
     expect(second.pack).not.toBe(first.pack);
     expect(second.fingerprint).not.toBe(first.fingerprint);
+  });
+
+  it('makes a pack of its own cache again when it is broken', async () => {
+    const options = { model: MINI, packDir: join(root, 'packs3'), experts: 'auto' as const };
+    const { pack } = await preparePack(options);
+    truncateSync(join(pack, 'experts.sida'), 5000);
+    await preparePack(options);
+    await verifyPack(pack);
   });
 
   it('serves a pack directory as it is', async () => {

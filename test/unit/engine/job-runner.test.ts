@@ -96,7 +96,9 @@ describe('jobs', () => {
       jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id }] });
     expect(control).toEqual([{ type: 'stop', item: 0 }]);
     jobs.onInference({ type: 'done', item: 0, job: 0, end });
-    const deltas = sent.filter((message) => message.type === 'delta').map(({ delta }) => delta);
+    const deltas = sent
+      .flatMap((message) => (message.type === 'deltas' ? message.deltas : []))
+      .map(({ delta }) => delta);
     expect(deltas.map(({ text }) => text).join('')).toBe('the acting');
     expect(deltas.map(({ finishReason }) => finishReason)).toEqual([null, null, 'stop']);
     expect(sent.at(-1)).toMatchObject({
@@ -150,7 +152,7 @@ describe('refusals', () => {
     [
       'an input longer than a batch',
       classify(['a '.repeat(100)], ['no', 'yes']),
-      { code: 'invalid_request', param: 'input', details: { tokens: 102, limit: 64 } },
+      { code: 'cannot_run', param: 'input', details: { tokens: 102, limit: 64 } },
     ],
     [
       'a text above the byte limit',
@@ -166,7 +168,7 @@ describe('refusals', () => {
     [
       'a label longer than a batch',
       classify(['a'], ['no', 'a '.repeat(100)]),
-      { code: 'invalid_request', param: 'labels' },
+      { code: 'cannot_run', param: 'labels' },
     ],
     ['a prompt without tokens', complete({ prompts: [[]] }), { code: 'invalid_request', param: 'prompt' }],
     [

@@ -1,0 +1,64 @@
+#include "engine/memory_plan.h"
+
+#include <limits>
+#include <vector>
+
+#include "core/error.h"
+#include "doctest/doctest.h"
+#include "model/workspace.h"
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+TEST_CASE("memory plan: a KV cache that is no whole number of pages gets the workspace of one that is") {
+  SwitchConfig config;
+  for (const size_t tokens : {1, 17, 150, 161}) {
+    const size_t whole = (tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
+    CHECK(Workspace::bytes(config, 64, tokens, 2) == Workspace::bytes(config, 64, whole, 2));
+  }
+}
+
+TEST_CASE("memory plan: below the smallest budget the bytes needed are named; a model without experts needs no slot") {
+  SwitchConfig config;
+  const MemoryPlan plan = plan_memory(config, false, false, {256, 512, 2});
+  CHECK(plan.slots_in(plan.smallest()) == 1);
+  CHECK(plan.slots_in(plan.resident() * 2) == plan.experts);
+  try {
+    plan.slots_in(plan.smallest() - 1);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == "budget_too_small");
+    CHECK(error.numbers().at("needed_bytes") == static_cast<double>(plan.smallest()));
+  }
+  config.encoder_sparse_step = config.decoder_sparse_step = 0;
+  const MemoryPlan dense = plan_memory(config, false, false, {256, 512, 2});
+  CHECK(dense.experts == 0);
+  CHECK(dense.smallest() == dense.resident());
+}
+
+TEST_CASE("kernels: a NaN stays a NaN through ReLU, softmax and attention, on every instruction set") {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+    const CpuKernels* kernels = cpu_kernels_named(isa);
+    if (kernels == nullptr) continue;
+    CAPTURE(isa);
+    std::vector<float> weights(64 * 32, nan), x(64, 1.0f), y(32);
+    kernels->gemm({x.data(), 64, 1, reinterpret_cast<const std::byte*>(weights.data()), false, 64, 32, 0, 1,
+                   y.data(), 32, Epilogue::kRelu});
+    CHECK(y[0] != y[0]);
+    std::vector<float> logits(20, 1.0f);
+    logits[7] = nan;
+    kernels->softmax(logits.data(), 20, logits.data());
+    CHECK(logits[0] != logits[0]);
+    std::vector<float> keys(16 * 16, 1.0f), values(16 * 16, 1.0f), q(16, 1.0f), scratch(64);
+    q[3] = nan;
+    const float *key_page = keys.data(), *value_page = values.data();
+    kernels->attention({q.data(), 16, 1, 16, 16, &key_page, &value_page, 5, 0, nullptr, q.data(), 16,
+                        scratch.data(), 16});
+    CHECK(q[0] != q[0]);
+  }
+}
+
+}  // namespace
+}  // namespace sida

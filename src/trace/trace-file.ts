@@ -1,0 +1,145 @@
+/** A routing trace on disk: trace.json beside records.bin. */
+import { existsSync } from 'node:fs';
+import { type FileHandle, mkdir, open, readFile, rename, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import {
+  bytesOfHeader,
+  decodeRecord,
+  encodeRecord,
+  RECORD_HEADER_BYTES,
+  type TraceRecord,
+  type TraceShape,
+} from './trace-record.js';
+
+const metaSchema = z.object({
+  format: z.literal('sida-trace'),
+  version: z.literal(1),
+  model: z.object({ name: z.string(), fingerprint: z.string() }),
+  /** MoE layers, encoder first. */
+  layers: z.array(z.string()),
+  experts: z.number().int().positive(),
+  top: z.number().int().positive(),
+  data: z.string(),
+  template: z.string(),
+  maxNewTokens: z.number().int().nonnegative(),
+  /** False while the run that writes it has not reached the end of the data. */
+  complete: z.boolean(),
+});
+
+export type TraceMeta = z.infer<typeof metaSchema>;
+
+const META = 'trace.json';
+const RECORDS = 'records.bin';
+
+export function shapeOf(meta: TraceMeta): TraceShape {
+  const encoderLayers = meta.layers.filter((layer) => layer.startsWith('encoder.')).length;
+  return { encoderLayers, decoderLayers: meta.layers.length - encoderLayers, top: meta.top };
+}
+
+export async function readMeta(directory: string): Promise<TraceMeta> {
+  const path = join(directory, META);
+  try {
+    return metaSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch (error) {
+    throw new SidaError({
+      code: 'invalid_request',
+      message: `${path}: no trace: ${(error as Error).message}`,
+    });
+  }
+}
+
+async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
+  const path = join(directory, META);
+  await writeFile(`${path}.tmp`, `${JSON.stringify(meta, null, 1)}\n`);
+  await rename(`${path}.tmp`, path);
+}
+
+/** Reads a trace record by record, in constant memory. A torn last record ends it. */
+export async function* readTrace(directory: string): AsyncGenerator<TraceRecord & { end: number }> {
+  const shape = shapeOf(await readMeta(directory));
+  const file = await open(join(directory, RECORDS), 'r');
+  try {
+    const { size } = await file.stat();
+    let window: Buffer = Buffer.alloc(0);
+    let start = 0;
+    const need = async (offset: number, bytes: number): Promise<Buffer | undefined> => {
+      if (offset + bytes > size) return undefined;
+      if (offset + bytes > start + window.length) {
+        const length = Math.min(size - offset, Math.max(bytes, 8 << 20));
+        window = Buffer.alloc(length);
+        start = offset;
+        for (let done = 0; done < length; ) {
+          const { bytesRead } = await file.read(window, done, length - done, offset + done);
+          if (bytesRead === 0) return undefined;
+          done += bytesRead;
+        }
+      }
+      return window.subarray(offset - start, offset - start + bytes);
+    };
+    for (let offset = 0; ; ) {
+      const header = await need(offset, RECORD_HEADER_BYTES);
+      const bytes = header && bytesOfHeader(header, shape);
+      const whole = bytes === undefined ? undefined : await need(offset, bytes);
+      if (whole === undefined) return;
+      offset += bytes!;
+      yield { ...decodeRecord(whole, shape), end: offset };
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Appends records; an earlier run of the same work is continued after its last whole record. */
+export class TraceWriter {
+  readonly #directory: string;
+  readonly #meta: TraceMeta;
+  readonly #file: FileHandle;
+  /** Line of the data to go on with. */
+  readonly nextLine: number;
+
+  private constructor(directory: string, meta: TraceMeta, file: FileHandle, nextLine: number) {
+    this.#directory = directory;
+    this.#meta = meta;
+    this.#file = file;
+    this.nextLine = nextLine;
+  }
+
+  static async open(directory: string, meta: Omit<TraceMeta, 'complete'>): Promise<TraceWriter> {
+    await mkdir(directory, { recursive: true });
+    const path = join(directory, RECORDS);
+    let end = 0;
+    let nextLine = 0;
+    if (existsSync(join(directory, META))) {
+      const { complete: _, ...earlier } = await readMeta(directory);
+      if (JSON.stringify(earlier) !== JSON.stringify(meta)) {
+        const message = `${directory} holds a trace of another model, data file or setting; name another --out or remove it`;
+        throw new SidaError({ code: 'cannot_run', message });
+      }
+      for await (const record of readTrace(directory)) {
+        end = record.end;
+        nextLine = record.line + 1;
+      }
+      await truncate(path, end);
+    } else {
+      await writeMeta(directory, { ...meta, complete: false });
+      await writeFile(path, '');
+    }
+    return new TraceWriter(directory, { ...meta, complete: false }, await open(path, 'a'), nextLine);
+  }
+
+  async append(records: readonly TraceRecord[]): Promise<void> {
+    const shape = shapeOf(this.#meta);
+    await this.#file.appendFile(Buffer.concat(records.map((record) => encodeRecord(record, shape))));
+  }
+
+  async finish(): Promise<void> {
+    await this.#file.sync();
+    await writeMeta(this.#directory, { ...this.#meta, complete: true });
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+}
