@@ -5,17 +5,23 @@
 
 namespace sida {
 
-// Plain arithmetic that a compiler vectorizes; the bits are the same in a vector's lane, in a loop's tail and
-// on every machine, which the functions of a C library do not promise.
+// Plain arithmetic that a compiler vectorizes; the bits are the same in a vector's lane, in a loop's tail, in
+// every instruction set and on every machine, which the functions of a C library do not promise.
 
-/// eˣ by 2ⁿ · eʳ with |r| <= ln2/2, below 3 ulp on [-87, 87]; held at the ends outside.
-inline float gate_exp(float x) {
-  x = x < -87.0f ? -87.0f : x;
-  x = x > 87.0f ? 87.0f : x;
+/// eˣ by 2ⁿ · eʳ with |r| <= ln2/2, below 3 ulp on [-87, 87]; held at the ends outside. NaN and the
+/// infinities give NaN.
+[[gnu::always_inline]] inline float gate_exp(float x) {
+  // As integers: a comparison of floats may trap, and a loop with one in it is not vectorized.
+  const uint32_t bits = std::bit_cast<uint32_t>(x);
+  const int32_t most = 0x42ae0000;  // 87
+  const int32_t size = static_cast<int32_t>(bits & 0x7fffffffu);
+  const uint32_t held = static_cast<uint32_t>(size < most ? size : most) | (bits & 0x80000000u);
+  const float v = std::bit_cast<float>(held) + x * 0.0f;
+
   const float magic = 12582912.0f;  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
-  const float t = x * 1.44269504f + magic;
+  const float t = v * 1.44269504f + magic;
   const float n = t - magic;
-  float r = x - n * 0.693359375f;
+  float r = v - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -28,8 +34,8 @@ inline float gate_exp(float x) {
   return y * std::bit_cast<float>(power);
 }
 
-inline float gate_sigmoid(float x) { return 1.0f / (1.0f + gate_exp(-x)); }
+[[gnu::always_inline]] inline float gate_sigmoid(float x) { return 1.0f / (1.0f + gate_exp(-x)); }
 
-inline float gate_tanh(float x) { return 2.0f / (1.0f + gate_exp(-2.0f * x)) - 1.0f; }
+[[gnu::always_inline]] inline float gate_tanh(float x) { return 2.0f / (1.0f + gate_exp(-2.0f * x)) - 1.0f; }
 
 }  // namespace sida
