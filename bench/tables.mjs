@@ -28,7 +28,7 @@ const tables = {
       'experts that fit',
       'accuracy',
       'logits, bit for bit',
-      'time, median (policy lru)',
+      'time a sentence / resident',
     ];
     return `${table(head, rows)}\n\n${source(r)}`;
   },

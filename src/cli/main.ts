@@ -6,6 +6,7 @@ import { doctorCommand } from './doctor.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
 import { serveCommand } from './serve.js';
+import { traceCommand } from './trace.js';
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
@@ -17,7 +18,7 @@ const program = new Command('sida')
       '\n\nExample:\n  sida serve --model models/switch-mini --memory-budget 50%',
   );
 
-for (const command of [serveCommand(), convertCommand(), planCommand(), doctorCommand()]) {
+for (const command of [serveCommand(), convertCommand(), planCommand(), traceCommand(), doctorCommand()]) {
   command.copyInheritedSettings(program);
   program.addCommand(command);
 }

@@ -3,12 +3,17 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'load';
+  phase: 'convert' | 'hash' | 'load' | 'trace';
   done: number;
   total: number;
 }
 
-const TITLES = { convert: 'Packing experts', hash: 'Checking files', load: 'Loading' } as const;
+const TITLES = {
+  convert: 'Packing experts',
+  hash: 'Checking files',
+  load: 'Loading',
+  trace: 'Tracing',
+} as const;
 
 export class Progress {
   readonly #out: NodeJS.WriteStream;
@@ -64,5 +69,6 @@ export class Progress {
 /** Conversion counts experts and checking counts bytes; loading counts steps that say nothing to a person. */
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
+  if (phase === 'trace') return `${done}/${total} lines`;
   return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

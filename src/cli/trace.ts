@@ -1,0 +1,151 @@
+/** `sida trace`: records where a model's routers send the tokens of a text file. */
+import { readFile } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { Command } from 'commander';
+import { preparePack } from '../checkpoint/prepare-pack.js';
+import type { OptionName } from '../config/options.js';
+import { resolveOptions, UsageError } from '../config/resolve.js';
+import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { readTokenizer } from '../engine/model-directory.js';
+import { SidaError } from '../errors.js';
+import { loadAddon } from '../native/addon.js';
+import { renderTemplate, templateFields } from '../server/template.js';
+import { record } from '../trace/recorder.js';
+import { shapeOf, TraceWriter } from '../trace/trace-file.js';
+import type { TraceRecord } from '../trace/trace-record.js';
+import { addFlags, givenFlags } from './flags.js';
+import { Progress } from './progress.js';
+
+const OPTIONS = ['memoryBudget', 'hostBudget', 'maxBatchTokens', 'threads', 'experts', 'packDir'] as const;
+/** Records written at a time: what an interruption loses at most. */
+const CHUNK = 64;
+
+export function traceCommand(): Command {
+  const command = new Command('trace')
+    .description('Record the routing of every token of a data file, to train predictors and replay caches on')
+    .argument('<model>', 'Hugging Face checkpoint or packed model')
+    .requiredOption('--data <file>', 'JSON lines')
+    .requiredOption('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .requiredOption('--out <dir>', 'directory of the trace')
+    .option('--top <n>', 'experts kept of each token and layer', '30')
+    .option('--max-new-tokens <n>', 'decoder tokens recorded of each line', '4')
+    .addHelpText(
+      'after',
+      '\nAn interrupted run goes on after its last whole record when it is started again.\n' +
+        "\nExample:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2",
+    )
+    .action(trace);
+  return addFlags(command, OPTIONS as unknown as OptionName[]);
+}
+
+function wholeNumber(name: string, text: unknown, least: number, most: number): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= least && value <= most) return value;
+  throw new UsageError(
+    `Expected --${name} to be a whole number from ${least} to ${most}, found ${JSON.stringify(text)}`,
+  );
+}
+
+/** The texts of a data file. Throws naming the line and what it lacks. */
+function inputsOf(data: string, file: string, template: string): string[] {
+  const fields = templateFields(template);
+  return data
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map((line, i) => {
+      try {
+        const row = JSON.parse(line) as Record<string, unknown>;
+        const values = fields
+          .filter((field) => row[field] !== undefined)
+          .map((field) => [field, String(row[field])]);
+        return renderTemplate(template, Object.fromEntries(values), 'template');
+      } catch (error) {
+        throw new SidaError({
+          code: 'invalid_request',
+          message: `${file}, line ${i + 1}: ${(error as Error).message}`,
+        });
+      }
+    });
+}
+
+async function trace(model: string, values: Record<string, unknown>): Promise<void> {
+  const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
+  const file = String(values.data);
+  const template = String(values.template);
+  const maxNewTokens = wholeNumber('max-new-tokens', values.maxNewTokens, 1, 1024);
+  const texts = inputsOf(await readFile(file, 'utf8'), file, template);
+  let stopped = false;
+  const stop = () => {
+    stopped = true;
+  };
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  const progress = new Progress();
+  const addon = loadAddon();
+  try {
+    const { pack, name, fingerprint } = await preparePack({
+      model: resolve(model),
+      packDir: options.packDir,
+      experts: options.experts,
+      onProgress: progress.show.bind(progress),
+    });
+    const kvTokens = options.maxBatchTokens + maxNewTokens;
+    const limits = {
+      maxBatchTokens: options.maxBatchTokens,
+      kvTokens: kvTokens + 16,
+      threads: options.threads,
+    };
+    const plan = addon.planMemory({ pack }, limits);
+    const engine = new addon.Engine({
+      pack,
+      budgetBytes: budgetBytes(options.memoryBudget, plan),
+      hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
+      linkBandwidth: 0,
+      linkLatency: 0,
+      ...limits,
+    });
+    const { experts, vocabSize, moeLayers: layers } = engine.shape;
+    const top = Math.min(experts, wholeNumber('top', values.top, 1, 65_535));
+    const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
+    if (tokenizer === undefined) {
+      throw new SidaError({
+        code: 'cannot_run',
+        message: `${model} has no tokenizer.json: texts cannot be traced`,
+      });
+    }
+    const meta = {
+      format: 'sida-trace',
+      version: 1,
+      model: { name, fingerprint },
+      layers,
+      experts,
+      top,
+    } as const;
+    const out = resolve(String(values.out));
+    const writer = await TraceWriter.open(out, { ...meta, data: basename(file), template, maxNewTokens });
+    const shape = shapeOf({ ...meta, data: '', template, maxNewTokens, complete: false });
+    try {
+      for (let line = writer.nextLine; line < texts.length && !stopped; ) {
+        const records: TraceRecord[] = [];
+        for (; records.length < CHUNK && line < texts.length && !stopped; line++) {
+          const tokens = Int32Array.from(tokenizer.encode(texts[line]!)).subarray(0, options.maxBatchTokens);
+          records.push(record(engine, { line, tokens }, shape, maxNewTokens));
+          // Signals are read between two lines.
+          if (records.length % 8 === 0) await yieldToEvents();
+        }
+        await writer.append(records);
+        progress.show({ phase: 'trace', done: line, total: texts.length });
+      }
+      if (!stopped) await writer.finish();
+    } finally {
+      await writer.close();
+      engine.close();
+    }
+    if (stopped) throw new Error('Interrupted; start it again to go on from here');
+    progress.stop();
+    process.stdout.write(`${out} (${texts.length} lines)\n`);
+  } finally {
+    progress.stop();
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}

@@ -1,0 +1,73 @@
+// `sida trace` on the bundled model: resumed after an interruption, equal to a run without one.
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, expect, it } from 'vitest';
+import { readMeta, readTrace } from '../../src/trace/trace-file.js';
+import { MINI, REPO, sst2 } from './server-process.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-trace-cli-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const data = join(root, 'data.jsonl');
+writeFileSync(
+  data,
+  sst2()
+    .slice(0, 400)
+    .map((row) => JSON.stringify(row))
+    .join('\n'),
+);
+
+const args = (out: string, more: string[] = []) => [
+  join(REPO, 'dist/cli/main.js'),
+  'trace',
+  MINI,
+  '--data',
+  data,
+  '--template',
+  'sst2 sentence: {text}',
+  '--out',
+  join(root, out),
+  '--pack-dir',
+  join(root, 'packs'),
+  ...more,
+];
+
+it('records every token, the same after an interruption as without one, at any budget', async () => {
+  const whole = spawnSync(process.execPath, args('whole', ['--memory-budget', '100%']), { encoding: 'utf8' });
+  expect(whole.status, whole.stderr).toBe(0);
+  expect(whole.stdout).toContain('400 lines');
+
+  const child = spawn(process.execPath, args('cut', ['--memory-budget', '20%']), { stdio: 'ignore' });
+  const exited = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const records = join(root, 'cut', 'records.bin');
+  while (!existsSync(records) || statSync(records).size === 0) await delay(5);
+  child.kill('SIGTERM');
+  expect(await exited).toBe(1);
+  expect((await readMeta(join(root, 'cut'))).complete).toBe(false);
+  const again = spawnSync(process.execPath, args('cut', ['--memory-budget', '20%']), { encoding: 'utf8' });
+  expect(again.status, again.stderr).toBe(0);
+  expect(readFileSync(records).equals(readFileSync(join(root, 'whole', 'records.bin')))).toBe(true);
+
+  let count = 0;
+  for await (const { line, encoder, decoder } of readTrace(join(root, 'whole'))) {
+    expect(line).toBe(count++);
+    expect(encoder.tokens.at(-1)).toBe(1);
+    expect(encoder.experts.length).toBe(2 * encoder.tokens.length * 30);
+    expect(decoder.tokens[0]).toBe(0);
+    expect(encoder.logits[0]).toBeGreaterThanOrEqual(encoder.logits[1]!);
+  }
+  expect(count).toBe(400);
+});
+
+it('names the line that lacks a field of the template', () => {
+  writeFileSync(join(root, 'bad.jsonl'), '{"text":"a"}\n{"txt":"b"}\n');
+  const run = spawnSync(
+    process.execPath,
+    args('bad').map((arg) => (arg === data ? join(root, 'bad.jsonl') : arg)),
+    { encoding: 'utf8' },
+  );
+  expect(run.status).toBe(1);
+  expect(run.stderr).toMatch(/bad\.jsonl, line 2: .*text/);
+});

@@ -1,0 +1,112 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { readMeta, readTrace, shapeOf, TraceWriter } from '../../../src/trace/trace-file.js';
+import {
+  decodeRecord,
+  encodeRecord,
+  type TraceRecord,
+  type TraceShape,
+} from '../../../src/trace/trace-record.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-trace-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const meta = {
+  format: 'sida-trace',
+  version: 1,
+  model: { name: 'm', fingerprint: 'f' },
+  layers: ['encoder.1', 'encoder.3', 'decoder.1'],
+  experts: 8,
+  top: 3,
+  data: 'd.jsonl',
+  template: '{text}',
+  maxNewTokens: 2,
+} as const;
+const writable = { ...meta, layers: [...meta.layers] };
+const shape = shapeOf({ ...writable, complete: false });
+
+function recordOf(
+  line: number,
+  n: number,
+  m: number,
+  { encoderLayers, decoderLayers, top }: TraceShape = shape,
+): TraceRecord {
+  const side = (tokens: number, layers: number) => ({
+    tokens: Int32Array.from({ length: tokens }, (_, i) => line * 100 + i),
+    experts: Uint16Array.from({ length: layers * tokens * top }, (_, i) => (i * 7 + line) % 8),
+    logits: Float32Array.from({ length: layers * tokens * top }, (_, i) => Math.sin(i + line)),
+  });
+  return { line, encoder: side(n, encoderLayers), decoder: side(m, decoderLayers) };
+}
+
+async function all(directory: string): Promise<TraceRecord[]> {
+  const records = [];
+  for await (const { end: _, ...record } of readTrace(directory)) records.push(record);
+  return records;
+}
+
+describe('a record', () => {
+  it('survives the round trip for any numbers of tokens, layers and experts', () => {
+    const small = fc.integer({ min: 0, max: 9 });
+    fc.assert(
+      fc.property(
+        small,
+        small,
+        small,
+        small,
+        fc.integer({ min: 1, max: 5 }),
+        (n, m, encoderLayers, decoderLayers, top) => {
+          const any = { encoderLayers, decoderLayers, top };
+          const record = recordOf(5, n, m, any);
+          expect(decodeRecord(encodeRecord(record, any), any)).toEqual(record);
+        },
+      ),
+    );
+  });
+});
+
+describe('a trace', () => {
+  it('gives back what was written, and says when it is complete', async () => {
+    const out = join(root, 'a');
+    const writer = await TraceWriter.open(out, writable);
+    await writer.append([recordOf(0, 5, 1), recordOf(1, 1, 2)]);
+    await writer.append([recordOf(2, 9, 0)]);
+    expect((await readMeta(out)).complete).toBe(false);
+    await writer.finish();
+    await writer.close();
+    expect((await readMeta(out)).complete).toBe(true);
+    expect(await all(out)).toEqual([recordOf(0, 5, 1), recordOf(1, 1, 2), recordOf(2, 9, 0)]);
+  });
+
+  it('goes on after its last whole record', async () => {
+    const out = join(root, 'b');
+    const first = await TraceWriter.open(out, writable);
+    await first.append([recordOf(0, 5, 1), recordOf(1, 4, 1)]);
+    await first.close();
+    appendFileSync(join(out, 'records.bin'), encodeRecord(recordOf(2, 6, 1), shape).subarray(0, 50));
+    expect(await all(out)).toHaveLength(2);
+    const second = await TraceWriter.open(out, writable);
+    expect(second.nextLine).toBe(2);
+    await second.append([recordOf(2, 6, 1)]);
+    await second.finish();
+    await second.close();
+    expect(await all(out)).toEqual([recordOf(0, 5, 1), recordOf(1, 4, 1), recordOf(2, 6, 1)]);
+    expect(readFileSync(join(out, 'records.bin')).length).toBe(
+      [recordOf(0, 5, 1), recordOf(1, 4, 1), recordOf(2, 6, 1)].reduce(
+        (sum, r) => sum + encodeRecord(r, shape).length,
+        0,
+      ),
+    );
+  });
+
+  it('is not mixed with another', async () => {
+    const out = join(root, 'c');
+    await (await TraceWriter.open(out, writable)).close();
+    await expect(TraceWriter.open(out, { ...writable, top: 2 })).rejects.toMatchObject({
+      code: 'cannot_run',
+    });
+  });
+});
