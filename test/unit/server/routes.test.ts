@@ -216,7 +216,7 @@ describe('POST /v1/completions', () => {
     ['n', { prompt: 'a', n: 2 }, 'n', 400],
     ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],
     ['2^53 tokens', { prompt: 'a', max_tokens: 2 ** 53 }, 'max_tokens', 400],
-    ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 400],
+    ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 422],
     ['five stops', { prompt: 'a', stop: ['1', '2', '3', '4', '5'] }, 'stop', 400],
     ['an empty stop', { prompt: 'a', stop: '' }, 'stop', 400],
     ['six log-probabilities', { prompt: 'a', logprobs: 6 }, 'logprobs', 400],

@@ -46,13 +46,22 @@ describe.concurrent('a connection', () => {
 
 it('holds the limit of connections, and serves again when some end', async () => {
   let closed = 0;
-  const sockets: Socket[] = Array.from({ length: LIMITS.connections + 50 }, () =>
-    connect({ host: '127.0.0.1', port: server.running.port })
+  let settled = 0;
+  const sockets: Socket[] = [];
+  while (sockets.length < LIMITS.connections + 50) {
+    const socket = connect({ host: '127.0.0.1', port: server.running.port })
       .on('error', () => undefined)
+      .once('connect', () => {
+        settled += 1;
+      })
       .on('close', () => {
         closed += 1;
-      }),
-  );
+      })
+      .resume();
+    sockets.push(socket);
+    // More at once than the listen backlog holds would wait for the kernel's retries.
+    if (sockets.length % 100 === 0) await eventually(() => settled + closed >= sockets.length);
+  }
   await eventually(() => closed >= 50);
   expect(closed).toBeLessThan(100);
   await expect(server.ask('/health/live')).rejects.toThrow();
