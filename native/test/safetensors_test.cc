@@ -271,7 +271,7 @@ TEST_CASE("safetensors: a million tensors are read") {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   MESSAGE("1,000,000 tensors took ", took.count(), " s");
   // Generous: the test also runs under sanitizers on busy machines.
-  CHECK(took.count() < 20);
+  CHECK(took.count() < 120);
 }
 
 TEST_CASE("safetensors: only regular files are opened, and none is waited for") {
