@@ -270,8 +270,10 @@ TEST_CASE("safetensors: a million tensors are read") {
   CHECK(file.open().tensors().size() == kCount);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   MESSAGE("1,000,000 tensors took ", took.count(), " s");
-  // Generous: the test also runs under sanitizers on busy machines.
-  CHECK(took.count() < 120);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+  // Generous, for busy machines; what a sanitizer adds says nothing about the reader.
+  CHECK(took.count() < 20);
+#endif
 }
 
 TEST_CASE("safetensors: only regular files are opened, and none is waited for") {
