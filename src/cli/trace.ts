@@ -128,7 +128,11 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       for (let line = writer.nextLine; line < texts.length && !stopped; ) {
         const records: TraceRecord[] = [];
         for (; records.length < CHUNK && line < texts.length && !stopped; line++) {
-          const tokens = Int32Array.from(tokenizer.encode(texts[line]!)).subarray(0, options.maxBatchTokens);
+          const tokens = Int32Array.from(tokenizer.encode(texts[line]!));
+          if (tokens.length > options.maxBatchTokens) {
+            const message = `${file}, line ${line + 1} has ${tokens.length} tokens, the limit is ${options.maxBatchTokens}; raise --max-batch-tokens and start it again to go on from here`;
+            throw new SidaError({ code: 'cannot_run', message });
+          }
           records.push(record(engine, { line, tokens }, shape, maxNewTokens));
           // Signals are read between two lines.
           if (records.length % 8 === 0) await yieldToEvents();

@@ -71,3 +71,9 @@ it('names the line that lacks a field of the template', () => {
   expect(run.status).toBe(1);
   expect(run.stderr).toMatch(/bad\.jsonl, line 2: .*text/);
 });
+
+it('refuses a line that does not fit instead of cutting it', () => {
+  const run = spawnSync(process.execPath, args('long', ['--max-batch-tokens', '16']), { encoding: 'utf8' });
+  expect(run.status).toBe(1);
+  expect(run.stderr).toMatch(/line \d+ has \d+ tokens, the limit is 16/);
+});
