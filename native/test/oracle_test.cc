@@ -90,7 +90,7 @@ Run run(Engine& engine, Batch batch) {
   out.dispatch.resize(layers * tokens);
   out.found.resize(layers * experts);
   out.logits.resize(batch.logit_rows.size() * static_cast<size_t>(engine.config().vocab_size));
-  engine.run(batch, {}, {}, testing::rank_lru,
+  engine.run(batch, {},
              {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(),
               out.router.data(), out.dispatch.data(), out.found.data()});
   engine.store().check_integrity();

@@ -175,6 +175,11 @@ export interface RunStats {
   prefetched: number;
   late: number;
   onDemand: number;
+  prefetchesBegun: number;
+  /** Taken back before their transfer began. */
+  prefetchesCancelled: number;
+  /** Evicted before they were needed. */
+  prefetchesWasted: number;
   /** Bytes moved into the device. */
   bytesMoved: number;
   /** Time the pass waited for experts. */
@@ -197,12 +202,20 @@ export interface RunResult {
   stats: RunStats;
 }
 
+/** What to move during a pass. The expert with the largest key is the next victim; ties: the least recently used. */
 export interface ResidencyPlan {
-  /** Flat ids to prefetch, most urgent first. */
+  /** By flat id: counts until the pass needs the expert. */
+  keys: Float64Array;
+  /** Counts from then on. */
+  keysAfter: Float64Array;
+  /** Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own. */
   loads: Uint32Array;
-  /** Flat ids that may be evicted, first victim first. */
-  victims: Uint32Array;
+  /** Ties: the most recently used goes first. */
+  newestFirst: boolean;
 }
+
+/** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
+export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
 
 /** Snapshot of every expert, indexed by flat id. */
 export interface Residency {
@@ -216,6 +229,8 @@ export interface Residency {
   loadedAt: Float64Array;
   slots: number;
   freeSlots: number;
+  /** Turns of MoE layers so far. */
+  visits: number;
 }
 
 export interface DeviceUsage {
@@ -235,25 +250,141 @@ export interface Engine {
   readonly plan: MemoryPlan;
   readonly expertDtype: ExpertDtype;
   /**
-   * Runs one step. `rankVictims(residency)` is called when an expert must be evicted and `plan.victims` has no
-   * candidate left; it returns flat ids, first victim first.
+   * Runs one step. Without a plan experts are fetched on demand and the least recently used go. The plan that
+   * `onRouted` returns takes its place for the rest of the pass.
    */
-  runBatch(
-    batch: NativeBatch,
-    plan: ResidencyPlan | null,
-    rankVictims: (residency: Residency) => Uint32Array,
-  ): RunResult;
+  runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
   /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
   releaseContexts(ids: Int32Array): void;
   releaseSequences(ids: Int32Array): void;
   residency(): Residency;
   usage(): DeviceUsage;
   /** Returns when the device holds at most `bytes`. Throws budget_too_small and changes nothing below the smallest. */
-  setBudget(bytes: number, rankVictims: (residency: Residency) => Uint32Array): void;
+  setBudget(bytes: number): void;
   /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
-  pin(ids: Uint32Array, pinned: boolean, rankVictims: (residency: Residency) => Uint32Array): void;
+  pin(ids: Uint32Array, pinned: boolean): void;
   /** Throws when an invariant of the expert store is broken. */
   checkIntegrity(): void;
+  close(): void;
+}
+
+/**
+ * The token embedding of a model, (vocab, dModel), f32. Cheap to share between objects of one thread. Of a model
+ * whose stacks have one each, the encoder's.
+ */
+export interface TokenEmbedding {
+  readonly vocab: number;
+  readonly dModel: number;
+  /** Writes a safetensors file with one f32 tensor `embedding.weight`. */
+  save(file: string): void;
+}
+
+export interface PredictorShape {
+  dIn: number;
+  hidden: number;
+  layers: number;
+  experts: number;
+  /** A token sees itself and the tokens before it: the decoder's kind. */
+  causal: boolean;
+  /** Each LSTM layer runs in both directions (h/2 each, concatenated). Not with causal. */
+  bidirectional: boolean;
+  /** A position input is added in the compressing layer. */
+  positions: boolean;
+  /** Takes a summary of the encoder's tokens (mean of their embeddings) beside each sequence. */
+  summary: boolean;
+}
+
+/** Token sequences, one after the other. */
+export interface PredictorInput {
+  /** (tokens). */
+  tokens: Int32Array;
+  /** (S + 1), first 0, last the token count. */
+  offsets: Int32Array;
+  /** With `summary`: the encoder tokens behind each sequence; (context tokens), (S + 1). Ignored without. */
+  contextTokens?: Int32Array;
+  contextOffsets?: Int32Array;
+}
+
+/** Inference. Not thread-safe. Holds products of the embedding, not the embedding. */
+export interface Predictor {
+  readonly shape: PredictorShape;
+  /** Memory held, scratch space and live sequences included. */
+  readonly bytes: number;
+  /**
+   * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and their
+   * probabilities (softmax over all experts of the layer). False where a logit is not finite: the arrays then
+   * hold nothing of use. logits, optional: (layers, tokens, experts).
+   */
+  predict(
+    input: PredictorInput,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    logits?: Float32Array,
+  ): boolean;
+  /**
+   * Causal only: begins sequences, whose ids the caller chooses, with the encoder tokens behind each. Throws
+   * invalid_request for an id that lives.
+   */
+  begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
+  /**
+   * One more token of each; experts and alpha (layers, S, k) as in predict. After false the sequences are of no
+   * more use.
+   */
+  step(ids: Int32Array, tokens: Int32Array, k: number, experts: Uint16Array, alpha: Float32Array): boolean;
+  /** Forgets; unknown ids are ignored. */
+  end(ids: Int32Array): void;
+  close(): void;
+}
+
+export interface TrainerSettings {
+  beta1: number;
+  beta2: number;
+  epsilon: number;
+  weightDecay: number;
+  /** Experts of the teacher that are distilled: its best so many. */
+  top: number;
+  /** Weight of the cross-entropy beside the distillation. */
+  lambda: number;
+  /** Cross-entropy on the teacher's best k experts. */
+  k: number;
+  distillation: 'kl' | 'l1';
+  /** The student's probabilities are normalized over the distilled experts alone. */
+  studentOverTop: boolean;
+  /** Largest norm of a step's gradient; 0: none. */
+  clipNorm: number;
+  threads: number;
+}
+
+export interface TrainingBatch extends PredictorInput {
+  /** The teacher's best experts and their router logits, (layers, tokens, top), best first. */
+  experts: Uint16Array;
+  logits: Float32Array;
+  top: number;
+}
+
+/** Losses are means over tokens and layers. */
+export interface TrainingReport {
+  loss: number;
+  distillation: number;
+  crossEntropy: number;
+  /** Before clipping; 0 for an evaluation. */
+  gradientNorm: number;
+  /** False for an evaluation, and where loss or gradient is not finite: nothing was learnt. */
+  applied: boolean;
+  /** How often the teacher's best expert was among the student's best 1, 2, 3. */
+  layers: { tokens: number; hits: [number, number, number] }[];
+}
+
+/** Not thread-safe. */
+export interface PredictorTrainer {
+  readonly shape: PredictorShape;
+  /** Optimizer steps done. */
+  readonly steps: number;
+  step(batch: TrainingBatch, learningRate: number): TrainingReport;
+  evaluate(batch: TrainingBatch): TrainingReport;
+  /** The directory exists. A crash leaves the predictor of before or the new one. */
+  save(directory: string, withOptimizer: boolean): void;
   close(): void;
 }
 
@@ -274,4 +405,24 @@ export interface NativeAddon {
   measureDiskRead(file: string, bytes: number): number;
   PackWriter: new (options: PackOptions) => PackWriter;
   Engine: new (options: EngineOptions) => Engine;
+  /** From a packed model, a checkpoint, or what `save` wrote. */
+  TokenEmbedding: new (
+    source: { pack: string } | { checkpoint: string } | { file: string },
+  ) => TokenEmbedding;
+  /**
+   * Opens a directory that a trainer saved. Throws checkpoint_invalid where it is damaged, not finite or of
+   * another model. `threads`: 1 runs on the calling thread.
+   */
+  Predictor: new (options: {
+    directory: string;
+    embedding: TokenEmbedding;
+    threads: number;
+  }) => Predictor;
+  /** `directory`: goes on from what a trainer saved there. */
+  PredictorTrainer: new (
+    options: { embedding: TokenEmbedding; settings: TrainerSettings } & (
+      | { shape: PredictorShape; seed: number }
+      | { directory: string }
+    ),
+  ) => PredictorTrainer;
 }

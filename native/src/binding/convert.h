@@ -40,11 +40,14 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name);
 
 /// The elements of a typed array of exactly this type. Throws invalid_request naming the field.
 template <class T>
-  requires std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>
-std::span<const T> span_of(const Napi::Value& value, const char* name) {
+requires std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t> || std::is_same_v<T, double>
+    std::span<const T> span_of(const Napi::Value& value, const char* name) {
   if (value.IsTypedArray()) {
     const auto array = value.As<Napi::TypedArrayOf<T>>();
-    if (array.TypedArrayType() == (std::is_signed_v<T> ? napi_int32_array : napi_uint32_array)) {
+    constexpr auto kType = std::is_same_v<T, double>    ? napi_float64_array
+                           : std::is_same_v<T, int32_t> ? napi_int32_array
+                                                        : napi_uint32_array;
+    if (array.TypedArrayType() == kType) {
       return {array.Data(), array.ElementLength()};
     }
   }

@@ -112,16 +112,16 @@ void Engine::check(const Batch& batch) const {
   }
 }
 
-RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
-                     const VictimRanker& rank, const BatchOutput& output) {
+RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
+                     const RoutedHook& on_routed) {
   const auto start = std::chrono::steady_clock::now();
   check(batch);
-  store_.start_pass(loads, victims);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits};
+  store_.start_pass(plan);
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed};
   if (batch.phase == Phase::kEncode) {
-    encode(batch, rank, trace);
+    encode(batch, trace);
   } else {
-    decode(batch, rank, trace);
+    decode(batch, trace);
     if (output.logits != nullptr) model_.head(batch.logit_rows, output.logits);
   }
   if (output.hidden_states != nullptr) {
@@ -134,7 +134,7 @@ RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::s
   return stats;
 }
 
-void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+void Engine::encode(const Batch& batch, const RoutingTrace& trace) {
   const size_t count = batch.sequences.size();
   std::vector<Context> contexts(count);
   try {
@@ -146,7 +146,7 @@ void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingT
       cache_.grow(contexts[i].pages, tokens);
       spans.push_back({begin, tokens, 0, contexts[i].keys, &contexts[i].pages});
     }
-    model_.encode(batch.tokens, spans, rank, trace);
+    model_.encode(batch.tokens, spans, trace);
   } catch (...) {
     for (Context& context : contexts) cache_.release(context.pages);
     throw;
@@ -154,7 +154,7 @@ void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingT
   for (size_t i = 0; i < count; ++i) contexts_.emplace(batch.sequences[i], std::move(contexts[i]));
 }
 
-void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+void Engine::decode(const Batch& batch, const RoutingTrace& trace) {
   const size_t count = batch.sequences.size();
   std::vector<Sequence*> sequences;
   std::vector<int32_t> created;
@@ -172,7 +172,7 @@ void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingT
       const Context& context = contexts_.at(sequence.context);
       spans.push_back({begin, tokens, sequence.length, 0, &sequence.pages, &context.pages, context.keys});
     }
-    model_.decode(batch.tokens, spans, rank, trace);
+    model_.decode(batch.tokens, spans, trace);
   } catch (...) {
     for (Sequence* sequence : sequences) cache_.shrink(sequence->pages, sequence->length);
     release_sequences(created);
@@ -201,14 +201,14 @@ void Engine::release_sequences(std::span<const int32_t> ids) {
   }
 }
 
-void Engine::set_budget(uint64_t bytes, const VictimRanker& rank) {
+void Engine::set_budget(uint64_t bytes) {
   const size_t slots = plan_.slots_in(bytes);
   const uint64_t before = memory_.budget();
   if (bytes > before) memory_.set_budget(bytes);
   try {
-    store_.resize(slots, rank);
+    store_.resize(slots);
   } catch (...) {
-    store_.resize(slots_, rank);
+    store_.resize(slots_);
     memory_.set_budget(before);
     throw;
   }

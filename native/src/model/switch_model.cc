@@ -31,14 +31,14 @@ void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> t
 }
 
 void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const VictimRanker& rank, const RoutingTrace& trace) {
+                         const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
   for (const LayerWeights& layer : weights_.encoder.layers) {
     // The context's own pages serve as scratch until the cross-attention keys replace it below.
     self_attention(layer.self, 0, sequences, count, false);
-    feed_forward(layer.feed_forward, sequences, count, rank, trace, moe_layers);
+    feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
   cpu_kernels().rms_norm(work_.hidden, weights_.encoder.final_norm, config_.layer_norm_epsilon, count, d_,
@@ -50,7 +50,7 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
 }
 
 void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const VictimRanker& rank, const RoutingTrace& trace) {
+                         const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
@@ -58,7 +58,7 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
     const LayerWeights& layer = weights_.decoder.layers[i];
     self_attention(layer.self, i, sequences, count, true);
     cross_attention(layer.cross, i, sequences, count);
-    feed_forward(layer.feed_forward, sequences, count, rank, trace, moe_layers);
+    feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
   cpu_kernels().rms_norm(work_.hidden, weights_.decoder.final_norm, config_.layer_norm_epsilon, count, d_,
@@ -149,10 +149,9 @@ void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> seque
 }
 
 void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                               size_t tokens, const VictimRanker& rank, const RoutingTrace& trace,
-                               size_t trace_layer) {
+                               size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   cpu_kernels().rms_norm(work_.hidden, weights.norm, config_.layer_norm_epsilon, tokens, d_, work_.normed);
-  if (weights.sparse) return moe(weights, sequences, tokens, rank, trace, trace_layer);
+  if (weights.sparse) return moe(weights, sequences, tokens, trace, trace_layer);
   const size_t ff = weights.wi.n;
   for (size_t row = 0; row < tokens; row += work_.feed_forward_rows) {
     const size_t rows = std::min(work_.feed_forward_rows, tokens - row);
@@ -162,8 +161,7 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
 }
 
 void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                      size_t tokens, const VictimRanker& rank, const RoutingTrace& trace,
-                      size_t trace_layer) {
+                      size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   const CpuKernels& kernels = cpu_kernels();
   const auto experts = static_cast<size_t>(config_.num_experts);
   linear(pool_, work_.normed, d_, tokens, weights.router, work_.router, experts, Epilogue::kStore);
@@ -174,8 +172,9 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
   const Dispatch dispatch =
       route_top1(work_.router, tokens, experts, static_cast<size_t>(config_.expert_capacity), sequences);
   std::copy(dispatch.expert.begin(), dispatch.expert.end(), trace.dispatch + trace_layer * tokens);
+  if (trace.on_routed) trace.on_routed(trace_layer, dispatch.expert);
 
-  LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, rank, trace.found + trace_layer * experts);
+  LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, trace.found + trace_layer * experts);
   while (const auto expert = visit.next()) {
     const uint32_t* order = dispatch.order.data() + dispatch.begin[expert->index];
     const size_t count = dispatch.begin[expert->index + 1] - dispatch.begin[expert->index];
