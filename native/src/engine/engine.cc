@@ -40,6 +40,21 @@ std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
   return {encoder, pack_.experts.layers - encoder};
 }
 
+void Engine::check_routing_of(const Batch& batch) const {
+  const auto [first, count] = moe_layers(batch.phase);
+  if (batch.routing.k == 0) {
+    if (!limits_.routers && count > 0) refuse("no routing, and the routers are not on the device");
+    return;
+  }
+  if (batch.routing.k > limits_.max_routing_k) {
+    refuse("routing names " + std::to_string(batch.routing.k) + " experts a token; the limit is " +
+           std::to_string(limits_.max_routing_k));
+  }
+  const std::vector<std::string> layers = pack_.config.moe_layers();
+  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
+                static_cast<size_t>(pack_.config.num_experts));
+}
+
 void Engine::check(const Batch& batch) const {
   const size_t count = batch.sequences.size();
   const size_t tokens = batch.tokens.size();
@@ -100,21 +115,6 @@ void Engine::check(const Batch& batch) const {
              std::to_string(sequence->second.context));
     }
   }
-}
-
-void Engine::check_routing_of(const Batch& batch) const {
-  const auto [first, count] = moe_layers(batch.phase);
-  if (batch.routing.k == 0) {
-    if (!limits_.routers && count > 0) refuse("no routing, and the routers are not on the device");
-    return;
-  }
-  if (batch.routing.k > limits_.max_routing_k) {
-    refuse("routing names " + std::to_string(batch.routing.k) + " experts a token; the limit is " +
-           std::to_string(limits_.max_routing_k));
-  }
-  const std::vector<std::string> layers = pack_.config.moe_layers();
-  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
-                static_cast<size_t>(pack_.config.num_experts));
 }
 
 RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,

@@ -88,6 +88,8 @@ class Engine {
   void set_budget(uint64_t bytes, const VictimRanker& rank);
 
  private:
+  void check_routing_of(const Batch& batch) const;
+
   struct Context {
     std::vector<uint32_t> pages;
     size_t keys = 0;
@@ -98,7 +100,6 @@ class Engine {
     size_t length = 0;
   };
 
-  void check_routing_of(const Batch& batch) const;
   void encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
   void decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
 
