@@ -120,7 +120,7 @@ export class JobRunner {
           item: job.firstItem + index,
           job: job.job,
           jobItems: inputs.length,
-          explain: request.explain,
+          explain: request.explain ?? false,
           work,
           tokens,
         };

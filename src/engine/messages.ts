@@ -2,6 +2,7 @@
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
+import type { HashFunctionName } from '../predictor/hash-function.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig {
@@ -15,6 +16,10 @@ export interface EngineConfig {
   hostBudget: string;
   threads: number;
   policy: EvictionPolicyName;
+  /** `auto`: the model's own where it has one; `none`; or a directory. */
+  predictor: string;
+  /** `auto`: the best that the directory holds. */
+  hashFunction: HashFunctionName | 'auto';
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
@@ -39,6 +44,14 @@ export interface ModelInfo {
   hasTokenizer: boolean;
   plan: MemoryPlan;
   usage: DeviceUsage;
+  predictor: PredictorInfo;
+}
+
+export interface PredictorInfo {
+  /** The hash function at work; null: experts are fetched on demand. */
+  name: HashFunctionName | null;
+  /** What is wrong with it, or why there is none. */
+  warnings: string[];
 }
 
 /** What an answer cost in experts. `loaded` counts experts that were not resident when first needed. */

@@ -58,7 +58,7 @@ export class JobLedger {
   /** Called for every item taken up; the first one starts the job. */
   begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
     if (this.#jobs.has(job)) return;
-    this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, explain, startedMs: nowMs });
+    this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, explain: explain ?? false, startedMs: nowMs });
   }
 
   /** Whether the job's answer tells all that it cost. */

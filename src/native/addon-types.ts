@@ -100,7 +100,7 @@ export interface PackWriter {
   close(): void;
 }
 
-/** Limits that size the workspace and the KV cache. */
+/** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
   maxBatchTokens: number;
@@ -108,11 +108,16 @@ export interface BatchLimits {
   kvTokens: number;
   /** Compute threads; each has scratch space of its own. */
   threads: number;
+  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default 1. */
+  maxRoutingK?: number;
+  /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
+  routers?: boolean;
 }
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {
   dense: number;
+  /** 0 where they are left off the device. */
   routers: number;
   kvCache: number;
   workspace: number;
@@ -142,6 +147,24 @@ export interface EngineOptions extends BatchLimits {
   linkLatency: number;
 }
 
+/**
+ * Predicted mode: a table routes a pass in place of the model's routers, token t of a layer through
+ * Σ alpha_j · E_j(x_t) over its entries. An expert's capacity is counted per sequence over the entries in token
+ * order, then entry order; an entry over it adds nothing. With k = 1 and the routers' own choice and probability the
+ * answers are bit for bit those of a pass without `routing`.
+ */
+export interface NativeRouting {
+  /**
+   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (layers of the phase, tokens, k).
+   * An entry whose alpha is 0 still runs its expert and takes from its capacity.
+   */
+  experts: Uint16Array;
+  /** Finite; (layers of the phase, tokens, k). */
+  alpha: Float32Array;
+  /** 1 to the engine's `maxRoutingK`. */
+  k: number;
+}
+
 /** One native step over a ragged batch. Sequences' tokens stand one after the other. */
 export interface NativeBatch {
   /** encode: `sequences` are new contexts. decode: tokens are appended to each sequence's KV cache. */
@@ -158,8 +181,10 @@ export interface NativeBatch {
   logitRows?: Int32Array;
   /** Also return the final hidden states (tokens, d_model). */
   hiddenStates?: boolean;
-  /** Also return router logits (layers of the phase, tokens, experts). */
+  /** Also return router logits (layers of the phase, tokens, experts). Not with `routing`. */
   routerLogits?: boolean;
+  /** Where all its tokens go; the model's routers are then not evaluated. */
+  routing?: NativeRouting;
 }
 
 /** How a layer found an expert that it needed. */
@@ -195,7 +220,10 @@ export interface RunResult {
   routerLogits?: Float32Array;
   /** MoE layers of the phase as flat layer numbers, in order; (layers). */
   layers: Int32Array;
-  /** Expert of each token, 65535 where over capacity; (layers, tokens). */
+  /**
+   * Expert of each token, 65535 where over capacity; (layers, tokens). With `routing`: of each entry, 65535 also
+   * where it names nobody; (layers, tokens, k).
+   */
   dispatch: Uint16Array;
   /** EXPERT_* of each expert; (layers, experts). */
   found: Uint8Array;
@@ -250,8 +278,9 @@ export interface Engine {
   readonly plan: MemoryPlan;
   readonly expertDtype: ExpertDtype;
   /**
-   * Runs one step. Without a plan experts are fetched on demand and the least recently used go. The plan that
-   * `onRouted` returns takes its place for the rest of the pass.
+   * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
+   * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the
+   * rest of the pass; it is not called where the batch brings its routing.
    */
   runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
   /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */

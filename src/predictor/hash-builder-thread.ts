@@ -1,12 +1,14 @@
 /** Thread entry: hands every batch on with its tables, and fills these while the batch waits. Blocks while the queue is full. */
 import { parentPort, workerData } from 'node:worker_threads';
+import type { PredictorInfo } from '../engine/messages.js';
 import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
+import type { ModelShape } from '../native/addon-types.js';
 import { BuilderStats } from './builder-stats.js';
 import { Doorbell } from './doorbell.js';
-import type { RoutingShape } from './hash-function.js';
+import { type HashFunctionName, routingShape } from './hash-function.js';
 import { type QueueEnd, QueueProducer } from './hash-table-queue.js';
-import { openPredictor, type PredictorChoice } from './predictor-choice.js';
+import { openPredictor } from './predictor-directory.js';
 import { ResidentFlag } from './resident-flag.js';
 import { type BatchInput, type PendingTables, TableBuilder } from './table-builder.js';
 
@@ -14,8 +16,8 @@ export interface HashBuilderThreadData {
   queue: QueueEnd;
   /** What predicts; null: nobody. */
   predictor: PredictorChoice | null;
-  shape: RoutingShape;
-  decoderStartToken: number;
+  model: ModelShape;
+  fingerprint: string;
   /** Packed model directory: its token embedding is the predictor's input. */
   pack: string;
   /** BuilderStats and ResidentFlag. */
@@ -25,9 +27,15 @@ export interface HashBuilderThreadData {
   always: boolean;
 }
 
+export interface PredictorChoice {
+  /** Made by `sida train`, or a trace for `replay`. */
+  directory: string;
+  /** Undefined: the best that the directory holds. */
+  kind?: HashFunctionName;
+}
+
 export type FromHashBuilder =
-  /** What predicts; null when it could not be opened, and why. */
-  | { type: 'opened'; predictor: string | null; warnings: string[] }
+  | { type: 'opened'; predictor: PredictorInfo }
   /** The batch is in the queue. */
   | { type: 'accepted'; batch: number }
   | { type: 'warning'; message: string };
@@ -38,35 +46,44 @@ const resident = new ResidentFlag(data.resident);
 const arrivals = new Doorbell(data.queue.arrivals);
 const emit = (message: FromHashBuilder): void => parentPort!.postMessage(message);
 
-function open(): TableBuilder | null {
+async function open(): Promise<TableBuilder | null> {
   if (data.predictor === null) {
-    emit({ type: 'opened', predictor: null, warnings: [] });
+    emit({ type: 'opened', predictor: { name: null, warnings: [] } });
     return null;
   }
+  const { directory, kind } = data.predictor;
+  const { model, fingerprint, pack, always } = data;
+  const addon = loadAddon();
   try {
-    const { hashFunction, sharpness, warnings } = openPredictor(data.predictor, {
-      addon: loadAddon(),
-      pack: data.pack,
-      shape: data.shape,
+    const embedding = () => new addon.TokenEmbedding({ pack });
+    const opened = await openPredictor(directory, {
+      model,
+      fingerprint,
+      addon,
+      embedding,
+      ...(kind && { kind }),
     });
-    emit({ type: 'opened', predictor: hashFunction.name, warnings });
-    let told = false;
-    const onError = (error: unknown) => {
-      if (!told) emit({ type: 'warning', message: `The predictor failed: ${(error as Error).message}` });
-      told = true;
-    };
+    emit({ type: 'opened', predictor: { name: opened.function.name, warnings: opened.warnings } });
     return new TableBuilder({
-      hashFunction,
-      sharpness,
-      shape: data.shape,
+      hashFunction: opened.function,
+      sharpness: { encoder: 1, decoder: 1 },
+      shape: routingShape(model),
       stats: new BuilderStats(data.stats),
-      always: data.always,
-      onError,
+      always,
+      onError: warnOnce(),
     });
   } catch (error) {
-    emit({ type: 'opened', predictor: null, warnings: [(error as Error).message] });
+    emit({ type: 'opened', predictor: { name: null, warnings: [(error as Error).message] } });
     return null;
   }
+}
+
+function warnOnce(): (error: unknown) => void {
+  let told = false;
+  return (error) => {
+    if (!told) emit({ type: 'warning', message: `The predictor failed: ${(error as Error).message}` });
+    told = true;
+  };
 }
 
 /** The decoder tokens that are known beforehand: those of labels. A generation's are predicted step by step. */
@@ -95,7 +112,7 @@ function inputOf({ id, items, tokens, offsets }: EncodeBatch): BatchInput {
   return { id, encoder, decoder };
 }
 
-const builder = open();
+const builder = await open();
 
 parentPort!.on('message', (batch: EncodeBatch) => {
   let input: BatchInput | undefined;

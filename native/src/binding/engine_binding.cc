@@ -37,6 +37,22 @@ std::vector<T> copy_of(const Napi::Object& object, const char* name) {
   return {elements.begin(), elements.end()};
 }
 
+/// The `routing` of a batch; k is 0 where it has none.
+struct RoutingArrays {
+  explicit RoutingArrays(const Napi::Value& value) {
+    if (value.IsUndefined() || value.IsNull()) return;
+    if (!value.IsObject()) throw Error("invalid_request", "expected \"routing\" to be an object");
+    const auto js = value.As<Napi::Object>();
+    k = positive_from_js(js, "k", kMaxRoutingK);
+    experts = copy_of<uint16_t>(js, "experts");
+    alpha = copy_of<float>(js, "alpha");
+  }
+
+  std::vector<uint16_t> experts;
+  std::vector<float> alpha;
+  size_t k = 0;
+};
+
 std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
   for (const uint32_t id : ids) {
     if (id >= engine.plan().experts) {
@@ -154,7 +170,15 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     const auto offsets = copy_of<int32_t>(js, "offsets");
     const auto input = copy_of<int32_t>(js, "tokens");
     const auto logit_rows = copy_of<int32_t>(js, "logitRows");
-    const Batch batch{phase_of(js.Get("phase")), sequences, contexts, offsets, input, logit_rows, {}};
+    const RoutingArrays routing(js.Get("routing"));
+    const Batch batch{phase_of(js.Get("phase")),
+                      sequences,
+                      contexts,
+                      offsets,
+                      input,
+                      logit_rows,
+                      {},
+                      {routing.experts, routing.alpha, routing.k}};
     // Before anything is allocated for its answers.
     engine().check(batch);
 
@@ -164,7 +188,7 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     const auto [first_layer, layers] = engine().moe_layers(batch.phase);
     const size_t tokens = batch.tokens.size();
     const auto experts = static_cast<size_t>(config.num_experts);
-    auto dispatch = Napi::Uint16Array::New(env, layers * tokens);
+    auto dispatch = Napi::Uint16Array::New(env, layers * tokens * std::max<size_t>(routing.k, 1));
     auto found = Napi::Uint8Array::New(env, layers * experts);
     BatchOutput output;
     output.dispatch = dispatch.Data();

@@ -5,22 +5,10 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "engine/dense_loader.h"
 
 namespace sida {
 namespace {
-
-DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack) {
-  const File file = File::open(pack.dense_path());
-  if (file.size() != pack.dense.bytes) {
-    throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
-                                    " bytes, found " + std::to_string(file.size()) +
-                                    "; convert the model again");
-  }
-  DeviceBuffer dense(memory, pack.dense.bytes);
-  file.pread_exact(0, dense.data(), pack.dense.bytes);
-  return dense;
-}
 
 [[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
 
@@ -33,15 +21,16 @@ Engine::Engine(const EngineOptions& options)
       slots_(plan_.slots_in(options.budget_bytes)),
       backend_(make_cpu_backend()),
       memory_(*backend_, options.budget_bytes),
-      dense_(load_dense(memory_, pack_)),
+      dense_layout_(options.limits.routers ? pack_.dense : without_routers(pack_.dense)),
+      dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, pack_.config, options.limits.kv_tokens),
       workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
-                 options.limits.threads),
+                 options.limits.threads, options.limits.max_routing_k),
       disk_(pack_.expert_path(), pack_.expert_file_bytes()),
       host_(pack_.experts, disk_, options.host_bytes),
       store_(pack_.experts, memory_, host_, options.link, slots_),
       pool_(options.limits.threads),
-      weights_(view_weights(pack_.config, pack_.dense, dense_.data())),
+      weights_(view_weights(pack_.config, dense_layout_, dense_.data())),
       model_(pack_.config, weights_, workspace_, cache_, store_, pool_) {}
 
 std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
@@ -49,6 +38,21 @@ std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
   for (int i = 0; i < pack_.config.num_layers; ++i) encoder += pack_.config.encoder_sparse(i);
   if (phase == Phase::kEncode) return {0, encoder};
   return {encoder, pack_.experts.layers - encoder};
+}
+
+void Engine::check_routing_of(const Batch& batch) const {
+  const auto [first, count] = moe_layers(batch.phase);
+  if (batch.routing.k == 0) {
+    if (!limits_.routers && count > 0) refuse("no routing, and the routers are not on the device");
+    return;
+  }
+  if (batch.routing.k > limits_.max_routing_k) {
+    refuse("routing names " + std::to_string(batch.routing.k) + " experts a token; the limit is " +
+           std::to_string(limits_.max_routing_k));
+  }
+  const std::vector<std::string> layers = pack_.config.moe_layers();
+  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
+                static_cast<size_t>(pack_.config.num_experts));
 }
 
 void Engine::check(const Batch& batch) const {
@@ -89,6 +93,7 @@ void Engine::check(const Batch& batch) const {
       }
     }
   }
+  check_routing_of(batch);
   std::vector<int32_t> ids(batch.sequences.begin(), batch.sequences.end());
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) refuse("a sequence is named twice");
@@ -116,8 +121,12 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
                      const RoutedHook& on_routed) {
   const auto start = std::chrono::steady_clock::now();
   check(batch);
+  const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
+  if (routing != nullptr && output.router_logits != nullptr) {
+    refuse("a pass with a routing of its own has no router logits");
+  }
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed};
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed, routing};
   if (batch.phase == Phase::kEncode) {
     encode(batch, trace);
   } else {

@@ -39,6 +39,8 @@ struct Batch {
   std::span<const int32_t> logit_rows;
   /// Encode only, optional: keys that may be attended to in each sequence, when its tail is padding.
   std::span<const int32_t> attended;
+  /// Optional: where the tokens go, in place of the model's routers.
+  PredictedRouting routing = {};
 };
 
 /// Where a step puts its answers; null where not wanted. Sizes as in RunResult of addon-types.ts.
@@ -87,6 +89,8 @@ class Engine {
   void set_budget(uint64_t bytes);
 
  private:
+  void check_routing_of(const Batch& batch) const;
+
   struct Context {
     std::vector<uint32_t> pages;
     size_t keys = 0;
@@ -106,6 +110,7 @@ class Engine {
   size_t slots_;
   std::unique_ptr<Backend> backend_;
   DeviceMemory memory_;
+  DenseLayout dense_layout_;
   DeviceBuffer dense_;
   KvCache cache_;
   Workspace workspace_;

@@ -53,11 +53,11 @@ StoreStats ExpertStore::take_stats() {
 }
 
 ExpertId ExpertStore::next_victim() const {
-  ExpertId victim = kNoExpert;
+  ExpertId victim = kNoExpertId;
   for (ExpertId id = 0; id < records_.size(); ++id) {
     const ExpertRecord& record = records_[id];
     if (!record.evictable()) continue;
-    if (victim != kNoExpert) {
+    if (victim != kNoExpertId) {
       if (key(id) < key(victim)) continue;
       const bool newer = record.last_use > records_[victim].last_use;
       if (key(id) == key(victim) && newer != newest_first_) continue;
@@ -81,7 +81,7 @@ std::optional<uint32_t> ExpertStore::take_slot() {
     return slot;
   }
   const ExpertId victim = next_victim();
-  if (victim == kNoExpert) return std::nullopt;
+  if (victim == kNoExpertId) return std::nullopt;
   return evict(victim);
 }
 
@@ -183,8 +183,8 @@ void ExpertStore::begin_prefetches() {
   auto load = loads_.begin();
   while (load != loads_.end() && prefetching_ < kPrefetchesInFlight && waiting_demands_ == 0) {
     const bool free = !free_slots_.empty();
-    const ExpertId victim = free ? kNoExpert : next_victim();
-    if (!free && victim == kNoExpert) return;
+    const ExpertId victim = free ? kNoExpertId : next_victim();
+    if (!free && victim == kNoExpertId) return;
     // The first that has come in meanwhile, or may come in.
     load = std::find_if(load, loads_.end(), [&](ExpertId id) {
       return records_[id].state != ResidencyState::kAbsent || free || key(id) < key(victim);

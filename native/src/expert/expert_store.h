@@ -76,7 +76,7 @@ class ExpertStore {
   friend class LayerVisit;
 
   double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
-  /// kNoExpert: none may go.
+  /// kNoExpertId: none may go.
   ExpertId next_victim() const;
   uint32_t evict(ExpertId id);
   std::optional<uint32_t> take_slot();

@@ -10,7 +10,7 @@ namespace sida {
 enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident, kEvicting };
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
-inline constexpr ExpertId kNoExpert = UINT32_MAX;
+inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
 /// What the store knows of one expert.
 struct ExpertRecord {

@@ -162,37 +162,50 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
 
 void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
                       size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
-  const CpuKernels& kernels = cpu_kernels();
   const auto experts = static_cast<size_t>(config_.num_experts);
-  linear(pool_, work_.normed, d_, tokens, weights.router, work_.router, experts, Epilogue::kStore);
-  if (trace.router_logits != nullptr) {
-    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router,
-                tokens * experts * sizeof(float));
-  }
-  const Dispatch dispatch =
-      route_top1(work_.router, tokens, experts, static_cast<size_t>(config_.expert_capacity), sequences);
-  std::copy(dispatch.expert.begin(), dispatch.expert.end(), trace.dispatch + trace_layer * tokens);
-  if (trace.on_routed) trace.on_routed(trace_layer, dispatch.expert);
+  const Dispatch dispatch = route(weights.router, sequences, tokens, trace, trace_layer);
+  std::copy(dispatch.expert.begin(), dispatch.expert.end(),
+            trace.dispatch + trace_layer * tokens * dispatch.k);
+  if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch.expert);
 
   LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, trace.found + trace_layer * experts);
   while (const auto expert = visit.next()) {
-    const uint32_t* order = dispatch.order.data() + dispatch.begin[expert->index];
-    const size_t count = dispatch.begin[expert->index + 1] - dispatch.begin[expert->index];
+    const size_t begin = dispatch.begin[expert->index];
+    const size_t count = dispatch.begin[expert->index + 1] - begin;
     const PanelMatrix wi = experts_.layout().wi(expert->block);
     const PanelMatrix wo = experts_.layout().wo(expert->block);
     for (size_t row = 0; row < count; row += work_.feed_forward_rows) {
       const size_t rows = std::min(work_.feed_forward_rows, count - row);
       for (size_t i = 0; i < rows; ++i) {
-        std::memcpy(work_.first + i * d_, work_.normed + order[row + i] * d_, d_ * sizeof(float));
+        const size_t token = dispatch.order[begin + row + i] / dispatch.k;
+        std::memcpy(work_.first + i * d_, work_.normed + token * d_, d_ * sizeof(float));
       }
       linear(pool_, work_.first, d_, rows, wi, work_.feed_forward, wi.n, Epilogue::kRelu);
-      linear(pool_, work_.feed_forward, wi.n, rows, wo, work_.second, d_, Epilogue::kStore);
-      for (size_t i = 0; i < rows; ++i) {
-        const uint32_t token = order[row + i];
-        kernels.axpy(dispatch.alpha[token], work_.second + i * d_, d_, work_.hidden + token * d_);
-      }
+      linear(pool_, work_.feed_forward, wi.n, rows, wo, work_.second + (begin + row) * d_, d_,
+             Epilogue::kStore);
     }
   }
+  // Only now, by expert: the visit hands experts out as they are at hand, and sums must not depend on that.
+  for (size_t i = 0; i < dispatch.order.size(); ++i) {
+    const size_t choice = dispatch.order[i];
+    cpu_kernels().axpy(dispatch.alpha[choice], work_.second + i * d_, d_,
+                       work_.hidden + choice / dispatch.k * d_);
+  }
+}
+
+Dispatch SwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+                            const RoutingTrace& trace, size_t trace_layer) {
+  const auto experts = static_cast<size_t>(config_.num_experts);
+  const auto capacity = static_cast<size_t>(config_.expert_capacity);
+  if (trace.predicted != nullptr) {
+    return route_predicted(*trace.predicted, trace_layer, tokens, experts, capacity, sequences);
+  }
+  linear(pool_, work_.normed, d_, tokens, router, work_.router, experts, Epilogue::kStore);
+  if (trace.router_logits != nullptr) {
+    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router,
+                tokens * experts * sizeof(float));
+  }
+  return route_top1(work_.router, tokens, experts, capacity, sequences);
 }
 
 }  // namespace sida

@@ -8,6 +8,7 @@
 #include "core/thread_pool.h"
 #include "expert/expert_store.h"
 #include "model/kv_cache.h"
+#include "model/predicted_routing.h"
 #include "model/relative_position.h"
 #include "model/switch_config.h"
 #include "model/switch_weights.h"
@@ -16,7 +17,7 @@
 namespace sida {
 
 /// Expert of a token over its expert's capacity, in `dispatch`.
-inline constexpr uint16_t kDropped = UINT16_MAX;
+inline constexpr uint16_t kDropped = kNoExpert;
 
 /// One sequence's part of a ragged pass: rows [begin, begin + count) of the activations.
 struct SequenceSpan {
@@ -36,13 +37,18 @@ struct SequenceSpan {
 /// Told the MoE layer's number inside the pass and the expert of each token, kDropped over capacity.
 using RoutedHook = std::function<void(size_t layer, std::span<const uint16_t> experts)>;
 
-/// What a pass reports of its MoE layers, in order. Pointers may be null where not wanted.
+struct Dispatch;
+
+/// What a pass reports of its MoE layers, in order, and what routes them. Pointers may be null where not
+/// wanted.
 struct RoutingTrace {
-  uint16_t* dispatch;    ///< (layers, tokens): the expert of each token, kDropped over capacity
+  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kDropped over capacity
   uint8_t* found;        ///< (layers, experts): Found
-  float* router_logits;  ///< (layers, tokens, experts)
-  /// Called when a layer's experts are known and before they are loaded; may be empty.
+  float* router_logits;  ///< (layers, tokens, experts); not with `predicted`
+  /// Called when a layer's routers have chosen and before their experts are loaded; may be empty.
   const RoutedHook& on_routed;
+  /// Checked routing of all layers, in place of the routers.
+  const PredictedRouting* predicted = nullptr;
 };
 
 /// The Switch Transformer of transformers 5 in float32: a pure function of weights and inputs. Rows of one
@@ -78,6 +84,8 @@ class SwitchModel {
                     const RoutingTrace& trace, size_t trace_layer);
   void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
            const RoutingTrace& trace, size_t trace_layer);
+  Dispatch route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+                 const RoutingTrace& trace, size_t trace_layer);
 
   const SwitchConfig& config_;
   const SwitchWeights& weights_;
