@@ -65,13 +65,13 @@ const PredictorConfig kTiny[] = {
 TEST_CASE("predictor network: forward agrees with the reference in double") {
   for (const PredictorConfig& config : kTiny) {
     const Case c(config, {4, 1, 0, 7, 4}, 0.7);
-    PredictorNetwork network(config, false);
+    PredictorNetwork network(config, NetworkUse::kForward);
     network.load(c.weights_f.data());
     CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) <
           2e-6);
   }
   const Case c({.d_in = 24, .hidden = 40, .layers = 3, .experts = 21, .summary = true}, {36, 2, 70}, 0.2);
-  PredictorNetwork network(c.config, false);
+  PredictorNetwork network(c.config, NetworkUse::kForward);
   network.load(c.weights_f.data());
   CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) < 5e-6);
 }
@@ -85,7 +85,7 @@ TEST_CASE("predictor network: the gradient of every tensor agrees with finite di
       return std::inner_product(logits.begin(), logits.end(), dlogits.begin(), 0.0);
     };
     const Doubles expected = numeric_gradient(c.weights, loss);
-    PredictorNetwork network(config, true);
+    PredictorNetwork network(config, NetworkUse::kTraining);
     network.load(c.weights_f.data());
     PredictorActivations activations;
     std::vector<float> logits(c.logit_count());
@@ -152,7 +152,7 @@ TEST_CASE("predictor network: the LSTM's and the attention's input gradients agr
 TEST_CASE("predictor network: gradients accumulate, and reused activations leave no trace") {
   const Case c(kTiny[0], {4, 2}, 0.7);
   const Case longer(kTiny[0], {9, 3, 5}, 0.7);
-  PredictorNetwork network(c.config, true);
+  PredictorNetwork network(c.config, NetworkUse::kTraining);
   network.load(c.weights_f.data());
   const std::vector<float> dlogits = floats(random_doubles(c.logit_count(), 1, 14));
   const auto gradient = [&](PredictorActivations* activations, int times) {
@@ -177,7 +177,7 @@ TEST_CASE("predictor network: gradients accumulate, and reused activations leave
 
 TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
   const Case all({.d_in = 12, .hidden = 40, .layers = 2, .experts = 9}, {5, 33, 1, 12}, 0.3);
-  PredictorNetwork network(all.config, false);
+  PredictorNetwork network(all.config, NetworkUse::kForward);
   network.load(all.weights_f.data());
   const std::vector<float> together = logits_of(all, network);
   PredictorActivations activations;
@@ -200,13 +200,15 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
     const PredictorConfig config = {
         .d_in = 12, .hidden = 40, .layers = 2, .experts = 9, .causal = true, .summary = summary};
     const Case c(config, {70, 33, 36}, 0.3);
-    PredictorNetwork network(config, false);
+    PredictorNetwork network(config, NetworkUse::kForward);
     network.load(c.weights_f.data());
     const std::vector<float> whole = logits_of(c, network);
     PredictorStepper stepper(network);
     std::vector<PredictorState> states(3);
     for (size_t s = 0; s < 3; ++s) {
-      stepper.begin(&states[s], summary ? c.summaries_f.data() + s * config.d_in : nullptr);
+      std::vector<float> product(config.hidden);
+      if (summary) network.summary_products(c.summaries_f.data() + s * config.d_in, 1, product.data());
+      stepper.begin(&states[s], summary ? product.data() : nullptr);
     }
     // Sequence 1 begins late, sequence 2 ends early: the batch of a step changes.
     const size_t first[] = {0, 70, 103};
@@ -221,11 +223,13 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
         const float* from = c.x_f.data() + rows.back() * config.d_in;
         x.insert(x.end(), from, from + config.d_in);
       }
-      std::vector<float> logits(config.layers * active.size() * config.experts);
-      stepper.step(active, x.data(), logits.data());
+      std::vector<float> products(active.size() * config.hidden);
+      std::vector<float> logits(active.size() * config.layers * config.experts);
+      network.compress(x.data(), active.size(), products.data());
+      stepper.step(active, products.data(), logits.data());
       for (size_t l = 0; l < config.layers; ++l) {
         for (size_t i = 0; i < rows.size(); ++i) {
-          REQUIRE(std::memcmp(&logits[(l * rows.size() + i) * config.experts],
+          REQUIRE(std::memcmp(&logits[(i * config.layers + l) * config.experts],
                               &whole[(l * c.rows() + rows[i]) * config.experts],
                               config.experts * sizeof(float)) == 0);
         }
@@ -239,7 +243,7 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
 
 TEST_CASE("predictor stepper: a state that begins again has forgotten") {
   const Case c({.d_in = 4, .hidden = 8, .layers = 1, .experts = 3, .causal = true}, {5}, 0.5);
-  PredictorNetwork network(c.config, false);
+  PredictorNetwork network(c.config, NetworkUse::kForward);
   network.load(c.weights_f.data());
   PredictorStepper stepper(network);
   PredictorState state;
@@ -248,8 +252,10 @@ TEST_CASE("predictor stepper: a state that begins again has forgotten") {
   for (std::vector<float>& run : runs) {
     stepper.begin(&state, nullptr);
     for (size_t t = 0; t < 5; ++t) {
+      float products[8];
       run.resize(run.size() + 3);
-      stepper.step(states, c.x_f.data() + t * 4, run.data() + t * 3);
+      network.compress(c.x_f.data() + t * 4, 1, products);
+      stepper.step(states, products, run.data() + t * 3);
     }
   }
   CHECK(same_bits(runs[0], runs[1]));

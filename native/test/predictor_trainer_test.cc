@@ -115,7 +115,7 @@ TEST_CASE("predictor trainer: a run that goes on from its state is the run that 
 TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
   const Task task(1);
   const PredictorWeights start = fresh_weights();
-  PredictorNetwork network(kConfig, true);
+  PredictorNetwork network(kConfig, NetworkUse::kTraining);
   network.load(start.values.data());
   PredictorActivations activations;
   const size_t rows = task.teacher().rows;

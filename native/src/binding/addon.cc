@@ -6,6 +6,9 @@
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
 #include "binding/pack_writer_binding.h"
+#include "binding/predictor_binding.h"
+#include "binding/predictor_embedding_binding.h"
+#include "binding/predictor_trainer_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
 #include "expert/disk_tier.h"
@@ -101,6 +104,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));
+  exports.Set("TokenEmbedding", PredictorEmbeddingBinding::define(env));
+  exports.Set("Predictor", PredictorBinding::define(env));
+  exports.Set("PredictorTrainer", PredictorTrainerBinding::define(env));
   return exports;
 }
 

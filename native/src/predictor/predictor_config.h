@@ -9,12 +9,14 @@ inline constexpr size_t kPredictorLstmLayers = 2;
 
 /// Shape of a predictor. Everything else follows from it.
 struct PredictorConfig {
-  size_t d_in = 0;       ///< width of a token embedding
-  size_t hidden = 0;     ///< h
-  size_t layers = 0;     ///< MoE layers predicted, all at once
-  size_t experts = 0;    ///< experts of each
-  bool causal = false;   ///< a token attends to itself and the tokens before it: the decoder's kind
-  bool summary = false;  ///< takes a summary vector (d_in) beside each sequence
+  size_t d_in = 0;             ///< width of a token embedding
+  size_t hidden = 0;           ///< h
+  size_t layers = 0;           ///< MoE layers predicted, all at once
+  size_t experts = 0;          ///< experts of each
+  bool causal = false;         ///< a token attends to itself and the tokens before it: the decoder's kind
+  bool bidirectional = false;  ///< each LSTM layer runs both ways, h / 2 units each; not with causal
+  bool positions = false;      ///< a position input is added in the compressing layer
+  bool summary = false;        ///< takes a summary vector (d_in) beside each sequence
 
   bool operator==(const PredictorConfig&) const = default;
 

@@ -24,37 +24,57 @@ void relu_backward(const float* y, size_t count, float* dy) {
 
 size_t SequenceBatch::rows() const { return std::accumulate(lengths.begin(), lengths.end(), size_t{0}); }
 
-PredictorNetwork::PredictorNetwork(const PredictorConfig& config, bool training)
-    : layout_(config), training_(training) {}
+size_t PredictorActivations::bytes() const {
+  size_t floats = 0;
+  const auto add = [&](std::initializer_list<const AlignedFloats*> buffers) {
+    for (const AlignedFloats* buffer : buffers) floats += buffer->capacity();
+  };
+  for (const LstmActivations& layer : lstm)
+    add({&layer.gates, &layer.cells, &layer.cell_tanh, &layer.outputs});
+  add({&compressed, &lstm_input, &lstm_output, &weights, &attended, &residual, &features, &head_rows,
+       &summaries});
+  add({&gradient_a, &gradient_b, &gradient_c, &attention.panels, &attention.scores});
+  add({&lstm_scratch.dgates, &lstm_scratch.previous, &lstm_scratch.carry_hidden, &lstm_scratch.carry_cell});
+  add({&lstm_scratch.product.transposed, &lstm_scratch.product.panels, &product.transposed, &product.panels});
+  return floats * sizeof(float);
+}
+
+PredictorNetwork::PredictorNetwork(const PredictorConfig& config, NetworkUse use)
+    : layout_(config), use_(use) {}
 
 void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
   using P = PredictorPart;
-  weights_ = weights;
   const size_t h = config().hidden;
   const size_t heads = config().layers * config().experts;
+  const auto part = [&](P id) { return weights + layout_.offset(id); };
+  for (const P id : {P::kCompressBias, P::kLstm0Bias, P::kLstm1Bias, P::kResidualBias, P::kHeadBias}) {
+    biases_[static_cast<size_t>(id)].assign(part(id), part(id) + layout_.tensor(id).count);
+  }
   std::vector<std::function<void()>> packs;
   size_t next = 0;
   const auto forward = [&](P id, size_t n, size_t k, PanelMatrix* out) {
     AlignedFloats* room = &packed_[next++];
-    packs.emplace_back([this, id, n, k, out, room] { *out = pack_transposed(part(id), n, k, room); });
+    packs.emplace_back([=] { *out = pack_transposed(part(id), n, k, room); });
   };
   const auto back = [&](P id, size_t n, size_t k, PanelMatrix* out) {
     AlignedFloats* room = &packed_[next++];
-    if (training_) packs.emplace_back([=, this] { *out = pack_rows(part(id), k, n, k, room); });
+    if (use_ == NetworkUse::kTraining) packs.emplace_back([=] { *out = pack_rows(part(id), k, n, k, room); });
   };
   constexpr P kInput[] = {P::kLstm0Input, P::kLstm1Input};
   constexpr P kHidden[] = {P::kLstm0Hidden, P::kLstm1Hidden};
   constexpr P kBias[] = {P::kLstm0Bias, P::kLstm1Bias};
   for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
     lstm_[l].hidden = h;
-    lstm_[l].bias = part(kBias[l]);
+    lstm_[l].bias = bias(kBias[l]);
     forward(kInput[l], 4 * h, h, &lstm_[l].input);
     forward(kHidden[l], 4 * h, h, &lstm_[l].recurrent);
     back(kInput[l], 4 * h, h, &lstm_[l].input_back);
     back(kHidden[l], 4 * h, h, &lstm_[l].hidden_back);
   }
-  forward(P::kCompressWeight, h, config().d_in, &compress_);
-  if (config().summary) forward(P::kSummaryWeight, h, config().d_in, &summary_);
+  if (use_ != NetworkUse::kFolded) {
+    forward(P::kCompressWeight, h, config().d_in, &compress_);
+    if (config().summary) forward(P::kSummaryWeight, h, config().d_in, &summary_);
+  }
   forward(P::kResidualWeight, h, h, &residual_);
   back(P::kResidualWeight, h, h, &residual_back_);
   forward(P::kHeadWeight, heads, h, &heads_);
@@ -66,70 +86,86 @@ void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
   }
 }
 
+size_t PredictorNetwork::bytes() const {
+  size_t floats = 0;
+  for (const AlignedFloats& room : packed_) floats += room.capacity();
+  for (const std::vector<float>& bias : biases_) floats += bias.capacity();
+  return floats * sizeof(float);
+}
+
 void PredictorNetwork::compress(const float* x, size_t rows, float* out) const {
   multiply(x, config().d_in, rows, compress_, out, config().hidden, Epilogue::kStore);
 }
 
 void PredictorNetwork::finish_compress(size_t rows, const float* summary_product, float* out) const {
   const size_t h = config().hidden;
-  const float* bias = part(PredictorPart::kCompressBias);
-  if (summary_product == nullptr) return add_bias_relu(bias, rows, h, out);
+  const float* b = bias(PredictorPart::kCompressBias);
+  if (summary_product == nullptr) return add_bias_relu(b, rows, h, out);
   for (size_t r = 0; r < rows; ++r) {
     float* row = out + r * h;
-    for (size_t i = 0; i < h; ++i) row[i] = std::max(row[i] + bias[i] + summary_product[i], 0.0f);
+    for (size_t i = 0; i < h; ++i) row[i] = std::max(row[i] + b[i] + summary_product[i], 0.0f);
   }
 }
 
-void PredictorNetwork::summary_product(const float* summary, float* out) const {
-  multiply(summary, config().d_in, 1, summary_, out, config().hidden, Epilogue::kStore);
+void PredictorNetwork::summary_products(const float* summaries, size_t rows, float* out) const {
+  multiply(summaries, config().d_in, rows, summary_, out, config().hidden, Epilogue::kStore);
 }
 
 void PredictorNetwork::heads(const float* attended, size_t rows, float* residual, float* features,
-                             float* head_rows, float* logits, size_t layer_stride) const {
+                             float* head_rows) const {
   const size_t h = config().hidden;
-  const size_t experts = config().experts;
-  const size_t width = config().layers * experts;
+  const size_t width = config().layers * config().experts;
   multiply(attended, h, rows, residual_, residual, h, Epilogue::kStore);
-  add_bias_relu(part(PredictorPart::kResidualBias), rows, h, residual);
+  add_bias_relu(bias(PredictorPart::kResidualBias), rows, h, residual);
   for (size_t i = 0; i < rows * h; ++i) features[i] = attended[i] + residual[i];
   multiply(features, h, rows, heads_, head_rows, width, Epilogue::kStore);
-  const float* bias = part(PredictorPart::kHeadBias);
+  const float* b = bias(PredictorPart::kHeadBias);
   for (size_t r = 0; r < rows; ++r) {
-    for (size_t l = 0; l < config().layers; ++l) {
-      const float* from = head_rows + r * width + l * experts;
-      float* to = logits + l * layer_stride + r * experts;
-      for (size_t e = 0; e < experts; ++e) to[e] = from[e] + bias[l * experts + e];
-    }
+    float* row = head_rows + r * width;
+    for (size_t i = 0; i < width; ++i) row[i] += b[i];
   }
 }
 
 void PredictorNetwork::forward(const SequenceBatch& batch, PredictorActivations* act, float* logits) const {
   const size_t h = config().hidden;
   const size_t rows = batch.rows();
-  act->order.assign(batch.lengths);
-
-  float* compressed = grow(&act->compressed, rows * h);
-  compress(batch.x, rows, compressed);
+  compress(batch.x, rows, grow(&act->compressed, rows * h));
   const bool summaries = config().summary && batch.summaries != nullptr;
-  float* product = grow(&act->gradient_a, std::max(rows, size_t{1}) * h);
-  float* sequence = compressed;
-  for (size_t s = 0; s < batch.lengths.size(); ++s) {
-    if (summaries) summary_product(batch.summaries + s * config().d_in, product);
-    finish_compress(batch.lengths[s], summaries ? product : nullptr, sequence);
-    sequence += batch.lengths[s] * h;
+  if (summaries) {
+    summary_products(batch.summaries, batch.lengths.size(), grow(&act->summaries, batch.lengths.size() * h));
+  }
+  forward_products(batch.lengths, summaries, act);
+  const size_t experts = config().experts;
+  const float* row = act->head_rows.data();
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t l = 0; l < config().layers; ++l, row += experts) {
+      std::copy_n(row, experts, logits + (l * rows + r) * experts);
+    }
+  }
+}
+
+void PredictorNetwork::forward_products(std::span<const uint32_t> lengths, bool summaries,
+                                        PredictorActivations* act) const {
+  const size_t h = config().hidden;
+  act->order.assign(lengths);
+  const size_t rows = act->order.rows();
+  float* sequence = act->compressed.data();
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    finish_compress(lengths[s], summaries ? act->summaries.data() + s * h : nullptr, sequence);
+    sequence += lengths[s] * h;
   }
 
-  act->order.gather(compressed, h, grow(&act->lstm_input, rows * h));
+  act->order.gather(act->compressed.data(), h, grow(&act->lstm_input, rows * h));
   lstm_forward(lstm_[0], act->order, act->lstm_input.data(), &act->lstm[0]);
   lstm_forward(lstm_[1], act->order, act->lstm[0].outputs.data(), &act->lstm[1]);
   act->order.scatter(act->lstm[1].outputs.data(), h, grow(&act->lstm_output, rows * h));
 
   size_t squares = 0;
-  for (const size_t length : batch.lengths) squares += length * length;
+  for (const size_t length : lengths) squares += length * length;
   float* weights = grow(&act->weights, squares);
   float* attended = grow(&act->attended, rows * h);
   const float* y = act->lstm_output.data();
-  for (const size_t length : batch.lengths) {
+  for (const size_t length : lengths) {
     sparse_attention_forward(y, length, h, config().causal, weights, attended, &act->attention);
     weights += length * length;
     attended += length * h;
@@ -137,7 +173,7 @@ void PredictorNetwork::forward(const SequenceBatch& batch, PredictorActivations*
   }
 
   heads(act->attended.data(), rows, grow(&act->residual, rows * h), grow(&act->features, rows * h),
-        grow(&act->head_rows, rows * config().layers * config().experts), logits, rows * config().experts);
+        grow(&act->head_rows, rows * config().layers * config().experts));
 }
 
 void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,

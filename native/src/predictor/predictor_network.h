@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/thread_pool.h"
 #include "predictor/lstm.h"
@@ -34,7 +35,8 @@ struct PredictorActivations {
   AlignedFloats attended;   ///< (rows, h) r = y + attention
   AlignedFloats residual;   ///< (rows, h) relu(r · W + b)
   AlignedFloats features;   ///< (rows, h) r + residual
-  AlignedFloats head_rows;  ///< (rows, layers · experts)
+  AlignedFloats head_rows;  ///< (rows, layers · experts) logits
+  AlignedFloats summaries;  ///< (sequences, h) products of the summaries
 
   AlignedFloats gradient_a;  ///< (rows, h) gradients on their way down
   AlignedFloats gradient_b;
@@ -42,6 +44,16 @@ struct PredictorActivations {
   SparseAttentionScratch attention;
   LstmScratch lstm_scratch;
   ProductScratch product;
+
+  /// Bytes held.
+  size_t bytes() const;
+};
+
+/// What a network is held for.
+enum class NetworkUse : uint8_t {
+  kTraining,  ///< forward() and backward()
+  kForward,   ///< forward()
+  kFolded,    ///< forward_products(): the compressing weights are not held
 };
 
 /// The predictor's maths over packed weights:
@@ -50,18 +62,22 @@ struct PredictorActivations {
 /// Const methods may run on several threads, each with its own activations.
 class PredictorNetwork {
  public:
-  /// `training`: also packs what backward() needs.
-  PredictorNetwork(const PredictorConfig& config, bool training);
+  PredictorNetwork(const PredictorConfig& config, NetworkUse use);
 
-  /// Packs the weights of a layout of the same config; on the pool's threads where one is given. `weights`
-  /// must outlive the use: biases are read in place.
+  /// Packs the weights of a layout of the same config; on the pool's threads where one is given.
   void load(const float* weights, ThreadPool* pool = nullptr);
 
   const PredictorConfig& config() const { return layout_.config(); }
   const PredictorLayout& layout() const { return layout_; }
+  /// Bytes of the packed weights.
+  size_t bytes() const;
 
   /// Overwrites logits (layers, rows, experts).
   void forward(const SequenceBatch& batch, PredictorActivations* act, float* logits) const;
+
+  /// The same from the inputs' products with the compressing weights. On entry act->compressed is (rows, h)
+  /// and, where `summaries`, act->summaries (sequences, h); on return act->head_rows holds the logits.
+  void forward_products(std::span<const uint32_t> lengths, bool summaries, PredictorActivations* act) const;
 
   /// Adds (+=) to gradients, a buffer in the weights' layout. `act` is the forward pass's of the same batch.
   void backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,
@@ -73,19 +89,18 @@ class PredictorNetwork {
   /// summary's product (h), which may be null.
   void compress(const float* x, size_t rows, float* out) const;
   void finish_compress(size_t rows, const float* summary_product, float* out) const;
-  /// out (h) = summary · W
-  void summary_product(const float* summary, float* out) const;
-  /// logits of layer l, row r at logits[l · layer_stride + r · experts].
-  void heads(const float* attended, size_t rows, float* residual, float* features, float* head_rows,
-             float* logits, size_t layer_stride) const;
+  /// out (rows, h) = summaries · W
+  void summary_products(const float* summaries, size_t rows, float* out) const;
+  /// head_rows (rows, layers · experts) = logits of the attended rows (rows, h).
+  void heads(const float* attended, size_t rows, float* residual, float* features, float* head_rows) const;
   const LstmLayer& lstm(size_t layer) const { return lstm_[layer]; }
 
  private:
-  const float* part(PredictorPart id) const { return weights_ + layout_.offset(id); }
+  const float* bias(PredictorPart id) const { return biases_[static_cast<size_t>(id)].data(); }
 
   PredictorLayout layout_;
-  bool training_;
-  const float* weights_ = nullptr;
+  NetworkUse use_;
+  std::array<std::vector<float>, kPredictorParts> biases_;
   PanelMatrix compress_;
   PanelMatrix summary_;
   std::array<LstmLayer, kPredictorLstmLayers> lstm_;

@@ -33,7 +33,7 @@ PredictorStepper::PredictorStepper(const PredictorNetwork& network) : network_(&
               "Expected a causal predictor to step through a sequence, found one that sees the whole input");
 }
 
-void PredictorStepper::begin(PredictorState* state, const float* summary) const {
+void PredictorStepper::begin(PredictorState* state, const float* summary_product) const {
   const size_t h = network_->config().hidden;
   state->length = 0;
   for (AlignedFloats& layer : state->hidden) layer.assign(h, 0.0f);
@@ -41,9 +41,7 @@ void PredictorStepper::begin(PredictorState* state, const float* summary) const 
   state->outputs.clear();
   state->panels.clear();
   state->summary.clear();
-  if (summary == nullptr || !network_->config().summary) return;
-  state->summary.resize(h);
-  network_->summary_product(summary, state->summary.data());
+  if (summary_product != nullptr) state->summary.assign(summary_product, summary_product + h);
 }
 
 void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x,
@@ -67,27 +65,23 @@ void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> s
   }
 }
 
-void PredictorStepper::step(std::span<PredictorState* const> states, const float* x, float* logits) {
-  const PredictorConfig& config = network_->config();
-  const size_t h = config.hidden;
+void PredictorStepper::step(std::span<PredictorState* const> states, float* products, float* head_rows) {
+  const size_t h = network_->config().hidden;
   const size_t rows = states.size();
-  float* compressed = grow(&compressed_, rows * h);
-  network_->compress(x, rows, compressed);
   for (size_t r = 0; r < rows; ++r) {
     const AlignedFloats& summary = states[r]->summary;
-    network_->finish_compress(1, summary.empty() ? nullptr : summary.data(), compressed + r * h);
+    network_->finish_compress(1, summary.empty() ? nullptr : summary.data(), products + r * h);
   }
   float* output = grow(&lstm_output_, rows * h);
-  run_lstm(0, states, compressed, output);
-  std::copy_n(output, rows * h, compressed);
-  run_lstm(1, states, compressed, output);
+  run_lstm(0, states, products, output);
+  std::copy_n(output, rows * h, products);
+  run_lstm(1, states, products, output);
   float* attended = grow(&attended_, rows * h);
   for (size_t r = 0; r < rows; ++r) {
     const PanelMatrix keys = append_output(output + r * h, h, states[r]);
     sparse_attention_step(states[r]->outputs.data(), keys, grow(&weights_, keys.n), attended + r * h);
   }
-  network_->heads(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h),
-                  grow(&head_rows_, rows * config.layers * config.experts), logits, rows * config.experts);
+  network_->heads(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h), head_rows);
 }
 
 }  // namespace sida

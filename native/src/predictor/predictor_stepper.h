@@ -28,18 +28,17 @@ class PredictorStepper {
   /// Throws invalid_request where the network is not causal.
   explicit PredictorStepper(const PredictorNetwork& network);
 
-  /// A sequence from its beginning. `summary` (d_in) may be null.
-  void begin(PredictorState* state, const float* summary) const;
+  /// A sequence from its beginning. `summary_product` (h) may be null.
+  void begin(PredictorState* state, const float* summary_product) const;
 
-  /// One more token of each state: x (states, d_in), overwrites logits (layers, states, experts). No state
-  /// twice.
-  void step(std::span<PredictorState* const> states, const float* x, float* logits);
+  /// One more token of each state: `products` (states, h) of the inputs with the compressing weights, which
+  /// are overwritten. Overwrites head_rows (states, layers · experts), the logits. No state twice.
+  void step(std::span<PredictorState* const> states, float* products, float* head_rows);
 
  private:
   void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);
 
   const PredictorNetwork* network_;
-  AlignedFloats compressed_;
   AlignedFloats lstm_output_;
   AlignedFloats gates_;
   AlignedFloats hidden_;
@@ -49,7 +48,6 @@ class PredictorStepper {
   AlignedFloats attended_;
   AlignedFloats residual_;
   AlignedFloats features_;
-  AlignedFloats head_rows_;
 };
 
 }  // namespace sida

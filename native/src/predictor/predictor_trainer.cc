@@ -37,7 +37,7 @@ PredictorTrainer::PredictorTrainer(PredictorWeights weights, AdamWState state, c
     : options_(options),
       weights_(std::move(weights)),
       state_(std::move(state)),
-      network_(weights_.layout.config(), true),
+      network_(weights_.layout.config(), NetworkUse::kTraining),
       pool_(std::max(options.threads, size_t{1})),
       activations_(pool_.threads()) {
   if (state_.mean.size() != weights_.values.size() || state_.square.size() != weights_.values.size()) {

@@ -36,6 +36,9 @@ void PredictorConfig::check() const {
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);
   check_range("layers × experts", layers * experts, kMaxHeads);
+  if (bidirectional || positions) {
+    throw Error("invalid_request", "This build knows no bidirectional predictors and no position inputs");
+  }
 }
 
 PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config) {

@@ -1,0 +1,115 @@
+#include "binding/predictor_binding.h"
+
+#include "binding/convert.h"
+#include "binding/predictor_embedding_binding.h"
+#include "predictor/predictor_checkpoint.h"
+
+namespace sida {
+namespace {
+
+constexpr const char* kName = "the predictor";
+
+}  // namespace
+
+Napi::Function PredictorBinding::define(Napi::Env env) {
+  return DefineClass(
+      env, "Predictor",
+      {InstanceAccessor<&PredictorBinding::shape>("shape"),
+       InstanceAccessor<&PredictorBinding::bytes>("bytes"),
+       InstanceMethod<&PredictorBinding::predict>("predict"),
+       InstanceMethod<&PredictorBinding::begin>("begin"), InstanceMethod<&PredictorBinding::step>("step"),
+       InstanceMethod<&PredictorBinding::end>("end"), InstanceMethod<&PredictorBinding::close>("close")});
+}
+
+PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
+  guarded(info.Env(), [&] {
+    const Napi::Object options = object_from_js(info[0], "options");
+    const auto embedding = PredictorEmbeddingBinding::of(options.Get("embedding"));
+    const size_t threads = whole_from_js(options, "threads", 1, kMaxPredictorThreads);
+    const PredictorCheckpoint checkpoint = load_predictor(text_from_js(options, "directory"), false);
+    predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads);
+  });
+}
+
+Predictor& PredictorBinding::predictor() {
+  if (!predictor_) throw Error("internal", "the predictor is closed");
+  return *predictor_;
+}
+
+Napi::Value PredictorBinding::shape(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return predictor_config_to_js(info.Env(), predictor().config()); });
+}
+
+Napi::Value PredictorBinding::bytes(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(),
+                 [&] { return Napi::Number::New(info.Env(), static_cast<double>(predictor().bytes())); });
+}
+
+ExpertTable PredictorBinding::table_of(const Napi::CallbackInfo& info, size_t first, size_t tokens) {
+  const PredictorConfig& config = predictor().config();
+  const double k = info[first].IsNumber() ? info[first].As<Napi::Number>().DoubleValue() : 0;
+  if (!(k >= 1 && k <= static_cast<double>(config.experts) &&
+        k == static_cast<double>(static_cast<size_t>(k)))) {
+    throw Error("invalid_request",
+                "expected \"k\" to be a whole number from 1 to the " + std::to_string(config.experts) +
+                    " experts of a layer",
+                {{"most", static_cast<double>(config.experts)}, {"found", k}});
+  }
+  ExpertTable table;
+  table.k = static_cast<size_t>(k);
+  const size_t rows = config.layers * tokens;
+  table.experts = elements_of<uint16_t>(info[first + 1], "experts", rows * table.k).data();
+  table.alpha = elements_of<float>(info[first + 2], "alpha", rows * table.k).data();
+  return table;
+}
+
+Napi::Value PredictorBinding::predict(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    predictor();
+    const ExclusiveUse held(&busy_, kName);
+    const PredictorInputCopy input(object_from_js(info[0], "input"));
+    const size_t tokens = input.tokens.size();
+    ExpertTable table = table_of(info, 1, tokens);
+    if (!info[4].IsUndefined()) {
+      const PredictorConfig& config = predictor().config();
+      table.logits = elements_of<float>(info[4], "logits", config.layers * tokens * config.experts).data();
+    }
+    return Napi::Boolean::New(info.Env(), predictor().predict(input.view(), table));
+  });
+}
+
+void PredictorBinding::begin(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    const ExclusiveUse held(&busy_, kName);
+    const auto context_tokens = copy_from_js<int32_t>(info[1], "contextTokens");
+    const auto context_offsets = copy_from_js<int32_t>(info[2], "contextOffsets");
+    predictor().begin(elements_of<int32_t>(info[0], "ids"), context_tokens, context_offsets);
+  });
+}
+
+Napi::Value PredictorBinding::step(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    predictor();
+    const ExclusiveUse held(&busy_, kName);
+    const std::span<const int32_t> ids = elements_of<int32_t>(info[0], "ids");
+    const std::span<const int32_t> tokens = elements_of<int32_t>(info[1], "tokens");
+    const ExpertTable table = table_of(info, 2, ids.size());
+    return Napi::Boolean::New(info.Env(), predictor().step(ids, tokens, table));
+  });
+}
+
+void PredictorBinding::end(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    const ExclusiveUse held(&busy_, kName);
+    predictor().end(elements_of<int32_t>(info[0], "ids"));
+  });
+}
+
+void PredictorBinding::close(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    const ExclusiveUse held(&busy_, kName);
+    predictor_.reset();
+  });
+}
+
+}  // namespace sida

@@ -1,0 +1,219 @@
+#include "predictor/predictor.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+#include "predictor/expert_ranking.h"
+
+namespace sida {
+namespace {
+
+// Sequences of one pass: enough to read the recurrent weights once for many rows.
+constexpr size_t kChunkSequences = 16;
+// Tokens of one pass, one sequence at least: bounds the scratch space of a large batch.
+constexpr size_t kChunkTokens = 1024;
+// Rows of the embedding that one task multiplies.
+constexpr size_t kFoldRows = 256;
+
+PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& stepper) {
+  if (stepper) return stepper.get();
+  throw Error("invalid_request",
+              "Expected a causal predictor to step through a sequence, found one that sees the whole input");
+}
+
+}  // namespace
+
+// Neighbouring sequences.
+struct Predictor::Chunk {
+  size_t first = 0;  // sequence
+  size_t sequences = 0;
+  bool finite = false;
+  std::exception_ptr error;
+};
+
+Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads)
+    : vocab_(embedding.vocab()),
+      network_(weights.layout.config(), NetworkUse::kFolded),
+      pool_(std::max(threads, size_t{1})),
+      activations_(pool_.threads()) {
+  if (embedding.d_model() != config().d_in) {
+    throw Error("checkpoint_invalid",
+                "The predictor takes token embeddings of width " + std::to_string(config().d_in) +
+                    ", the model's have " + std::to_string(embedding.d_model()) +
+                    "; is it another model's predictor?",
+                {{"expected", static_cast<double>(config().d_in)},
+                 {"found", static_cast<double>(embedding.d_model())}});
+  }
+  network_.load(weights.values.data(), &pool_);
+  fold(weights, embedding);
+  if (config().causal) stepper_ = std::make_unique<PredictorStepper>(network_);
+}
+
+Predictor::~Predictor() = default;
+
+void Predictor::fold(const PredictorWeights& weights, const TokenEmbedding& embedding) {
+  const size_t h = config().hidden;
+  const size_t width = config().d_in;
+  AlignedFloats room;
+  const auto product = [&](PredictorPart part, AlignedFloats* out) {
+    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &room);
+    float* rows = grow(out, vocab_ * h);
+    pool_.parallel_for((vocab_ + kFoldRows - 1) / kFoldRows, [&](size_t task, size_t) {
+      const size_t first = task * kFoldRows;
+      multiply(embedding.row(first), width, std::min(kFoldRows, vocab_ - first), w, rows + first * h, h,
+               Epilogue::kStore);
+    });
+  };
+  product(PredictorPart::kCompressWeight, &products_);
+  if (config().summary) product(PredictorPart::kSummaryWeight, &summary_products_);
+}
+
+size_t Predictor::bytes() const {
+  size_t bytes = network_.bytes() + (products_.capacity() + summary_products_.capacity() +
+                                     step_products_.capacity() + step_logits_.capacity()) *
+                                        sizeof(float);
+  for (const PredictorActivations& activations : activations_) bytes += activations.bytes();
+  for (const auto& [id, state] : states_) bytes += sizeof(state) + state.bytes();
+  return bytes;
+}
+
+void Predictor::split(const TokenInput& input) {
+  chunks_.clear();
+  size_t tokens = 0;
+  for (size_t s = 0; s < input.sequences(); ++s) {
+    const size_t length = input.length(s);
+    if (chunks_.empty() || chunks_.back().sequences == kChunkSequences || tokens + length > kChunkTokens) {
+      chunks_.emplace_back().first = s;
+      tokens = 0;
+    }
+    ++chunks_.back().sequences;
+    tokens += length;
+  }
+}
+
+bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens,
+                     size_t first) const {
+  const size_t experts = config().experts;
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t l = 0; l < config().layers; ++l) {
+      const float* logits = head_rows + (r * config().layers + l) * experts;
+      const size_t at = l * tokens + first + r;
+      if (table.logits != nullptr) std::copy_n(logits, experts, table.logits + at * experts);
+      if (!rank_experts(logits, experts, table.k, table.experts + at * table.k, table.alpha + at * table.k)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool Predictor::run_chunk(const TokenInput& input, const ExpertTable& table, const Chunk& chunk,
+                          PredictorActivations* act) const {
+  const size_t h = config().hidden;
+  const auto begin = static_cast<size_t>(input.offsets[chunk.first]);
+  const size_t rows = static_cast<size_t>(input.offsets[chunk.first + chunk.sequences]) - begin;
+  float* compressed = grow(&act->compressed, rows * h);
+  for (size_t r = 0; r < rows; ++r) {
+    const auto token = static_cast<size_t>(input.tokens[begin + r]);
+    std::copy_n(products_.data() + token * h, h, compressed + r * h);
+  }
+  uint32_t lengths[kChunkSequences];
+  for (size_t i = 0; i < chunk.sequences; ++i) {
+    lengths[i] = static_cast<uint32_t>(input.length(chunk.first + i));
+    if (!config().summary) continue;
+    mean_of_rows(summary_products_.data(), h, input.context(chunk.first + i),
+                 grow(&act->summaries, kChunkSequences * h) + i * h);
+  }
+  network_.forward_products({lengths, chunk.sequences}, config().summary, act);
+  return rank(act->head_rows.data(), rows, table, input.tokens.size(), begin);
+}
+
+bool Predictor::predict(const TokenInput& input, const ExpertTable& table) {
+  input.check(vocab_, config().summary);
+  split(input);
+  pool_.parallel_for(chunks_.size(), [&](size_t task, size_t thread) {
+    Chunk& chunk = chunks_[task];
+    try {
+      chunk.finite = run_chunk(input, table, chunk, &activations_[thread]);
+    } catch (...) {
+      chunk.error = std::current_exception();
+    }
+  });
+  bool finite = true;
+  for (Chunk& chunk : chunks_) {
+    if (chunk.error) std::rethrow_exception(std::exchange(chunk.error, nullptr));
+    finite = finite && chunk.finite;
+  }
+  return finite;
+}
+
+void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
+                      std::span<const int32_t> context_offsets) {
+  const PredictorStepper* stepper = stepper_or_refuse(stepper_);
+  const TokenInput input{{}, {}, context_tokens, context_offsets};
+  if (config().summary) {
+    check_offsets("contextOffsets", context_offsets, ids.size(), context_tokens.size());
+    check_tokens("contextTokens", context_tokens, vocab_);
+  }
+  size_t begun = 0;
+  try {
+    AlignedFloats product(config().hidden);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto [state, fresh] = states_.try_emplace(ids[i]);
+      if (!fresh) {
+        throw Error("invalid_request",
+                    "sequence " + std::to_string(ids[i]) + " of the predictor exists already");
+      }
+      ++begun;
+      if (config().summary) {
+        mean_of_rows(summary_products_.data(), product.size(), input.context(i), product.data());
+      }
+      stepper->begin(&state->second, config().summary ? product.data() : nullptr);
+    }
+  } catch (...) {
+    end(ids.first(begun));
+    throw;
+  }
+}
+
+bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> tokens,
+                     const ExpertTable& table) {
+  PredictorStepper* stepper = stepper_or_refuse(stepper_);
+  if (tokens.size() != ids.size()) {
+    throw Error(
+        "invalid_request",
+        std::to_string(tokens.size()) + " tokens for " + std::to_string(ids.size()) + " sequences",
+        {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(tokens.size())}});
+  }
+  check_tokens("tokens", tokens, vocab_);
+  std::vector<PredictorState*> states;
+  for (const int32_t id : ids) {
+    const auto found = states_.find(id);
+    if (found == states_.end()) {
+      throw Error("invalid_request", "the predictor has no sequence " + std::to_string(id));
+    }
+    states.push_back(&found->second);
+  }
+  std::vector<PredictorState*> sorted = states;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    throw Error("invalid_request", "a sequence is there twice in one step of the predictor");
+  }
+  const size_t h = config().hidden;
+  float* products = grow(&step_products_, ids.size() * h);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::copy_n(products_.data() + static_cast<size_t>(tokens[i]) * h, h, products + i * h);
+  }
+  float* logits = grow(&step_logits_, ids.size() * config().layers * config().experts);
+  stepper->step(states, products, logits);
+  return rank(logits, ids.size(), table, ids.size(), 0);
+}
+
+void Predictor::end(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) states_.erase(id);
+}
+
+}  // namespace sida

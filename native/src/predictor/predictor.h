@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "predictor/predictor_network.h"
+#include "predictor/predictor_stepper.h"
+#include "predictor/token_embedding.h"
+#include "predictor/token_input.h"
+
+namespace sida {
+
+/// Where a prediction is written: the k most likely experts of each MoE layer and token, best first, and
+/// their probabilities, (layers, tokens, k) both.
+struct ExpertTable {
+  size_t k = 0;
+  uint16_t* experts = nullptr;
+  float* alpha = nullptr;
+  float* logits = nullptr;  ///< (layers, tokens, experts); may be null
+};
+
+/// A trained predictor of token ids. The products of the embedding with the compressing weights are computed
+/// once for the whole vocabulary, so neither is held. One caller at a time; calls block.
+class Predictor {
+ public:
+  /// Throws checkpoint_invalid where the embedding is not as wide as the predictor's input.
+  Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads);
+  ~Predictor();
+  Predictor(const Predictor&) = delete;
+  Predictor& operator=(const Predictor&) = delete;
+
+  const PredictorConfig& config() const { return network_.config(); }
+  size_t vocab() const { return vocab_; }
+  /// Bytes held, scratch space and live sequences included.
+  size_t bytes() const;
+
+  /// Overwrites the table. False where a logit is not finite; the table then holds nothing of use. The bits
+  /// of a sequence depend neither on its neighbours nor on the number of threads.
+  bool predict(const TokenInput& input, const ExpertTable& table);
+
+  // Token by token, causal predictors only. Ids are the caller's. All throw invalid_request for another kind
+  // of predictor, unknown ids and ids that are there twice.
+
+  /// With a summary: context tokens and offsets (ids + 1) of each new sequence.
+  void begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
+             std::span<const int32_t> context_offsets);
+  /// One more token of each. False as in predict(): the sequences are then of no more use.
+  bool step(std::span<const int32_t> ids, std::span<const int32_t> tokens, const ExpertTable& table);
+  /// Unknown ids are ignored.
+  void end(std::span<const int32_t> ids);
+
+ private:
+  struct Chunk;
+
+  void fold(const PredictorWeights& weights, const TokenEmbedding& embedding);
+  void split(const TokenInput& input);
+  bool run_chunk(const TokenInput& input, const ExpertTable& table, const Chunk& chunk,
+                 PredictorActivations* act) const;
+  // `rows` logits (rows, layers · experts) into the table's tokens from `first` on.
+  bool rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const;
+
+  size_t vocab_;
+  PredictorNetwork network_;
+  AlignedFloats products_;          ///< (vocab, h)
+  AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary
+  ThreadPool pool_;
+  std::vector<PredictorActivations> activations_;  ///< of each thread
+  std::vector<Chunk> chunks_;
+
+  std::unique_ptr<PredictorStepper> stepper_;  ///< null where the predictor is not causal
+  std::unordered_map<int32_t, PredictorState> states_;
+  AlignedFloats step_products_;
+  AlignedFloats step_logits_;
+};
+
+}  // namespace sida

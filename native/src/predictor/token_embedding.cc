@@ -1,0 +1,88 @@
+#include "predictor/token_embedding.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_error.h"
+#include "expert/pack.h"
+#include "ops/panels.h"
+#include "predictor/safetensors_writer.h"
+
+namespace sida {
+namespace {
+
+constexpr uint64_t kPieceBytes = 4 << 20;
+// What a file may ask for before it is read: token ids are 31 bits, widths those of a predictor's input.
+constexpr uint64_t kMaxVocab = 1u << 31;
+constexpr uint64_t kMaxWidth = 1 << 16;
+
+const DenseTensor& embedding_of(const Pack& pack) {
+  for (const DenseTensor& tensor : pack.dense.tensors) {
+    if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") return tensor;
+  }
+  throw Error("pack_invalid", pack.directory + ": no token embedding; convert the model again");
+}
+
+}  // namespace
+
+TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
+  const Pack pack = open_pack(directory);
+  const DenseTensor& tensor = embedding_of(pack);
+  TokenEmbedding result(tensor.shape[0], tensor.shape[1]);
+  const File file = File::open(pack.dense_path());
+  const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.bf16);
+  const size_t rows = std::max<size_t>(1, kPieceBytes / panel_bytes) * kPanelColumns;
+  std::vector<std::byte> piece;
+  uint64_t offset = tensor.offset;
+  for (size_t first = 0; first < result.vocab_; first += rows) {
+    const size_t count = std::min(rows, result.vocab_ - first);
+    const PanelMatrix panels{nullptr, tensor.bf16, result.d_model_, count};
+    piece.resize(panels.panels() * panel_bytes);
+    file.pread_exact(offset, piece.data(), piece.size());
+    offset += piece.size();
+    for (size_t i = 0; i < count; ++i) {
+      read_panel_row({piece.data(), tensor.bf16, panels.k, panels.n}, i,
+                     result.values_.data() + (first + i) * result.d_model_);
+    }
+  }
+  return result;
+}
+
+TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
+  const Checkpoint checkpoint = Checkpoint::open(directory);
+  const TensorInfo& tensor = checkpoint.encoder_embedding();
+  TokenEmbedding result(tensor.shape[0], tensor.shape[1]);
+  checkpoint.read_f32(tensor, result.values_.data());
+  return result;
+}
+
+TokenEmbedding TokenEmbedding::from_file(const std::string& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  const std::vector<TensorInfo>& tensors = file.tensors();
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [](const TensorInfo& tensor) { return tensor.name == kEmbeddingTensor; });
+  if (found == tensors.end()) {
+    throw checkpoint_error(
+        {file.display(), kEmbeddingTensor, "missing", "", "", "is it a token embedding's file?", {}});
+  }
+  if (found->dtype != Dtype::kF32) {
+    throw checkpoint_error(
+        {file.display(), kEmbeddingTensor, "dtype", "F32", dtype_name(found->dtype), "", {}});
+  }
+  const std::vector<uint64_t>& shape = found->shape;
+  if (shape.size() != 2 || shape[0] < 1 || shape[0] > kMaxVocab || shape[1] < 1 || shape[1] > kMaxWidth) {
+    throw checkpoint_error(
+        {file.display(), kEmbeddingTensor, "shape", "(vocab, d_model)", shape_text(shape), "", {}});
+  }
+  TokenEmbedding result(shape[0], shape[1]);
+  file.file().pread_exact(found->offset, result.values_.data(), found->bytes);
+  return result;
+}
+
+void TokenEmbedding::save(const std::string& path) const {
+  const SafetensorsTensor tensor{kEmbeddingTensor, {vocab_, d_model_}, values_.data()};
+  write_file_atomically(path, safetensors_bytes({&tensor, 1}));
+}
+
+}  // namespace sida

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "predictor/matrix_product.h"
+
+namespace sida {
+
+/// The name of the one tensor of an embedding file.
+inline constexpr const char* kEmbeddingTensor = "embedding.weight";
+
+/// The token embedding of a model, (vocab, d_model) float32 rows. Of a model whose stacks have one each, the
+/// encoder's.
+class TokenEmbedding {
+ public:
+  /// From the dense file of a packed model. Throws pack_invalid or io_error.
+  static TokenEmbedding from_pack(const std::string& directory);
+  /// From a Hugging Face checkpoint. Throws checkpoint_invalid or io_error.
+  static TokenEmbedding from_checkpoint(const std::string& directory);
+  /// From what save() wrote. Throws checkpoint_invalid or io_error.
+  static TokenEmbedding from_file(const std::string& path);
+
+  size_t vocab() const { return vocab_; }
+  size_t d_model() const { return d_model_; }
+  const float* row(size_t token) const { return values_.data() + token * d_model_; }
+
+  /// Writes a safetensors file whole or not at all. Throws io_error.
+  void save(const std::string& path) const;
+
+ private:
+  TokenEmbedding(uint64_t vocab, uint64_t d_model)
+      : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
+
+  size_t vocab_;
+  size_t d_model_;
+  AlignedFloats values_;
+};
+
+}  // namespace sida

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "predictor/predictor_network.h"
+#include "predictor/token_embedding.h"
+
+namespace sida {
+
+/// Token sequences, one after the other. The encoder tokens behind each sequence are its context; where the
+/// predictor takes no summary they are not looked at.
+struct TokenInput {
+  std::span<const int32_t> tokens;
+  std::span<const int32_t> offsets;          ///< (sequences + 1), first 0, last the number of tokens
+  std::span<const int32_t> context_tokens;   ///< with a summary
+  std::span<const int32_t> context_offsets;  ///< (sequences + 1)
+
+  size_t sequences() const { return offsets.size() - 1; }
+  size_t length(size_t sequence) const {
+    return static_cast<size_t>(offsets[sequence + 1] - offsets[sequence]);
+  }
+  std::span<const int32_t> context(size_t sequence) const;
+
+  /// Throws invalid_request, with the numbers.
+  void check(size_t vocab, bool summary) const;
+};
+
+/// Throw invalid_request where a token is outside the vocabulary, and where the offsets do not rise from 0 to
+/// `count` in `sequences` steps.
+void check_tokens(const char* name, std::span<const int32_t> tokens, size_t vocab);
+void check_offsets(const char* name, std::span<const int32_t> offsets, size_t sequences, size_t count);
+
+/// out (width) = mean of the rows that `ids` name in a (·, width) table; zero for no ids.
+void mean_of_rows(const float* table, size_t width, std::span<const int32_t> ids, float* out);
+
+/// The embeddings of a checked input, for a trainer. Reused from batch to batch.
+class EmbeddedBatch {
+ public:
+  /// The view is good until the next call.
+  SequenceBatch assign(const TokenInput& input, const TokenEmbedding& embedding, bool summary);
+
+ private:
+  AlignedFloats x_;
+  AlignedFloats summaries_;
+  std::vector<uint32_t> lengths_;
+};
+
+}  // namespace sida
