@@ -59,7 +59,8 @@ export interface TrainingProgress {
 export interface TrainingEvents {
   signal?: AbortSignal;
   onProgress?: (progress: TrainingProgress) => void;
-  onEvaluation?: (evaluation: Evaluation) => void | Promise<void>;
+  /** Told of a measurement, once it is saved, with all of the network's so far. */
+  onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
 }
 
 function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
@@ -226,7 +227,7 @@ class NetworkTraining {
     state.evaluations.push(evaluation);
     state.running = emptySums();
     await this.#save(best);
-    await this.#events.onEvaluation?.(evaluation);
+    await this.#events.onEvaluation?.(evaluation, state.evaluations);
   }
 
   async #end(ending: Ending): Promise<void> {

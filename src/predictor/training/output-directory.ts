@@ -136,11 +136,15 @@ async function lock(path: string, directory: string): Promise<void> {
   }
 }
 
+/** What a disk refuses writing with: errors of Node, and the addon's. */
+const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'EACCES', 'EPERM', 'io_error'];
+
 /** Runs `save`; a full disk is told with the numbers, and that the state of before is still there. */
 export async function saving<T>(path: string, bytes: number, save: () => Promise<T> | T): Promise<T> {
   try {
     return await save();
   } catch (error) {
+    if (!DISK_ERRORS.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
     const free = await statfs(path).then(
       ({ bavail, bsize }) => bavail * bsize,
       () => undefined,

@@ -19,7 +19,7 @@ export interface TrainRequest {
   /** Trace directories to measure on; empty: a share of `traces` is held out. */
   heldOut: readonly string[];
   options: TrainingOptions;
-  /** Trains one network and no table. */
+  /** Trains the network of one stack alone. */
   only?: Stack;
   threads: number;
 }
@@ -102,7 +102,8 @@ export async function openSetup(addon: NativeAddon, request: TrainRequest): Prom
     const split = splitHeldOut(corpus.sequences, heldOutCorpus ? 0 : options.heldOutShare, options.seed);
     const { meta } = corpus.traces[0]!;
     const stacks = STACKS.filter((stack) => corpus.layers(stack).length > 0 && (only ?? stack) === stack);
-    if (stacks.length === 0) throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
+    if (stacks.length === 0)
+      throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
     return {
       train: { corpus, sequences: split.train },
       heldOut: heldOutCorpus
