@@ -15,6 +15,9 @@ inline constexpr const char* kEmbeddingTensor = "embedding.weight";
 /// encoder's.
 class TokenEmbedding {
  public:
+  /// All zero.
+  TokenEmbedding(size_t vocab, size_t d_model)
+      : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
   /// From the dense file of a packed model. Throws pack_invalid or io_error.
   static TokenEmbedding from_pack(const std::string& directory);
   /// From a Hugging Face checkpoint. Throws checkpoint_invalid or io_error.
@@ -25,14 +28,12 @@ class TokenEmbedding {
   size_t vocab() const { return vocab_; }
   size_t d_model() const { return d_model_; }
   const float* row(size_t token) const { return values_.data() + token * d_model_; }
+  float* row(size_t token) { return values_.data() + token * d_model_; }
 
   /// Writes a safetensors file whole or not at all. Throws io_error.
   void save(const std::string& path) const;
 
  private:
-  TokenEmbedding(uint64_t vocab, uint64_t d_model)
-      : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
-
   size_t vocab_;
   size_t d_model_;
   AlignedFloats values_;

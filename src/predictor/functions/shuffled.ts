@@ -1,0 +1,57 @@
+/**
+ * The `shuffled` hash function: another one's tables with the experts of each layer renamed. It names as many
+ * experts, so it moves as many bytes, but wrong ones: what is gained beyond it is gained by knowing.
+ */
+import type { PredictorInput } from '../../native/addon-types.js';
+import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
+
+export class ShuffledFunction implements HashFunction {
+  readonly name = 'shuffled';
+  readonly #inner: HashFunction;
+  /** New names, a permutation for each layer. */
+  readonly #names: Record<Side, Uint16Array[]>;
+
+  constructor(inner: HashFunction, shape: RoutingShape, seed = 1) {
+    this.#inner = inner;
+    const random = mulberry32(seed);
+    const names = (side: Side) =>
+      Array.from({ length: layersOf(shape, side) }, () => cyclicPermutation(shape.experts, random));
+    this.#names = { encoder: names('encoder'), decoder: names('decoder') };
+  }
+
+  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean {
+    if (!this.#inner.fill(side, input, k, experts, alpha)) return false;
+    const rows = input.tokens.length * k;
+    this.#names[side].forEach((names, layer) => {
+      const end = (layer + 1) * rows;
+      // NO_EXPERT has no other name.
+      for (let i = layer * rows; i < end; i++) experts[i] = names[experts[i]!] ?? experts[i]!;
+    });
+    return true;
+  }
+
+  close(): void {
+    this.#inner.close();
+  }
+}
+
+/** Sattolo's algorithm: one cycle, so no element of two or more stays where it is. */
+export function cyclicPermutation(size: number, random: () => number): Uint16Array {
+  const permutation = Uint16Array.from({ length: size }, (_, i) => i);
+  for (let i = size - 1; i > 0; i--) {
+    const j = Math.floor(random() * i);
+    [permutation[i], permutation[j]] = [permutation[j]!, permutation[i]!];
+  }
+  return permutation;
+}
+
+/** Numbers in [0, 1), the same on every machine. */
+export function mulberry32(seed: number): () => number {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}

@@ -1,0 +1,71 @@
+/** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
+import type { ModelShape, PredictorInput } from '../native/addon-types.js';
+import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
+
+export type Side = 'encoder' | 'decoder';
+export const SIDES: readonly Side[] = ['encoder', 'decoder'];
+
+export type HashFunctionName = 'lstm' | 'token' | 'graph' | 'replay' | 'shuffled';
+
+/** Names the experts of token sequences: what the hash-building thread writes into tables. */
+export interface HashFunction {
+  readonly name: HashFunctionName;
+  /**
+   * Overwrites `experts` and `alpha`, (layers, tokens, k), of the stack's MoE layers: best first, NO_EXPERT and 0
+   * where fewer are known. False: cannot say (a network that is not finite, an input it was not recorded for); the
+   * arrays then hold nothing of use and the batch is run without a table.
+   */
+  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean;
+  close(): void;
+}
+
+/** Sharpens what a table says of the layers still to come, from the true experts of one layer. */
+export interface TableRefiner {
+  /**
+   * `layer`: index inside the stack, whose true experts `routed` (tokens) are known; NO_EXPERT leaves a token as it
+   * is. Rewrites `experts` and `alpha`, (layers, tokens, k), of layer + 1 … in place, best first.
+   */
+  refine(
+    side: Side,
+    layer: number,
+    routed: Uint16Array,
+    layers: number,
+    tokens: number,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+  ): void;
+}
+
+/** Sizes that a hash function must share with its model. */
+export interface RoutingShape {
+  /** MoE layers of each stack. */
+  encoderLayers: number;
+  decoderLayers: number;
+  /** Experts of a layer. */
+  experts: number;
+  vocab: number;
+}
+
+export function layersOf(shape: RoutingShape, side: Side): number {
+  return side === 'encoder' ? shape.encoderLayers : shape.decoderLayers;
+}
+
+export function encoderLayersIn(names: readonly string[]): number {
+  return names.filter((name) => name.startsWith('encoder.')).length;
+}
+
+export function routingShape(model: Pick<ModelShape, 'moeLayers' | 'experts' | 'vocabSize'>): RoutingShape {
+  const encoderLayers = encoderLayersIn(model.moeLayers);
+  return {
+    encoderLayers,
+    decoderLayers: model.moeLayers.length - encoderLayers,
+    experts: model.experts,
+    vocab: model.vocabSize,
+  };
+}
+
+/** The kind of the tables that a hash function fills. */
+export function tableKind(name: HashFunctionName): TableKind {
+  return name === 'replay' ? TABLE_EXACT : TABLE_PREDICTED;
+}

@@ -1,0 +1,204 @@
+/** Opens the hash functions of a directory that `sida train` made. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
+import { readMeta } from '../trace/trace-file.js';
+import type { Refined } from './functions/graph.js';
+import { readGraph } from './functions/graph-file.js';
+import { LstmFunction } from './functions/lstm.js';
+import { ReplayFunction } from './functions/replay.js';
+import { ShuffledFunction } from './functions/shuffled.js';
+import { TokenTable } from './functions/token-table.js';
+import {
+  type HashFunction,
+  type HashFunctionName,
+  layersOf,
+  type RoutingShape,
+  routingShape,
+  SIDES,
+  type Side,
+  type TableRefiner,
+} from './hash-function.js';
+import { Teacher } from './training/teacher.js';
+
+export const PREDICTOR_MANIFEST = 'sida-predictor.json';
+export const TOKEN_TABLE = 'token.safetensors';
+export const GRAPH = 'graph.safetensors';
+
+/** What serving needs of sida-predictor.json; training keeps more in it. */
+const manifestSchema = z.object({
+  format: z.literal('sida-predictor'),
+  version: z.literal(1),
+  model: z.object({ name: z.string(), fingerprint: z.string() }),
+  layers: z.array(z.string()),
+  experts: z.number().int(),
+  vocab: z.number().int(),
+});
+
+export interface PredictorDirectoryOptions {
+  /** The model to be served. */
+  model: Pick<ModelShape, 'moeLayers' | 'experts' | 'vocabSize' | 'dModel'>;
+  fingerprint: string;
+  /** The best that the directory holds when not given: `lstm`, else `token`. */
+  kind?: HashFunctionName;
+  addon: Pick<NativeAddon, 'Predictor'>;
+  /** Called for `lstm` alone. */
+  embedding: () => TokenEmbedding;
+  /** Of the networks; 1 runs on the calling thread. */
+  threads?: number;
+  /** Of `shuffled`. */
+  seed?: number;
+}
+
+export interface OpenedPredictor {
+  function: HashFunction;
+  /** Present where the directory holds a hash graph that was tuned for the function. */
+  refiner?: TableRefiner;
+  warnings: string[];
+}
+
+/**
+ * `directory` is a predictor, or for `replay` a trace. Throws checkpoint_invalid, with the numbers, where files are
+ * missing, damaged or made for a model of other sizes. Another fingerprint is a warning alone.
+ */
+export async function openPredictor(
+  directory: string,
+  options: PredictorDirectoryOptions,
+): Promise<OpenedPredictor> {
+  if (options.kind === 'replay') return openReplay(directory, options);
+  const shape = routingShape(options.model);
+  const warnings = await checkManifest(directory, options);
+  const best = SIDES.some((side) => hasNetwork(directory, side)) ? 'lstm' : 'token';
+  const { kind = best } = options;
+  if (kind === 'shuffled') {
+    const inner = openFunction(directory, best, shape, options);
+    return { function: new ShuffledFunction(inner, shape, options.seed), warnings };
+  }
+  const opened = openFunction(directory, kind, shape, options);
+  if (kind === 'lstm') {
+    for (const side of SIDES) {
+      if (layersOf(shape, side) > 0 && !hasNetwork(directory, side)) {
+        warnings.push(`${directory} has no ${side} network: experts of the ${side} are not predicted`);
+      }
+    }
+  }
+  const refiner = existsSync(join(directory, GRAPH))
+    ? readGraph(join(directory, GRAPH), shape).refiner(kind as Refined)
+    : undefined;
+  return { function: opened, ...(refiner && { refiner }), warnings };
+}
+
+function invalid(message: string): SidaError {
+  return new SidaError({ code: 'checkpoint_invalid', message });
+}
+
+async function checkManifest(
+  directory: string,
+  { model, fingerprint }: PredictorDirectoryOptions,
+): Promise<string[]> {
+  const path = join(directory, PREDICTOR_MANIFEST);
+  let manifest: z.infer<typeof manifestSchema>;
+  try {
+    manifest = manifestSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch (error) {
+    const reason = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
+    throw invalid(`${path}: no predictor of this version: ${reason}`);
+  }
+  checkSizes(path, manifest, model);
+  return fingerprintWarnings(directory, manifest.model, fingerprint);
+}
+
+function checkSizes(
+  path: string,
+  found: { layers: string[]; experts: number; vocab?: number },
+  model: PredictorDirectoryOptions['model'],
+): void {
+  if (found.layers.join() !== model.moeLayers.join()) {
+    throw invalid(
+      `${path}: made for ${found.layers.length} MoE layers (${found.layers.join(', ')}), the model has ${model.moeLayers.length} (${model.moeLayers.join(', ')})`,
+    );
+  }
+  if (found.experts !== model.experts) {
+    throw invalid(`${path}: made for ${found.experts} experts a layer, the model has ${model.experts}`);
+  }
+  if (found.vocab !== undefined && found.vocab !== model.vocabSize) {
+    throw invalid(`${path}: made for a vocabulary of ${found.vocab}, the model has ${model.vocabSize}`);
+  }
+}
+
+function fingerprintWarnings(
+  directory: string,
+  made: { name: string; fingerprint: string },
+  fingerprint: string,
+): string[] {
+  if (made.fingerprint === fingerprint) return [];
+  return [
+    `${directory} was made for ${made.name} with fingerprint ${made.fingerprint}, this model has ${fingerprint}: its predictions may be poor`,
+  ];
+}
+
+function openFunction(
+  directory: string,
+  kind: 'lstm' | 'token' | 'graph',
+  shape: RoutingShape,
+  options: PredictorDirectoryOptions,
+): HashFunction {
+  if (kind === 'lstm') return openLstm(directory, shape, options);
+  const table = TokenTable.read(join(directory, TOKEN_TABLE), shape);
+  return kind === 'token' ? table : readGraph(join(directory, GRAPH), shape).hashFunction(table);
+}
+
+function hasNetwork(directory: string, side: Side): boolean {
+  return existsSync(join(directory, side));
+}
+
+function openLstm(
+  directory: string,
+  shape: RoutingShape,
+  { addon, embedding, threads = 1, model }: PredictorDirectoryOptions,
+): LstmFunction {
+  const networks: { encoder?: Predictor; decoder?: Predictor } = {};
+  const close = () => new LstmFunction(shape, networks).close();
+  if (!SIDES.some((side) => hasNetwork(directory, side))) {
+    throw invalid(`${directory} has neither an encoder nor a decoder network`);
+  }
+  const shared = embedding();
+  try {
+    for (const side of SIDES) {
+      if (!hasNetwork(directory, side)) continue;
+      const path = join(directory, side);
+      const network = new addon.Predictor({ directory: path, embedding: shared, threads });
+      networks[side] = network;
+      const expected = { layers: layersOf(shape, side), experts: shape.experts, dIn: model.dModel };
+      for (const [name, size] of Object.entries(expected) as [keyof typeof expected, number][]) {
+        if (network.shape[name] === size) continue;
+        throw invalid(`${path}: ${name} is ${network.shape[name]}, the model's ${side} has ${size}`);
+      }
+      if (network.shape.causal !== (side === 'decoder')) {
+        throw invalid(
+          `${path}: causal is ${network.shape.causal}, expected ${side === 'decoder'} for the ${side}`,
+        );
+      }
+    }
+  } catch (error) {
+    close();
+    throw SidaError.from(error);
+  }
+  return new LstmFunction(shape, networks);
+}
+
+async function openReplay(
+  directory: string,
+  { model, fingerprint }: PredictorDirectoryOptions,
+): Promise<OpenedPredictor> {
+  const meta = await readMeta(directory);
+  checkSizes(join(directory, 'trace.json'), meta, model);
+  const teacher = await Teacher.open([directory], model.vocabSize);
+  return {
+    function: await ReplayFunction.load(teacher),
+    warnings: fingerprintWarnings(directory, meta.model, fingerprint),
+  };
+}

@@ -1,0 +1,131 @@
+/** What a trace's routers said, as a teacher for hash functions. */
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SidaError } from '../../errors.js';
+import { readMeta, readTrace, shapeOf, type TraceMeta } from '../../trace/trace-file.js';
+import type { TraceRecord } from '../../trace/trace-record.js';
+import { type RoutingShape, SIDES, type Side } from '../hash-function.js';
+
+/** Softmax over the `top` recorded logits from `from` on, into `out`. */
+export function teacherProbabilities(
+  logits: Float32Array,
+  from: number,
+  top: number,
+  out: Float64Array,
+): void {
+  let sum = 0;
+  // The best is recorded first.
+  for (let i = 0; i < top; i++) sum += out[i] = Math.exp(logits[from + i]! - logits[from]!);
+  for (let i = 0; i < top; i++) out[i]! /= sum;
+}
+
+export interface TeacherRecord extends TraceRecord {
+  /** Experts recorded of each token and layer. */
+  top: number;
+}
+
+/** Records of one model to learn from or to measure by; may be read several times. */
+export interface TeacherSource {
+  readonly shape: RoutingShape;
+  /** MoE layers, encoder first. */
+  readonly layers: readonly string[];
+  records(): AsyncIterable<TeacherRecord> | Iterable<TeacherRecord>;
+}
+
+/** Traces of one model, read one after the other in constant memory. */
+export class Teacher implements TeacherSource {
+  readonly directories: readonly string[];
+  readonly metas: readonly TraceMeta[];
+  readonly shape: RoutingShape;
+
+  private constructor(directories: readonly string[], metas: readonly TraceMeta[], shape: RoutingShape) {
+    this.directories = directories;
+    this.metas = metas;
+    this.shape = shape;
+  }
+
+  /** Throws cannot_run where a trace is incomplete or of another model than the first. */
+  static async open(directories: readonly string[], vocab: number): Promise<Teacher> {
+    const metas: TraceMeta[] = [];
+    for (const directory of directories) {
+      const meta = await readMeta(directory);
+      const first = metas[0] ?? meta;
+      if (!meta.complete) {
+        throw cannotRun(`${directory} is incomplete; start its \`sida trace\` again to finish it`);
+      }
+      if (meta.model.fingerprint !== first.model.fingerprint || meta.layers.join() !== first.layers.join()) {
+        throw cannotRun(
+          `${directory} is a trace of ${nameOf(meta)}, ${directories[0]} of ${nameOf(first)}; train on traces of one model`,
+        );
+      }
+      metas.push(meta);
+    }
+    const first = metas[0];
+    if (first === undefined) throw cannotRun('No trace is given');
+    const { encoderLayers, decoderLayers } = shapeOf(first);
+    return new Teacher(directories, metas, { encoderLayers, decoderLayers, experts: first.experts, vocab });
+  }
+
+  get layers(): readonly string[] {
+    return this.metas[0]!.layers;
+  }
+
+  /** Throws cannot_run at a record that does not fit the model, and where a file is damaged. */
+  records(): AsyncGenerator<TeacherRecord> {
+    return this.#records(() => true);
+  }
+
+  /** The records whose number, counted over all traces, is wanted. */
+  only(wanted: (sequence: number) => boolean): TeacherSource {
+    return { shape: this.shape, layers: this.layers, records: () => this.#records(wanted) };
+  }
+
+  async *#records(wanted: (sequence: number) => boolean): AsyncGenerator<TeacherRecord> {
+    let sequence = 0;
+    for (const [i, directory] of this.directories.entries()) {
+      const { top } = this.metas[i]!;
+      let end = 0;
+      for await (const record of readTrace(directory)) {
+        end = record.end;
+        if (!wanted(sequence++)) continue;
+        this.#check(record, directory);
+        yield { ...record, top };
+      }
+      const { size } = await stat(join(directory, 'records.bin'));
+      if (end !== size)
+        throw cannotRun(`${directory} is damaged: whole records end at byte ${end} of ${size}`);
+    }
+  }
+
+  #check(record: TraceRecord, directory: string): void {
+    const { experts, vocab } = this.shape;
+    for (const name of SIDES) {
+      const side = record[name];
+      const where = `${directory}, line ${record.line + 1}, ${name}`;
+      for (const token of side.tokens) {
+        if (token < 0 || token >= vocab)
+          throw cannotRun(`${where}: token ${token}, the vocabulary has ${vocab}`);
+      }
+      for (const expert of side.experts) {
+        if (expert >= experts) throw cannotRun(`${where}: expert ${expert}, a layer has ${experts}`);
+      }
+      for (const logit of side.logits) {
+        if (!Number.isFinite(logit)) throw cannotRun(`${where}: router logit ${logit}`);
+      }
+    }
+  }
+}
+
+/** The recorded best experts of one side, (layers, tokens). */
+export function bestExperts({ top, ...record }: TeacherRecord, side: Side): Uint16Array {
+  const { experts } = record[side];
+  return Uint16Array.from({ length: experts.length / top }, (_, row) => experts[row * top]!);
+}
+
+function cannotRun(message: string): SidaError {
+  return new SidaError({ code: 'cannot_run', message });
+}
+
+function nameOf({ model }: TraceMeta): string {
+  return `${model.name} (${model.fingerprint.slice(0, 12)})`;
+}
