@@ -5,9 +5,7 @@ import { join } from 'node:path';
 import type { PredictorShape, PredictorTrainer } from '../../native/addon-types.js';
 import type { Stack } from '../../trace/trace-index.js';
 import { emptySums, type MeasureSums, type Measures } from './measures.js';
-import { saving, writeWhole } from './output-directory.js';
-
-const STATE = 'state.json';
+import { STATE, saving, writeWhole } from './output-directory.js';
 
 /** One measurement on held-out sequences: a line of training.jsonl. */
 export interface Evaluation {

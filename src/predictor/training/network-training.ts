@@ -12,7 +12,7 @@ import type {
 import type { Stack } from '../../trace/trace-index.js';
 import { epochBatches, evaluationBatches } from './batches.js';
 import type { Corpus } from './corpus.js';
-import { addReport, emptySums, type Measures, meansOf } from './measures.js';
+import { addReport, emptySums, type Measures, meansOf, scoreOf } from './measures.js';
 import { type Ending, type Evaluation, loadState, type NetworkState, saveState } from './network-state.js';
 import type { TrainingOptions } from './options.js';
 import { learningRateAt } from './schedule.js';
@@ -73,7 +73,7 @@ function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
     lambda: options.lambda,
     k: options.k,
     distillation: options.distillation,
-    studentOverTop: false,
+    studentOverTop: options.studentOverTop,
     clipNorm: options.clipNorm,
     threads,
   };
@@ -212,7 +212,7 @@ class NetworkTraining {
     const { stack, heldOut } = this.#job;
     const measured = await measure(this.#trainer, heldOut, this.#job);
     const train = meansOf(state.running);
-    const best = state.evaluations.every((earlier) => measured.hits[0] > earlier.heldOut.hits[0]);
+    const best = state.evaluations.every(({ heldOut: earlier }) => scoreOf(measured) > scoreOf(earlier));
     this.#tick();
     const evaluation: Evaluation = {
       network: stack,

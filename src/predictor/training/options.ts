@@ -89,6 +89,13 @@ export const TRAINING_OPTIONS = {
     help: 'distance of the distillation: kl or l1',
     parse: oneOf(['kl', 'l1'] as const),
   }),
+  studentOverTop: option({
+    flag: 'student-over-top',
+    paper: false,
+    recommended: false,
+    help: "the student's probabilities are normalized over the distilled experts alone, not over all",
+    parse: yesNo,
+  }),
   lr: option({
     flag: 'lr',
     value: '<x>',

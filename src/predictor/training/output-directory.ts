@@ -11,6 +11,8 @@ import { MANIFEST, readPredictorManifest } from './manifest.js';
 const UNFINISHED = 'unfinished';
 const RUN = 'run.json';
 const LOCK = 'lock';
+/** Of a network, inside a directory of its own. */
+export const STATE = 'state.json';
 
 /** What decides the outcome of a run, name by name. */
 export type RunIdentity = Record<string, unknown>;
@@ -78,7 +80,7 @@ export class OutputDirectory {
     const unfinished = join(path, UNFINISHED);
     if (existsSync(join(unfinished, RUN))) {
       const before = JSON.parse(await readFile(join(unfinished, RUN), 'utf8')) as RunIdentity;
-      if (digestOf(before) !== digestOf(identity)) {
+      if (digestOf(before) !== digestOf(identity) && (await hasSaves(unfinished))) {
         throw cannotRun(
           `${path} holds the state of another run: ${difference(before, identity)}; start that one again, or ${elsewhere}`,
         );
@@ -94,9 +96,7 @@ export class OutputDirectory {
       await mkdir(unfinished, { recursive: true });
     }
     await lock(join(unfinished, LOCK), path);
-    if (!existsSync(join(unfinished, RUN))) {
-      await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
-    }
+    await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
     return new OutputDirectory(path, false);
   }
 
@@ -116,6 +116,12 @@ export class OutputDirectory {
   async removeState(): Promise<void> {
     await rm(join(this.path, UNFINISHED), { recursive: true, force: true });
   }
+}
+
+/** Whether a network's training came as far as its first save. */
+async function hasSaves(unfinished: string): Promise<boolean> {
+  const names = await readdir(unfinished);
+  return names.some((name) => existsSync(join(unfinished, name, STATE)));
 }
 
 async function lock(path: string, directory: string): Promise<void> {
