@@ -16,7 +16,6 @@ import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
 import type { Stack } from '../trace/trace-index.js';
-import { EXIT } from './exit.js';
 import { formatTable } from './table.js';
 import { TrainProgress } from './train-progress.js';
 import { search } from './train-search.js';
@@ -133,7 +132,5 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
   } finally {
     progress.stop();
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
-    // A second signal would have ended the process by itself.
-    if (interruption.signal.aborted) process.exitCode = EXIT.failure;
   }
 }
