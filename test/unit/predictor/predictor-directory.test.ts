@@ -212,7 +212,7 @@ describe('predictor directory', () => {
       'a cut token table',
       'token',
       (path: string) => truncateSync(join(path, 'token.safetensors'), 900),
-      '900',
+      'cut',
     ],
     ['a cut graph', 'token', (path: string) => truncateSync(join(path, 'graph.safetensors'), 2000), 'cut'],
     [
