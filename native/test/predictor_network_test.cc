@@ -60,6 +60,15 @@ const PredictorConfig kTiny[] = {
     {.d_in = 5, .hidden = 3, .layers = 1, .experts = 2, .causal = true},
     {.d_in = 2, .hidden = 5, .layers = 3, .experts = 3, .causal = true, .summary = true},
     {.d_in = 4, .hidden = 4, .layers = 2, .experts = 4, .summary = true},
+    {.d_in = 3, .hidden = 6, .layers = 2, .experts = 3, .bidirectional = true},
+    {.d_in = 3, .hidden = 4, .layers = 1, .experts = 3, .causal = true, .positions = true},
+    {.d_in = 4,
+     .hidden = 4,
+     .layers = 2,
+     .experts = 3,
+     .bidirectional = true,
+     .positions = true,
+     .summary = true},
 };
 
 TEST_CASE("predictor network: forward agrees with the reference in double") {
@@ -70,10 +79,20 @@ TEST_CASE("predictor network: forward agrees with the reference in double") {
     CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) <
           2e-6);
   }
-  const Case c({.d_in = 24, .hidden = 40, .layers = 3, .experts = 21, .summary = true}, {36, 2, 70}, 0.2);
-  PredictorNetwork network(c.config, NetworkUse::kForward);
-  network.load(c.weights_f.data());
-  CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) < 5e-6);
+  for (const bool both : {false, true}) {
+    const Case c({.d_in = 24,
+                  .hidden = 40,
+                  .layers = 3,
+                  .experts = 21,
+                  .bidirectional = both,
+                  .positions = both,
+                  .summary = true},
+                 {36, 2, 70}, 0.2);
+    PredictorNetwork network(c.config, NetworkUse::kForward);
+    network.load(c.weights_f.data());
+    CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) <
+          5e-6);
+  }
 }
 
 TEST_CASE("predictor network: the gradient of every tensor agrees with finite differences") {
@@ -176,7 +195,9 @@ TEST_CASE("predictor network: gradients accumulate, and reused activations leave
 }
 
 TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
-  const Case all({.d_in = 12, .hidden = 40, .layers = 2, .experts = 9}, {5, 33, 1, 12}, 0.3);
+  const Case all(
+      {.d_in = 12, .hidden = 40, .layers = 2, .experts = 9, .bidirectional = true, .positions = true},
+      {5, 33, 1, 12}, 0.3);
   PredictorNetwork network(all.config, NetworkUse::kForward);
   network.load(all.weights_f.data());
   const std::vector<float> together = logits_of(all, network);
@@ -197,8 +218,13 @@ TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
 
 TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
   for (const bool summary : {false, true}) {
-    const PredictorConfig config = {
-        .d_in = 12, .hidden = 40, .layers = 2, .experts = 9, .causal = true, .summary = summary};
+    const PredictorConfig config = {.d_in = 12,
+                                    .hidden = 40,
+                                    .layers = 2,
+                                    .experts = 9,
+                                    .causal = true,
+                                    .positions = summary,
+                                    .summary = summary};
     const Case c(config, {70, 33, 36}, 0.3);
     PredictorNetwork network(config, NetworkUse::kForward);
     network.load(c.weights_f.data());

@@ -89,6 +89,40 @@ inline Doubles reference_attention(const Doubles& y, size_t tokens, size_t h, bo
   return out;
 }
 
+/// One LSTM layer of a predictor over (tokens, h): one way, or both ways side by side.
+inline Doubles reference_recurrent(const PredictorLayout& layout, const Doubles& weights, size_t number,
+                                   const Doubles& x, size_t tokens) {
+  const size_t h = layout.config().hidden;
+  const size_t units = layout.config().units();
+  const auto run = [&](size_t direction, const Doubles& in) {
+    const LstmParts parts = lstm_parts(number, direction);
+    const auto at = [&](PredictorPart part) { return weights.data() + layout.offset(part); };
+    return reference_lstm(at(parts.input), at(parts.hidden), at(parts.bias), in, tokens, h, units);
+  };
+  const Doubles ahead = run(0, x);
+  if (!layout.config().bidirectional) return ahead;
+  Doubles reversed;
+  for (size_t t = tokens; t-- > 0;) reversed.insert(reversed.end(), &x[t * h], &x[t * h] + h);
+  const Doubles back = run(1, reversed);
+  Doubles y;
+  for (size_t t = 0; t < tokens; ++t) {
+    y.insert(y.end(), &ahead[t * units], &ahead[t * units] + units);
+    y.insert(y.end(), &back[(tokens - 1 - t) * units], &back[(tokens - 1 - t) * units] + units);
+  }
+  return y;
+}
+
+/// The predictor's features of a position.
+inline Doubles reference_position(size_t position) {
+  Doubles features;
+  for (size_t i = 0; i < 16; ++i) {
+    const double angle = static_cast<double>(position) / std::pow(10000.0, static_cast<double>(i) / 16);
+    features.push_back(static_cast<float>(std::sin(angle)));
+    features.push_back(static_cast<float>(std::cos(angle)));
+  }
+  return features;
+}
+
 /// Logits (layers, rows, experts) of sequences one after the other; `summaries` may be null.
 inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles& weights, const Doubles& x,
                                    std::span<const uint32_t> lengths, const double* summaries) {
@@ -105,6 +139,11 @@ inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles&
     for (size_t t = 0; t < tokens; ++t) {
       Doubles row = reference_linear(w(P::kCompressWeight), w(P::kCompressBias),
                                      x.data() + (first + t) * c.d_in, h, c.d_in);
+      if (c.positions) {
+        const Doubles more =
+            reference_linear(w(P::kPositionWeight), nullptr, reference_position(t).data(), h, 32);
+        for (size_t i = 0; i < h; ++i) row[i] += more[i];
+      }
       if (c.summary && summaries != nullptr) {
         const Doubles more =
             reference_linear(w(P::kSummaryWeight), nullptr, summaries + s * c.d_in, h, c.d_in);
@@ -112,9 +151,8 @@ inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles&
       }
       for (const double v : row) compressed.push_back(std::max(v, 0.0));
     }
-    Doubles y =
-        reference_lstm(w(P::kLstm0Input), w(P::kLstm0Hidden), w(P::kLstm0Bias), compressed, tokens, h, h);
-    y = reference_lstm(w(P::kLstm1Input), w(P::kLstm1Hidden), w(P::kLstm1Bias), y, tokens, h, h);
+    Doubles y = reference_recurrent(layout, weights, 0, compressed, tokens);
+    y = reference_recurrent(layout, weights, 1, y, tokens);
     const Doubles r = reference_attention(y, tokens, h, c.causal);
     for (size_t t = 0; t < tokens; ++t) {
       Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);

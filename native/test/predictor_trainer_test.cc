@@ -54,8 +54,8 @@ struct Task {
   TeacherLogits teacher() const { return {experts.data(), logits.data(), x.size() / kConfig.d_in, kTop}; }
 };
 
-PredictorWeights fresh_weights(uint64_t seed = 5) {
-  PredictorWeights weights(kConfig);
+PredictorWeights fresh_weights(uint64_t seed = 5, const PredictorConfig& config = kConfig) {
+  PredictorWeights weights(config);
   weights.initialize(seed);
   return weights;
 }
@@ -90,16 +90,20 @@ TEST_CASE("predictor trainer: the loss falls by 30 % in 30 steps; words and cont
 }
 
 TEST_CASE("predictor trainer: any number of threads gives the same bits") {
-  PredictorTrainer one(fresh_weights(), {.threads = 1});
-  PredictorTrainer three(fresh_weights(), {.threads = 3});
-  for (uint64_t step = 0; step < 5; ++step) {
-    const Task task(step);
-    const TrainingReport a = one.step(task.batch(), task.teacher(), 1e-3f);
-    const TrainingReport b = three.step(task.batch(), task.teacher(), 1e-3f);
-    CHECK(a.loss == b.loss);
-    CHECK(a.gradient_norm == b.gradient_norm);
+  PredictorConfig both_ways = kConfig;
+  both_ways.bidirectional = both_ways.positions = true;
+  for (const PredictorConfig& config : {kConfig, both_ways}) {
+    PredictorTrainer one(fresh_weights(5, config), {.threads = 1});
+    PredictorTrainer three(fresh_weights(5, config), {.threads = 3});
+    for (uint64_t step = 0; step < 5; ++step) {
+      const Task task(step);
+      const TrainingReport a = one.step(task.batch(), task.teacher(), 1e-3f);
+      const TrainingReport b = three.step(task.batch(), task.teacher(), 1e-3f);
+      CHECK(a.loss == b.loss);
+      CHECK(a.gradient_norm == b.gradient_norm);
+    }
+    CHECK(same_bits(one, three));
   }
-  CHECK(same_bits(one, three));
 }
 
 TEST_CASE("predictor trainer: a run that goes on from its state is the run that never stopped") {
@@ -141,6 +145,38 @@ TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
               state.square.data());
   CHECK(relative_error(trainer.weights().values.data(), Doubles(expected.begin(), expected.end()).data(),
                        expected.size()) < 1e-6);
+}
+
+TEST_CASE("predictor trainer: both directions learn what comes after, positions what stands where") {
+  // Layer 1 follows the word after, or the position.
+  for (const bool positions : {false, true}) {
+    PredictorConfig config = kConfig;
+    config.bidirectional = !positions;
+    config.positions = positions;
+    const auto task = [&](uint64_t seed) {
+      Task made(seed);
+      const size_t rows = made.teacher().rows;
+      size_t row = 0;
+      for (const uint32_t length : made.lengths) {
+        for (size_t t = 0; t < length; ++t, ++row) {
+          const size_t after = t + 1 < length ? made.experts[(row + 1) * kTop] : 0;
+          for (size_t i = 0; i < kTop; ++i) {
+            const size_t expert = (positions ? t : after) + i;
+            made.experts[(rows + row) * kTop + i] = static_cast<uint16_t>(expert % config.experts);
+          }
+        }
+      }
+      return made;
+    };
+    PredictorTrainer trainer(fresh_weights(5, config), {});
+    for (uint64_t step = 0; step < 200; ++step) {
+      const Task made = task(step);
+      trainer.step(made.batch(), made.teacher(), 1e-2f);
+    }
+    const Task held_out = task(999);
+    const LayerHits hits = trainer.evaluate(held_out.batch(), held_out.teacher()).layers[1];
+    CHECK(hits.hits[0] > hits.tokens * 95 / 100);
+  }
 }
 
 TEST_CASE("predictor trainer: what is not finite changes nothing") {

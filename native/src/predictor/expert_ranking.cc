@@ -1,8 +1,11 @@
 #include "predictor/expert_ranking.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "ops/kernels.h"
 #include "predictor/gate_functions.h"
 
 namespace sida {
@@ -10,19 +13,32 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
-float greatest(const float* x, size_t n) {
-  float lanes[kLanes];
-  std::fill_n(lanes, kLanes, x[0]);
+// Integers in the order of the floats, and back: a comparison of floats may trap, and a loop with one in it
+// is not vectorized.
+[[gnu::always_inline]] inline int32_t ordered(float x) {
+  const auto bits = std::bit_cast<int32_t>(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+[[gnu::always_inline]] inline float unordered(int32_t key) {
+  return std::bit_cast<float>(key ^ ((key >> 31) & 0x7fffffff));
+}
+
+[[gnu::always_inline]] inline float greatest(const float* x, size_t n) {
+  int32_t lanes[kLanes];
+  std::fill_n(lanes, kLanes, ordered(x[0]));
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
+    for (size_t j = 0; j < kLanes; ++j) {
+      const int32_t key = ordered(x[i + j]);
+      lanes[j] = key > lanes[j] ? key : lanes[j];
+    }
   }
-  for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
-  return *std::max_element(lanes, lanes + kLanes);
+  for (; i < n; ++i) lanes[0] = std::max(lanes[0], ordered(x[i]));
+  return unordered(*std::max_element(lanes, lanes + kLanes));
 }
 
 // Σ e^(x - top). Not finite where an x is not: gate_exp() passes those on as NaN.
-float sum_of_powers(const float* x, size_t n, float top) {
+[[gnu::always_inline]] inline float sum_of_powers(const float* x, size_t n, float top) {
   float lanes[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -57,9 +73,8 @@ class BestFew {
   size_t count_ = 0;
 };
 
-}  // namespace
-
-bool rank_experts(const float* logits, size_t n, size_t k, uint16_t* ids, float* probabilities) {
+[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k, uint16_t* ids,
+                                             float* probabilities) {
   const float top = greatest(logits, n);
   const float sum = sum_of_powers(logits, n, top);
   if (!std::isfinite(sum)) return false;
@@ -73,6 +88,34 @@ bool rank_experts(const float* logits, size_t n, size_t k, uint16_t* ids, float*
   }
   for (size_t i = 0; i < k; ++i) probabilities[i] = gate_exp(probabilities[i] - top) / sum;
   return true;
+}
+
+// The same text for each instruction set, as in lstm_cell.cc: the results are the same bits.
+#define SIDA_RANK(name, attributes)                                                                 \
+  attributes bool rank_##name(const float* logits, size_t n, size_t k, uint16_t* ids, float* out) { \
+    return rank_body(logits, n, k, ids, out);                                                       \
+  }
+SIDA_RANK(plain, )
+#if defined(__x86_64__)
+SIDA_RANK(avx2, [[gnu::target("avx2")]])
+SIDA_RANK(avx512, [[gnu::target("avx512f")]])
+#endif
+#undef SIDA_RANK
+
+}  // namespace
+
+RankExperts* rank_experts_named(const char* isa) {
+#if defined(__x86_64__)
+  if (std::strcmp(isa, "avx512") == 0) return rank_avx512;
+  if (std::strcmp(isa, "avx2") == 0) return rank_avx2;
+#endif
+  (void)isa;
+  return rank_plain;
+}
+
+bool rank_experts(const float* logits, size_t n, size_t k, uint16_t* ids, float* probabilities) {
+  static RankExperts* const rank = rank_experts_named(cpu_kernels().isa);
+  return rank(logits, n, k, ids, probabilities);
 }
 
 }  // namespace sida

@@ -10,4 +10,8 @@ namespace sida {
 /// probabilities then hold nothing of use.
 bool rank_experts(const float* logits, size_t n, size_t k, uint16_t* ids, float* probabilities);
 
+using RankExperts = bool(const float* logits, size_t n, size_t k, uint16_t* ids, float* probabilities);
+/// For an instruction set of cpu_kernels_named(), which must have it. All give the same bits.
+RankExperts* rank_experts_named(const char* isa);
+
 }  // namespace sida

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "predictor/few_rows.h"
+
 namespace sida {
 namespace {
 
@@ -22,10 +24,37 @@ void transpose(const float* m, size_t stride, size_t rows, size_t n, float* out,
   }
 }
 
+// Whole groups of panels by the product of few rows; returns the panels that are left to others.
+size_t multiply_few_rows(const FewRowsProduct& few, const float* x, size_t x_stride, size_t rows,
+                         const PanelMatrix& w, float* y, size_t y_stride, Epilogue epilogue) {
+  alignas(64) float out[kFewRows * 8 * kPanelColumns];
+  const size_t columns = few.panels * kPanelColumns;
+  const auto* panels = reinterpret_cast<const float*>(w.data);
+  size_t panel = 0;
+  for (; (panel + few.panels) * kPanelColumns <= w.n; panel += few.panels) {
+    few.run(x, x_stride, rows, panels + panel * w.k * kPanelColumns, w.k, out);
+    for (size_t r = 0; r < rows; ++r) {
+      const float* from = out + r * columns;
+      float* to = y + r * y_stride + panel * kPanelColumns;
+      if (epilogue == Epilogue::kAdd) {
+        for (size_t c = 0; c < columns; ++c) to[c] += from[c];
+      } else {
+        std::memcpy(to, from, columns * sizeof(float));
+      }
+    }
+  }
+  return panel;
+}
+
 }  // namespace
 
 void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
               Epilogue epilogue) {
+  static const FewRowsProduct* const few = few_rows_named(cpu_kernels().isa);
+  size_t panel = 0;
+  if (few != nullptr && rows <= kFewRows && !w.bf16 && epilogue != Epilogue::kRelu) {
+    panel = multiply_few_rows(*few, x, x_stride, rows, w, y, y_stride, epilogue);
+  }
   GemmTask task{};
   task.x = x;
   task.x_stride = x_stride;
@@ -34,7 +63,7 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
   task.bf16 = w.bf16;
   task.k = w.k;
   task.n = w.n;
-  task.panel_begin = 0;
+  task.panel_begin = panel;
   task.panel_end = w.panels();
   task.y = y;
   task.y_stride = y_stride;

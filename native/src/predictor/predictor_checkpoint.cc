@@ -62,6 +62,8 @@ std::string config_text(const PredictorConfig& config, const std::string& weight
   text += ",\n  \"layers\": " + std::to_string(config.layers);
   text += ",\n  \"experts\": " + std::to_string(config.experts);
   text += std::string(",\n  \"causal\": ") + flag(config.causal);
+  text += std::string(",\n  \"bidirectional\": ") + flag(config.bidirectional);
+  text += std::string(",\n  \"positions\": ") + flag(config.positions);
   text += std::string(",\n  \"summary\": ") + flag(config.summary);
   text += ",\n  \"weights_sha256\": \"" + weights_sha256 + "\"";
   if (!optimizer_sha256.empty()) {
@@ -96,6 +98,8 @@ class CheckpointReader {
     config.layers = root_.at("layers").as_u64();
     config.experts = root_.at("experts").as_u64();
     config.causal = root_.at("causal").as_bool();
+    config.bidirectional = root_.at("bidirectional").as_bool();
+    config.positions = root_.at("positions").as_bool();
     config.summary = root_.at("summary").as_bool();
     try {
       config.check();

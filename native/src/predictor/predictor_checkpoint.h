@@ -12,8 +12,11 @@ namespace sida {
 ///   predictor.json                 config, and the sha256 of the files beside it
 ///   predictor-<sha>.safetensors    weights, float32, names and shapes of PredictorLayout
 ///   optimizer-<sha>.safetensors    only where training is to go on: "mean." and "square." + those names
-/// <sha> is the first 16 digits. The rename of predictor.json is the moment at which a save happens, so a
-/// crash leaves the predictor of before or the new one.
+/// The weights are named compress.weight, compress.bias, position.weight, summary.weight,
+/// lstm.<0|1>.input.weight, …hidden.weight, …bias, lstm.<0|1>.reverse.input.weight, …, residual.weight,
+/// residual.bias, heads.weight and heads.bias; those that a predictor lacks are not there. <sha> is the first
+/// 16 digits. The rename of predictor.json is the moment at which a save happens, so a crash leaves the
+/// predictor of before or the new one.
 struct PredictorCheckpoint {
   PredictorWeights weights;
   std::optional<AdamWState> optimizer;

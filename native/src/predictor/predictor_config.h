@@ -18,6 +18,10 @@ struct PredictorConfig {
   bool positions = false;      ///< a position input is added in the compressing layer
   bool summary = false;        ///< takes a summary vector (d_in) beside each sequence
 
+  /// LSTMs of a layer, and the units of each.
+  size_t directions() const { return bidirectional ? 2 : 1; }
+  size_t units() const { return hidden / directions(); }
+
   bool operator==(const PredictorConfig&) const = default;
 
   /// Throws invalid_request, with the numbers, where a size is outside what the predictor is built for.

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "core/thread_pool.h"
-#include "predictor/lstm.h"
 #include "predictor/predictor_weights.h"
+#include "predictor/recurrent_layer.h"
 #include "predictor/sparse_attention.h"
-#include "predictor/time_major_rows.h"
 
 namespace sida {
 
@@ -26,11 +25,12 @@ struct SequenceBatch {
 /// What a forward pass computes, in its order, and the scratch space of both passes. Reused from call to
 /// call it grows to the largest batch. Rows are sequence-major where not said otherwise.
 struct PredictorActivations {
-  TimeMajorRows order;
-  AlignedFloats compressed;                                ///< (rows, h) relu(x · W + b + summary · W)
-  AlignedFloats lstm_input;                                ///< (rows, h) the same, time-major
-  std::array<LstmActivations, kPredictorLstmLayers> lstm;  ///< time-major
-  AlignedFloats lstm_output;                               ///< (rows, h)
+  RecurrentOrders orders;
+  AlignedFloats features_of_positions;  ///< (longest, kPositionFeatures)
+  AlignedFloats positions;              ///< (longest, h) their products with W
+  AlignedFloats compressed;             ///< (rows, h) relu(x · W + b + position · W + summary · W)
+  std::array<RecurrentActivations, kPredictorLstmLayers> recurrent;
+  std::array<AlignedFloats, kPredictorLstmLayers> lstm_output;  ///< (rows, h)
   AlignedFloats weights;    ///< (length, length) attention weights of each sequence in turn
   AlignedFloats attended;   ///< (rows, h) r = y + attention
   AlignedFloats residual;   ///< (rows, h) relu(r · W + b)
@@ -40,9 +40,9 @@ struct PredictorActivations {
 
   AlignedFloats gradient_a;  ///< (rows, h) gradients on their way down
   AlignedFloats gradient_b;
-  AlignedFloats gradient_c;
+  AlignedFloats gradient_c;  ///< (longest, h) or (sequences, h)
   SparseAttentionScratch attention;
-  LstmScratch lstm_scratch;
+  RecurrentScratch recurrent_scratch;
   ProductScratch product;
 
   /// Bytes held.
@@ -57,8 +57,8 @@ enum class NetworkUse : uint8_t {
 };
 
 /// The predictor's maths over packed weights:
-///   c = relu(FC(x) [+ FC(summary)]), y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r + relu(FC(r)),
-///   logits of MoE layer l = head l (u)
+///   c = relu(FC(x) [+ FC(position)] [+ FC(summary)]), y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r
+///   + relu(FC(r)), logits of MoE layer l = head l (u)
 /// Const methods may run on several threads, each with its own activations.
 class PredictorNetwork {
  public:
@@ -85,30 +85,38 @@ class PredictorNetwork {
 
   // The parts that work row by row, from which a stepwise pass gets the same bits.
 
-  /// out (rows, h) = x · W; finish_compress() turns it into the compressed input of rows that share a
-  /// summary's product (h), which may be null.
+  /// out (rows, h) = x · W
   void compress(const float* x, size_t rows, float* out) const;
-  void finish_compress(size_t rows, const float* summary_product, float* out) const;
+  /// Turns products into the compressed input: `rows` (h) of one sequence; the products of their positions
+  /// (rows, h) and of the summary (h) may be null.
+  void finish_compress(size_t rows, const float* position_products, const float* summary_product,
+                       float* out) const;
+  /// out (count, h) = features of positions first, first + 1, … · W; features (count, kPositionFeatures).
+  void position_products(size_t first, size_t count, float* features, float* out) const;
   /// out (rows, h) = summaries · W
   void summary_products(const float* summaries, size_t rows, float* out) const;
   /// head_rows (rows, layers · experts) = logits of the attended rows (rows, h).
   void heads(const float* attended, size_t rows, float* residual, float* features, float* head_rows) const;
-  const LstmLayer& lstm(size_t layer) const { return lstm_[layer]; }
+  const RecurrentLayer& recurrent(size_t layer) const { return recurrent_[layer]; }
 
  private:
+  // gradient (h, kPositionFeatures) +=
+  void position_backward(const SequenceBatch& batch, const float* dcompressed, PredictorActivations* act,
+                         float* gradient) const;
   const float* bias(PredictorPart id) const { return biases_[static_cast<size_t>(id)].data(); }
 
   PredictorLayout layout_;
   NetworkUse use_;
   std::array<std::vector<float>, kPredictorParts> biases_;
   PanelMatrix compress_;
+  PanelMatrix position_;
   PanelMatrix summary_;
-  std::array<LstmLayer, kPredictorLstmLayers> lstm_;
+  std::array<RecurrentLayer, kPredictorLstmLayers> recurrent_;
   PanelMatrix residual_;
   PanelMatrix residual_back_;
   PanelMatrix heads_;
   PanelMatrix heads_back_;
-  std::array<AlignedFloats, 14> packed_;
+  std::array<AlignedFloats, 23> packed_;
 };
 
 }  // namespace sida

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "predictor/position_features.h"
 
 namespace sida {
 namespace {
@@ -46,7 +47,7 @@ void PredictorStepper::begin(PredictorState* state, const float* summary_product
 
 void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x,
                                 float* y) {
-  const LstmLayer& lstm = network_->lstm(layer);
+  const LstmLayer& lstm = network_->recurrent(layer).directions[0];
   const size_t h = lstm.hidden;
   const size_t rows = states.size();
   const size_t stride = lstm_gate_stride(h);
@@ -68,9 +69,14 @@ void PredictorStepper::run_lstm(size_t layer, std::span<PredictorState* const> s
 void PredictorStepper::step(std::span<PredictorState* const> states, float* products, float* head_rows) {
   const size_t h = network_->config().hidden;
   const size_t rows = states.size();
+  float* position = network_->config().positions ? grow(&position_, h) : nullptr;
   for (size_t r = 0; r < rows; ++r) {
+    if (position != nullptr) {
+      float features[kPositionFeatures];
+      network_->position_products(states[r]->length, 1, features, position);
+    }
     const AlignedFloats& summary = states[r]->summary;
-    network_->finish_compress(1, summary.empty() ? nullptr : summary.data(), products + r * h);
+    network_->finish_compress(1, position, summary.empty() ? nullptr : summary.data(), products + r * h);
   }
   float* output = grow(&lstm_output_, rows * h);
   run_lstm(0, states, products, output);

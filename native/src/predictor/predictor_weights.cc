@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "predictor/position_features.h"
 
 namespace sida {
 namespace {
@@ -36,9 +37,21 @@ void PredictorConfig::check() const {
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);
   check_range("layers × experts", layers * experts, kMaxHeads);
-  if (bidirectional || positions) {
-    throw Error("invalid_request", "This build knows no bidirectional predictors and no position inputs");
+  if (!bidirectional) return;
+  if (causal) {
+    throw Error("invalid_request", "A causal predictor cannot be bidirectional: it sees no later tokens");
   }
+  if (hidden % 2 != 0) {
+    throw Error("invalid_request",
+                "Expected a bidirectional predictor's \"hidden\" to be even, found " + std::to_string(hidden),
+                {{"found", static_cast<double>(hidden)}});
+  }
+}
+
+LstmParts lstm_parts(size_t layer, size_t direction) {
+  const auto first = static_cast<size_t>(PredictorPart::kLstm0Input) + 6 * layer + 3 * direction;
+  return {static_cast<PredictorPart>(first), static_cast<PredictorPart>(first + 1),
+          static_cast<PredictorPart>(first + 2)};
 }
 
 PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config) {
@@ -46,7 +59,7 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   const uint64_t h = config.hidden;
   size_t next = 0;
   size_t offset = 0;
-  const auto add = [&](const char* name, std::vector<uint64_t> shape, bool present = true) {
+  const auto add = [&](const std::string& name, std::vector<uint64_t> shape, bool present = true) {
     size_t count = present ? 1 : 0;
     for (const uint64_t size : shape) count *= size;
     tensors_[next++] = {name, std::move(shape), offset, count};
@@ -54,13 +67,18 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   };
   add("compress.weight", {h, config.d_in});
   add("compress.bias", {h});
+  add("position.weight", {h, kPositionFeatures}, config.positions);
   add("summary.weight", {h, config.d_in}, config.summary);
-  add("lstm.0.input.weight", {4 * h, h});
-  add("lstm.0.hidden.weight", {4 * h, h});
-  add("lstm.0.bias", {4 * h});
-  add("lstm.1.input.weight", {4 * h, h});
-  add("lstm.1.hidden.weight", {4 * h, h});
-  add("lstm.1.bias", {4 * h});
+  const uint64_t units = config.units();
+  for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
+    const std::string name = "lstm." + std::to_string(layer);
+    for (const char* direction : {".", ".reverse."}) {
+      const bool present = config.bidirectional || direction[1] == '\0';
+      add(name + direction + "input.weight", {4 * units, h}, present);
+      add(name + direction + "hidden.weight", {4 * units, units}, present);
+      add(name + direction + "bias", {4 * units}, present);
+    }
+  }
   add("residual.weight", {h, h});
   add("residual.bias", {h});
   add("heads.weight", {config.layers, config.experts, h});
@@ -69,15 +87,17 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
 
 void PredictorWeights::initialize(uint64_t seed) {
   std::mt19937_64 random(seed);
-  const size_t h = layout.config().hidden;
   for (const PredictorTensor& tensor : layout.tensors()) {
     float* out = values.data() + tensor.offset;
     const bool bias = tensor.name.ends_with(".bias");
     const double bound = bias ? 0 : 1 / std::sqrt(static_cast<double>(tensor.shape.back()));
     for (size_t i = 0; i < tensor.count; ++i) out[i] = static_cast<float>(bound * symmetric(random));
   }
-  for (const PredictorPart part : {PredictorPart::kLstm0Bias, PredictorPart::kLstm1Bias}) {
-    std::fill_n(at(part) + h, h, 1.0f);
+  const size_t units = layout.config().units();
+  for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
+    for (size_t direction = 0; direction < layout.config().directions(); ++direction) {
+      std::fill_n(at(lstm_parts(layer, direction).bias) + units, units, 1.0f);
+    }
   }
 }
 

@@ -13,21 +13,36 @@ namespace sida {
 /// The tensors of a predictor in the order of the flat buffer. Weights are (out, in), row-major; the rows of
 /// the LSTM's are its gates i, f, g, o.
 enum class PredictorPart : uint8_t {
-  kCompressWeight,  ///< (h, d_in)
-  kCompressBias,    ///< (h)
-  kSummaryWeight,   ///< (h, d_in); empty without a summary
-  kLstm0Input,      ///< (4h, h)
-  kLstm0Hidden,     ///< (4h, h)
-  kLstm0Bias,       ///< (4h)
+  kCompressWeight,     ///< (h, d_in)
+  kCompressBias,       ///< (h)
+  kPositionWeight,     ///< (h, kPositionFeatures); empty without positions
+  kSummaryWeight,      ///< (h, d_in); empty without a summary
+  kLstm0Input,         ///< (4u, h), u = h units; h / 2 where the LSTM is bidirectional
+  kLstm0Hidden,        ///< (4u, u)
+  kLstm0Bias,          ///< (4u)
+  kLstm0ReverseInput,  ///< of the LSTM that runs backward; these are empty where there is none
+  kLstm0ReverseHidden,
+  kLstm0ReverseBias,
   kLstm1Input,
   kLstm1Hidden,
   kLstm1Bias,
+  kLstm1ReverseInput,
+  kLstm1ReverseHidden,
+  kLstm1ReverseBias,
   kResidualWeight,  ///< (h, h)
   kResidualBias,    ///< (h)
   kHeadWeight,      ///< (layers, experts, h)
   kHeadBias,        ///< (layers, experts)
 };
-inline constexpr size_t kPredictorParts = 13;
+inline constexpr size_t kPredictorParts = 20;
+
+/// The parts of LSTM `layer` in a direction: input, hidden and bias.
+struct LstmParts {
+  PredictorPart input;
+  PredictorPart hidden;
+  PredictorPart bias;
+};
+LstmParts lstm_parts(size_t layer, size_t direction);
 
 struct PredictorTensor {
   std::string name;

@@ -7,22 +7,28 @@
 
 namespace sida {
 
+enum class TimeDirection : uint8_t { kForward, kBackward };
+
 /// Where the tokens of several sequences lie when ordered by time: step 0 of all sequences, then step 1 of
 /// those that have one, … The longest sequence comes first, so the sequences that go on at a step are the
-/// first rows of the step before.
+/// first rows of the step before. Backward, step 0 is the last token of each.
 class TimeMajorRows {
  public:
-  void assign(std::span<const uint32_t> lengths);
+  void assign(std::span<const uint32_t> lengths, TimeDirection direction = TimeDirection::kForward);
 
   size_t rows() const { return source_.size(); }
   size_t steps() const { return step_begin_.size() - 1; }
   size_t step_begin(size_t step) const { return step_begin_[step]; }
   size_t step_rows(size_t step) const { return step_begin_[step + 1] - step_begin_[step]; }
 
-  /// Time-major from sequence-major (rows, width): the sequences one after the other, as they were assigned.
-  void gather(const float* sequence_major, size_t width, float* time_major) const;
+  // Sequence-major are the sequences one after the other, as they were assigned; their rows are `stride`
+  // floats apart, those of time-major (rows, width) are dense.
+
+  void gather(const float* sequence_major, size_t stride, size_t width, float* time_major) const;
   /// The way back.
-  void scatter(const float* time_major, size_t width, float* sequence_major) const;
+  void scatter(const float* time_major, size_t width, float* sequence_major, size_t stride) const;
+  /// The way back, adding (+=).
+  void scatter_add(const float* time_major, size_t width, float* sequence_major, size_t stride) const;
 
  private:
   std::vector<size_t> step_begin_{0};

@@ -16,8 +16,7 @@ inline constexpr const char* kEmbeddingTensor = "embedding.weight";
 class TokenEmbedding {
  public:
   /// All zero.
-  TokenEmbedding(size_t vocab, size_t d_model)
-      : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
+  TokenEmbedding(size_t vocab, size_t d_model) : vocab_(vocab), d_model_(d_model), values_(vocab * d_model) {}
   /// From the dense file of a packed model. Throws pack_invalid or io_error.
   static TokenEmbedding from_pack(const std::string& directory);
   /// From a Hugging Face checkpoint. Throws checkpoint_invalid or io_error.

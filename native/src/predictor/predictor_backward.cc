@@ -1,0 +1,105 @@
+// The backward half of PredictorNetwork.
+#include <algorithm>
+
+#include "predictor/position_features.h"
+#include "predictor/predictor_network.h"
+
+namespace sida {
+namespace {
+
+// dy (=) gated: what relu's output y was zero at gets no gradient.
+void relu_backward(const float* y, size_t count, float* dy) {
+  for (size_t i = 0; i < count; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
+}
+
+}  // namespace
+
+void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,
+                                float* gradients) const {
+  using P = PredictorPart;
+  const size_t h = config().hidden;
+  const size_t d_in = config().d_in;
+  const size_t rows = batch.rows();
+  const size_t experts = config().experts;
+  const size_t width = config().layers * experts;
+  const auto gradient = [&](P id) { return gradients + layout_.offset(id); };
+
+  // Heads.
+  float* dheads = act->head_rows.data();
+  for (size_t l = 0; l < config().layers; ++l) {
+    for (size_t r = 0; r < rows; ++r) {
+      std::copy_n(dlogits + (l * rows + r) * experts, experts, dheads + r * width + l * experts);
+    }
+  }
+  add_weight_gradients(dheads, width, rows, width, {{act->features.data(), h, h, gradient(P::kHeadWeight)}},
+                       &act->product);
+  add_rows(dheads, width, rows, width, gradient(P::kHeadBias));
+  float* dattended = grow(&act->gradient_a, rows * h);
+  multiply(dheads, width, rows, heads_back_, dattended, h, Epilogue::kStore);
+
+  // Residual: u = r + relu(FC(r)).
+  float* dresidual = grow(&act->gradient_b, rows * h);
+  std::copy_n(dattended, rows * h, dresidual);
+  relu_backward(act->residual.data(), rows * h, dresidual);
+  add_weight_gradients(dresidual, h, rows, h, {{act->attended.data(), h, h, gradient(P::kResidualWeight)}},
+                       &act->product);
+  add_rows(dresidual, h, rows, h, gradient(P::kResidualBias));
+  multiply(dresidual, h, rows, residual_back_, dattended, h, Epilogue::kAdd);
+
+  // Attention.
+  float* dy = dresidual;
+  size_t row = 0;
+  const float* weights = act->weights.data();
+  for (const size_t length : batch.lengths) {
+    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, dattended + row * h, length,
+                              h, dy + row * h, &act->attention);
+    weights += length * length;
+    row += length;
+  }
+
+  // LSTMs.
+  float* down = dy;
+  for (size_t l = kPredictorLstmLayers; l-- > 0;) {
+    RecurrentGradients lstm;
+    for (size_t d = 0; d < recurrent_[l].count; ++d) {
+      const LstmParts parts = lstm_parts(l, d);
+      lstm[d] = {gradient(parts.input), gradient(parts.hidden), gradient(parts.bias)};
+    }
+    recurrent_backward(recurrent_[l], act->orders, act->recurrent[l], down, lstm, down,
+                       &act->recurrent_scratch);
+  }
+  float* dcompressed = down;
+
+  // Compression.
+  relu_backward(act->compressed.data(), rows * h, dcompressed);
+  add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
+                       &act->product);
+  add_rows(dcompressed, h, rows, h, gradient(P::kCompressBias));
+  if (config().positions) position_backward(batch, dcompressed, act, gradient(P::kPositionWeight));
+  if (!config().summary || batch.summaries == nullptr) return;
+  float* sums = grow(&act->gradient_c, batch.lengths.size() * h);
+  std::fill_n(sums, batch.lengths.size() * h, 0.0f);
+  row = 0;
+  for (size_t s = 0; s < batch.lengths.size(); row += batch.lengths[s], ++s) {
+    add_rows(dcompressed + row * h, h, batch.lengths[s], h, sums + s * h);
+  }
+  add_weight_gradients(sums, h, batch.lengths.size(), h,
+                       {{batch.summaries, d_in, d_in, gradient(P::kSummaryWeight)}}, &act->product);
+}
+
+void PredictorNetwork::position_backward(const SequenceBatch& batch, const float* dcompressed,
+                                         PredictorActivations* act, float* gradient) const {
+  const size_t h = config().hidden;
+  const size_t longest = act->orders[0].steps();
+  float* sums = grow(&act->gradient_c, longest * h);
+  std::fill_n(sums, longest * h, 0.0f);
+  for (const size_t length : batch.lengths) {
+    for (size_t i = 0; i < length * h; ++i) sums[i] += dcompressed[i];
+    dcompressed += length * h;
+  }
+  add_weight_gradients(sums, h, longest, h,
+                       {{act->features_of_positions.data(), kPositionFeatures, kPositionFeatures, gradient}},
+                       &act->product);
+}
+
+}  // namespace sida

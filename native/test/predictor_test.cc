@@ -1,0 +1,125 @@
+#include "predictor/predictor.h"
+
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "doctest/doctest.h"
+#include "predictor/expert_ranking.h"
+#include "predictor_reference.h"
+
+namespace sida {
+namespace {
+
+using namespace sida::testing;
+
+constexpr size_t kVocab = 300;
+constexpr size_t kWidth = 12;
+
+TokenEmbedding some_embedding() {
+  TokenEmbedding embedding(kVocab, kWidth);
+  const std::vector<float> values = floats(random_doubles(kVocab * kWidth, 1, 21));
+  std::copy(values.begin(), values.end(), embedding.row(0));
+  return embedding;
+}
+
+PredictorWeights some_weights(bool causal, bool both_ways, bool summary) {
+  PredictorWeights weights({.d_in = kWidth,
+                            .hidden = 24,
+                            .layers = 3,
+                            .experts = 20,
+                            .causal = causal,
+                            .bidirectional = both_ways,
+                            .positions = both_ways,
+                            .summary = summary});
+  weights.initialize(9);
+  return weights;
+}
+
+// Many sequences, so that there are several chunks; one is longer than a chunk.
+struct Tokens {
+  std::vector<int32_t> tokens, offsets{0}, context_tokens, context_offsets{0};
+
+  Tokens() {
+    std::mt19937_64 random(4);
+    for (size_t s = 0; s < 50; ++s) {
+      const size_t length = s == 20 ? 1100 : random() % 30;
+      for (size_t t = 0; t < length; ++t) tokens.push_back(static_cast<int32_t>(random() % kVocab));
+      offsets.push_back(static_cast<int32_t>(tokens.size()));
+      for (size_t t = random() % 5; t > 0; --t)
+        context_tokens.push_back(static_cast<int32_t>(random() % kVocab));
+      context_offsets.push_back(static_cast<int32_t>(context_tokens.size()));
+    }
+  }
+  TokenInput view() const { return {tokens, offsets, context_tokens, context_offsets}; }
+};
+
+struct Table {
+  std::vector<uint16_t> experts;
+  std::vector<float> alpha, logits;
+
+  Table(const PredictorConfig& config, size_t tokens, size_t k)
+      : experts(config.layers * tokens * k),
+        alpha(experts.size()),
+        logits(config.layers * tokens * config.experts) {}
+  ExpertTable view(size_t k) { return {k, experts.data(), alpha.data(), logits.data()}; }
+};
+
+TEST_CASE(
+    "predictor: products of the embedding give the network's logits, in chunks and on several threads") {
+  const TokenEmbedding embedding = some_embedding();
+  const Tokens input;
+  for (const bool both_ways : {false, true}) {
+    for (const bool summary : {false, true}) {
+      const PredictorWeights weights = some_weights(false, both_ways, summary);
+      const PredictorConfig& config = weights.layout.config();
+      Predictor predictor(weights, embedding, 1);
+      Table table(config, input.tokens.size(), 2);
+      REQUIRE(predictor.predict(input.view(), table.view(2)));
+
+      PredictorNetwork network(config, NetworkUse::kForward);
+      network.load(weights.values.data());
+      EmbeddedBatch batch;
+      PredictorActivations activations;
+      std::vector<float> expected(table.logits.size());
+      network.forward(batch.assign(input.view(), embedding, summary), &activations, expected.data());
+      // A mean of products is the product of the mean but for rounding; without a summary it is the bits.
+      CHECK(relative_error(table.logits.data(), Doubles(expected.begin(), expected.end()).data(),
+                           expected.size()) < (summary ? 1e-5 : 1e-30));
+
+      Predictor threaded(weights, embedding, 3);
+      Table other(config, input.tokens.size(), 2);
+      REQUIRE(threaded.predict(input.view(), other.view(2)));
+      CHECK(other.logits == table.logits);
+      CHECK(other.experts == table.experts);
+      CHECK(other.alpha == table.alpha);
+    }
+  }
+}
+
+TEST_CASE("predictor: live sequences are counted and given back") {
+  Predictor predictor(some_weights(true, false, false), some_embedding(), 1);
+  const size_t before = predictor.bytes();
+  CHECK(before >= kVocab * 24 * sizeof(float));
+  const std::vector<int32_t> ids = {4, 5};
+  predictor.begin(ids, {}, {});
+  Table table(predictor.config(), 2, 1);
+  for (int i = 0; i < 40; ++i) REQUIRE(predictor.step(ids, ids, table.view(1)));
+  const size_t live = predictor.bytes();
+  CHECK(live >= before + 2 * 40 * 24 * sizeof(float));
+  predictor.end(ids);
+  CHECK(predictor.bytes() < live);
+}
+
+TEST_CASE("predictor: a sequence that cannot begin takes back those that began with it") {
+  Predictor predictor(some_weights(true, false, false), some_embedding(), 1);
+  const std::vector<int32_t> seven = {7}, again = {1, 2, 7}, both = {1, 2};
+  predictor.begin(seven, {}, {});
+  CHECK_THROWS_AS(predictor.begin(again, {}, {}), Error);
+  predictor.begin(both, {}, {});
+  Table table(predictor.config(), 1, 1);
+  CHECK(predictor.step(seven, seven, table.view(1)));
+}
+
+}  // namespace
+}  // namespace sida
