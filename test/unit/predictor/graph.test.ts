@@ -37,22 +37,28 @@ describe('layer rescorer', () => {
             t * k,
           );
         });
+        const chance = new Float32Array(experts.length).fill(77);
         const before = experts.slice();
         const newcomers = Float32Array.from({ length: E }, (_, e) => (e + 1) / 64);
         new LayerRescorer({
           ratios: Float32Array.from(ratios),
           ranks: Float32Array.from(ranks),
           alpha: newcomers,
-        }).rescore(Uint16Array.from(routed), k, experts, alpha);
+        }).rescore(Uint16Array.from(routed), k, experts, alpha, chance);
         routed.forEach((e, t) => {
           const row = [...experts.subarray(t * k, (t + 1) * k)];
           const was = [...before.subarray(t * k, (t + 1) * k)];
           if (e === NO_EXPERT) {
             expect(row).toEqual(was);
+            expect(chance[t * k]).toBe(77);
             return;
           }
           const count = Math.min(k, E);
           expect(new Set(row.slice(0, count)).size).toBe(count);
+          const chances = [...chance.subarray(t * k, (t + 1) * k)];
+          expect(chances).toEqual(chances.toSorted((a, b) => b - a));
+          expect(chances.at(-1)).toBeGreaterThanOrEqual(0);
+          expect(chances.reduce((a, b) => a + b)).toBeLessThan(1 + 1e-5);
           row.forEach((expert, j) => {
             const own = (expert + 1) / (was.includes(expert) ? 16 : 64);
             expect(alpha[t * k + j]).toBe(j < count ? own : 0);
@@ -67,10 +73,15 @@ describe('layer rescorer', () => {
     const options = { ratios: new Float32Array(E * E).fill(1), ranks: Float32Array.of(0.5, 0.3, 0.1) };
     const rescorer = new LayerRescorer({ ...options, alpha: new Float32Array(E) });
     const experts = Uint16Array.of(7, 2, 5);
-    rescorer.rescore(Uint16Array.of(0), 3, experts, new Float32Array(3));
+    const chance = new Float32Array(3);
+    rescorer.rescore(Uint16Array.of(0), 3, experts, new Float32Array(3), chance);
     expect([...experts]).toEqual([7, 2, 5]);
+    // Nine others share the last tenth.
+    [0.5, 0.3, 0.1].forEach((p, j) => {
+      expect(chance[j]).toBeCloseTo(p, 5);
+    });
     const broken = Uint16Array.of(7, 7, 999);
-    rescorer.rescore(Uint16Array.of(0), 3, broken, new Float32Array(3));
+    rescorer.rescore(Uint16Array.of(0), 3, broken, new Float32Array(3), chance);
     expect(broken[0]).toBe(7);
     expect(new Set(broken).size).toBe(3);
     expect(broken.every((e) => e < E)).toBe(true);
@@ -109,14 +120,15 @@ describe('hash graph', () => {
   it('rewrites the layers to come and no other', () => {
     const experts = Uint16Array.from({ length: 3 * 2 * 2 }, (_, i) => i % 4);
     const alpha = new Float32Array(experts.length).fill(0.5);
+    const chance = alpha.slice();
     const before = experts.slice();
     const refiner = graph.refiner('token')!;
-    refiner.refine('encoder', 0, Uint16Array.of(0, 5), 3, 2, 2, experts, alpha);
+    refiner.refine('encoder', 0, Uint16Array.of(0, 5), 3, 2, 2, experts, alpha, chance);
     expect(experts.subarray(0, 4)).toEqual(before.subarray(0, 4));
     const best = [4, 6, 8, 10].map((i) => experts[i]);
     expect(best).toEqual([1, 0, 2, 1]);
     const after = experts.slice();
-    refiner.refine('encoder', 2, Uint16Array.of(0, 5), 3, 2, 2, experts, alpha);
+    refiner.refine('encoder', 2, Uint16Array.of(0, 5), 3, 2, 2, experts, alpha, chance);
     expect(experts).toEqual(after);
   });
 
@@ -182,10 +194,10 @@ describe('hash graph', () => {
         writeFileSync(path, damaged);
         try {
           const experts = Uint16Array.of(1, 2, 3, 4, 5, 6);
-          const alpha = new Float32Array(6);
+          const [alpha, chance] = [new Float32Array(6), new Float32Array(6)];
           readGraph(path, SHAPE)
             .refiner('token')
-            ?.refine('encoder', 0, Uint16Array.of(3), 3, 1, 2, experts, alpha);
+            ?.refine('encoder', 0, Uint16Array.of(3), 3, 1, 2, experts, alpha, chance);
           expect(experts.every((e) => e < 8)).toBe(true);
         } catch (error) {
           expect(error).toMatchObject({ code: 'checkpoint_invalid' });

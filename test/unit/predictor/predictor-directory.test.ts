@@ -97,6 +97,10 @@ async function predictorDirectory(): Promise<string> {
       experts: SHAPE.experts,
       vocab: SHAPE.vocab,
       trainedOn: [],
+      sharpness: { encoder: [1, 2, 3], decoder: [4, 0.5] },
+      options: {},
+      heldOut: {},
+      run: {},
     }),
   );
   const { function: lstm } = await openPredictor(directory, options);
@@ -106,6 +110,12 @@ async function predictorDirectory(): Promise<string> {
   writeGraph(join(directory, 'graph.safetensors'), graph);
   return directory;
 }
+
+const rows = (): [Uint16Array, Float32Array, Float32Array] => [
+  new Uint16Array(99),
+  new Float32Array(99),
+  new Float32Array(99),
+];
 
 const made = await predictorDirectory();
 
@@ -142,12 +152,15 @@ describe('predictor directory', () => {
       const rows = layers * input.tokens.length;
       const experts = new Uint16Array(rows * 10);
       const alpha = new Float32Array(rows * 10);
-      expect(lstm.fill(side, input, 10, experts, alpha)).toBe(true);
+      const chance = new Float32Array(rows * 10);
+      expect(lstm.fill(side, input, 10, experts, alpha, chance)).toBe(true);
       for (let row = 0; row < rows; row++) {
         const names = [...experts.subarray(row * 10, row * 10 + 10)];
         expect([...names].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, NO_EXPERT, NO_EXPERT]);
         const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
         expect(sum).toBeCloseTo(1, 4);
+        // The encoder's first layer is as sharp as the network, its others and the decoder are not.
+        expect(chance[row * 10] === alpha[row * 10]).toBe(side === 'encoder' && row < input.tokens.length);
       }
     }
     lstm.close();
@@ -158,7 +171,7 @@ describe('predictor directory', () => {
     const { function: lstm, warnings } = await openPredictor(directory, options);
     expect(warnings).toEqual([expect.stringContaining('no decoder network')]);
     const input = inputOf(records.slice(0, 1), 'decoder');
-    expect(lstm.fill('decoder', input, 1, new Uint16Array(99), new Float32Array(99))).toBe(false);
+    expect(lstm.fill('decoder', input, 1, ...rows())).toBe(false);
     lstm.close();
     const without = copy((path) => {
       for (const side of ['encoder', 'decoder']) rmSync(join(path, side), { recursive: true });
@@ -176,7 +189,7 @@ describe('predictor directory', () => {
     const replay = await openPredictor(trace, { ...options, kind: 'replay', fingerprint: 'beef' });
     expect(replay.warnings).toEqual([expect.stringContaining('fingerprint f00d, this model has beef')]);
     const input = inputOf(records.slice(0, 2), 'encoder');
-    expect(replay.function.fill('encoder', input, 1, new Uint16Array(99), new Float32Array(99))).toBe(true);
+    expect(replay.function.fill('encoder', input, 1, ...rows())).toBe(true);
   });
 
   it('warns of another fingerprint and opens', async () => {
@@ -199,13 +212,16 @@ describe('predictor directory', () => {
   });
 
   it.each([
-    ['no manifest', 'token', (path: string) => rmSync(join(path, 'sida-predictor.json')), 'ENOENT'],
-    [
-      'a manifest of another kind',
-      'token',
-      (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'),
-      'format',
-    ],
+    ['no manifest', (path: string) => rmSync(join(path, 'sida-predictor.json')), 'ENOENT'],
+    ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
+  ] as const)('refuses %s', async (_, damage, message) => {
+    await expect(openPredictor(copy(damage), options)).rejects.toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it.each([
     ['no token table', 'token', (path: string) => rmSync(join(path, 'token.safetensors')), 'ENOENT'],
     ['no graph', 'graph', (path: string) => rmSync(join(path, 'graph.safetensors')), 'ENOENT'],
     [
@@ -231,7 +247,7 @@ describe('predictor directory', () => {
       'a network of fewer layers',
       'lstm',
       (path: string) => saveNetwork(path, 'decoder', { layers: 1 }),
-      'layers is 1',
+      '2 values, the predictor 1 layers',
     ],
   ] as const)('refuses %s', async (_, kind, damage, message) => {
     await expect(openPredictor(copy(damage), { ...options, kind })).rejects.toMatchObject({

@@ -1,13 +1,10 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
-import {
-  cyclicPermutation,
-  mulberry32,
-  ShuffledFunction,
-} from '../../../src/predictor/functions/shuffled.js';
+import { cyclicPermutation, ShuffledFunction } from '../../../src/predictor/functions/shuffled.js';
 import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
 import { hitRates, inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
+import { randomOf } from '../../../src/predictor/training/random.js';
 import { Teacher } from '../../../src/predictor/training/teacher.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import {
@@ -30,7 +27,8 @@ function fill(side: 'encoder' | 'decoder', input: ReturnType<typeof inputOf>, k 
   const layers = side === 'encoder' ? 3 : 2;
   const experts = new Uint16Array(layers * input.tokens.length * k).fill(77);
   const alpha = new Float32Array(experts.length).fill(77);
-  return { known: replay.fill(side, input, k, experts, alpha), experts, alpha };
+  const chance = new Float32Array(experts.length).fill(77);
+  return { known: replay.fill(side, input, k, experts, alpha, chance), experts, alpha, chance };
 }
 
 describe('replay', () => {
@@ -42,8 +40,11 @@ describe('replay', () => {
         return { layer, tokens, hits: [tokens, tokens, tokens], alphaError, unknown: 0 };
       }),
     );
-    const { experts, alpha } = fill('encoder', inputOf(records.slice(3, 5), 'encoder'));
-    for (let i = 1; i < experts.length; i += 2) expect([experts[i], alpha[i]]).toEqual([NO_EXPERT, 0]);
+    const { experts, alpha, chance } = fill('encoder', inputOf(records.slice(3, 5), 'encoder'));
+    for (let i = 0; i < experts.length; i += 2) {
+      expect(chance[i]).toBe(1);
+      expect([experts[i + 1], alpha[i + 1], chance[i + 1]]).toEqual([NO_EXPERT, 0, 0]);
+    }
   });
 
   it('finds batches of recorded sequences in any order', () => {
@@ -123,10 +124,10 @@ describe('shuffled', () => {
   it('renames by one cycle: every expert gets another name, and none two', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 300 }), fc.integer(), (size, seed) => {
-        const names = cyclicPermutation(size, mulberry32(seed));
+        const names = cyclicPermutation(size, randomOf(seed));
         expect(new Set(names).size).toBe(size);
         expect(names.some((name, i) => name === i || name >= size)).toBe(false);
-        expect(names).toEqual(cyclicPermutation(size, mulberry32(seed)));
+        expect(names).toEqual(cyclicPermutation(size, randomOf(seed)));
       }),
     );
   });
@@ -135,8 +136,10 @@ describe('shuffled', () => {
     const shuffled = new ShuffledFunction(replay, SHAPE, 3);
     const input = inputOf(records, 'encoder');
     const experts = new Uint16Array(3 * input.tokens.length * 2);
-    expect(shuffled.fill('encoder', input, 2, experts, new Float32Array(experts.length))).toBe(true);
+    const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
+    expect(shuffled.fill('encoder', input, 2, experts, alpha, chance)).toBe(true);
     const truth = fill('encoder', input);
+    expect(chance).toEqual(truth.chance);
     const distinct = (of: Uint16Array, layer: number) =>
       new Set(of.subarray((layer * of.length) / 3, ((layer + 1) * of.length) / 3)).size;
     for (const layer of [0, 1, 2]) expect(distinct(experts, layer)).toBe(distinct(truth.experts, layer));
@@ -145,7 +148,7 @@ describe('shuffled', () => {
     }
     for (const { hits } of await hitRates(shuffled, sourceOf(records))) expect(hits[2]).toBe(0);
     const unknown = inputOf([recordOf(0, [9, 9, 9], [0])], 'encoder');
-    expect(shuffled.fill('encoder', unknown, 1, new Uint16Array(9), new Float32Array(9))).toBe(false);
+    expect(shuffled.fill('encoder', unknown, 1, new Uint16Array(9), alpha, chance)).toBe(false);
   });
 });
 

@@ -11,27 +11,29 @@ afterAll(removeFiles);
 function learned(records = recordsOf(60), width?: number): TokenTable {
   const learner = new TokenTableLearner(SHAPE);
   for (const record of records) learner.add(record);
-  return learner.finish(width);
+  return learner.finish({ ...(width && { width }) });
 }
 
 function filled(table: TokenTable, tokens: number[], k: number, side: 'encoder' | 'decoder' = 'encoder') {
   const layers = side === 'encoder' ? SHAPE.encoderLayers : SHAPE.decoderLayers;
   const experts = new Uint16Array(layers * tokens.length * k).fill(77);
   const alpha = new Float32Array(experts.length).fill(77);
+  const chance = new Float32Array(experts.length).fill(77);
   const input = { tokens: Int32Array.from(tokens), offsets: Int32Array.of(0, tokens.length) };
-  expect(table.fill(side, input, k, experts, alpha)).toBe(true);
-  return { experts, alpha };
+  expect(table.fill(side, input, k, experts, alpha, chance)).toBe(true);
+  return { experts, alpha, chance };
 }
 
 describe('token table', () => {
   it('names the expert a token went to most often, with its mean probability', () => {
     const records = [recordOf(0, [3, 3, 3, 3], [0]), recordOf(1, [3], [0])];
-    const { experts, alpha } = filled(learned(records), [3], 2);
+    const { experts, alpha, chance } = filled(learned(records), [3], 2);
     // Place 3 of line 0 went by its place, which is 3 too: five times expert 3 of 5.
     expect(experts[0]).toBe(3);
     const sure = 1 / (1 + Math.exp(-1) + Math.exp(-2) + Math.exp(-3));
     const backedOff = (5 * sure + 0.5 * ((5 * sure + 1 / 8) / 6)) / 5.5;
     expect(alpha[0]).toBeCloseTo(backedOff, 6);
+    expect(chance[0]).toBeCloseTo((5 + 0.5 * ((5 + 1 / 8) / 6)) / 5.5, 6);
   });
 
   it('falls back to the frequencies of the layer for an id it has not seen', () => {
@@ -44,12 +46,13 @@ describe('token table', () => {
   });
 
   it('fills up to k with other experts of the layer, and beyond its width with none', () => {
-    const { experts, alpha } = filled(learned(recordsOf(5), 4), [3, 23], 6);
+    const { experts, alpha, chance } = filled(learned(recordsOf(5), 4), [3, 23], 6);
     for (let row = 0; row < experts.length / 6; row++) {
       const names = [...experts.subarray(row * 6, row * 6 + 6)];
       expect(new Set(names.slice(0, 4)).size).toBe(4);
       expect(names.slice(4)).toEqual([NO_EXPERT, NO_EXPERT]);
       expect(alpha[row * 6 + 5]).toBe(0);
+      expect(chance[row * 6 + 5]).toBe(0);
     }
   });
 
@@ -97,9 +100,13 @@ describe('token table', () => {
           expect(error).toMatchObject({ code: 'checkpoint_invalid' });
           return;
         }
-        const { experts, alpha } = filled(table, [...Array(SHAPE.vocab).keys()], 8);
+        const { experts, alpha, chance } = filled(table, [...Array(SHAPE.vocab).keys()], 8);
         expect(experts.every((expert) => expert < 8 || expert === NO_EXPERT)).toBe(true);
         expect(alpha.every((value) => value >= 0 && value <= 1)).toBe(true);
+        for (let row = 0; row < chance.length; row += 8) {
+          const sum = chance.subarray(row, row + 8).reduce((total, value) => total + value, 0);
+          expect(sum <= 1 + 1e-4 && chance[row]! >= 0).toBe(true);
+        }
       }),
       { numRuns: 500 },
     );

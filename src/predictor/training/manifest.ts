@@ -1,0 +1,57 @@
+/** sida-predictor.json: what a directory of trained hash functions is. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+
+export const MANIFEST = 'sida-predictor.json';
+
+const layerHits = z.object({
+  layer: z.string(),
+  tokens: z.number(),
+  /** Shares of the tokens whose expert is among the best 1, 2 and 3 named. */
+  hits: z.tuple([z.number(), z.number(), z.number()]),
+});
+export type LayerHitShares = z.infer<typeof layerHits>;
+
+const manifestSchema = z.object({
+  format: z.literal('sida-predictor'),
+  version: z.literal(1),
+  model: z.object({ name: z.string(), fingerprint: z.string() }),
+  /** MoE layers, encoder first. */
+  layers: z.array(z.string()),
+  experts: z.number().int().positive(),
+  vocab: z.number().int().positive(),
+  trainedOn: z.array(
+    z.object({
+      data: z.string(),
+      template: z.string(),
+      maxNewTokens: z.number(),
+      joins: z.record(z.string(), z.string()).exactOptional(),
+      sequences: z.number(),
+      tokens: z.number(),
+    }),
+  ),
+  /** Of each network's layers, as training/sharpness.ts fits it. */
+  sharpness: z.partialRecord(z.enum(['encoder', 'decoder']), z.array(z.number().positive())).exactOptional(),
+  options: z.record(z.string(), z.unknown()),
+  /** Of each hash function, by name. */
+  heldOut: z.record(z.string(), z.array(layerHits)),
+  /** What decided the outcome: a run that has the same is this one. */
+  run: z.record(z.string(), z.unknown()),
+});
+
+export type PredictorManifest = z.infer<typeof manifestSchema>;
+
+/** Throws cannot_run where the directory holds no finished predictor. */
+export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
+  const path = join(directory, MANIFEST);
+  try {
+    return manifestSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch (error) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${path}: no predictor of this version: ${(error as Error).message}`,
+    });
+  }
+}
