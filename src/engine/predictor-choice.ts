@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
-import { PREDICTOR_MANIFEST } from '../predictor/predictor-directory.js';
+import { MANIFEST } from '../predictor/training/manifest.js';
 import type { EngineConfig } from './messages.js';
 
 /** A model may carry its predictor in this directory. */
@@ -15,7 +15,7 @@ export function predictorChoice({
 }: Pick<EngineConfig, 'model' | 'predictor' | 'hashFunction'>): PredictorChoice | null {
   if (predictor === 'none') return null;
   const own = join(model, OWN);
-  if (predictor === 'auto' && !existsSync(join(own, PREDICTOR_MANIFEST))) return null;
+  if (predictor === 'auto' && !existsSync(join(own, MANIFEST))) return null;
   const directory = predictor === 'auto' ? own : predictor;
   return { directory, ...(hashFunction !== 'auto' && { kind: hashFunction }) };
 }

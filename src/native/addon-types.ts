@@ -341,14 +341,16 @@ export interface Predictor {
   readonly bytes: number;
   /**
    * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and their
-   * probabilities (softmax over all experts of the layer). False where a logit is not finite: the arrays then
-   * hold nothing of use. logits, optional: (layers, tokens, experts).
+   * probabilities (softmax over all experts of the layer). `chance`, optional and of the same shape: the softmax of
+   * the logits times the layer's sharpness. False where a logit is not finite: the arrays then hold nothing of use.
+   * `logits`, optional: (layers, tokens, experts).
    */
   predict(
     input: PredictorInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance?: Float32Array,
     logits?: Float32Array,
   ): boolean;
   /**
@@ -357,10 +359,17 @@ export interface Predictor {
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
   /**
-   * One more token of each; experts and alpha (layers, S, k) as in predict. After false the sequences are of no
-   * more use.
+   * One more token of each; experts, alpha and chance (layers, S, k) as in predict. After false the sequences are of
+   * no more use.
    */
-  step(ids: Int32Array, tokens: Int32Array, k: number, experts: Uint16Array, alpha: Float32Array): boolean;
+  step(
+    ids: Int32Array,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance?: Float32Array,
+  ): boolean;
   /** Forgets; unknown ids are ignored. */
   end(ids: Int32Array): void;
   close(): void;
@@ -440,12 +449,13 @@ export interface NativeAddon {
   ) => TokenEmbedding;
   /**
    * Opens a directory that a trainer saved. Throws checkpoint_invalid where it is damaged, not finite or of
-   * another model. `threads`: 1 runs on the calling thread.
+   * another model. `threads`: 1 runs on the calling thread. `sharpness`, above 0: of each layer, 1 where not given.
    */
   Predictor: new (options: {
     directory: string;
     embedding: TokenEmbedding;
     threads: number;
+    sharpness?: Float32Array;
   }) => Predictor;
   /** `directory`: goes on from what a trainer saved there. */
   PredictorTrainer: new (

@@ -66,7 +66,6 @@ async function open(): Promise<TableBuilder | null> {
     emit({ type: 'opened', predictor: { name: opened.function.name, warnings: opened.warnings } });
     return new TableBuilder({
       hashFunction: opened.function,
-      sharpness: { encoder: 1, decoder: 1 },
       shape: routingShape(model),
       stats: new BuilderStats(data.stats),
       always,

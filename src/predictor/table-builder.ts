@@ -23,8 +23,6 @@ export interface PendingTables {
 
 export interface TableBuilderOptions {
   hashFunction: HashFunction;
-  /** Of `fillNeed`, for each side. */
-  sharpness: Record<Side, number>;
   shape: RoutingShape;
   stats: BuilderStats;
   /** Without tables nothing runs: none is skipped, however late. */
@@ -41,6 +39,8 @@ export class TableBuilder {
   readonly #options: TableBuilderOptions;
   #lateInARow = 0;
   #pause = 0;
+  /** Chances of the table in the making; grows to the largest. */
+  #chance = new Float32Array(0);
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
@@ -90,14 +90,20 @@ export class TableBuilder {
     });
   }
 
+  #chances(entries: number): Float32Array {
+    if (this.#chance.length < entries) this.#chance = new Float32Array(entries);
+    return this.#chance.subarray(0, entries);
+  }
+
   /** False when the table was abandoned meanwhile. */
   #fill(side: Side, input: PredictorInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
-    const { hashFunction, sharpness, onError } = this.#options;
+    const { hashFunction, onError } = this.#options;
     let filled = false;
     try {
-      filled = hashFunction.fill(side, input, table.k, table.experts, table.alpha);
-      if (filled) fillNeed(table, sharpness[side]);
+      const chance = this.#chances(table.experts.length);
+      filled = hashFunction.fill(side, input, table.k, table.experts, table.alpha, chance);
+      if (filled) fillNeed(table, chance);
     } catch (error) {
       filled = false;
       onError(error);

@@ -134,7 +134,7 @@ function predictAll(predictor: ReturnType<typeof openPredictor>, batch: Training
   const experts = new Uint16Array(rows * k);
   const alpha = new Float32Array(rows * k);
   const logits = new Float32Array(rows * predictor.shape.experts);
-  return { finite: predictor.predict(batch, k, experts, alpha, logits), experts, alpha, logits };
+  return { finite: predictor.predict(batch, k, experts, alpha, undefined, logits), experts, alpha, logits };
 }
 
 function openPredictor(directory: string, threads = 1) {
@@ -479,8 +479,9 @@ describe('prediction', () => {
       /"alpha"/,
     );
     expect(
-      thrown(() => predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), new Float32Array(1)))
-        .message,
+      thrown(() =>
+        predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), undefined, new Float32Array(1)),
+      ).message,
     ).toMatch(/"logits"/);
     expect(
       thrown(() => predictor.predict(undefined as never, 1, new Uint16Array(0), new Float32Array(0))).code,

@@ -23,8 +23,17 @@ const manifestSchema = z.object({
   experts: z.number().int().positive(),
   vocab: z.number().int().positive(),
   trainedOn: z.array(
-    z.object({ data: z.string(), template: z.string(), sequences: z.number(), tokens: z.number() }),
+    z.object({
+      data: z.string(),
+      template: z.string(),
+      maxNewTokens: z.number(),
+      joins: z.record(z.string(), z.string()).exactOptional(),
+      sequences: z.number(),
+      tokens: z.number(),
+    }),
   ),
+  /** Of each network's layers, as training/sharpness.ts fits it. */
+  sharpness: z.partialRecord(z.enum(['encoder', 'decoder']), z.array(z.number().positive())).exactOptional(),
   options: z.record(z.string(), z.unknown()),
   /** Of each hash function, by name. */
   heldOut: z.record(z.string(), z.array(layerHits)),
