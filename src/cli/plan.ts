@@ -1,7 +1,7 @@
 /** `sida plan`: where every byte would go, before anything is allocated. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, Option } from 'commander';
 import { isPack, MANIFEST, readManifest } from '../checkpoint/manifest.js';
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
@@ -12,7 +12,15 @@ import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { formatTable } from './table.js';
 
-const OPTIONS = ['memoryBudget', 'experts', 'maxBatchTokens', 'kvTokens', 'threads'] as const;
+const OPTIONS = [
+  'memoryBudget',
+  'experts',
+  'maxBatchTokens',
+  'kvTokens',
+  'threads',
+  'routing',
+  'routingK',
+] as const;
 
 type Dtype = 'auto' | ExpertDtype;
 
@@ -37,16 +45,6 @@ export function planCommand(): Command {
         .choices(['auto', 'f32', 'bf16'])
         .default('auto'),
     )
-    .addOption(
-      new Option('--routing <mode>', "predicted: tables route, and the model's routers stay off the device")
-        .choices(['exact', 'predicted'])
-        .default('exact'),
-    )
-    .addOption(
-      new Option('--routing-k <n>', 'most experts that a table may route a token to; more need workspace')
-        .argParser(routingK)
-        .default(1),
-    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -58,8 +56,8 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
-        maxRoutingK: values.routingK as number,
-        routers: values.routing === 'exact',
+        maxRoutingK: options.routingK,
+        routers: options.routing === 'exact',
       };
       const planned = await planModel(resolve(dir), limits, options.experts, values.dense as Dtype);
       const bytes = budgetBytes(options.memoryBudget, planned.plan);
@@ -94,12 +92,6 @@ async function planModel(dir: string, limits: BatchLimits, experts: Dtype, dense
     layers: info.shape.moeLayers,
     expertDtype,
   };
-}
-
-function routingK(text: string): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= 1 && value <= 64) return value;
-  throw new InvalidArgumentError('Expected a whole number from 1 to 64.');
 }
 
 /** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */

@@ -127,6 +127,8 @@ function engineConfig(options: ServeOptions): EngineConfig {
     policy: options.policy,
     predictor: options.predictor,
     hashFunction: options.hashFunction,
+    routing: options.routing,
+    routingK: options.routingK,
     lookahead: options.lookahead,
     maxBatchTokens: options.maxBatchTokens,
     kvTokens: options.kvTokens,

@@ -2,10 +2,12 @@
  * Every option of `sida serve`, in one table: flag, environment name, default, unit and reason side by side. A key of
  * the configuration file is the flag without its dashes. Order matters: a default may use options above it.
  */
+
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import type { EvictionPolicyName } from '../engine/messages.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
+import { TABLE_K } from '../predictor/hash-table.js';
 import {
   address,
   bandwidth,
@@ -106,6 +108,23 @@ export const SERVE_OPTIONS = {
     default: 'auto',
     help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
     parse: oneOf(HASH_FUNCTIONS),
+  }),
+  routing: option({
+    flag: 'routing',
+    value: '<mode>',
+    env: 'SIDA_ROUTING',
+    default: 'exact',
+    help: "exact: the model's routers decide, tables only move experts; predicted: tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
+    parse: oneOf(['exact', 'predicted'] as const),
+  }),
+  routingK: option({
+    flag: 'routing-k',
+    value: '<n>',
+    env: 'SIDA_ROUTING_K',
+    default: '1',
+    unit: 'experts',
+    help: 'most experts that predicted routing sends a token to, and their number where a request names none',
+    parse: wholeNumber(1, TABLE_K, '1'),
   }),
   lookahead: option({
     flag: 'lookahead',

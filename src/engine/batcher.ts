@@ -3,6 +3,8 @@ import type { BatchItem, EncodeBatch } from '../inference/messages.js';
 
 export interface PendingItem extends BatchItem {
   tokens: readonly number[];
+  /** Experts that tables route its tokens to; 0: the model's routers do. Equal within a batch. */
+  routingK: number;
 }
 
 export interface BatcherOptions {
@@ -69,13 +71,16 @@ export class Batcher {
 
   #sendBatch(): void {
     let tokens = 0;
-    let count = 0;
+    const { routingK } = this.#items[0]!.item;
+    const items: PendingItem[] = [];
     for (const { item } of this.#items) {
-      if (count > 0 && tokens + item.tokens.length > this.#options.maxBatchTokens) break;
+      if (item.routingK !== routingK) continue;
+      if (items.length > 0 && tokens + item.tokens.length > this.#options.maxBatchTokens) break;
       tokens += item.tokens.length;
-      count += 1;
+      items.push(item);
     }
-    const items = this.#items.splice(0, count).map(({ item }) => item);
+    const taken = new Set(items);
+    this.#items = this.#items.filter(({ item }) => !taken.has(item));
     this.#tokens -= tokens;
     this.#lastBatch += 1;
     this.#outstanding = true;
@@ -92,7 +97,8 @@ function encodeBatch(id: number, items: readonly PendingItem[], total: number): 
   });
   return {
     id,
-    items: items.map(({ tokens: _, ...item }) => item),
+    routingK: items[0]!.routingK,
+    items: items.map(({ tokens: _, routingK: __, ...item }) => item),
     offsets,
     tokens,
   };

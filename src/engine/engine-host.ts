@@ -49,7 +49,15 @@ async function open(): Promise<void> {
   const { pack, name, fingerprint } = prepared;
   const builderStats = new BuilderStats().buffer;
   const resident = new ResidentFlag().buffer;
-  const inference = new InferenceLink({ config, pack, queue: queue.consumer, builderStats, resident });
+  const inference = new InferenceLink({
+    config,
+    pack,
+    fingerprint,
+    predictor: predictorChoice(config),
+    queue: queue.consumer,
+    builderStats,
+    resident,
+  });
   endWithThread(inference.worker, 'inference');
   const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
@@ -64,7 +72,6 @@ async function open(): Promise<void> {
     pack,
     stats: builderStats,
     resident,
-    always: false,
   };
   const hashBuilder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
     name: 'hash-builder',
@@ -82,8 +89,16 @@ async function open(): Promise<void> {
     });
   });
 
+  if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const jobs = new JobRunner({
-    limits: { shape, maxBatchTokens, kvPages: usage.kvPages, kvPageTokens, tokenizer },
+    limits: {
+      shape,
+      maxBatchTokens,
+      kvPages: usage.kvPages,
+      kvPageTokens,
+      tokenizer,
+      routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
+    },
     batcher,
     toInference: (message) => inference.post(message),
     send,
@@ -104,6 +119,11 @@ async function open(): Promise<void> {
   };
   send({ type: 'ready', model });
   setInterval(() => send({ type: 'alive' }), 1000);
+}
+
+function noPredictor({ warnings }: PredictorInfo): SidaError {
+  const why = warnings.length > 0 ? `: ${warnings.join('; ')}` : ' (see --predictor)';
+  return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
 }
 
 function onInference(message: FromInference, jobs: JobRunner): void {

@@ -1,4 +1,5 @@
 /** The engine process's jobs, from request to result, on its main thread. */
+
 import { SidaError } from '../errors.js';
 import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
@@ -8,6 +9,7 @@ import type { Batcher } from './batcher.js';
 import { Completion } from './completion.js';
 import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
 import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
+import { routingKOf } from './routing.js';
 
 export interface JobRunnerOptions {
   limits: ModelLimits;
@@ -93,6 +95,7 @@ export class JobRunner {
     const { limits, batcher } = this.#options;
     const begin = clockMs();
     const inputs = prepareJob(request, limits);
+    const routingK = routingKOf(request.routing, limits.routing);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });
     }
@@ -121,6 +124,7 @@ export class JobRunner {
           job: job.job,
           jobItems: inputs.length,
           explain: request.explain ?? false,
+          routingK,
           work,
           tokens,
         };

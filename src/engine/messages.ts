@@ -20,6 +20,10 @@ export interface EngineConfig {
   predictor: string;
   /** `auto`: the best that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
+  /** `predicted` leaves the routers off the device. */
+  routing: RoutingMode;
+  /** Most experts that tables may route a token to, and their number where a request names none. */
+  routingK: number;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
@@ -73,9 +77,19 @@ export interface ExpertCost {
   belady_bytes: number;
 }
 
+/** Null: as the server was started. */
+export interface RoutingWish {
+  mode: RoutingMode | null;
+  /** Experts for each token, where tables route. */
+  k: number | null;
+}
+
+/** Who sends tokens to experts: the model's routers, or hash tables. */
+export type RoutingMode = 'exact' | 'predicted';
+
 export type JobRequest =
   /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
-  | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean }
+  | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean; routing?: RoutingWish }
   | {
       kind: 'complete';
       /** One choice for each prompt. */
@@ -86,6 +100,7 @@ export type JobRequest =
       logprobs: number | null;
       stream: boolean;
       explain?: boolean;
+      routing?: RoutingWish;
     }
   | { kind: 'tokenize'; inputs: string[]; addSpecialTokens: boolean };
 

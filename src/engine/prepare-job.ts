@@ -7,6 +7,7 @@ import { planScoring } from '../inference/scoring.js';
 import type { ModelShape } from '../native/addon-types.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { JobRequest } from './messages.js';
+import type { RoutingLimits } from './routing.js';
 
 export interface ModelLimits {
   shape: ModelShape;
@@ -15,6 +16,7 @@ export interface ModelLimits {
   kvPageTokens: number;
   /** A model without one takes token ids only. */
   tokenizer: Tokenizer | undefined;
+  routing: RoutingLimits;
 }
 
 export interface PreparedInput {

@@ -4,16 +4,9 @@ import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
 import { batchVisits, openTables } from './expected-visits.js';
+import type { Foreknowledge } from './foreknowledge.js';
 import type { QueuedBatch } from './messages.js';
-import { type ExpectedVisit, planResidency } from './residency-planner.js';
-
-/** What is expected of a pass and of those behind it in the same batch. */
-export interface Expectation {
-  own: readonly ExpectedVisit[];
-  behind: readonly ExpectedVisit[];
-}
-
-export const NOTHING_EXPECTED: Expectation = { own: [], behind: [] };
+import { planResidency } from './residency-planner.js';
 
 export interface ForesightOptions {
   engine: Engine;
@@ -40,7 +33,7 @@ export class Foresight {
   }
 
   /** Null where every expert has a slot: nothing has to give way. */
-  plan({ own, behind }: Expectation): ResidencyPlan | null {
+  plan({ own, behind }: Pick<Foreknowledge, 'own' | 'behind'>): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const upcoming = queue

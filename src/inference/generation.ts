@@ -1,9 +1,8 @@
 /** Running generations: all of them take one decode step together. */
 import { SidaError } from '../errors.js';
-import { type Expectation, NOTHING_EXPECTED } from './foresight.js';
+import type { Foreknowledge } from './foreknowledge.js';
 import type { GeneratedToken } from './messages.js';
 import type { NativeSteps } from './native-steps.js';
-import type { TableRows } from './routing-quality.js';
 import { assertFinite, greedy, logSumExp, mostLikely } from './sampler.js';
 
 export interface Generation {
@@ -17,6 +16,8 @@ export interface Generation {
   nextToken: number;
   tokensLeft: number;
   logprobs: number | null;
+  /** Experts that tables route its tokens to; 0: the model's routers do. */
+  routingK: number;
 }
 
 export interface StepOutcome {
@@ -31,14 +32,13 @@ export function decodeStep(
   generations: readonly Generation[],
   steps: NativeSteps,
   endToken: number,
-  expected: Expectation = NOTHING_EXPECTED,
-  predicted: TableRows | null = null,
+  known: Foreknowledge,
 ): StepOutcome {
   const outcome: StepOutcome = { tokens: [], finished: [], failed: [] };
   const sequences = generations.map(({ job, sequence, context, nextToken }) => {
     return { job, sequence, context, tokens: [nextToken], rows: [0] };
   });
-  steps.decode(sequences, expected, predicted, (index, [logits]) => {
+  steps.decode(sequences, known, (index, [logits]) => {
     const generation = generations[index]!;
     try {
       const token = nextToken(generation, logits!);

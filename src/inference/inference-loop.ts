@@ -2,7 +2,7 @@
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { BuilderStats } from '../predictor/builder-stats.js';
-import { type HashTable, TABLE_READY } from '../predictor/hash-table.js';
+import type { HashTable } from '../predictor/hash-table.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import { Belady } from './belady.js';
@@ -11,7 +11,8 @@ import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
 import type { EvictionPolicy } from './eviction/index.js';
 import { openTables, visitsOf } from './expected-visits.js';
-import { type Expectation, Foresight } from './foresight.js';
+import { type Foreknowledge, tableRows } from './foreknowledge.js';
+import { Foresight } from './foresight.js';
 import { decodeStep, type Generation } from './generation.js';
 import { type AdmittedItem, HeldBatch } from './held-batch.js';
 import { JobLedger } from './job-ledger.js';
@@ -19,8 +20,8 @@ import { KvPages } from './kv-pages.js';
 import { type ScoringInput, scoreLabels } from './label-scoring.js';
 import type { FromInference, QueuedBatch, ToInference } from './messages.js';
 import { NativeSteps } from './native-steps.js';
-import type { ExpectedVisit } from './residency-planner.js';
-import { RoutingQuality, type TableRows } from './routing-quality.js';
+import { RoutingQuality } from './routing-quality.js';
+import type { StepTables } from './step-tables.js';
 import { TableWait } from './table-wait.js';
 
 export interface InferenceLoopOptions {
@@ -31,6 +32,8 @@ export interface InferenceLoopOptions {
   lookahead: number;
   builderStats: BuilderStats;
   resident: ResidentFlag;
+  /** Null: nobody predicts generations. */
+  stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
   /** The next control message, if one has arrived. */
   nextControl: () => ToInference | undefined;
@@ -52,6 +55,7 @@ export class InferenceLoop {
   readonly #quality: RoutingQuality;
   readonly #tableWait: TableWait;
   readonly #decoderFirstLayer: number;
+  readonly #stepTables: StepTables | null;
   readonly #generations = new Map<number, Generation>();
   /** Jobs whose items are passed over, until this batch is finished. */
   readonly #dropped = new Map<number, number>();
@@ -65,6 +69,7 @@ export class InferenceLoop {
   constructor(options: InferenceLoopOptions) {
     const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
     this.#options = options;
+    this.#stepTables = options.stepTables;
     this.#ledger = new JobLedger(engine.shape.experts, engine.plan.slot);
     this.#pages = new KvPages(engine.usage().kvPages);
     this.#foresight = new Foresight({ engine, policy, queue, resident });
@@ -185,7 +190,8 @@ export class InferenceLoop {
     this.#counters.batches += 1;
     this.#quality.nextBatch();
     const tables = openTables(queued.tables);
-    this.#tableWait.settle(tables);
+    if (queued.batch.routingK > 0) this.#tableWait.finish(tables);
+    else this.#tableWait.settle(tables);
     return new HeldBatch(queued.batch, tables);
   }
 
@@ -203,12 +209,18 @@ export class InferenceLoop {
     });
     const { encoder, decoder } = held.tables;
     const labels = visitsOf(decoder, this.#decoderFirstLayer);
-    const expected: Expectation = { own: visitsOf(encoder, 0), behind: labels };
+    const { routingK } = held.batch;
     const rows = items.flatMap(({ begin, tokens: ids }) => Array.from(ids, (_, t) => begin + t));
+    const known: Foreknowledge = {
+      own: visitsOf(encoder, 0),
+      behind: labels,
+      predicted: tableRows(encoder, rows),
+      routingK,
+    };
     const contexts = items.map(() => this.#steps.newId());
     const jobs = items.map(({ job }) => job);
     const begin = clockMs();
-    if (!this.#steps.encode(contexts, jobs, offsets, tokens, expected, tableRows(encoder, rows))) {
+    if (!this.#steps.encode(contexts, jobs, offsets, tokens, known)) {
       for (const { pages } of items) this.#pages.release(pages);
       return;
     }
@@ -223,23 +235,39 @@ export class InferenceLoop {
       const { maxTokens: tokensLeft, logprobs } = work;
       const nextToken = engine.shape.decoderStartTokenId;
       const sequence = this.#steps.newId();
-      this.#generations.set(item, { item, job, context, sequence, pages, nextToken, tokensLeft, logprobs });
+      this.#generations.set(item, {
+        item,
+        job,
+        context,
+        sequence,
+        pages,
+        nextToken,
+        tokensLeft,
+        logprobs,
+        routingK,
+      });
+      if (routingK > 0 || !this.#options.resident.all) this.#stepTables?.begin(sequence, items[i]!.tokens);
     });
-    if (scoring.length > 0) this.#score(scoring, decoder, labels);
+    if (scoring.length > 0) this.#score(scoring, decoder, routingK);
   }
 
   #score(
     inputs: (ScoringInput & { pages: number; labelBegin: number })[],
     table: HashTable | null,
-    own: readonly ExpectedVisit[],
+    routingK: number,
   ): void {
     const { engine } = this.#options;
     const rows = inputs.flatMap(({ plan, labelBegin }) => {
       const tokens = plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0);
       return Array.from({ length: tokens }, (_, t) => labelBegin + t);
     });
-    const expected: Expectation = { own, behind: [] };
-    const { scored, failed, sequences } = scoreLabels(inputs, this.#steps, expected, tableRows(table, rows));
+    const known: Foreknowledge = {
+      own: visitsOf(table, this.#decoderFirstLayer),
+      behind: [],
+      predicted: tableRows(table, rows),
+      routingK,
+    };
+    const { scored, failed, sequences } = scoreLabels(inputs, this.#steps, known);
     engine.releaseSequences(Int32Array.from(sequences));
     engine.releaseContexts(Int32Array.from(inputs, ({ context }) => context));
     for (const { pages } of inputs) this.#pages.release(pages);
@@ -250,15 +278,31 @@ export class InferenceLoop {
   #stepGenerations(): boolean {
     if (this.#generations.size === 0) return false;
     const { engine, emit } = this.#options;
-    const running = [...this.#generations.values()];
-    const { tokens, finished, failed } = decodeStep(running, this.#steps, engine.shape.eosTokenId);
+    const outcomes = [...groupByRouting(this.#generations.values())].map((running) => {
+      return decodeStep(running, this.#steps, engine.shape.eosTokenId, this.#foreknow(running));
+    });
+    const tokens = outcomes.flatMap((outcome) => outcome.tokens);
     if (tokens.length > 0) emit({ type: 'tokens', tokens });
-    for (const generation of finished) {
+    for (const generation of outcomes.flatMap(({ finished }) => finished)) {
       this.#release(generation);
       this.#done(generation.item, generation.job);
     }
-    for (const { generation, error } of failed) this.#failed.set(generation.job, error);
+    for (const { generation, error } of outcomes.flatMap(({ failed }) => failed))
+      this.#failed.set(generation.job, error);
     return true;
+  }
+
+  #foreknow(running: readonly Generation[]): Foreknowledge {
+    const { routingK } = running[0]!;
+    const sequences = running.map(({ sequence }) => sequence);
+    const tokens = running.map(({ nextToken }) => nextToken);
+    const table = this.#stepTables?.step(sequences, tokens) ?? null;
+    return {
+      own: visitsOf(table, this.#decoderFirstLayer),
+      behind: [],
+      predicted: tableRows(table, [...running.keys()]),
+      routingK,
+    };
   }
 
   #done(item: number, job: number, scores?: number[]): void {
@@ -296,13 +340,19 @@ export class InferenceLoop {
 
   #release({ item, sequence, context, pages }: Generation): void {
     this.#generations.delete(item);
+    this.#stepTables?.end(sequence);
     this.#options.engine.releaseSequences(Int32Array.of(sequence));
     this.#options.engine.releaseContexts(Int32Array.of(context));
     this.#pages.release(pages);
   }
 }
 
-/** `rows`: the table's tokens in the order of a pass. */
-function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
-  return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;
+function groupByRouting(generations: Iterable<Generation>): Iterable<Generation[]> {
+  const groups = new Map<number, Generation[]>();
+  for (const generation of generations) {
+    const group = groups.get(generation.routingK);
+    if (group === undefined) groups.set(generation.routingK, [generation]);
+    else group.push(generation);
+  }
+  return groups.values();
 }

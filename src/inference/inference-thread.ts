@@ -1,15 +1,20 @@
 /** Thread entry: opens the native engine and runs the inference loop until it is told to close. */
+
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, NativeAddon } from '../native/addon-types.js';
+import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
+import { openStepper } from '../predictor/decoder-stepper.js';
+import { routingShape } from '../predictor/hash-function.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
+import { openPredictor } from '../predictor/predictor-directory.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
+import { StepTables } from './step-tables.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
@@ -18,7 +23,13 @@ const emit = (message: FromInference): void => port.postMessage(message);
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
   const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
-  const limits = { maxBatchTokens, kvTokens, threads };
+  const limits = {
+    maxBatchTokens,
+    kvTokens,
+    threads,
+    maxRoutingK: config.routingK,
+    routers: config.routing === 'exact',
+  };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     ...limits,
@@ -44,8 +55,27 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
+/** What names the experts of generations; without it they are fetched on demand. What is wrong with it the hash builder says. */
+async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
+  const { predictor, fingerprint, pack } = data;
+  if (predictor === null) return null;
+  try {
+    const addon = loadAddon();
+    const embedding = () => new addon.TokenEmbedding({ pack });
+    const { directory, kind } = predictor;
+    const options = { model: shape, fingerprint, addon, embedding, ...(kind && { kind }) };
+    const { function: hashFunction } = await openPredictor(directory, { ...options, sides: ['decoder'] });
+    const { decoderLayers, experts } = routingShape(shape);
+    const stepper = openStepper(hashFunction, decoderLayers);
+    return stepper && new StepTables(stepper, decoderLayers, experts);
+  } catch {
+    return null;
+  }
+}
+
 const opened = open();
 if (opened !== undefined) {
+  const stepTables = await openStepTables(opened.engine.shape);
   new InferenceLoop({
     engine: opened.engine,
     pageTokens: opened.kvPageTokens,
@@ -54,6 +84,7 @@ if (opened !== undefined) {
     lookahead: data.config.lookahead,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
+    stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
     emit,

@@ -122,9 +122,11 @@ export class JobLedger {
       this.#marks.fill(0);
       this.#mark = 1;
     }
+    // One entry for a token, or k where a table routes.
+    const k = result.dispatch.length / (result.layers.length * tokens);
     for (const [begin, end] of spans) {
-      for (let token = begin; token < end; token++) {
-        const expert = result.dispatch[layer * tokens + token]!;
+      for (let entry = begin * k; entry < end * k; entry++) {
+        const expert = result.dispatch[layer * tokens * k + entry]!;
         if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
         this.#marks[expert] = this.#mark;
         this.#count(cost, result.found[layer * experts + expert]!);

@@ -1,8 +1,7 @@
 /** Scores the labels of inputs whose contexts were just encoded. */
 import { SidaError } from '../errors.js';
-import type { Expectation } from './foresight.js';
+import type { Foreknowledge } from './foreknowledge.js';
 import type { DecodeSequence, NativeSteps } from './native-steps.js';
-import type { TableRows } from './routing-quality.js';
 import { assertFinite, logSumExp } from './sampler.js';
 import { LabelScores, type ScoringPlan } from './scoring.js';
 
@@ -21,12 +20,11 @@ export interface ScoringOutcome {
   sequences: number[];
 }
 
-/** `predicted`: rows of the inputs' label tokens, in order. */
+/** `known`: of the inputs' label tokens, in order. */
 export function scoreLabels(
   inputs: readonly ScoringInput[],
   steps: NativeSteps,
-  expected: Expectation,
-  predicted: TableRows | null,
+  known: Foreknowledge,
 ): ScoringOutcome {
   const outcome: ScoringOutcome = { scored: [], failed: [], sequences: [] };
   const sequences: DecodeSequence[] = [];
@@ -43,7 +41,7 @@ export function scoreLabels(
       owners.push({ state, decoderInput });
     });
   }
-  steps.decode(sequences, expected, predicted, (index, logits) => {
+  steps.decode(sequences, known, (index, logits) => {
     const { state, decoderInput } = owners[index]!;
     try {
       addRows(state, decoderInput, logits);

@@ -8,6 +8,7 @@ import type {
 } from '../engine/messages.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import type { QueueEnd } from '../predictor/hash-table-queue.js';
 import type { RankedToken } from './sampler.js';
 import type { ScoringPlan } from './scoring.js';
@@ -32,6 +33,8 @@ export interface BatchItem {
 export interface EncodeBatch {
   /** Ascending by 1. */
   id: number;
+  /** Experts that tables route each token to; 0: the model's routers do. */
+  routingK: number;
   items: BatchItem[];
   /** (items + 1), first 0, last the token count. */
   offsets: Int32Array;
@@ -57,6 +60,9 @@ export interface InferenceThreadData {
   /** Packed model directory. */
   pack: string;
   queue: QueueEnd;
+  fingerprint: string;
+  /** Names the experts of generations, and refines tables; null: nobody does. */
+  predictor: PredictorChoice | null;
   /** BuilderStats and ResidentFlag of the predictor. */
   builderStats: SharedArrayBuffer;
   resident: SharedArrayBuffer;

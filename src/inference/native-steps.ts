@@ -2,9 +2,10 @@
 import { SidaError } from '../errors.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import type { InferenceCounters } from './counters.js';
-import type { Expectation, Foresight } from './foresight.js';
+import { type Foreknowledge, routingOf } from './foreknowledge.js';
+import type { Foresight } from './foresight.js';
 import type { JobLedger } from './job-ledger.js';
-import type { RoutingQuality, TableRows } from './routing-quality.js';
+import type { RoutingQuality } from './routing-quality.js';
 
 /** One decoder sequence of a step. */
 export interface DecodeSequence {
@@ -51,21 +52,19 @@ export class NativeSteps {
     jobs: readonly number[],
     offsets: Int32Array,
     tokens: Int32Array,
-    expected: Expectation,
-    predicted: TableRows | null,
+    known: Foreknowledge,
   ): boolean {
     const batch: NativeBatch = { phase: 'encode', sequences: Int32Array.from(contexts), offsets, tokens };
-    return this.#run(batch, jobs, expected, predicted) !== undefined;
+    return this.#run(batch, jobs, known) !== undefined;
   }
 
   /**
    * Runs the sequences in as few steps as the limits allow and hands each its rows of logits, (vocab) each. A
-   * sequence whose step failed is left out, its job has failed. `predicted` has the sequences' tokens in order.
+   * sequence whose step failed is left out, its job has failed. `known` has the sequences' tokens in order.
    */
   decode(
     sequences: readonly DecodeSequence[],
-    expected: Expectation,
-    predicted: TableRows | null,
+    known: Foreknowledge,
     take: (index: number, rows: Float32Array[]) => void,
   ): void {
     let token = 0;
@@ -73,9 +72,10 @@ export class NativeSteps {
       const end = this.#chunkEnd(sequences, begin);
       const chunk = sequences.slice(begin, end);
       const tokens = chunk.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
+      const { predicted } = known;
       const rows = predicted && { ...predicted, rows: predicted.rows.subarray(token, token + tokens) };
       token += tokens;
-      this.#decodeChunk(chunk, expected, rows, (i, logits) => take(begin + i, logits));
+      this.#decodeChunk(chunk, { ...known, predicted: rows }, (i, logits) => take(begin + i, logits));
       begin = end;
     }
   }
@@ -94,8 +94,7 @@ export class NativeSteps {
 
   #decodeChunk(
     chunk: DecodeSequence[],
-    expected: Expectation,
-    predicted: TableRows | null,
+    known: Foreknowledge,
     take: (index: number, rows: Float32Array[]) => void,
   ): void {
     const offsets = new Int32Array(chunk.length + 1);
@@ -113,8 +112,7 @@ export class NativeSteps {
     const result = this.#run(
       batch,
       chunk.map(({ job }) => job),
-      expected,
-      predicted,
+      known,
     );
     if (result === undefined) return;
     const vocab = this.#options.engine.shape.vocabSize;
@@ -126,17 +124,12 @@ export class NativeSteps {
     });
   }
 
-  #run(
-    batch: NativeBatch,
-    jobs: readonly number[],
-    expected: Expectation,
-    predicted: TableRows | null,
-  ): RunResult | undefined {
+  #run(batch: NativeBatch, jobs: readonly number[], known: Foreknowledge): RunResult | undefined {
     const { engine, foresight, quality, ledger, counters, onJobError } = this.#options;
     try {
-      const result = engine.runBatch(batch, foresight.plan(expected));
+      const result = engine.runBatch(routed(batch, known), foresight.plan(known));
       counters.addPass(result.stats, batch.tokens.length);
-      ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, predicted));
+      ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known));
       return result;
     } catch (cause) {
       const error = SidaError.from(cause);
@@ -146,4 +139,15 @@ export class NativeSteps {
       return undefined;
     }
   }
+}
+
+function routed(batch: NativeBatch, { predicted, routingK }: Foreknowledge): NativeBatch {
+  if (routingK === 0) return batch;
+  if (predicted === null) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: 'The predictor cannot name the experts of this input, and nothing else routes it',
+    });
+  }
+  return { ...batch, routing: routingOf(predicted, routingK) };
 }

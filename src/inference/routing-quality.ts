@@ -1,14 +1,8 @@
 /** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
 import type { NativeBatch, RunResult } from '../native/addon-types.js';
-import { type HashTable, NO_EXPERT } from '../predictor/hash-table.js';
+import { NO_EXPERT } from '../predictor/hash-table.js';
 import type { Belady } from './belady.js';
-
-/** Which row of a table predicted each token of a pass. */
-export interface TableRows {
-  table: HashTable;
-  /** (tokens), token of the table. */
-  rows: Int32Array;
-}
+import type { Foreknowledge, TableRows } from './foreknowledge.js';
 
 /** Sums over (MoE layer, token) pairs with a prediction; over-capacity tokens are left out. */
 export interface Hits {
@@ -59,7 +53,7 @@ export class RoutingQuality {
     result: RunResult,
     jobs: readonly number[],
     batch: NativeBatch,
-    predicted: TableRows | null,
+    { predicted, routingK }: Foreknowledge,
   ): Verdict {
     const { belady, expertsPerLayer: experts, explains } = this.#options;
     const layers = result.layers.length;
@@ -71,7 +65,9 @@ export class RoutingQuality {
       belady.add({ batch: this.#batch, ids });
     }
     const beladyLoads = jobs.some(explains) ? new Set(belady.lastLoads(layers).flat()) : null;
-    const hits = predicted && jobs.map((_, i) => this.#hits(result, batch, i, predicted));
+    // Where the table routes there is no truth to judge it by.
+    const hits =
+      predicted && routingK === 0 ? jobs.map((_, i) => this.#hits(result, batch, i, predicted)) : null;
     return { hits, beladyLoads };
   }
 

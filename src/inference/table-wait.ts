@@ -28,12 +28,22 @@ export class TableWait {
   }
 
   /** Afterwards neither table is pending: what does not come in time is abandoned. */
-  settle({ encoder, decoder }: OpenTables): void {
+  settle(tables: OpenTables): void {
+    this.#wait(tables, this.#usualPassMs === undefined ? FIRST_WAIT_MS : this.#usualPassMs * SHARE_OF_PASS);
+    for (const table of [tables.encoder, tables.decoder]) table?.settle(TABLE_ABANDONED);
+  }
+
+  /** Waits for as long as it takes: where tables route. */
+  finish(tables: OpenTables): void {
+    this.#wait(tables, Number.POSITIVE_INFINITY);
+  }
+
+  #wait({ encoder, decoder }: OpenTables, limitMs: number): void {
     const tables = [encoder, decoder].filter((table) => table !== null);
     const pending = () => tables.some(({ state }) => state === TABLE_PENDING);
     if (!pending()) return;
     const begin = clockMs();
-    const end = begin + (this.#usualPassMs === undefined ? FIRST_WAIT_MS : this.#usualPassMs * SHARE_OF_PASS);
+    const end = begin + limitMs;
     for (;;) {
       const seen = this.#arrivals.rings;
       if (!pending()) break;
@@ -41,7 +51,6 @@ export class TableWait {
       if (left <= 0) break;
       this.#arrivals.wait(seen, left);
     }
-    for (const table of tables) table.settle(TABLE_ABANDONED);
     this.#counters.tableWaits += 1;
     this.#counters.tableWaitSeconds += (clockMs() - begin) / 1000;
   }

@@ -3,11 +3,10 @@ import { type HashTable, NO_EXPERT } from './hash-table.js';
 
 /**
  * Overwrites `need` from layer `fromLayer` on: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none
- * does. `chance`, (layers, tokens, k), may be longer: that the entry's expert is the token's true one.
+ * does.
  */
 export function fillNeed(
-  { layers, tokens, k, expertsPerLayer, experts, need }: HashTable,
-  chance: Float32Array,
+  { layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable,
   fromLayer = 0,
 ): void {
   // In doubles: the product of many small chances is all there is to tell them apart.

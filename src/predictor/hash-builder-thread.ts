@@ -23,8 +23,6 @@ export interface HashBuilderThreadData {
   /** BuilderStats and ResidentFlag. */
   stats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
-  /** Tables are the routing, so none may be left out. */
-  always: boolean;
 }
 
 export interface PredictorChoice {
@@ -52,7 +50,7 @@ async function open(): Promise<TableBuilder | null> {
     return null;
   }
   const { directory, kind } = data.predictor;
-  const { model, fingerprint, pack, always } = data;
+  const { model, fingerprint, pack } = data;
   const addon = loadAddon();
   try {
     const embedding = () => new addon.TokenEmbedding({ pack });
@@ -68,7 +66,6 @@ async function open(): Promise<TableBuilder | null> {
       hashFunction: opened.function,
       shape: routingShape(model),
       stats: new BuilderStats(data.stats),
-      always,
       onError: warnOnce(),
     });
   } catch (error) {
@@ -86,7 +83,8 @@ function warnOnce(): (error: unknown) => void {
 }
 
 /** The decoder tokens that are known beforehand: those of labels. A generation's are predicted step by step. */
-function inputOf({ id, items, tokens, offsets }: EncodeBatch): BatchInput {
+function inputOf({ id, routingK, items, tokens, offsets }: EncodeBatch): BatchInput {
+  const required = routingK > 0;
   const encoder = { tokens, offsets };
   const labels: number[] = [];
   const labelOffsets = [0];
@@ -101,14 +99,14 @@ function inputOf({ id, items, tokens, offsets }: EncodeBatch): BatchInput {
       contextOffsets.push(context.length);
     }
   });
-  if (labels.length === 0) return { id, encoder, decoder: null };
+  if (labels.length === 0) return { id, required, encoder, decoder: null };
   const decoder = {
     tokens: Int32Array.from(labels),
     offsets: Int32Array.from(labelOffsets),
     contextTokens: Int32Array.from(context),
     contextOffsets: Int32Array.from(contextOffsets),
   };
-  return { id, encoder, decoder };
+  return { id, required, encoder, decoder };
 }
 
 const builder = await open();
@@ -116,7 +114,7 @@ const builder = await open();
 parentPort!.on('message', (batch: EncodeBatch) => {
   let input: BatchInput | undefined;
   let tables: PendingTables | null = null;
-  if (builder !== null && (data.always || !resident.all)) {
+  if (builder !== null && (batch.routingK > 0 || !resident.all)) {
     input = inputOf(batch);
     tables = builder.begin(input);
   }

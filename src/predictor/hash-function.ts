@@ -1,5 +1,6 @@
 /** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
 import type { ModelShape, PredictorInput } from '../native/addon-types.js';
+import type { DecoderStepper } from './decoder-stepper.js';
 import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
 
 export type Side = 'encoder' | 'decoder';
@@ -24,6 +25,8 @@ export interface HashFunction {
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean;
+  /** Where the function keeps a state of each sequence; null: it says nothing of the decoder. */
+  stepper?(): DecoderStepper | null;
   close(): void;
 }
 

@@ -27,6 +27,9 @@ export type TableState =
 /** In place of an expert's index: this token names no (further) expert in this layer. */
 export const NO_EXPERT = 65535;
 
+/** Experts that tables name for each token and layer, where the model has as many. */
+export const TABLE_K = 4;
+
 export interface TableShape {
   batchId: number;
   layers: number;
@@ -45,6 +48,8 @@ export interface HashTable extends TableShape {
   readonly experts: Uint16Array;
   /** (layers, tokens, k), scaling factor of each expert. */
   readonly alpha: Float32Array;
+  /** (layers, tokens, k), chance that the model's router chooses the expert. */
+  readonly chance: Float32Array;
   /** (layers, expertsPerLayer), chance that any token of the batch needs the expert. */
   readonly need: Float32Array;
   readonly state: TableState;
@@ -52,7 +57,7 @@ export interface HashTable extends TableShape {
   settle(state: TableState): boolean;
 }
 
-/** A pending table with room for its entries: experts NO_EXPERT, alpha and need 0. */
+/** A pending table with room for its entries: experts NO_EXPERT, alpha, chance and need 0. */
 export function createHashTable(shape: TableShape): HashTable {
   const buffer = new SharedArrayBuffer(layoutOf(shape).bytes);
   const { batchId, layers, tokens, k, kind, expertsPerLayer } = shape;
@@ -109,6 +114,7 @@ class View implements HashTable {
   readonly buffer: SharedArrayBuffer;
   readonly experts: Uint16Array;
   readonly alpha: Float32Array;
+  readonly chance: Float32Array;
   readonly need: Float32Array;
   readonly #state: Int32Array;
 
@@ -120,9 +126,10 @@ class View implements HashTable {
     this.kind = shape.kind;
     this.expertsPerLayer = shape.expertsPerLayer;
     this.buffer = buffer;
-    const { entries, alpha, need } = layoutOf(shape);
+    const { entries, alpha, chance, need } = layoutOf(shape);
     this.experts = new Uint16Array(buffer, HEADER_BYTES, entries);
     this.alpha = new Float32Array(buffer, alpha, entries);
+    this.chance = new Float32Array(buffer, chance, entries);
     this.need = new Float32Array(buffer, need, shape.layers * shape.expertsPerLayer);
     this.#state = new Int32Array(buffer, STATE_WORD * 4, 1);
   }
@@ -139,8 +146,9 @@ class View implements HashTable {
 function layoutOf({ layers, tokens, k, expertsPerLayer }: TableShape) {
   const entries = layers * tokens * k;
   const alpha = HEADER_BYTES + Math.ceil((entries * 2) / 4) * 4;
-  const need = alpha + entries * 4;
-  return { entries, alpha, need, bytes: need + layers * expertsPerLayer * 4 };
+  const chance = alpha + entries * 4;
+  const need = chance + entries * 4;
+  return { entries, alpha, chance, need, bytes: need + layers * expertsPerLayer * 4 };
 }
 
 function broken(what: string): Error {

@@ -35,6 +35,8 @@ export interface PredictorDirectoryOptions {
   addon: Pick<NativeAddon, 'Predictor'>;
   /** Called for `lstm` alone. */
   embedding: () => TokenEmbedding;
+  /** Networks to open; both when not given. */
+  sides?: readonly Side[];
   /** Of the networks; 1 runs on the calling thread. */
   threads?: number;
   /** Of `shuffled`. */
@@ -133,7 +135,7 @@ function hasNetwork(directory: string, side: Side): boolean {
 function openLstm(
   directory: string,
   shape: RoutingShape,
-  { addon, embedding, threads = 1, model }: PredictorDirectoryOptions,
+  { addon, embedding, threads = 1, model, sides = SIDES }: PredictorDirectoryOptions,
   sharpness: PredictorManifest['sharpness'],
 ): LstmFunction {
   const networks: { encoder?: Predictor; decoder?: Predictor } = {};
@@ -143,7 +145,7 @@ function openLstm(
   }
   const shared = embedding();
   try {
-    for (const side of SIDES) {
+    for (const side of sides) {
       if (!hasNetwork(directory, side)) continue;
       const path = join(directory, side);
       const own = sharpness?.[side];

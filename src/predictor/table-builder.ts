@@ -3,13 +3,19 @@ import type { PredictorInput } from '../native/addon-types.js';
 import type { BuilderStats } from './builder-stats.js';
 import { fillNeed } from './expert-need.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side, tableKind } from './hash-function.js';
-import { createHashTable, type HashTable, TABLE_FAILED, TABLE_PENDING, TABLE_READY } from './hash-table.js';
-
-/** Experts named for each token and layer. */
-export const TABLE_K = 4;
+import {
+  createHashTable,
+  type HashTable,
+  TABLE_FAILED,
+  TABLE_K,
+  TABLE_PENDING,
+  TABLE_READY,
+} from './hash-table.js';
 
 export interface BatchInput {
   id: number;
+  /** The tables route: none is left out, however late. */
+  required: boolean;
   encoder: PredictorInput;
   /** Decoder tokens known before the batch runs, those of labels to score; null without. */
   decoder: PredictorInput | null;
@@ -25,8 +31,6 @@ export interface TableBuilderOptions {
   hashFunction: HashFunction;
   shape: RoutingShape;
   stats: BuilderStats;
-  /** Without tables nothing runs: none is skipped, however late. */
-  always: boolean;
   onError: (error: unknown) => void;
 }
 
@@ -39,8 +43,6 @@ export class TableBuilder {
   readonly #options: TableBuilderOptions;
   #lateInARow = 0;
   #pause = 0;
-  /** Chances of the table in the making; grows to the largest. */
-  #chance = new Float32Array(0);
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
@@ -48,7 +50,7 @@ export class TableBuilder {
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (this.#pause > 0 && !this.#options.always) {
+    if (this.#pause > 0 && !batch.required) {
       this.#pause -= 1;
       this.#options.stats.add('skipped', 1);
       return null;
@@ -90,20 +92,14 @@ export class TableBuilder {
     });
   }
 
-  #chances(entries: number): Float32Array {
-    if (this.#chance.length < entries) this.#chance = new Float32Array(entries);
-    return this.#chance.subarray(0, entries);
-  }
-
   /** False when the table was abandoned meanwhile. */
   #fill(side: Side, input: PredictorInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
     const { hashFunction, onError } = this.#options;
     let filled = false;
     try {
-      const chance = this.#chances(table.experts.length);
-      filled = hashFunction.fill(side, input, table.k, table.experts, table.alpha, chance);
-      if (filled) fillNeed(table, chance);
+      filled = hashFunction.fill(side, input, table.k, table.experts, table.alpha, table.chance);
+      if (filled) fillNeed(table);
     } catch (error) {
       filled = false;
       onError(error);

@@ -1,7 +1,9 @@
 /** The `lstm` hash function: the trained networks, one for each stack. */
 import type { Predictor, PredictorInput } from '../../native/addon-types.js';
+import type { DecoderStepper } from '../decoder-stepper.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
 import { NO_EXPERT } from '../hash-table.js';
+import { NetworkStepper } from './network-stepper.js';
 
 export class LstmFunction implements HashFunction {
   readonly name = 'lstm';
@@ -47,6 +49,11 @@ export class LstmFunction implements HashFunction {
       chance.set(best.chance.subarray(row * known, (row + 1) * known), row * k);
     }
     return true;
+  }
+
+  stepper(): DecoderStepper | null {
+    const network = this.#networks.decoder;
+    return network === undefined ? null : new NetworkStepper(network);
   }
 
   close(): void {

@@ -34,6 +34,7 @@ export const classify = bodyRoute({
       inputs,
       labels,
       explain: request.include?.includes('experts') ?? false,
+      routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
     });
     checkScores(result.data.flatMap(({ scores }) => Object.values(scores)));
     res.json({

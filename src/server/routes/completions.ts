@@ -102,6 +102,7 @@ function toJob({ options }: ServerContext, model: ModelInfo, request: Request): 
     logprobs: request.logprobs ?? null,
     stream: request.stream ?? false,
     explain: request.include?.includes('experts') ?? false,
+    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
 }
 

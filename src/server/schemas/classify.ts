@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { LIMITS } from '../limits.js';
-import { Experts, Include, Model } from './common.js';
+import { Experts, Include, Model, Routing, RoutingK } from './common.js';
 
 const ONE_INPUT = 'a text or an object of template fields with texts';
 
@@ -34,6 +34,8 @@ export const ClassifyRequest = z
         error: `Expected ${ONE_INPUT}, or a list of 1 to ${LIMITS.inputs} of these`,
       })
       .meta({ example: 'a fine film' }),
+    routing: Routing,
+    routing_k: RoutingK,
     include: Include,
   })
   .check(({ value, issues }) => {

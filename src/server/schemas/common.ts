@@ -2,12 +2,21 @@
 import { z } from 'zod';
 import type { ExpertCost } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
+import { TABLE_K } from '../../predictor/hash-table.js';
 
 export const Include = z
   .array(z.enum(['experts']))
   .max(8)
   .optional()
   .meta({ description: 'Extra parts of the answer: `experts` is what it cost in experts' });
+
+export const Routing = z.enum(['exact', 'predicted']).nullish().meta({
+  description:
+    'Who sends tokens to experts: the routers of the model, or the hash tables of the predictor. Default: as the server was started',
+});
+export const RoutingK = z.int().min(1).max(TABLE_K).nullish().meta({
+  description: "With predicted routing: experts for each token. Default: the server's",
+});
 
 export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { LIMITS } from '../limits.js';
-import { Experts, Include, Model } from './common.js';
+import { Experts, Include, Model, Routing, RoutingK } from './common.js';
 
 const TokenIds = z.array(z.int().min(0)).min(1);
 
@@ -53,6 +53,8 @@ export const CompletionRequest = z
     stream: z.boolean().nullish(),
     stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
     return_token_ids: z.boolean().nullish(),
+    routing: Routing,
+    routing_k: RoutingK,
     include: Include,
     n: neutral(1, null),
     best_of: neutral(1, null),

@@ -10,7 +10,7 @@ let nextItem = 0;
 function item(tokens: number, job = 0): PendingItem {
   const work = { kind: 'generate', maxTokens: 1, logprobs: null } as const;
   const id = nextItem++;
-  return { item: id, job, jobItems: 1, work, tokens: Array.from({ length: tokens }, () => id) };
+  return { item: id, job, jobItems: 1, routingK: 0, work, tokens: Array.from({ length: tokens }, () => id) };
 }
 
 function batcher(maxBatchTokens: number, waitMs = 2) {

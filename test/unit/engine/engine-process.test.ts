@@ -50,6 +50,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     policy: 'lru',
     predictor: 'none',
     hashFunction: 'auto',
+    routing: 'exact',
+    routingK: 1,
     lookahead: 4,
     maxBatchTokens: 512,
     kvTokens: 768,

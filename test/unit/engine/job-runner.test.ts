@@ -29,6 +29,7 @@ function bench() {
       kvPages: 8,
       kvPageTokens: 16,
       tokenizer: mini,
+      routing: { mode: 'exact', k: 1, predictor: false },
     },
     batcher,
     toInference: (message) => control.push(message),
@@ -210,7 +211,14 @@ describe('refusals', () => {
     const sent: FromEngine[] = [];
     const batches: EncodeBatch[] = [];
     const jobs = new JobRunner({
-      limits: { shape: SHAPE, maxBatchTokens: 64, kvPages: 8, kvPageTokens: 16, tokenizer: undefined },
+      limits: {
+        shape: SHAPE,
+        maxBatchTokens: 64,
+        kvPages: 8,
+        kvPageTokens: 16,
+        tokenizer: undefined,
+        routing: { mode: 'exact', k: 1, predictor: false },
+      },
       batcher: new Batcher({ maxBatchTokens: 64, waitMs: 0, send: (batch) => batches.push(batch) }),
       toInference: () => {},
       send: (message) => sent.push(message),

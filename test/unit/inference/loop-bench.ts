@@ -32,6 +32,7 @@ export function bench(pages = 64) {
     lookahead: 4,
     builderStats: new BuilderStats(),
     resident: new ResidentFlag(),
+    stepTables: null,
     queue: new QueueConsumer<QueuedBatch>(consumer),
     nextControl: () => control.shift(),
     emit: (message) => out.push(message),
@@ -45,6 +46,7 @@ export function bench(pages = 64) {
     const tokens = Int32Array.from(items.flatMap((each) => each.tokens));
     const batch = {
       id: batchId++,
+      routingK: 0,
       items: items.map(({ item, job, work, jobItems = 1 }) => ({ item, job, work, jobItems })),
       offsets: Int32Array.from(offsets),
       tokens,

@@ -26,7 +26,8 @@ function table(layers: number, tokens: number, k: number, experts: number[]) {
 describe('expert need', () => {
   it('is the chance that one token or more goes to the expert, layer by layer', () => {
     const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, 0, 3, 5, 0]);
-    fillNeed(made, Float32Array.of(0.5, 0.25, 0.5, 0, 0.5, 0.125, 0.75, 0.25));
+    made.chance.set(Float32Array.of(0.5, 0.25, 0.5, 0, 0.5, 0.125, 0.75, 0.25));
+    fillNeed(made);
     expect([...made.need]).toEqual([0, 0.25, 0, 0.75, 0, 0, 0.625, 0, 0, 0.125, 0, 0.75]);
   });
 
@@ -41,14 +42,16 @@ describe('expert need', () => {
     });
     made.experts.set([4, NO_EXPERT, 4]);
     // A chance without an expert is nobody's.
-    fillNeed(made, Float32Array.of(1, 1, 1));
+    made.chance.set(Float32Array.of(1, 1, 1));
+    fillNeed(made);
     expect([...made.need]).toEqual([0, 0, 0, 0, 1, 0]);
   });
 
   it('replaces what stood there, from the layer on that it is told', () => {
     const made = table(3, 1, 1, [0, 1, 2]);
     made.need.fill(9);
-    fillNeed(made, Float32Array.of(0.5, 0.5, 0.5, 77), 1);
+    made.chance.fill(0.5);
+    fillNeed(made, 1);
     expect([...made.need]).toEqual([9, 9, 9, 9, 9, 9, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
   });
 
@@ -66,10 +69,8 @@ describe('expert need', () => {
             1,
             some.map(([e]) => e),
           );
-          fillNeed(
-            made,
-            Float32Array.from(some, ([, p]) => p),
-          );
+          made.chance.set(some.map(([, p]) => p));
+          fillNeed(made);
           return made.need;
         };
         const [all, fewer] = [need(entries), need(entries.slice(1))];

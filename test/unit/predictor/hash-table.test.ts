@@ -23,11 +23,13 @@ describe('hash table', () => {
     });
     table.experts.set([5, 256, NO_EXPERT]);
     table.alpha.set([0.5, 1, 0]);
+    table.chance.set([0, 0.5, 1]);
     table.need.set([0, 1]);
     table.settle(TABLE_READY);
     const words = [2, 7, 1, 3, 1, 1, 2, 1, 0, 0, 0].flatMap((word) => [word, 0, 0, 0]);
     const experts = [5, 0, 0, 1, 255, 255];
     const alpha = [0, 0, 0, 63, 0, 0, 128, 63, 0, 0, 0, 0];
+    const chance = [0, 0, 0, 0, 0, 0, 0, 63, 0, 0, 128, 63];
     const need = [0, 0, 0, 0, 0, 0, 128, 63];
     expect([...new Uint8Array(table.buffer)]).toEqual([
       ...Buffer.from('SIDH'),
@@ -36,6 +38,7 @@ describe('hash table', () => {
       0,
       0,
       ...alpha,
+      ...chance,
       ...need,
     ]);
   });

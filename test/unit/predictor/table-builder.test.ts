@@ -8,11 +8,12 @@ import {
   TABLE_ABANDONED,
   TABLE_EXACT,
   TABLE_FAILED,
+  TABLE_K,
   TABLE_PENDING,
   TABLE_PREDICTED,
   TABLE_READY,
 } from '../../../src/predictor/hash-table.js';
-import { type BatchInput, TABLE_K, TableBuilder } from '../../../src/predictor/table-builder.js';
+import { type BatchInput, TableBuilder } from '../../../src/predictor/table-builder.js';
 import { inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { recordOf, recordsOf, removeFiles, SHAPE, sourceOf } from './routing-fixture.js';
@@ -25,21 +26,20 @@ for (const record of records) learner.add(record);
 const token = learner.finish();
 const replay = await ReplayFunction.load(sourceOf(records));
 
-function builderOf(hashFunction: HashFunction, always = false) {
+function builderOf(hashFunction: HashFunction) {
   const stats = new BuilderStats();
   const errors: unknown[] = [];
   const builder = new TableBuilder({
     hashFunction,
     shape: SHAPE,
     stats,
-    always,
     onError: (error) => errors.push(error),
   });
   return { builder, stats, errors };
 }
 
-function batchOf(some = records.slice(0, 3), id = 5): BatchInput {
-  return { id, encoder: inputOf(some, 'encoder'), decoder: inputOf(some, 'decoder') };
+function batchOf(some = records.slice(0, 3), id = 5, required = false): BatchInput {
+  return { id, required, encoder: inputOf(some, 'encoder'), decoder: inputOf(some, 'decoder') };
 }
 
 describe('table builder', () => {
@@ -155,15 +155,15 @@ describe('table builder', () => {
   });
 
   it('never skips where a batch cannot run without', () => {
-    const { builder, stats } = builderOf(token, true);
-    expect(pauses(builder, 12)).toEqual(Array(12).fill(0));
+    const { builder, stats } = builderOf(token);
+    expect(pauses(builder, 12, true)).toEqual(Array(12).fill(0));
     expect(stats.figures()).toMatchObject({ abandoned: 12, skipped: 0 });
   });
 });
 
 /** Batches skipped after each of `count` tables that come too late. */
-function pauses(builder: TableBuilder, count: number): number[] {
-  const batch = batchOf();
+function pauses(builder: TableBuilder, count: number, required = false): number[] {
+  const batch = batchOf(undefined, 5, required);
   return Array.from({ length: count }, () => {
     let tables = builder.begin(batch);
     expect(tables).not.toBeNull();

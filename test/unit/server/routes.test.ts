@@ -34,6 +34,7 @@ describe('POST /v1/classify', () => {
     expect(last).toEqual({
       kind: 'classify',
       explain: false,
+      routing: { mode: null, k: null },
       inputs: ['sst2 sentence: a fine film'],
       labels: ['negative', 'positive'],
     });
@@ -149,6 +150,7 @@ describe('POST /v1/completions', () => {
     expect(last).toEqual({
       kind: 'complete',
       explain: false,
+      routing: { mode: null, k: null },
       prompts: ['A fine'],
       maxTokens: 16,
       stop: [],

@@ -1,0 +1,93 @@
+/** Names the experts of decoder tokens one at a time, as a generation gives them. */
+import type { HashFunction } from './hash-function.js';
+
+export interface DecoderStepper {
+  /** `context`: the encoder tokens behind the sequence. Ids are the caller's. */
+  begin(sequence: number, context: Int32Array): void;
+  /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
+  step(
+    sequences: Int32Array,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean;
+  /** Forgets; an unknown id is ignored. */
+  end(sequence: number): void;
+}
+
+/** Steps of a hash function that knows whole sequences alone: asks it for every token again and keeps the last. */
+export class PrefixStepper implements DecoderStepper {
+  readonly #function: HashFunction;
+  readonly #layers: number;
+  readonly #sequences = new Map<number, { context: Int32Array; tokens: number[] }>();
+
+  constructor(hashFunction: HashFunction, layers: number) {
+    this.#function = hashFunction;
+    this.#layers = layers;
+  }
+
+  begin(sequence: number, context: Int32Array): void {
+    this.#sequences.set(sequence, { context, tokens: [] });
+  }
+
+  step(
+    sequences: Int32Array,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean {
+    const states = [...sequences].map((id, i) => {
+      const state = this.#sequences.get(id)!;
+      state.tokens.push(tokens[i]!);
+      return state;
+    });
+    const all = states.reduce((sum, state) => sum + state.tokens.length, 0);
+    const entries = this.#layers * all * k;
+    const wide = {
+      experts: new Uint16Array(entries),
+      alpha: new Float32Array(entries),
+      chance: new Float32Array(entries),
+    };
+    const input = {
+      tokens: Int32Array.from(states.flatMap((state) => state.tokens)),
+      offsets: offsetsOf(states.map((state) => state.tokens.length)),
+      contextTokens: Int32Array.from(states.flatMap(({ context }) => [...context])),
+      contextOffsets: offsetsOf(states.map(({ context }) => context.length)),
+    };
+    if (!this.#function.fill('decoder', input, k, wide.experts, wide.alpha, wide.chance)) return false;
+    for (let layer = 0; layer < this.#layers; layer++) {
+      for (let s = 0; s < states.length; s++) {
+        const from = (layer * all + input.offsets[s + 1]! - 1) * k;
+        const to = (layer * states.length + s) * k;
+        experts.set(wide.experts.subarray(from, from + k), to);
+        alpha.set(wide.alpha.subarray(from, from + k), to);
+        chance.set(wide.chance.subarray(from, from + k), to);
+      }
+    }
+    return true;
+  }
+
+  end(sequence: number): void {
+    this.#sequences.delete(sequence);
+  }
+}
+
+function offsetsOf(lengths: readonly number[]): Int32Array {
+  const offsets = new Int32Array(lengths.length + 1);
+  lengths.forEach((length, i) => {
+    offsets[i + 1] = offsets[i]! + length;
+  });
+  return offsets;
+}
+
+/** Null where the function says nothing of the decoder. */
+export function openStepper(hashFunction: HashFunction, layers: number): DecoderStepper | null {
+  if (layers === 0) return null;
+  return hashFunction.stepper === undefined
+    ? new PrefixStepper(hashFunction, layers)
+    : hashFunction.stepper();
+}
