@@ -21,6 +21,14 @@ export interface LearnedTables {
   graph: HashGraph;
 }
 
+export interface TableEvents {
+  signal?: AbortSignal;
+  /** Sequences that the tables were learnt from so far. */
+  onLearning?: (done: number, total: number) => void;
+  /** What goes on after that. */
+  onPhase?: (text: string) => void;
+}
+
 /** Records that the strength of the graph over the network's tables is chosen on, in tokens. */
 const TUNING_TOKENS = 32_768;
 
@@ -33,8 +41,15 @@ async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Pro
   return teacher.only((sequence) => wanted.has(sequence));
 }
 
-async function learnTables({ train, embedding }: TrainingSetup): Promise<LearnedTables> {
-  return learnHashFunctions(await teacherOf(train, embedding.vocab));
+async function learnTables(
+  { train, embedding }: TrainingSetup,
+  { signal, onLearning }: TableEvents,
+): Promise<LearnedTables> {
+  let done = 0;
+  return learnHashFunctions(await teacherOf(train, embedding.vocab), () => {
+    signal?.throwIfAborted();
+    onLearning?.(++done, train.sequences.length);
+  });
 }
 
 async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<TeacherRecord[]> {
@@ -70,10 +85,9 @@ export async function learnAndMeasure(
   setup: TrainingSetup,
   directory: string,
   threads: number,
-  onPhase: (text: string) => void,
+  events: TableEvents,
 ): Promise<Record<string, LayerHitShares[]>> {
-  onPhase('Learning the token table and the hash graph');
-  const { table, graph } = await learnTables(setup);
+  const { table, graph } = await learnTables(setup, events);
   const { embedding } = setup;
   const network = (stack: string) =>
     new addon.Predictor({ directory: join(directory, stack), embedding, threads });
@@ -85,7 +99,7 @@ export async function learnAndMeasure(
     graph.refiners.set('lstm', tuneRefiner(graph, lstm, await tuningRecords(setup)));
     table.save(join(directory, TOKEN_TABLE));
     writeGraph(join(directory, GRAPH), graph);
-    onPhase(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
+    events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
     const teacher = await teacherOf(setup.heldOut, embedding.vocab);
     return {
       lstm: await sharesOf(lstm, teacher),

@@ -68,7 +68,7 @@ export const TRAINING_OPTIONS = {
     flag: 'lambda',
     value: '<x>',
     paper: 0.005,
-    recommended: 0.005,
+    recommended: 1,
     help: 'λ: weight of the cross-entropy beside the distillation',
     parse: number(0, 1000, '0.005'),
   }),
