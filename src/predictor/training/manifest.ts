@@ -23,7 +23,14 @@ const manifestSchema = z.object({
   experts: z.number().int().positive(),
   vocab: z.number().int().positive(),
   trainedOn: z.array(
-    z.object({ data: z.string(), template: z.string(), sequences: z.number(), tokens: z.number() }),
+    z.object({
+      data: z.string(),
+      template: z.string(),
+      maxNewTokens: z.number(),
+      joins: z.record(z.string(), z.string()).exactOptional(),
+      sequences: z.number(),
+      tokens: z.number(),
+    }),
   ),
   options: z.record(z.string(), z.unknown()),
   /** Of each hash function, by name. */

@@ -152,12 +152,17 @@ async function publish(
     layers: meta.layers,
     experts: meta.experts,
     vocab: setup.embedding.vocab,
-    trainedOn: setup.train.corpus.traces.map(({ meta: { data, template }, records, lengths }) => ({
-      data,
-      template,
-      sequences: records,
-      tokens: lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
-    })),
+    trainedOn: setup.train.corpus.traces.map(
+      ({ meta: { data, template, maxNewTokens, joins }, records, lengths }) => ({
+        data,
+        template,
+        maxNewTokens,
+        ...(joins && { joins }),
+        sequences: records,
+        tokens:
+          lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
+      }),
+    ),
     options: request.options,
     heldOut,
     run: setup.identity,
