@@ -28,8 +28,8 @@ started again, and ends with the same result. The hit rates that choose the best
 Examples:
   sida train traces/sst2 --out predictors/sst2
   sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --preset recommended --max-minutes 10
-  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --bidirectional --lr 1e-3 --schedule cosine
-  sida train traces/sst2 --out searches/sst2 --search --grid 'hidden=64,128 bidirectional=false,true' --max-minutes 2`;
+  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --blocks 2 --lr 5e-3 --schedule cosine
+  sida train traces/sst2 --out searches/sst2 --preset recommended --search --grid 'blocks=0,2 hidden=64,128' --max-minutes 2`;
 
 export function trainCommand(): Command {
   const command = new Command('train')

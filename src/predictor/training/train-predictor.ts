@@ -39,6 +39,7 @@ export function shapeOf({ train, embedding }: TrainingSetup, stack: Stack, optio
     causal: decoder,
     bidirectional: options.bidirectional && !decoder,
     positions: options.positions,
+    blocks: options.blocks,
     summary: decoder,
   } satisfies PredictorShape;
 }
