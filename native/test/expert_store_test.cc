@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <map>
 #include <random>
+#include <thread>
 
 #include "core/error.h"
 #include "doctest/doctest.h"
@@ -15,7 +18,6 @@
 namespace sida {
 namespace {
 
-using testing::rank_lru;
 using testing::TempDir;
 
 constexpr size_t kLayers = 3;
@@ -45,8 +47,7 @@ class Fixture {
     std::vector<uint8_t> found(kExperts);
     std::vector<uint16_t> seen;
     {
-      const VictimRanker rank = rank_lru;
-      LayerVisit visit(*store, layer, needed, rank, found.data());
+      LayerVisit visit(*store, layer, needed, found.data());
       while (const auto expert = visit.next()) {
         seen.push_back(expert->index);
         const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
@@ -60,6 +61,32 @@ class Fixture {
     CHECK(seen == needed);
     store->check_integrity();
     return found;
+  }
+
+  /// A plan by its exceptions: an expert's key is 5, the same before and after its use, where not said
+  /// otherwise.
+  void start_pass(const std::vector<ExpertId>& loads, const std::map<ExpertId, double>& keys = {},
+                  const std::map<ExpertId, double>& after = {}) {
+    std::vector<double> before(layout.experts(), 5.0);
+    for (const auto& [id, key] : keys) before[id] = key;
+    std::vector<double> later = before;
+    for (const auto& [id, key] : after) later[id] = key;
+    for (const ExpertId id : loads) {
+      if (!keys.contains(id)) before[id] = 0;
+    }
+    store->start_pass({before, later, loads});
+  }
+
+  ResidencyState state(ExpertId id) const { return static_cast<ResidencyState>(store->snapshot().state[id]); }
+
+  /// Waits until nothing is on its way.
+  void settle() const {
+    for (;;) {
+      const auto states = store->snapshot().state;
+      if (std::count(states.begin(), states.end(), static_cast<uint8_t>(ResidencyState::kLoading)) == 0)
+        return;
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   }
 
   TempDir dir;
@@ -102,8 +129,7 @@ TEST_CASE("expert store: evicts what the ranking names first") {
 
 TEST_CASE("expert store: a prefetch makes the expert resident before it is needed, or late") {
   Fixture f(4);
-  const std::vector<ExpertId> loads{0, 1, 2}, victims;
-  f.store->start_pass(loads, victims);
+  f.start_pass({0, 1, 2});
   const auto found = f.visit(0, {0, 1, 2, 5});
   for (const size_t i : {0, 1, 2}) {
     const bool ahead = found[i] == static_cast<uint8_t>(Found::kPrefetched) ||
@@ -116,38 +142,110 @@ TEST_CASE("expert store: a prefetch makes the expert resident before it is neede
 
 TEST_CASE("expert store: prefetches never take more slots than there are") {
   Fixture f(2);
-  const std::vector<ExpertId> loads{0, 1, 2, 3, 4}, victims;
-  f.store->start_pass(loads, victims);
+  f.start_pass({0, 1, 2, 3, 4});
   f.visit(1, {0, 1, 2, 3, 4, 5});
+}
+
+TEST_CASE("expert store: the largest key goes first, and a key counts only until its expert is used") {
+  Fixture f(3);
+  f.visit(0, {0, 1, 2});
+  // 1 is needed last; 0 has a near key, but none after this pass.
+  f.start_pass({}, {{0, 1}, {1, 9}, {2, 4}}, {{0, 99}, {1, 9}, {2, 4}});
+  f.visit(1, {0});
+  CHECK(f.state(1) == ResidencyState::kAbsent);
+  CHECK(f.state(0) == ResidencyState::kResident);
+  f.visit(0, {0});
+  f.visit(1, {1});
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK(f.state(2) == ResidencyState::kResident);
+}
+
+TEST_CASE("expert store: a prefetch evicts only what is needed later than itself") {
+  Fixture f(2);
+  f.visit(0, {0, 1});
+  f.start_pass({6, 7, 8}, {{0, 2}, {1, 9}, {6, 3}, {7, 4}, {8, 5}}, {{0, 8}});
+  f.settle();
+  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.state(1) == ResidencyState::kAbsent);
+  // 7 would have to evict 0 or 6, both nearer; with 0 used and not needed before 8 it may.
+  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kResident));
+  f.settle();
+  CHECK(f.state(7) == ResidencyState::kResident);
+  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.visit(1, {0, 1})[1] == static_cast<uint8_t>(Found::kPrefetched));
+  const StoreStats stats = f.store->take_stats();
+  CHECK(stats.prefetches_wasted == 0);
+  CHECK(stats.bytes_moved >= 4 * f.layout.block_bytes);
+}
+
+TEST_CASE("expert store: a prefetch evicted before its use is wasted; a planned load not begun is late") {
+  Fixture f(1);
+  f.start_pass({0}, {{0, 0}});
+  f.settle();
+  f.start_pass({6}, {{0, 9}, {6, 1}});
+  f.settle();
+  CHECK(f.state(6) == ResidencyState::kResident);
+  CHECK(f.store->take_stats().prefetches_wasted == 1);
+  f.start_pass({7}, {{6, 1}, {7, 2}});
+  CHECK(f.visit(1, {1})[1] == static_cast<uint8_t>(Found::kLate));
+  CHECK(f.visit(1, {2})[2] == static_cast<uint8_t>(Found::kOnDemand));
+}
+
+TEST_CASE("expert store: prefetches the next plan does not want are cancelled while they wait") {
+  Fixture f(12);
+  f.start_pass({0, 1, 2, 3, 4, 5, 6, 7});
+  f.start_pass({17});
+  f.settle();
+  const StoreStats stats = f.store->take_stats();
+  CHECK(f.state(17) == ResidencyState::kResident);
+  CHECK(stats.bytes_moved == (stats.prefetches_begun - stats.prefetches_cancelled) * f.layout.block_bytes);
+  const auto states = f.store->snapshot().state;
+  CHECK(static_cast<uint64_t>(std::count(states.begin(), states.end(), 2)) ==
+        stats.prefetches_begun - stats.prefetches_cancelled);
+}
+
+TEST_CASE("expert store: a plan may change in the middle of a pass") {
+  Fixture f(3);
+  f.visit(0, {0, 1, 2});
+  f.start_pass({}, {}, {{0, 1}, {1, 2}, {2, 3}});
+  f.visit(0, {0, 1, 2});
+  const std::vector<double> keys(18, 5.0);
+  std::vector<double> after(18, 5.0);
+  after[0] = 50;
+  f.store->update_plan({keys, after, {}});
+  f.visit(1, {0});
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK_THROWS_AS(f.store->update_plan({keys, std::span(after).first(3), {}}), Error);
+  const std::vector<ExpertId> unknown{18};
+  CHECK_THROWS_AS(f.store->update_plan({keys, after, unknown}), Error);
 }
 
 TEST_CASE("expert store: a pinned expert stays; one slot must remain unpinned") {
   Fixture f(3);
-  const VictimRanker rank = rank_lru;
   const std::vector<ExpertId> two{0, 7};
-  f.store->pin(two, true, rank);
+  f.store->pin(two, true);
   for (size_t layer = 0; layer < kLayers; ++layer) f.visit(layer, {0, 1, 2, 3, 4, 5});
   CHECK(f.store->snapshot().state[0] == static_cast<uint8_t>(ResidencyState::kResident));
   CHECK(f.store->snapshot().state[7] == static_cast<uint8_t>(ResidencyState::kResident));
   const std::vector<ExpertId> third{9};
-  CHECK_THROWS_AS(f.store->pin(third, true, rank), Error);
-  CHECK_THROWS_AS(f.store->resize(2, rank), Error);
+  CHECK_THROWS_AS(f.store->pin(third, true), Error);
+  CHECK_THROWS_AS(f.store->resize(2), Error);
   f.store->check_integrity();
-  f.store->pin(two, false, rank);
-  f.store->resize(1, rank);
+  f.store->pin(two, false);
+  f.store->resize(1);
   f.visit(2, {0, 5});
 }
 
 TEST_CASE("expert store: shrinking returns memory, growing takes it within the budget") {
   Fixture f(6);
-  const VictimRanker rank = rank_lru;
   f.visit(0, {0, 1, 2, 3, 4, 5});
-  f.store->resize(2, rank);
+  f.store->resize(2);
   CHECK(f.memory.used() == 2 * f.layout.block_bytes);
   f.store->check_integrity();
-  f.store->resize(6, rank);
+  f.store->resize(6);
   CHECK(f.memory.used() == 6 * f.layout.block_bytes);
-  CHECK_THROWS_AS(f.store->resize(7, rank), Error);
+  CHECK_THROWS_AS(f.store->resize(7), Error);
   f.visit(1, {0, 1, 2, 3, 4, 5});
 }
 
@@ -165,10 +263,9 @@ TEST_CASE("expert store: a file that shrinks under it is a typed error and leave
   f.visit(0, {0});
   REQUIRE(truncate(f.path.c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
   std::vector<uint8_t> found(kExperts);
-  const VictimRanker rank = rank_lru;
   try {
     const std::vector<uint16_t> needed{3, 5};
-    LayerVisit visit(*f.store, 2, needed, rank, found.data());
+    LayerVisit visit(*f.store, 2, needed, found.data());
     while (visit.next()) {
     }
     FAIL("the read past the end was not noticed");
@@ -195,22 +292,21 @@ TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keep
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
   Fixture f(12);
-  const VictimRanker rank = rank_lru;
   size_t slots = 12;
   std::vector<ExpertId> pinned;
   for (int step = 0; step < 600; ++step) {
     switch (below(6)) {
       case 0: {
         const size_t wanted = 1 + below(12);
-        if (wanted > pinned.size()) f.store->resize(slots = wanted, rank);
+        if (wanted > pinned.size()) f.store->resize(slots = wanted);
         break;
       }
       case 1: {
         if (pinned.empty() && slots > 2) {
           pinned = {static_cast<ExpertId>(below(18))};
-          f.store->pin(pinned, true, rank);
+          f.store->pin(pinned, true);
         } else {
-          f.store->pin(pinned, false, rank);
+          f.store->pin(pinned, false);
           pinned.clear();
         }
         break;
@@ -218,7 +314,9 @@ TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keep
       case 2: {
         std::vector<ExpertId> loads(below(8));
         for (ExpertId& id : loads) id = static_cast<ExpertId>(below(18));
-        f.store->start_pass(loads, rank_lru(f.store->snapshot()));
+        std::map<ExpertId, double> keys;
+        for (ExpertId id = 0; id < 18; ++id) keys[id] = static_cast<double>(below(4));
+        f.start_pass(loads, keys, {{static_cast<ExpertId>(below(18)), 9.0}});
         break;
       }
       default: {

@@ -15,11 +15,13 @@ TEST_CASE("memory plan: a KV cache that is no whole number of pages gets the wor
   SwitchConfig config;
   for (const size_t tokens : {1, 17, 150, 161}) {
     const size_t whole = (tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
-    CHECK(Workspace::bytes(config, 64, tokens, 2) == Workspace::bytes(config, 64, whole, 2));
+    CHECK(Workspace::bytes(config, 64, tokens, 2, 1) == Workspace::bytes(config, 64, whole, 2, 1));
   }
 }
 
-TEST_CASE("memory plan: below the smallest budget the bytes needed are named; a model without experts needs no slot") {
+TEST_CASE(
+    "memory plan: below the smallest budget the bytes needed are named; a model without experts needs no "
+    "slot") {
   SwitchConfig config;
   const MemoryPlan plan = plan_memory(config, false, false, {256, 512, 2});
   CHECK(plan.slots_in(plan.smallest()) == 1);
@@ -35,6 +37,24 @@ TEST_CASE("memory plan: below the smallest budget the bytes needed are named; a 
   const MemoryPlan dense = plan_memory(config, false, false, {256, 512, 2});
   CHECK(dense.experts == 0);
   CHECK(dense.smallest() == dense.resident());
+}
+
+TEST_CASE("memory plan: routers off the device cost nothing; more experts a token cost workspace") {
+  SwitchConfig config;
+  BatchLimits limits{256, 512, 2};
+  const MemoryPlan exact = plan_memory(config, false, false, limits);
+  limits.routers = false;
+  const MemoryPlan predicted = plan_memory(config, false, false, limits);
+  CHECK(exact.routers > 0);
+  CHECK(predicted.routers == 0);
+  CHECK(exact.fixed() - predicted.fixed() == exact.routers / 4096 * 4096);
+  limits.max_routing_k = 3;
+  const MemoryPlan wide = plan_memory(config, false, false, limits);
+  CHECK(wide.workspace - predicted.workspace ==
+        2 * limits.max_batch_tokens * static_cast<size_t>(config.d_model) * sizeof(float));
+  limits.max_routing_k = 9;
+  CHECK_THROWS_WITH(plan_memory(config, false, false, limits),
+                    "a routing of 9 experts a token exceeds the 8 experts of a layer");
 }
 
 TEST_CASE("kernels: a NaN stays a NaN through ReLU, softmax and attention, on every instruction set") {
@@ -54,8 +74,8 @@ TEST_CASE("kernels: a NaN stays a NaN through ReLU, softmax and attention, on ev
     std::vector<float> keys(16 * 16, 1.0f), values(16 * 16, 1.0f), q(16, 1.0f), scratch(64);
     q[3] = nan;
     const float *key_page = keys.data(), *value_page = values.data();
-    kernels->attention({q.data(), 16, 1, 16, 16, &key_page, &value_page, 5, 0, nullptr, q.data(), 16,
-                        scratch.data(), 16});
+    kernels->attention(
+        {q.data(), 16, 1, 16, 16, &key_page, &value_page, 5, 0, nullptr, q.data(), 16, scratch.data(), 16});
     CHECK(q[0] != q[0]);
   }
 }

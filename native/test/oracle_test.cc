@@ -3,44 +3,23 @@
 #include <cmath>
 #include <cstring>
 
-#include "checkpoint/checkpoint.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "doctest/doctest.h"
+#include "oracle_cases.h"
 #include "repo_paths.h"
 #include "test_pack.h"
 
 namespace sida {
 namespace {
 
+using testing::Cases;
 using testing::fixture;
+using testing::Inputs;
+using testing::inputs_of;
+using testing::Run;
+using testing::run;
 using testing::TempDir;
-
-class Cases {
- public:
-  explicit Cases(const std::string& directory)
-      : file_(SafetensorsFile::open(directory + "/cases.safetensors")) {}
-
-  bool has(const std::string& name) const { return find(name) != nullptr; }
-  std::vector<uint64_t> shape(const std::string& name) const { return find(name)->shape; }
-  template <class T>
-  std::vector<T> read(const std::string& name) const {
-    const TensorInfo& info = *find(name);
-    REQUIRE(info.bytes == info.elements() * sizeof(T));
-    std::vector<T> out(info.elements());
-    file_.file().pread_exact(info.offset, out.data(), info.bytes);
-    return out;
-  }
-
- private:
-  const TensorInfo* find(const std::string& name) const {
-    for (const TensorInfo& info : file_.tensors()) {
-      if (info.name == name) return &info;
-    }
-    return nullptr;
-  }
-  SafetensorsFile file_;
-};
 
 /// Largest difference over the largest magnitude of the reference.
 double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
@@ -51,50 +30,6 @@ double relative_error(const std::vector<float>& found, const std::vector<float>&
     if (std::isnan(found[i])) return INFINITY;
   }
   return worst / scale;
-}
-
-struct Inputs {
-  size_t batch, length;
-  std::vector<int32_t> tokens, offsets, attended, ids;
-};
-
-Inputs inputs_of(const Cases& cases, const std::string& prefix) {
-  const auto shape = cases.shape(prefix + "input_ids");
-  Inputs in{shape[0], shape[1], {}, {0}, {}, {}};
-  const auto tokens = cases.read<int64_t>(prefix + "input_ids");
-  const auto mask = cases.read<int64_t>(prefix + "attention_mask");
-  in.tokens.assign(tokens.begin(), tokens.end());
-  for (size_t b = 0; b < in.batch; ++b) {
-    in.offsets.push_back(static_cast<int32_t>((b + 1) * in.length));
-    in.attended.push_back(
-        static_cast<int32_t>(std::count(mask.begin() + static_cast<long>(b * in.length),
-                                        mask.begin() + static_cast<long>((b + 1) * in.length), 1)));
-    in.ids.push_back(static_cast<int32_t>(b));
-  }
-  return in;
-}
-
-struct Run {
-  std::vector<float> hidden, router, logits;
-  std::vector<uint16_t> dispatch;
-  std::vector<uint8_t> found;
-};
-
-Run run(Engine& engine, Batch batch) {
-  const size_t tokens = batch.tokens.size();
-  const auto layers = engine.moe_layers(batch.phase).second;
-  const auto experts = static_cast<size_t>(engine.config().num_experts);
-  Run out;
-  out.hidden.resize(tokens * static_cast<size_t>(engine.config().d_model));
-  out.router.resize(layers * tokens * experts);
-  out.dispatch.resize(layers * tokens);
-  out.found.resize(layers * experts);
-  out.logits.resize(batch.logit_rows.size() * static_cast<size_t>(engine.config().vocab_size));
-  engine.run(batch, {}, {}, testing::rank_lru,
-             {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(),
-              out.router.data(), out.dispatch.data(), out.found.data()});
-  engine.store().check_integrity();
-  return out;
 }
 
 void check_routing(const Cases& cases, const std::string& prefix, const std::string& stack, const Run& found,

@@ -1,5 +1,6 @@
 #include "predictor/predictor.h"
 
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -57,13 +58,14 @@ struct Tokens {
 
 struct Table {
   std::vector<uint16_t> experts;
-  std::vector<float> alpha, logits;
+  std::vector<float> alpha, chance, logits;
 
   Table(const PredictorConfig& config, size_t tokens, size_t k)
       : experts(config.layers * tokens * k),
         alpha(experts.size()),
+        chance(experts.size()),
         logits(config.layers * tokens * config.experts) {}
-  ExpertTable view(size_t k) { return {k, experts.data(), alpha.data(), logits.data()}; }
+  ExpertTable view(size_t k) { return {k, experts.data(), alpha.data(), chance.data(), logits.data()}; }
 };
 
 TEST_CASE(
@@ -95,6 +97,32 @@ TEST_CASE(
       CHECK(other.experts == table.experts);
       CHECK(other.alpha == table.alpha);
     }
+  }
+}
+
+TEST_CASE("predictor: chances are the softmax of the logits times each layer's sharpness") {
+  const PredictorWeights weights = some_weights(false, false, true);
+  const PredictorConfig& config = weights.layout.config();
+  const std::vector<float> sharpness = {1, 4, 0.5f};
+  Predictor predictor(weights, some_embedding(), 2, sharpness);
+  const Tokens input;
+  const size_t tokens = input.tokens.size();
+  Table table(config, tokens, 3);
+  REQUIRE(predictor.predict(input.view(), table.view(3)));
+  for (size_t row = 0; row < 3 * tokens; ++row) {
+    const float s = sharpness[row / tokens];
+    const float* logits = table.logits.data() + row * config.experts;
+    double sum = 0;
+    for (size_t e = 0; e < config.experts; ++e) sum += std::exp(double{logits[e]} * s);
+    for (size_t j = row * 3; j < row * 3 + 3; ++j) {
+      const double expected = std::exp(double{logits[table.experts[j]]} * s) / sum;
+      REQUIRE(table.chance[j] == doctest::Approx(expected).epsilon(1e-4));
+      if (s == 1) REQUIRE(table.chance[j] == table.alpha[j]);
+    }
+  }
+  const std::vector<float> few = {1, 1}, none = {1, 0, 1}, nan = {1, 1, std::nanf("")};
+  for (const std::vector<float>& bad : {few, none, nan}) {
+    CHECK_THROWS_AS(Predictor(weights, some_embedding(), 1, bad), Error);
   }
 }
 

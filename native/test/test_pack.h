@@ -33,19 +33,6 @@ inline void write_pack(const std::string& checkpoint, const std::string& directo
   manifest << "]}}";
 }
 
-/// Evicts the least recently used expert first.
-inline std::vector<ExpertId> rank_lru(const ResidencySnapshot& snapshot) {
-  std::vector<ExpertId> ids;
-  for (ExpertId id = 0; id < snapshot.state.size(); ++id) {
-    if (snapshot.state[id] == static_cast<uint8_t>(ResidencyState::kResident) && !snapshot.pinned[id])
-      ids.push_back(id);
-  }
-  std::sort(ids.begin(), ids.end(), [&](ExpertId a, ExpertId b) {
-    return snapshot.last_use[a] != snapshot.last_use[b] ? snapshot.last_use[a] < snapshot.last_use[b] : a < b;
-  });
-  return ids;
-}
-
 inline EngineOptions options_for(const std::string& pack, const BatchLimits& limits, double share) {
   EngineOptions options;
   options.pack = pack;

@@ -1,7 +1,7 @@
 /** `sida plan`: where every byte would go, before anything is allocated. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { isPack, MANIFEST, readManifest } from '../checkpoint/manifest.js';
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
@@ -37,14 +37,31 @@ export function planCommand(): Command {
         .choices(['auto', 'f32', 'bf16'])
         .default('auto'),
     )
+    .addOption(
+      new Option('--routing <mode>', "predicted: tables route, and the model's routers stay off the device")
+        .choices(['exact', 'predicted'])
+        .default('exact'),
+    )
+    .addOption(
+      new Option('--routing-k <n>', 'most experts that a table may route a token to; more need workspace')
+        .argParser(routingK)
+        .default(1),
+    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida plan models/switch-mini --memory-budget 25%\n  sida plan models/switch-mini --json',
+      '\nExamples:\n  sida plan models/switch-mini --memory-budget 25%\n  sida plan models/switch-mini --routing predicted --routing-k 3 --json',
     )
     .action(async (dir: string, values: Record<string, unknown>) => {
       const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
-      const planned = await planModel(resolve(dir), options, options.experts, values.dense as Dtype);
+      const limits: BatchLimits = {
+        maxBatchTokens: options.maxBatchTokens,
+        kvTokens: options.kvTokens,
+        threads: options.threads,
+        maxRoutingK: values.routingK as number,
+        routers: values.routing === 'exact',
+      };
+      const planned = await planModel(resolve(dir), limits, options.experts, values.dense as Dtype);
       const bytes = budgetBytes(options.memoryBudget, planned.plan);
       const slots = slotsWithin(bytes, planned.plan);
       const budget = { bytes, fits: bytes >= planned.plan.smallest, slots };
@@ -60,12 +77,11 @@ export function planCommand(): Command {
 
 async function planModel(dir: string, limits: BatchLimits, experts: Dtype, dense: Dtype): Promise<Planned> {
   const addon = loadAddon();
-  const batch = { maxBatchTokens: limits.maxBatchTokens, kvTokens: limits.kvTokens, threads: limits.threads };
   if (isPack(dir)) {
     await readManifest(dir);
     const layout = JSON.parse(await readFile(join(dir, MANIFEST), 'utf8')) as PackLayout;
     return {
-      plan: addon.planMemory({ pack: dir }, batch),
+      plan: addon.planMemory({ pack: dir }, limits),
       layers: layout.experts.layers,
       expertDtype: layout.experts.dtype,
     };
@@ -74,10 +90,16 @@ async function planModel(dir: string, limits: BatchLimits, experts: Dtype, dense
   const expertDtype = experts === 'auto' ? info.lossless.experts : experts;
   const denseDtype = dense === 'auto' ? info.lossless.dense : dense;
   return {
-    plan: addon.planMemory({ checkpoint: dir, experts: expertDtype, dense: denseDtype }, batch),
+    plan: addon.planMemory({ checkpoint: dir, experts: expertDtype, dense: denseDtype }, limits),
     layers: info.shape.moeLayers,
     expertDtype,
   };
+}
+
+function routingK(text: string): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= 1 && value <= 64) return value;
+  throw new InvalidArgumentError('Expected a whole number from 1 to 64.');
 }
 
 /** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */

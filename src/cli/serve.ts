@@ -125,6 +125,8 @@ function engineConfig(options: ServeOptions): EngineConfig {
     hostBudget: options.hostBudget,
     threads: options.threads,
     policy: options.policy,
+    predictor: options.predictor,
+    hashFunction: options.hashFunction,
     lookahead: options.lookahead,
     maxBatchTokens: options.maxBatchTokens,
     kvTokens: options.kvTokens,

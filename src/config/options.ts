@@ -5,6 +5,7 @@
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import type { EvictionPolicyName } from '../engine/messages.js';
+import type { HashFunctionName } from '../predictor/hash-function.js';
 import {
   address,
   bandwidth,
@@ -35,7 +36,17 @@ function option<T>(definition: Option<T>): Option<T> {
   return definition;
 }
 
-const POLICIES = ['lru', 'fifo', 'lfu', 'lifo'] as const satisfies readonly EvictionPolicyName[];
+const POLICIES = [
+  'farthest-next-use',
+  'lru',
+  'fifo',
+  'lfu',
+  'lifo',
+] as const satisfies readonly EvictionPolicyName[];
+const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] as const satisfies readonly (
+  | HashFunctionName
+  | 'auto'
+)[];
 
 export const SERVE_OPTIONS = {
   model: option({
@@ -76,9 +87,25 @@ export const SERVE_OPTIONS = {
     flag: 'policy',
     value: '<name>',
     env: 'SIDA_POLICY',
-    default: 'lru',
+    default: 'farthest-next-use',
     help: `which expert leaves when a slot is needed: ${POLICIES.join(', ')}`,
     parse: oneOf(POLICIES),
+  }),
+  predictor: option({
+    flag: 'predictor',
+    value: '<what>',
+    env: 'SIDA_PREDICTOR',
+    default: 'auto',
+    help: "names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, `none`",
+    parse: text('`auto`, `none` or a predictor directory', 'models/switch-mini/predictor'),
+  }),
+  hashFunction: option({
+    flag: 'hash-function',
+    value: '<name>',
+    env: 'SIDA_HASH_FUNCTION',
+    default: 'auto',
+    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
+    parse: oneOf(HASH_FUNCTIONS),
   }),
   lookahead: option({
     flag: 'lookahead',

@@ -92,7 +92,7 @@ function encodeBatch(id: number, items: readonly PendingItem[], total: number): 
   });
   return {
     id,
-    items: items.map(({ item, job, jobItems, work }) => ({ item, job, jobItems, work })),
+    items: items.map(({ tokens: _, ...item }) => item),
     offsets,
     tokens,
   };

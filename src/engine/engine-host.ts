@@ -6,13 +6,16 @@ import { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import type { FromInference } from '../inference/messages.js';
-import type { HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
+import { BuilderStats } from '../predictor/builder-stats.js';
+import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
+import { ResidentFlag } from '../predictor/resident-flag.js';
 import { Batcher } from './batcher.js';
 import { InferenceLink } from './inference-link.js';
 import { JobRunner } from './job-runner.js';
-import type { EngineConfig, FromEngine, ModelInfo, ToEngine } from './messages.js';
+import type { EngineConfig, FromEngine, ModelInfo, PredictorInfo, ToEngine } from './messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
+import { predictorChoice } from './predictor-choice.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
 
@@ -43,15 +46,26 @@ async function open(): Promise<void> {
   });
   progress('load', 0, 1);
   const queue = createQueue(config.lookahead);
-  const inference = new InferenceLink({ config, pack: prepared.pack, queue: queue.consumer });
+  const { pack, name, fingerprint } = prepared;
+  const builderStats = new BuilderStats().buffer;
+  const resident = new ResidentFlag().buffer;
+  const inference = new InferenceLink({ config, pack, queue: queue.consumer, builderStats, resident });
   endWithThread(inference.worker, 'inference');
   const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
 
-  const layers = shape.moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
-  const workerData: HashBuilderThreadData = { queue: queue.producer, layers };
+  const workerData: HashBuilderThreadData = {
+    queue: queue.producer,
+    predictor: predictorChoice(config),
+    model: shape,
+    fingerprint,
+    pack,
+    stats: builderStats,
+    resident,
+    always: false,
+  };
   const hashBuilder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
     name: 'hash-builder',
     workerData,
@@ -60,7 +74,13 @@ async function open(): Promise<void> {
   endWithThread(hashBuilder, 'hash-building');
   const { maxBatchTokens, batchWaitMs: waitMs } = config;
   const batcher = new Batcher({ maxBatchTokens, waitMs, send: (batch) => hashBuilder.postMessage(batch) });
-  hashBuilder.on('message', () => batcher.accepted());
+  const predictor = await new Promise<PredictorInfo>((resolve) => {
+    hashBuilder.on('message', (message: FromHashBuilder) => {
+      if (message.type === 'opened') resolve(message.predictor);
+      else if (message.type === 'accepted') batcher.accepted();
+      else process.stderr.write(`${message.message}\n`);
+    });
+  });
 
   const jobs = new JobRunner({
     limits: { shape, maxBatchTokens, kvPages: usage.kvPages, kvPageTokens, tokenizer },
@@ -70,9 +90,18 @@ async function open(): Promise<void> {
   });
   inference.listen((message) => onInference(message, jobs));
   process.on('message', (message: ToEngine) => onParent(message, jobs, inference));
-  const { name, fingerprint } = prepared;
   const hasTokenizer = tokenizer !== undefined;
-  const model: ModelInfo = { name, fingerprint, shape, expertDtype, tasks, hasTokenizer, plan, usage };
+  const model: ModelInfo = {
+    name,
+    fingerprint,
+    shape,
+    expertDtype,
+    tasks,
+    hasTokenizer,
+    plan,
+    usage,
+    predictor,
+  };
   send({ type: 'ready', model });
   setInterval(() => send({ type: 'alive' }), 1000);
 }

@@ -116,7 +116,14 @@ export class JobRunner {
     });
     batcher.add(
       inputs.map(({ tokens, work }, index) => {
-        return { item: job.firstItem + index, job: job.job, jobItems: inputs.length, work, tokens };
+        return {
+          item: job.firstItem + index,
+          job: job.job,
+          jobItems: inputs.length,
+          explain: request.explain ?? false,
+          work,
+          tokens,
+        };
       }),
     );
   }

@@ -1,6 +1,8 @@
 /** Every message between the API process and the engine process, in one place. */
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { BuilderFigures } from '../predictor/builder-stats.js';
+import type { HashFunctionName } from '../predictor/hash-function.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig {
@@ -14,6 +16,10 @@ export interface EngineConfig {
   hostBudget: string;
   threads: number;
   policy: EvictionPolicyName;
+  /** `auto`: the model's own where it has one; `none`; or a directory. */
+  predictor: string;
+  /** `auto`: the best that the directory holds. */
+  hashFunction: HashFunctionName | 'auto';
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
@@ -25,7 +31,7 @@ export interface EngineConfig {
   linkLatencyMs: number;
 }
 
-export type EvictionPolicyName = 'lru' | 'fifo' | 'lfu' | 'lifo';
+export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
 
 /** What the model serves; sent once it is open. */
 export interface ModelInfo {
@@ -38,6 +44,14 @@ export interface ModelInfo {
   hasTokenizer: boolean;
   plan: MemoryPlan;
   usage: DeviceUsage;
+  predictor: PredictorInfo;
+}
+
+export interface PredictorInfo {
+  /** The hash function at work; null: experts are fetched on demand. */
+  name: HashFunctionName | null;
+  /** What is wrong with it, or why there is none. */
+  warnings: string[];
 }
 
 /** What an answer cost in experts. `loaded` counts experts that were not resident when first needed. */
@@ -51,11 +65,17 @@ export interface ExpertCost {
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
   stall_ms: number;
+  /** (MoE layer, token) pairs for which a table named experts, and those whose true expert was its first, or among its first three. */
+  predicted: number;
+  hits_top1: number;
+  hits_top3: number;
+  /** Bytes that perfect foresight with the same look-ahead would have moved; counted when the job asks for its cost. */
+  belady_bytes: number;
 }
 
 export type JobRequest =
-  /** One answer for each input; `labels` are scored as continuations. */
-  | { kind: 'classify'; inputs: string[]; labels: string[] }
+  /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
+  | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean }
   | {
       kind: 'complete';
       /** One choice for each prompt. */
@@ -65,6 +85,7 @@ export type JobRequest =
       /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
       logprobs: number | null;
       stream: boolean;
+      explain?: boolean;
     }
   | { kind: 'tokenize'; inputs: string[]; addSpecialTokens: boolean };
 
@@ -145,8 +166,21 @@ export interface EngineCounters {
   expertsLate: number;
   expertsOnDemand: number;
   bytesMoved: number;
+  prefetchesBegun: number;
+  prefetchesCancelled: number;
+  prefetchesWasted: number;
   stallSeconds: number;
   passSeconds: number;
+  /** (MoE layer, token) pairs that tables predicted, and hits among them. */
+  routingsPredicted: number;
+  routingHitsTop1: number;
+  routingHitsTop3: number;
+  /** Bytes perfect foresight would have moved; lags by the look-ahead. */
+  beladyBytes: number;
+  /** Times and seconds the inference thread waited for the table of the batch at hand. */
+  tableWaits: number;
+  tableWaitSeconds: number;
+  tables: BuilderFigures;
   /** Times and seconds the inference thread found no table ready. */
   idleWaits: number;
   idleSeconds: number;

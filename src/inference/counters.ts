@@ -1,11 +1,26 @@
 /** The inference thread's counters since it started. */
 import type { EngineCounters } from '../engine/messages.js';
-import type { DeviceUsage, RunStats } from '../native/addon-types.js';
+import type { RunStats } from '../native/addon-types.js';
+
+/** What others count. */
+type CountersNow = Pick<
+  EngineCounters,
+  | 'tablesQueued'
+  | 'activeSequences'
+  | 'usage'
+  | 'routingsPredicted'
+  | 'routingHitsTop1'
+  | 'routingHitsTop3'
+  | 'beladyBytes'
+  | 'tables'
+>;
 
 export class InferenceCounters {
   batches = 0;
   idleWaits = 0;
   idleSeconds = 0;
+  tableWaits = 0;
+  tableWaitSeconds = 0;
   readonly #passes = {
     passes: 0,
     tokens: 0,
@@ -15,6 +30,9 @@ export class InferenceCounters {
     expertsLate: 0,
     expertsOnDemand: 0,
     bytesMoved: 0,
+    prefetchesBegun: 0,
+    prefetchesCancelled: 0,
+    prefetchesWasted: 0,
     stallSeconds: 0,
     passSeconds: 0,
   };
@@ -29,13 +47,25 @@ export class InferenceCounters {
     sums.expertsLate += stats.late;
     sums.expertsOnDemand += stats.onDemand;
     sums.bytesMoved += stats.bytesMoved;
+    sums.prefetchesBegun += stats.prefetchesBegun;
+    sums.prefetchesCancelled += stats.prefetchesCancelled;
+    sums.prefetchesWasted += stats.prefetchesWasted;
     sums.stallSeconds += stats.stallNs / 1e9;
     sums.passSeconds += stats.passNs / 1e9;
   }
 
-  snapshot(now: { tablesQueued: number; activeSequences: number; usage: DeviceUsage }): EngineCounters {
-    const { batches, idleWaits, idleSeconds } = this;
+  snapshot(now: CountersNow): EngineCounters {
+    const { batches, idleWaits, idleSeconds, tableWaits, tableWaitSeconds } = this;
     const rssBytes = process.memoryUsage.rss();
-    return { batches, ...this.#passes, idleWaits, idleSeconds, ...now, rssBytes };
+    return {
+      batches,
+      ...this.#passes,
+      idleWaits,
+      idleSeconds,
+      tableWaits,
+      tableWaitSeconds,
+      ...now,
+      rssBytes,
+    };
   }
 }

@@ -2,18 +2,17 @@
 import { budgetBytes } from '../engine/budget.js';
 import type { ControlReply, ControlRequest, ExpertState } from '../engine/messages.js';
 import type { Engine } from '../native/addon-types.js';
-import type { EvictionPolicy } from './eviction/index.js';
 
 const STATES = ['absent', 'loading', 'resident', 'evicting'] as const;
 
-export function answerControl(request: ControlRequest, engine: Engine, policy: EvictionPolicy): ControlReply {
+export function answerControl(request: ControlRequest, engine: Engine): ControlReply {
   switch (request.kind) {
     case 'usage':
       return { kind: 'usage', usage: engine.usage() };
     case 'experts':
       return { kind: 'experts', layers: expertLayers(engine) };
     case 'set-budget':
-      engine.setBudget(budgetBytes(request.device, engine.plan), policy);
+      engine.setBudget(budgetBytes(request.device, engine.plan));
       return { kind: 'set-budget', usage: engine.usage() };
   }
 }

@@ -1,7 +1,9 @@
 /** Running generations: all of them take one decode step together. */
 import { SidaError } from '../errors.js';
+import { type Expectation, NOTHING_EXPECTED } from './foresight.js';
 import type { GeneratedToken } from './messages.js';
 import type { NativeSteps } from './native-steps.js';
+import type { TableRows } from './routing-quality.js';
 import { assertFinite, greedy, logSumExp, mostLikely } from './sampler.js';
 
 export interface Generation {
@@ -29,12 +31,14 @@ export function decodeStep(
   generations: readonly Generation[],
   steps: NativeSteps,
   endToken: number,
+  expected: Expectation = NOTHING_EXPECTED,
+  predicted: TableRows | null = null,
 ): StepOutcome {
   const outcome: StepOutcome = { tokens: [], finished: [], failed: [] };
   const sequences = generations.map(({ job, sequence, context, nextToken }) => {
     return { job, sequence, context, tokens: [nextToken], rows: [0] };
   });
-  steps.decode(sequences, (index, [logits]) => {
+  steps.decode(sequences, expected, predicted, (index, [logits]) => {
     const generation = generations[index]!;
     try {
       const token = nextToken(generation, logits!);

@@ -1,22 +1,27 @@
 /** The batch taken from the queue, whose inputs start one after the other as KV pages become free. */
-import type { HashTable } from '../predictor/hash-table.js';
+import type { OpenTables } from './expected-visits.js';
 import { itemPages, type KvPages } from './kv-pages.js';
 import type { BatchItem, EncodeBatch } from './messages.js';
 
 /** An input that has its pages. */
 export interface AdmittedItem extends BatchItem {
   tokens: Int32Array;
+  /** Place of its first token in the batch. */
+  begin: number;
+  /** Place of its first label token among those of the batch. */
+  labelBegin: number;
   pages: number;
 }
 
 export class HeldBatch {
   readonly batch: EncodeBatch;
-  readonly table: HashTable;
+  readonly tables: OpenTables;
   #next = 0;
+  #labelTokens = 0;
 
-  constructor(batch: EncodeBatch, table: HashTable) {
+  constructor(batch: EncodeBatch, tables: OpenTables) {
     this.batch = batch;
-    this.table = table;
+    this.tables = tables;
   }
 
   get finished(): boolean {
@@ -29,12 +34,20 @@ export class HeldBatch {
     const { items, offsets, tokens } = this.batch;
     for (; this.#next < items.length; this.#next++) {
       const item = items[this.#next]!;
-      if (dropped(item.job)) continue;
-      const ids = tokens.subarray(offsets[this.#next]!, offsets[this.#next + 1]!);
-      const needed = itemPages(ids.length, item.work, pageTokens);
-      if (!pages.reserve(needed)) break;
-      admitted.push({ ...item, tokens: ids, pages: needed });
+      const labels = labelTokens(item);
+      if (!dropped(item.job)) {
+        const begin = offsets[this.#next]!;
+        const ids = tokens.subarray(begin, offsets[this.#next + 1]!);
+        const needed = itemPages(ids.length, item.work, pageTokens);
+        if (!pages.reserve(needed)) break;
+        admitted.push({ ...item, tokens: ids, begin, labelBegin: this.#labelTokens, pages: needed });
+      }
+      this.#labelTokens += labels;
     }
     return admitted;
   }
+}
+
+function labelTokens({ work }: BatchItem): number {
+  return work.kind === 'score' ? work.plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0) : 0;
 }

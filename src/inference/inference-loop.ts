@@ -1,12 +1,17 @@
 /** The inference thread's work: takes batches up, encodes, scores or generates, one native step after the other. */
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
-import { openHashTable } from '../predictor/hash-table.js';
+import type { BuilderStats } from '../predictor/builder-stats.js';
+import { type HashTable, TABLE_READY } from '../predictor/hash-table.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
+import type { ResidentFlag } from '../predictor/resident-flag.js';
+import { Belady } from './belady.js';
 import { clockMs } from './clock.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
 import type { EvictionPolicy } from './eviction/index.js';
+import { openTables, visitsOf } from './expected-visits.js';
+import { type Expectation, Foresight } from './foresight.js';
 import { decodeStep, type Generation } from './generation.js';
 import { type AdmittedItem, HeldBatch } from './held-batch.js';
 import { JobLedger } from './job-ledger.js';
@@ -14,13 +19,18 @@ import { KvPages } from './kv-pages.js';
 import { type ScoringInput, scoreLabels } from './label-scoring.js';
 import type { FromInference, QueuedBatch, ToInference } from './messages.js';
 import { NativeSteps } from './native-steps.js';
-import { planResidency } from './residency-planner.js';
+import type { ExpectedVisit } from './residency-planner.js';
+import { RoutingQuality, type TableRows } from './routing-quality.js';
+import { TableWait } from './table-wait.js';
 
 export interface InferenceLoopOptions {
   engine: Engine;
   pageTokens: number;
   maxBatchTokens: number;
   policy: EvictionPolicy;
+  lookahead: number;
+  builderStats: BuilderStats;
+  resident: ResidentFlag;
   queue: QueueConsumer<QueuedBatch>;
   /** The next control message, if one has arrived. */
   nextControl: () => ToInference | undefined;
@@ -37,6 +47,11 @@ export class InferenceLoop {
   readonly #ledger: JobLedger;
   readonly #pages: KvPages;
   readonly #steps: NativeSteps;
+  readonly #foresight: Foresight;
+  readonly #belady: Belady;
+  readonly #quality: RoutingQuality;
+  readonly #tableWait: TableWait;
+  readonly #decoderFirstLayer: number;
   readonly #generations = new Map<number, Generation>();
   /** Jobs whose items are passed over, until this batch is finished. */
   readonly #dropped = new Map<number, number>();
@@ -48,13 +63,21 @@ export class InferenceLoop {
   #countersSentMs = 0;
 
   constructor(options: InferenceLoopOptions) {
-    const { engine, policy, maxBatchTokens } = options;
+    const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
     this.#options = options;
     this.#ledger = new JobLedger(engine.shape.experts, engine.plan.slot);
     this.#pages = new KvPages(engine.usage().kvPages);
+    this.#foresight = new Foresight({ engine, policy, queue, resident });
+    const { experts: expertsPerLayer, moeLayers } = engine.shape;
+    this.#decoderFirstLayer = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
+    this.#belady = new Belady(engine.plan.experts, engine.usage().slots, lookahead);
+    const explains = (job: number) => this.#ledger.explains(job);
+    this.#quality = new RoutingQuality({ expertsPerLayer, belady: this.#belady, explains });
+    this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     this.#steps = new NativeSteps({
       engine,
-      policy,
+      foresight: this.#foresight,
+      quality: this.#quality,
       maxBatchTokens,
       ledger: this.#ledger,
       counters: this.#counters,
@@ -103,6 +126,11 @@ export class InferenceLoop {
       tablesQueued: queue.length,
       activeSequences: this.#generations.size,
       usage: engine.usage(),
+      routingsPredicted: this.#quality.total.predicted,
+      routingHitsTop1: this.#quality.total.top1,
+      routingHitsTop3: this.#quality.total.top3,
+      beladyBytes: this.#belady.loads * engine.plan.slot,
+      tables: this.#options.builderStats.figures(),
     });
     emit({ type: 'counters', counters });
   }
@@ -119,9 +147,12 @@ export class InferenceLoop {
   }
 
   #answer({ id, request }: Extract<ToInference, { type: 'control' }>): void {
-    const { engine, policy, emit } = this.#options;
+    const { engine, emit } = this.#options;
     try {
-      emit({ type: 'control-reply', id, reply: answerControl(request, engine, policy) });
+      const reply = answerControl(request, engine);
+      this.#foresight.slotsChanged();
+      this.#belady.slots = engine.usage().slots;
+      emit({ type: 'control-reply', id, reply });
     } catch (error) {
       emit({ type: 'control-error', id, error: SidaError.from(error).toBody() });
     }
@@ -152,13 +183,16 @@ export class InferenceLoop {
     const queued = this.#options.queue.tryTake();
     if (queued === undefined) return undefined;
     this.#counters.batches += 1;
-    return new HeldBatch(queued.batch, openHashTable(queued.table));
+    this.#quality.nextBatch();
+    const tables = openTables(queued.tables);
+    this.#tableWait.settle(tables);
+    return new HeldBatch(queued.batch, tables);
   }
 
   #encode(held: HeldBatch, items: AdmittedItem[]): void {
-    const { engine, policy, queue } = this.#options;
+    const { engine } = this.#options;
     const now = clockMs();
-    for (const { job, jobItems } of items) this.#ledger.begin(job, jobItems, now);
+    for (const item of items) this.#ledger.begin(item, now);
     const offsets = new Int32Array(items.length + 1);
     items.forEach(({ tokens }, i) => {
       offsets[i + 1] = offsets[i]! + tokens.length;
@@ -167,24 +201,23 @@ export class InferenceLoop {
     items.forEach((item, i) => {
       tokens.set(item.tokens, offsets[i]!);
     });
-    const plan = planResidency({
-      table: held.table,
-      upcoming: queue.waiting().map(({ table }) => openHashTable(table)),
-      residency: engine.residency(),
-      expertsPerLayer: engine.shape.experts,
-      policy,
-    });
+    const { encoder, decoder } = held.tables;
+    const labels = visitsOf(decoder, this.#decoderFirstLayer);
+    const expected: Expectation = { own: visitsOf(encoder, 0), behind: labels };
+    const rows = items.flatMap(({ begin, tokens: ids }) => Array.from(ids, (_, t) => begin + t));
     const contexts = items.map(() => this.#steps.newId());
     const jobs = items.map(({ job }) => job);
-    if (!this.#steps.encode(contexts, jobs, offsets, tokens, plan)) {
+    const begin = clockMs();
+    if (!this.#steps.encode(contexts, jobs, offsets, tokens, expected, tableRows(encoder, rows))) {
       for (const { pages } of items) this.#pages.release(pages);
       return;
     }
-    const scoring: (ScoringInput & { pages: number })[] = [];
-    items.forEach(({ item, job, work, pages }, i) => {
+    this.#tableWait.passTook(clockMs() - begin);
+    const scoring: (ScoringInput & { pages: number; labelBegin: number })[] = [];
+    items.forEach(({ item, job, work, pages, labelBegin }, i) => {
       const context = contexts[i]!;
       if (work.kind === 'score') {
-        scoring.push({ item, job, context, plan: work.plan, pages });
+        scoring.push({ item, job, context, plan: work.plan, pages, labelBegin });
         return;
       }
       const { maxTokens: tokensLeft, logprobs } = work;
@@ -192,12 +225,21 @@ export class InferenceLoop {
       const sequence = this.#steps.newId();
       this.#generations.set(item, { item, job, context, sequence, pages, nextToken, tokensLeft, logprobs });
     });
-    if (scoring.length > 0) this.#score(scoring);
+    if (scoring.length > 0) this.#score(scoring, decoder, labels);
   }
 
-  #score(inputs: (ScoringInput & { pages: number })[]): void {
+  #score(
+    inputs: (ScoringInput & { pages: number; labelBegin: number })[],
+    table: HashTable | null,
+    own: readonly ExpectedVisit[],
+  ): void {
     const { engine } = this.#options;
-    const { scored, failed, sequences } = scoreLabels(inputs, this.#steps);
+    const rows = inputs.flatMap(({ plan, labelBegin }) => {
+      const tokens = plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0);
+      return Array.from({ length: tokens }, (_, t) => labelBegin + t);
+    });
+    const expected: Expectation = { own, behind: [] };
+    const { scored, failed, sequences } = scoreLabels(inputs, this.#steps, expected, tableRows(table, rows));
     engine.releaseSequences(Int32Array.from(sequences));
     engine.releaseContexts(Int32Array.from(inputs, ({ context }) => context));
     for (const { pages } of inputs) this.#pages.release(pages);
@@ -258,4 +300,9 @@ export class InferenceLoop {
     this.#options.engine.releaseContexts(Int32Array.of(context));
     this.#pages.release(pages);
   }
+}
+
+/** `rows`: the table's tokens in the order of a pass. */
+function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
+  return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;
 }

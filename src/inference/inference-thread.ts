@@ -4,7 +4,9 @@ import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, NativeAddon } from '../native/addon-types.js';
+import { BuilderStats } from '../predictor/builder-stats.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
+import { ResidentFlag } from '../predictor/resident-flag.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
@@ -49,6 +51,9 @@ if (opened !== undefined) {
     pageTokens: opened.kvPageTokens,
     maxBatchTokens: data.config.maxBatchTokens,
     policy: EVICTION_POLICIES[data.config.policy],
+    lookahead: data.config.lookahead,
+    builderStats: new BuilderStats(data.builderStats),
+    resident: new ResidentFlag(data.resident),
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
     emit,

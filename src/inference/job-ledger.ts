@@ -7,18 +7,35 @@ import {
   EXPERT_RESIDENT,
   type RunResult,
 } from '../native/addon-types.js';
-import type { JobEnd } from './messages.js';
+import type { BatchItem, JobEnd } from './messages.js';
+import type { Verdict } from './routing-quality.js';
 
 /** In place of an expert: the token was over the expert's capacity. */
 const NO_EXPERT = 65535;
 
 export function noCost(): ExpertCost {
-  return { needed: 0, resident: 0, prefetched: 0, late: 0, on_demand: 0, loaded: 0, bytes: 0, stall_ms: 0 };
+  return {
+    needed: 0,
+    resident: 0,
+    prefetched: 0,
+    late: 0,
+    on_demand: 0,
+    loaded: 0,
+    bytes: 0,
+    stall_ms: 0,
+    predicted: 0,
+    hits_top1: 0,
+    hits_top3: 0,
+    belady_bytes: 0,
+  };
 }
+
+type JobItem = Pick<BatchItem, 'job' | 'jobItems' | 'explain'>;
 
 interface Entry {
   cost: ExpertCost;
   itemsLeft: number;
+  explain: boolean;
   startedMs: number;
 }
 
@@ -39,12 +56,18 @@ export class JobLedger {
   }
 
   /** Called for every item taken up; the first one starts the job. */
-  begin(job: number, jobItems: number, nowMs: number): void {
-    if (!this.#jobs.has(job)) this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, startedMs: nowMs });
+  begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
+    if (this.#jobs.has(job)) return;
+    this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, explain: explain ?? false, startedMs: nowMs });
+  }
+
+  /** Whether the job's answer tells all that it cost. */
+  explains(job: number): boolean {
+    return this.#jobs.get(job)?.explain ?? false;
   }
 
   /** Adds one native call: `jobs` (S) names the job of each sequence, `offsets` (S + 1) its tokens. */
-  add(result: RunResult, jobs: readonly number[], offsets: Int32Array): void {
+  add(result: RunResult, jobs: readonly number[], offsets: Int32Array, verdict: Verdict): void {
     const spans = new Map<number, [number, number][]>();
     jobs.forEach((job, i) => {
       const span: [number, number] = [offsets[i]!, offsets[i + 1]!];
@@ -57,10 +80,17 @@ export class JobLedger {
       const entry = this.#jobs.get(job);
       if (entry === undefined) continue;
       for (let layer = 0; layer < result.layers.length; layer++) {
-        this.#addLayer(entry.cost, result, layer, tokens, list);
+        this.#addLayer(entry.cost, result, layer, tokens, list, verdict.beladyLoads);
       }
       entry.cost.stall_ms += result.stats.stallNs / 1e6;
     }
+    verdict.hits?.forEach(({ predicted, top1, top3 }, i) => {
+      const cost = this.#jobs.get(jobs[i]!)?.cost;
+      if (cost === undefined) return;
+      cost.predicted += predicted;
+      cost.hits_top1 += top1;
+      cost.hits_top3 += top3;
+    });
   }
 
   /** Counts one item as done; gives the job's account with its last one. */
@@ -84,6 +114,7 @@ export class JobLedger {
     layer: number,
     tokens: number,
     spans: [number, number][],
+    beladyLoads: Set<number> | null,
   ): void {
     const experts = this.#marks.length;
     this.#mark = (this.#mark + 1) >>> 0;
@@ -97,6 +128,7 @@ export class JobLedger {
         if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
         this.#marks[expert] = this.#mark;
         this.#count(cost, result.found[layer * experts + expert]!);
+        if (beladyLoads?.has(result.layers[layer]! * experts + expert)) cost.belady_bytes += this.#slotBytes;
       }
     }
   }

@@ -1,6 +1,8 @@
 /** Scores the labels of inputs whose contexts were just encoded. */
 import { SidaError } from '../errors.js';
+import type { Expectation } from './foresight.js';
 import type { DecodeSequence, NativeSteps } from './native-steps.js';
+import type { TableRows } from './routing-quality.js';
 import { assertFinite, logSumExp } from './sampler.js';
 import { LabelScores, type ScoringPlan } from './scoring.js';
 
@@ -19,7 +21,13 @@ export interface ScoringOutcome {
   sequences: number[];
 }
 
-export function scoreLabels(inputs: readonly ScoringInput[], steps: NativeSteps): ScoringOutcome {
+/** `predicted`: rows of the inputs' label tokens, in order. */
+export function scoreLabels(
+  inputs: readonly ScoringInput[],
+  steps: NativeSteps,
+  expected: Expectation,
+  predicted: TableRows | null,
+): ScoringOutcome {
   const outcome: ScoringOutcome = { scored: [], failed: [], sequences: [] };
   const sequences: DecodeSequence[] = [];
   const owners: { state: State; decoderInput: number }[] = [];
@@ -35,7 +43,7 @@ export function scoreLabels(inputs: readonly ScoringInput[], steps: NativeSteps)
       owners.push({ state, decoderInput });
     });
   }
-  steps.decode(sequences, (index, logits) => {
+  steps.decode(sequences, expected, predicted, (index, logits) => {
     const { state, decoderInput } = owners[index]!;
     try {
       addRows(state, decoderInput, logits);

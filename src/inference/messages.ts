@@ -23,6 +23,8 @@ export interface BatchItem {
   job: number;
   /** Items of the job, in this batch and in others. */
   jobItems: number;
+  /** The job's answer tells all that it cost. */
+  explain?: boolean;
   work: ItemWork;
 }
 
@@ -37,10 +39,17 @@ export interface EncodeBatch {
   tokens: Int32Array;
 }
 
+/** The hash tables of a batch: of its encoder pass, and of the decoder pass over its labels where it has any. */
+export interface BatchTables {
+  encoder: SharedArrayBuffer;
+  decoder: SharedArrayBuffer | null;
+}
+
 /** What travels through the hash table queue. */
 export interface QueuedBatch {
   batch: EncodeBatch;
-  table: SharedArrayBuffer;
+  /** May still be pending; null: nobody predicts this batch. */
+  tables: BatchTables | null;
 }
 
 export interface InferenceThreadData {
@@ -48,6 +57,9 @@ export interface InferenceThreadData {
   /** Packed model directory. */
   pack: string;
   queue: QueueEnd;
+  /** BuilderStats and ResidentFlag of the predictor. */
+  builderStats: SharedArrayBuffer;
+  resident: SharedArrayBuffer;
 }
 
 export type ToInference =

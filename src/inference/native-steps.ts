@@ -1,9 +1,10 @@
 /** The native engine's steps with their accounts: passes counted, costs booked, errors turned into failed jobs. */
 import { SidaError } from '../errors.js';
-import type { Engine, NativeBatch, ResidencyPlan, RunResult } from '../native/addon-types.js';
+import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import type { InferenceCounters } from './counters.js';
-import type { EvictionPolicy } from './eviction/index.js';
+import type { Expectation, Foresight } from './foresight.js';
 import type { JobLedger } from './job-ledger.js';
+import type { RoutingQuality, TableRows } from './routing-quality.js';
 
 /** One decoder sequence of a step. */
 export interface DecodeSequence {
@@ -18,7 +19,8 @@ export interface DecodeSequence {
 
 export interface NativeStepsOptions {
   engine: Engine;
-  policy: EvictionPolicy;
+  foresight: Foresight;
+  quality: RoutingQuality;
   ledger: JobLedger;
   counters: InferenceCounters;
   maxBatchTokens: number;
@@ -49,20 +51,31 @@ export class NativeSteps {
     jobs: readonly number[],
     offsets: Int32Array,
     tokens: Int32Array,
-    plan: ResidencyPlan,
+    expected: Expectation,
+    predicted: TableRows | null,
   ): boolean {
     const batch: NativeBatch = { phase: 'encode', sequences: Int32Array.from(contexts), offsets, tokens };
-    return this.#run(batch, jobs, plan) !== undefined;
+    return this.#run(batch, jobs, expected, predicted) !== undefined;
   }
 
   /**
    * Runs the sequences in as few steps as the limits allow and hands each its rows of logits, (vocab) each. A
-   * sequence whose step failed is left out, its job has failed.
+   * sequence whose step failed is left out, its job has failed. `predicted` has the sequences' tokens in order.
    */
-  decode(sequences: readonly DecodeSequence[], take: (index: number, rows: Float32Array[]) => void): void {
+  decode(
+    sequences: readonly DecodeSequence[],
+    expected: Expectation,
+    predicted: TableRows | null,
+    take: (index: number, rows: Float32Array[]) => void,
+  ): void {
+    let token = 0;
     for (let begin = 0; begin < sequences.length; ) {
       const end = this.#chunkEnd(sequences, begin);
-      this.#decodeChunk(sequences.slice(begin, end), (i, rows) => take(begin + i, rows));
+      const chunk = sequences.slice(begin, end);
+      const tokens = chunk.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
+      const rows = predicted && { ...predicted, rows: predicted.rows.subarray(token, token + tokens) };
+      token += tokens;
+      this.#decodeChunk(chunk, expected, rows, (i, logits) => take(begin + i, logits));
       begin = end;
     }
   }
@@ -79,7 +92,12 @@ export class NativeSteps {
     return end;
   }
 
-  #decodeChunk(chunk: DecodeSequence[], take: (index: number, rows: Float32Array[]) => void): void {
+  #decodeChunk(
+    chunk: DecodeSequence[],
+    expected: Expectation,
+    predicted: TableRows | null,
+    take: (index: number, rows: Float32Array[]) => void,
+  ): void {
     const offsets = new Int32Array(chunk.length + 1);
     chunk.forEach(({ tokens }, i) => {
       offsets[i + 1] = offsets[i]! + tokens.length;
@@ -95,7 +113,8 @@ export class NativeSteps {
     const result = this.#run(
       batch,
       chunk.map(({ job }) => job),
-      null,
+      expected,
+      predicted,
     );
     if (result === undefined) return;
     const vocab = this.#options.engine.shape.vocabSize;
@@ -107,12 +126,17 @@ export class NativeSteps {
     });
   }
 
-  #run(batch: NativeBatch, jobs: readonly number[], plan: ResidencyPlan | null): RunResult | undefined {
-    const { engine, policy, ledger, counters, onJobError } = this.#options;
+  #run(
+    batch: NativeBatch,
+    jobs: readonly number[],
+    expected: Expectation,
+    predicted: TableRows | null,
+  ): RunResult | undefined {
+    const { engine, foresight, quality, ledger, counters, onJobError } = this.#options;
     try {
-      const result = engine.runBatch(batch, plan, policy);
+      const result = engine.runBatch(batch, foresight.plan(expected));
       counters.addPass(result.stats, batch.tokens.length);
-      ledger.add(result, jobs, batch.offsets);
+      ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, predicted));
       return result;
     } catch (cause) {
       const error = SidaError.from(cause);

@@ -1,54 +1,79 @@
-/** What to move for a batch: pure, from the table of the batch and the tables queued behind it. */
+/** What to move for a pass: pure, from what its table and those queued behind it expect of each expert. */
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
-import { type HashTable, NO_EXPERT, TABLE_UNKNOWN } from '../predictor/hash-table.js';
 import type { EvictionPolicy } from './eviction/index.js';
 
+/** One MoE layer's turn in the time to come. */
+export interface ExpectedVisit {
+  /** Flat id of the layer's first expert. */
+  firstId: number;
+  /** (experts of a layer), chance that the layer will need the expert. */
+  need: Float32Array;
+}
+
 export interface PlanInput {
-  /** The table of the batch about to run. */
-  table: HashTable;
-  /** Tables of the batches behind it, next first. */
-  upcoming: readonly HashTable[];
+  /** In order of time: the layers of the pass about to run, then those of the passes behind it. */
+  visits: readonly ExpectedVisit[];
+  /** How many of them belong to the pass. */
+  passVisits: number;
   residency: Residency;
-  /** Experts in one MoE layer: what turns a table's entry into a flat id. */
-  expertsPerLayer: number;
   policy: EvictionPolicy;
 }
+
+/** An expert is prefetched for a layer that needs it with at least this chance. */
+export const PREFETCH_CHANCE = 0.5;
+
+/** Keys of policies without foresight begin here, behind every time a plan can name. */
+const UNKNOWN = 2 ** 40;
 
 const ABSENT = 0;
 
 /**
- * Loads: the absent experts that the table names, in layer order, at most as many as slots that the batch itself
- * leaves. Victims: the policy's ranking without what the batch needs, what the upcoming tables name last. An unknown
- * table plans nothing: experts are fetched on demand and the engine asks the policy at each miss.
+ * With foresight an expert's key is its expected next use, in visits from now:
+ * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
+ * rule. Without, only this pass's needs are protected. Loads: absent experts that are likely needed, the nearest
+ * first; the store takes up each as soon as a slot is free or holds an expert with a larger key.
  */
-export function planResidency(input: PlanInput): ResidencyPlan {
-  const { table, upcoming, residency, policy } = input;
-  if (table.kind === TABLE_UNKNOWN) return { loads: new Uint32Array(), victims: new Uint32Array() };
-  const needed = namedExperts(table, input.expertsPerLayer);
-  const held = [...needed].filter((id) => residency.state[id] !== ABSENT).length;
-  const pinnedElsewhere = residency.pinned.filter((pinned, id) => pinned !== 0 && !needed.has(id)).length;
-  const room = Math.max(0, residency.slots - held - pinnedElsewhere);
-  const loads = [...needed].filter((id) => residency.state[id] === ABSENT).slice(0, room);
-  const soon = new Set<number>();
-  for (const next of upcoming) {
-    for (const id of namedExperts(next, input.expertsPerLayer)) soon.add(id);
-  }
-  const spare = [...policy(residency)].filter((id) => !needed.has(id));
-  const victims = [...spare.filter((id) => !soon.has(id)), ...spare.filter((id) => soon.has(id))];
-  return { loads: Uint32Array.from(loads), victims: Uint32Array.from(victims) };
+export function planResidency({ visits, passVisits, residency, policy }: PlanInput): ResidencyPlan {
+  const { before, after } = policy.rank(residency);
+  const seen = policy.foresight ? visits : visits.slice(0, passVisits);
+  const keys = policy.foresight ? expectedUse(seen, 0, before) : unknownUse(before);
+  const keysAfter = policy.foresight ? expectedUse(seen, passVisits, after) : unknownUse(after);
+  const loads: number[] = [];
+  const listed = new Set<number>();
+  seen.forEach(({ firstId, need }, time) => {
+    for (let index = 0; index < need.length; index++) {
+      if (need[index]! < PREFETCH_CHANCE) continue;
+      const id = firstId + index;
+      if (!policy.foresight) keys[id] = Math.min(keys[id]!, time);
+      if (residency.state[id] !== ABSENT || listed.has(id)) continue;
+      listed.add(id);
+      loads.push(id);
+    }
+  });
+  return { keys, keysAfter, loads: Uint32Array.from(loads), newestFirst: policy.newestFirst };
 }
 
-/** Flat ids in the order in which the layers need them, most likely entries of a layer first. */
-function namedExperts(table: HashTable, expertsPerLayer: number): Set<number> {
-  const named = new Set<number>();
-  const { layers, tokens, k, experts } = table;
-  for (let layer = 0; layer < layers; layer++) {
-    for (let rank = 0; rank < k; rank++) {
-      for (let token = 0; token < tokens; token++) {
-        const index = experts[(layer * tokens + token) * k + rank]!;
-        if (index !== NO_EXPERT) named.add(layer * expertsPerLayer + index);
-      }
+/** Expected time of the first use from visit `from` on; `guess` is in visits beyond the last one. */
+function expectedUse(visits: readonly ExpectedVisit[], from: number, guess: Float64Array): Float64Array {
+  const time = new Float64Array(guess.length);
+  const unused = new Float64Array(guess.length).fill(1);
+  for (let t = from; t < visits.length; t++) {
+    const { firstId, need } = visits[t]!;
+    for (let index = 0; index < need.length; index++) {
+      const chance = need[index]!;
+      if (chance === 0) continue;
+      const id = firstId + index;
+      time[id]! += t * chance * unused[id]!;
+      unused[id]! *= 1 - chance;
     }
   }
-  return named;
+  const horizon = visits.length;
+  for (let id = 0; id < time.length; id++) time[id]! += unused[id]! * (horizon + guess[id]!);
+  return time;
+}
+
+function unknownUse(ranks: Float64Array): Float64Array {
+  const keys = new Float64Array(ranks.length);
+  for (let id = 0; id < ranks.length; id++) keys[id] = UNKNOWN + ranks[id]!;
+  return keys;
 }

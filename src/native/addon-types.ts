@@ -100,7 +100,7 @@ export interface PackWriter {
   close(): void;
 }
 
-/** Limits that size the workspace and the KV cache. */
+/** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
   maxBatchTokens: number;
@@ -108,11 +108,16 @@ export interface BatchLimits {
   kvTokens: number;
   /** Compute threads; each has scratch space of its own. */
   threads: number;
+  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default 1. */
+  maxRoutingK?: number;
+  /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
+  routers?: boolean;
 }
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {
   dense: number;
+  /** 0 where they are left off the device. */
   routers: number;
   kvCache: number;
   workspace: number;
@@ -142,6 +147,24 @@ export interface EngineOptions extends BatchLimits {
   linkLatency: number;
 }
 
+/**
+ * Predicted mode: a table routes a pass in place of the model's routers, token t of a layer through
+ * Σ alpha_j · E_j(x_t) over its entries. An expert's capacity is counted per sequence over the entries in token
+ * order, then entry order; an entry over it adds nothing. With k = 1 and the routers' own choice and probability the
+ * answers are bit for bit those of a pass without `routing`.
+ */
+export interface NativeRouting {
+  /**
+   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (layers of the phase, tokens, k).
+   * An entry whose alpha is 0 still runs its expert and takes from its capacity.
+   */
+  experts: Uint16Array;
+  /** Finite; (layers of the phase, tokens, k). */
+  alpha: Float32Array;
+  /** 1 to the engine's `maxRoutingK`. */
+  k: number;
+}
+
 /** One native step over a ragged batch. Sequences' tokens stand one after the other. */
 export interface NativeBatch {
   /** encode: `sequences` are new contexts. decode: tokens are appended to each sequence's KV cache. */
@@ -158,8 +181,10 @@ export interface NativeBatch {
   logitRows?: Int32Array;
   /** Also return the final hidden states (tokens, d_model). */
   hiddenStates?: boolean;
-  /** Also return router logits (layers of the phase, tokens, experts). */
+  /** Also return router logits (layers of the phase, tokens, experts). Not with `routing`. */
   routerLogits?: boolean;
+  /** Where all its tokens go; the model's routers are then not evaluated. */
+  routing?: NativeRouting;
 }
 
 /** How a layer found an expert that it needed. */
@@ -175,6 +200,11 @@ export interface RunStats {
   prefetched: number;
   late: number;
   onDemand: number;
+  prefetchesBegun: number;
+  /** Taken back before their transfer began. */
+  prefetchesCancelled: number;
+  /** Evicted before they were needed. */
+  prefetchesWasted: number;
   /** Bytes moved into the device. */
   bytesMoved: number;
   /** Time the pass waited for experts. */
@@ -190,19 +220,30 @@ export interface RunResult {
   routerLogits?: Float32Array;
   /** MoE layers of the phase as flat layer numbers, in order; (layers). */
   layers: Int32Array;
-  /** Expert of each token, 65535 where over capacity; (layers, tokens). */
+  /**
+   * Expert of each token, 65535 where over capacity; (layers, tokens). With `routing`: of each entry, 65535 also
+   * where it names nobody; (layers, tokens, k).
+   */
   dispatch: Uint16Array;
   /** EXPERT_* of each expert; (layers, experts). */
   found: Uint8Array;
   stats: RunStats;
 }
 
+/** What to move during a pass. The expert with the largest key is the next victim; ties: the least recently used. */
 export interface ResidencyPlan {
-  /** Flat ids to prefetch, most urgent first. */
+  /** By flat id: counts until the pass needs the expert. */
+  keys: Float64Array;
+  /** Counts from then on. */
+  keysAfter: Float64Array;
+  /** Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own. */
   loads: Uint32Array;
-  /** Flat ids that may be evicted, first victim first. */
-  victims: Uint32Array;
+  /** Ties: the most recently used goes first. */
+  newestFirst: boolean;
 }
+
+/** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
+export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
 
 /** Snapshot of every expert, indexed by flat id. */
 export interface Residency {
@@ -216,6 +257,8 @@ export interface Residency {
   loadedAt: Float64Array;
   slots: number;
   freeSlots: number;
+  /** Turns of MoE layers so far. */
+  visits: number;
 }
 
 export interface DeviceUsage {
@@ -235,23 +278,20 @@ export interface Engine {
   readonly plan: MemoryPlan;
   readonly expertDtype: ExpertDtype;
   /**
-   * Runs one step. `rankVictims(residency)` is called when an expert must be evicted and `plan.victims` has no
-   * candidate left; it returns flat ids, first victim first.
+   * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
+   * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the
+   * rest of the pass; it is not called where the batch brings its routing.
    */
-  runBatch(
-    batch: NativeBatch,
-    plan: ResidencyPlan | null,
-    rankVictims: (residency: Residency) => Uint32Array,
-  ): RunResult;
+  runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
   /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
   releaseContexts(ids: Int32Array): void;
   releaseSequences(ids: Int32Array): void;
   residency(): Residency;
   usage(): DeviceUsage;
   /** Returns when the device holds at most `bytes`. Throws budget_too_small and changes nothing below the smallest. */
-  setBudget(bytes: number, rankVictims: (residency: Residency) => Uint32Array): void;
+  setBudget(bytes: number): void;
   /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
-  pin(ids: Uint32Array, pinned: boolean, rankVictims: (residency: Residency) => Uint32Array): void;
+  pin(ids: Uint32Array, pinned: boolean): void;
   /** Throws when an invariant of the expert store is broken. */
   checkIntegrity(): void;
   close(): void;
@@ -306,14 +346,16 @@ export interface Predictor {
   readonly bytes: number;
   /**
    * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and their
-   * probabilities (softmax over all experts of the layer). False where a logit is not finite: the arrays then
-   * hold nothing of use. logits, optional: (layers, tokens, experts).
+   * probabilities (softmax over all experts of the layer). `chance`, optional and of the same shape: the softmax of
+   * the logits times the layer's sharpness. False where a logit is not finite: the arrays then hold nothing of use.
+   * `logits`, optional: (layers, tokens, experts).
    */
   predict(
     input: PredictorInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance?: Float32Array,
     logits?: Float32Array,
   ): boolean;
   /**
@@ -322,10 +364,17 @@ export interface Predictor {
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
   /**
-   * One more token of each; experts and alpha (layers, S, k) as in predict. After false the sequences are of no
-   * more use.
+   * One more token of each; experts, alpha and chance (layers, S, k) as in predict. After false the sequences are of
+   * no more use.
    */
-  step(ids: Int32Array, tokens: Int32Array, k: number, experts: Uint16Array, alpha: Float32Array): boolean;
+  step(
+    ids: Int32Array,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance?: Float32Array,
+  ): boolean;
   /** Forgets; unknown ids are ignored. */
   end(ids: Int32Array): void;
   close(): void;
@@ -407,12 +456,13 @@ export interface NativeAddon {
   ) => TokenEmbedding;
   /**
    * Opens a directory that a trainer saved. Throws checkpoint_invalid where it is damaged, not finite or of
-   * another model. `threads`: 1 runs on the calling thread.
+   * another model. `threads`: 1 runs on the calling thread. `sharpness`, above 0: of each layer, 1 where not given.
    */
   Predictor: new (options: {
     directory: string;
     embedding: TokenEmbedding;
     threads: number;
+    sharpness?: Float32Array;
   }) => Predictor;
   /** `directory`: goes on from what a trainer saved there. */
   PredictorTrainer: new (

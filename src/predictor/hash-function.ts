@@ -11,11 +11,19 @@ export type HashFunctionName = 'lstm' | 'token' | 'graph' | 'replay' | 'shuffled
 export interface HashFunction {
   readonly name: HashFunctionName;
   /**
-   * Overwrites `experts` and `alpha`, (layers, tokens, k), of the stack's MoE layers: best first, NO_EXPERT and 0
-   * where fewer are known. False: cannot say (a network that is not finite, an input it was not recorded for); the
-   * arrays then hold nothing of use and the batch is run without a table.
+   * Overwrites `experts`, `alpha` and `chance`, (layers, tokens, k), of the stack's MoE layers: best first, NO_EXPERT
+   * and 0 where fewer are known. α scales the expert's output; the chance is that the router will choose this expert,
+   * and sums to at most 1 over a token's entries. False: cannot say (a network that is not finite, an input it was not
+   * recorded for); the arrays then hold nothing of use and the batch is run without a table.
    */
-  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean;
+  fill(
+    side: Side,
+    input: PredictorInput,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean;
   close(): void;
 }
 
@@ -23,7 +31,7 @@ export interface HashFunction {
 export interface TableRefiner {
   /**
    * `layer`: index inside the stack, whose true experts `routed` (tokens) are known; NO_EXPERT leaves a token as it
-   * is. Rewrites `experts` and `alpha`, (layers, tokens, k), of layer + 1 … in place, best first.
+   * is. Rewrites `experts`, `alpha` and `chance`, (layers, tokens, k), of layer + 1 … in place, best first.
    */
   refine(
     side: Side,
@@ -34,6 +42,7 @@ export interface TableRefiner {
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance: Float32Array,
   ): void;
 }
 

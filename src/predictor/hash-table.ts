@@ -1,15 +1,28 @@
 /** The hash table of a batch: for every MoE layer and token the experts it will use. Layout: docs/hash-table.md */
 
 const MAGIC = 0x48444953; // "SIDH" in memory order
-const VERSION = 1;
-const HEADER_WORDS = 8;
+const VERSION = 2;
+const HEADER_WORDS = 12;
 const HEADER_BYTES = HEADER_WORDS * 4;
+const STATE_WORD = 8;
 
 /** Where a table's experts come from. */
-export const TABLE_UNKNOWN = 0;
 export const TABLE_PREDICTED = 1;
 export const TABLE_EXACT = 2;
-export type TableKind = typeof TABLE_UNKNOWN | typeof TABLE_PREDICTED | typeof TABLE_EXACT;
+export type TableKind = typeof TABLE_PREDICTED | typeof TABLE_EXACT;
+
+/** Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned: whoever is first. */
+export const TABLE_PENDING = 0;
+export const TABLE_READY = 1;
+/** Nobody can say: the batch runs without. */
+export const TABLE_FAILED = 2;
+/** The batch was taken up before the table was there. */
+export const TABLE_ABANDONED = 3;
+export type TableState =
+  | typeof TABLE_PENDING
+  | typeof TABLE_READY
+  | typeof TABLE_FAILED
+  | typeof TABLE_ABANDONED;
 
 /** In place of an expert's index: this token names no (further) expert in this layer. */
 export const NO_EXPERT = 65535;
@@ -18,41 +31,44 @@ export interface TableShape {
   batchId: number;
   layers: number;
   tokens: number;
-  /** Experts named for a token in a layer; 0 in an unknown table. */
+  /** Experts named for a token in a layer. */
   k: number;
   kind: TableKind;
+  /** Experts of a layer. */
+  expertsPerLayer: number;
 }
 
 /** A table seen through its buffer; nothing is copied. */
 export interface HashTable extends TableShape {
   readonly buffer: SharedArrayBuffer;
-  /** (layers, tokens, k), index inside the layer. */
+  /** (layers, tokens, k), index inside the layer, most likely first. */
   readonly experts: Uint16Array;
   /** (layers, tokens, k), scaling factor of each expert. */
   readonly alpha: Float32Array;
+  /** (layers, expertsPerLayer), chance that any token of the batch needs the expert. */
+  readonly need: Float32Array;
+  readonly state: TableState;
+  /** Ends `pending`; false when the other side was first. */
+  settle(state: TableState): boolean;
 }
 
-/** A table with room for its entries: experts NO_EXPERT, alpha 0. */
+/** A pending table with room for its entries: experts NO_EXPERT, alpha and need 0. */
 export function createHashTable(shape: TableShape): HashTable {
-  const entries = shape.layers * shape.tokens * shape.k;
-  const buffer = new SharedArrayBuffer(alphaOffset(entries) + entries * 4);
-  new Uint32Array(buffer, 0, HEADER_WORDS).set([
+  const buffer = new SharedArrayBuffer(layoutOf(shape).bytes);
+  const { batchId, layers, tokens, k, kind, expertsPerLayer } = shape;
+  new Uint32Array(buffer, 0, STATE_WORD).set([
     MAGIC,
     VERSION,
-    shape.batchId,
-    shape.layers,
-    shape.tokens,
-    shape.k,
-    shape.kind,
+    batchId,
+    layers,
+    tokens,
+    k,
+    kind,
+    expertsPerLayer,
   ]);
-  const table = view(buffer, shape);
+  const table = new View(buffer, shape);
   table.experts.fill(NO_EXPERT);
   return table;
-}
-
-/** A header alone: what is said of a batch whose experts nobody predicts. */
-export function createUnknownTable(batchId: number, layers: number, tokens: number): HashTable {
-  return createHashTable({ batchId, layers, tokens, k: 0, kind: TABLE_UNKNOWN });
 }
 
 /** Opens a table another thread wrote. Throws when the buffer is not a whole table of this version. */
@@ -60,41 +76,71 @@ export function openHashTable(buffer: SharedArrayBuffer): HashTable {
   if (buffer.byteLength < HEADER_BYTES)
     throw broken(`${buffer.byteLength} bytes, a header has ${HEADER_BYTES}`);
   const header = new Uint32Array(buffer, 0, HEADER_WORDS);
-  const [magic, version, batchId, layers, tokens, k, kind] = header as unknown as number[];
+  const [magic, version, batchId, layers, tokens, k, kind, expertsPerLayer, state] =
+    header as unknown as number[];
   if (magic !== MAGIC) throw broken(`magic 0x${magic!.toString(16)}, expected 0x${MAGIC.toString(16)}`);
   if (version !== VERSION) throw broken(`version ${version}, expected ${VERSION}`);
-  if (kind! > TABLE_EXACT) throw broken(`kind ${kind}`);
-  if ((kind === TABLE_UNKNOWN) !== (k === 0)) throw broken(`kind ${kind} with k ${k}`);
-  const entries = layers! * tokens! * k!;
-  const bytes = alphaOffset(entries) + entries * 4;
-  if (buffer.byteLength !== bytes) {
-    throw broken(`${buffer.byteLength} bytes, (${layers}, ${tokens}, ${k}) takes ${bytes}`);
-  }
-  return view(buffer, {
+  if (kind !== TABLE_PREDICTED && kind !== TABLE_EXACT) throw broken(`kind ${kind}`);
+  if (state! > TABLE_ABANDONED) throw broken(`state ${state}`);
+  const shape: TableShape = {
     batchId: batchId!,
     layers: layers!,
     tokens: tokens!,
     k: k!,
-    kind: kind as TableKind,
-  });
-}
-
-function view(buffer: SharedArrayBuffer, { batchId, layers, tokens, k, kind }: TableShape): HashTable {
-  const entries = layers * tokens * k;
-  return {
-    batchId,
-    layers,
-    tokens,
-    k,
     kind,
-    buffer,
-    experts: new Uint16Array(buffer, HEADER_BYTES, entries),
-    alpha: new Float32Array(buffer, alphaOffset(entries), entries),
+    expertsPerLayer: expertsPerLayer!,
   };
+  const { bytes } = layoutOf(shape);
+  if (buffer.byteLength !== bytes) {
+    throw broken(
+      `${buffer.byteLength} bytes, (${layers}, ${tokens}, ${k}) with ${expertsPerLayer} experts takes ${bytes}`,
+    );
+  }
+  return new View(buffer, shape);
 }
 
-function alphaOffset(entries: number): number {
-  return HEADER_BYTES + Math.ceil((entries * 2) / 4) * 4;
+class View implements HashTable {
+  readonly batchId: number;
+  readonly layers: number;
+  readonly tokens: number;
+  readonly k: number;
+  readonly kind: TableKind;
+  readonly expertsPerLayer: number;
+  readonly buffer: SharedArrayBuffer;
+  readonly experts: Uint16Array;
+  readonly alpha: Float32Array;
+  readonly need: Float32Array;
+  readonly #state: Int32Array;
+
+  constructor(buffer: SharedArrayBuffer, shape: TableShape) {
+    this.batchId = shape.batchId;
+    this.layers = shape.layers;
+    this.tokens = shape.tokens;
+    this.k = shape.k;
+    this.kind = shape.kind;
+    this.expertsPerLayer = shape.expertsPerLayer;
+    this.buffer = buffer;
+    const { entries, alpha, need } = layoutOf(shape);
+    this.experts = new Uint16Array(buffer, HEADER_BYTES, entries);
+    this.alpha = new Float32Array(buffer, alpha, entries);
+    this.need = new Float32Array(buffer, need, shape.layers * shape.expertsPerLayer);
+    this.#state = new Int32Array(buffer, STATE_WORD * 4, 1);
+  }
+
+  get state(): TableState {
+    return Atomics.load(this.#state, 0) as TableState;
+  }
+
+  settle(state: TableState): boolean {
+    return Atomics.compareExchange(this.#state, 0, TABLE_PENDING, state) === TABLE_PENDING;
+  }
+}
+
+function layoutOf({ layers, tokens, k, expertsPerLayer }: TableShape) {
+  const entries = layers * tokens * k;
+  const alpha = HEADER_BYTES + Math.ceil((entries * 2) / 4) * 4;
+  const need = alpha + entries * 4;
+  return { entries, alpha, need, bytes: need + layers * expertsPerLayer * 4 };
 }
 
 function broken(what: string): Error {

@@ -1,8 +1,6 @@
 /** Opens the hash functions of a directory that `sida train` made. */
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import { readMeta } from '../trace/trace-file.js';
@@ -22,21 +20,11 @@ import {
   type Side,
   type TableRefiner,
 } from './hash-function.js';
+import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
 import { Teacher } from './training/teacher.js';
 
-export const PREDICTOR_MANIFEST = 'sida-predictor.json';
 export const TOKEN_TABLE = 'token.safetensors';
 export const GRAPH = 'graph.safetensors';
-
-/** What serving needs of sida-predictor.json; training keeps more in it. */
-const manifestSchema = z.object({
-  format: z.literal('sida-predictor'),
-  version: z.literal(1),
-  model: z.object({ name: z.string(), fingerprint: z.string() }),
-  layers: z.array(z.string()),
-  experts: z.number().int(),
-  vocab: z.number().int(),
-});
 
 export interface PredictorDirectoryOptions {
   /** The model to be served. */
@@ -61,8 +49,8 @@ export interface OpenedPredictor {
 }
 
 /**
- * `directory` is a predictor, or for `replay` a trace. Throws checkpoint_invalid, with the numbers, where files are
- * missing, damaged or made for a model of other sizes. Another fingerprint is a warning alone.
+ * `directory` is a predictor, or for `replay` a trace. Throws cannot_run where it is none, checkpoint_invalid, with the
+ * numbers, where files are missing, damaged or made for a model of other sizes. Another fingerprint is a warning alone.
  */
 export async function openPredictor(
   directory: string,
@@ -70,14 +58,16 @@ export async function openPredictor(
 ): Promise<OpenedPredictor> {
   if (options.kind === 'replay') return openReplay(directory, options);
   const shape = routingShape(options.model);
-  const warnings = await checkManifest(directory, options);
+  const manifest = await readPredictorManifest(directory);
+  checkSizes(join(directory, MANIFEST), manifest, options.model);
+  const warnings = fingerprintWarnings(directory, manifest.model, options.fingerprint);
+  const open = (kind: Refined) => openFunction(directory, kind, shape, options, manifest.sharpness);
   const best = SIDES.some((side) => hasNetwork(directory, side)) ? 'lstm' : 'token';
   const { kind = best } = options;
   if (kind === 'shuffled') {
-    const inner = openFunction(directory, best, shape, options);
-    return { function: new ShuffledFunction(inner, shape, options.seed), warnings };
+    return { function: new ShuffledFunction(open(best), shape, options.seed), warnings };
   }
-  const opened = openFunction(directory, kind, shape, options);
+  const opened = open(kind);
   if (kind === 'lstm') {
     for (const side of SIDES) {
       if (layersOf(shape, side) > 0 && !hasNetwork(directory, side)) {
@@ -93,22 +83,6 @@ export async function openPredictor(
 
 function invalid(message: string): SidaError {
   return new SidaError({ code: 'checkpoint_invalid', message });
-}
-
-async function checkManifest(
-  directory: string,
-  { model, fingerprint }: PredictorDirectoryOptions,
-): Promise<string[]> {
-  const path = join(directory, PREDICTOR_MANIFEST);
-  let manifest: z.infer<typeof manifestSchema>;
-  try {
-    manifest = manifestSchema.parse(JSON.parse(await readFile(path, 'utf8')));
-  } catch (error) {
-    const reason = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
-    throw invalid(`${path}: no predictor of this version: ${reason}`);
-  }
-  checkSizes(path, manifest, model);
-  return fingerprintWarnings(directory, manifest.model, fingerprint);
 }
 
 function checkSizes(
@@ -142,11 +116,12 @@ function fingerprintWarnings(
 
 function openFunction(
   directory: string,
-  kind: 'lstm' | 'token' | 'graph',
+  kind: Refined,
   shape: RoutingShape,
   options: PredictorDirectoryOptions,
+  sharpness: PredictorManifest['sharpness'],
 ): HashFunction {
-  if (kind === 'lstm') return openLstm(directory, shape, options);
+  if (kind === 'lstm') return openLstm(directory, shape, options, sharpness);
   const table = TokenTable.read(join(directory, TOKEN_TABLE), shape);
   return kind === 'token' ? table : readGraph(join(directory, GRAPH), shape).hashFunction(table);
 }
@@ -159,6 +134,7 @@ function openLstm(
   directory: string,
   shape: RoutingShape,
   { addon, embedding, threads = 1, model }: PredictorDirectoryOptions,
+  sharpness: PredictorManifest['sharpness'],
 ): LstmFunction {
   const networks: { encoder?: Predictor; decoder?: Predictor } = {};
   const close = () => new LstmFunction(shape, networks).close();
@@ -170,7 +146,13 @@ function openLstm(
     for (const side of SIDES) {
       if (!hasNetwork(directory, side)) continue;
       const path = join(directory, side);
-      const network = new addon.Predictor({ directory: path, embedding: shared, threads });
+      const own = sharpness?.[side];
+      const network = new addon.Predictor({
+        directory: path,
+        embedding: shared,
+        threads,
+        ...(own && { sharpness: Float32Array.from(own) }),
+      });
       networks[side] = network;
       const expected = { layers: layersOf(shape, side), experts: shape.experts, dIn: model.dModel };
       for (const [name, size] of Object.entries(expected) as [keyof typeof expected, number][]) {

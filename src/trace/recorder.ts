@@ -1,5 +1,4 @@
 /** Runs a model in exact mode over texts and records where its routers send every token. */
-import { lru } from '../inference/eviction/lru.js';
 import { greedy } from '../inference/sampler.js';
 import type { Engine, RunResult } from '../native/addon-types.js';
 import type { TraceRecord, TraceShape, TraceSide } from './trace-record.js';
@@ -68,7 +67,6 @@ export function record(
         routerLogits: true,
       },
       null,
-      lru,
     );
     const encoder = topExperts(encoded, shape.encoderLayers, tokens.length, experts, shape.top);
     encoder.tokens.set(tokens);
@@ -85,7 +83,6 @@ export function record(
           routerLogits: true,
         },
         null,
-        lru,
       );
       const side = topExperts(step, shape.decoderLayers, 1, experts, shape.top);
       side.tokens[0] = token;

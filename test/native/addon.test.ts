@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
-import { lru } from '../../src/inference/eviction/lru.js';
 import { loadAddon } from '../../src/native/addon.js';
 
 const REPO = join(import.meta.dirname, '../..');
@@ -113,7 +112,7 @@ describe('the budget', () => {
 describe('runBatch', () => {
   it('refuses malformed batches with the numbers and stays usable', async () => {
     const engine = await open();
-    const run = (batch: object) => engine.runBatch(batch as never, null, lru);
+    const run = (batch: object) => engine.runBatch(batch as never, null);
     expect(thrown(() => run(encode([8000]))).message).toMatch(/token id 8000 .* vocabulary of 8000/);
     expect(thrown(() => run(encode([-1]))).code).toBe('invalid_request');
     expect(thrown(() => run(encode(Array(257).fill(5)))).message).toMatch(
@@ -138,9 +137,9 @@ describe('runBatch', () => {
   it('returns KV pages, also after errors', async () => {
     const engine = await open();
     const pages = engine.usage().kvPages;
-    engine.runBatch(encode(Array(200).fill(5), 1), null, lru);
-    engine.runBatch(encode(Array(200).fill(5), 2), null, lru);
-    const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null, lru));
+    engine.runBatch(encode(Array(200).fill(5), 1), null);
+    engine.runBatch(encode(Array(200).fill(5), 2), null);
+    const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null));
     expect(full.code).toBe('cannot_run');
     expect(full.details).toMatchObject({ pages, needed_pages: 13 });
     engine.releaseContexts(Int32Array.of(1, 2, 3, 99));
@@ -157,7 +156,7 @@ describe('runBatch', () => {
     };
     expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9]), null, bad)).message).toBe('policy broke');
     engine.checkIntegrity();
-    engine.runBatch(encode([5, 6, 7, 8, 9]), null, lru);
+    engine.runBatch(encode([5, 6, 7, 8, 9]), null);
     engine.checkIntegrity();
     engine.close();
   });
@@ -166,7 +165,7 @@ describe('runBatch', () => {
     const engine = await open();
     const inputs = [[5, 6, 7, 1], Array.from({ length: 50 }, (_, i) => 10 + i), [1000, 1]];
     const alone = inputs.map(
-      (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null, lru).hiddenStates!,
+      (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null).hiddenStates!,
     );
     engine.releaseContexts(Int32Array.of(1, 2, 3));
     const offsets = [0];
@@ -180,7 +179,6 @@ describe('runBatch', () => {
         hiddenStates: true,
       },
       null,
-      lru,
     ).hiddenStates!;
     const d = engine.shape.dModel;
     inputs.forEach((_, i) => {
@@ -195,14 +193,14 @@ describe('pins', () => {
     const { pack } = await packed;
     const { smallest, slot } = loadAddon().planMemory({ pack }, limits);
     const engine = await open(smallest + slot);
-    engine.pin(Uint32Array.of(200), true, lru);
-    engine.runBatch(encode(Array.from({ length: 60 }, (_, i) => 20 + i)), null, lru);
+    engine.pin(Uint32Array.of(200), true);
+    engine.runBatch(encode(Array.from({ length: 60 }, (_, i) => 20 + i)), null);
     expect(engine.residency().state[200]).toBe(2);
-    expect(thrown(() => engine.pin(Uint32Array.of(3), true, lru)).code).toBe('cannot_run');
-    expect(thrown(() => engine.setBudget(smallest, lru)).code).toBe('cannot_run');
+    expect(thrown(() => engine.pin(Uint32Array.of(3), true)).code).toBe('cannot_run');
+    expect(thrown(() => engine.setBudget(smallest)).code).toBe('cannot_run');
     engine.checkIntegrity();
-    engine.pin(Uint32Array.of(200), false, lru);
-    engine.setBudget(smallest, lru);
+    engine.pin(Uint32Array.of(200), false);
+    engine.setBudget(smallest);
     expect(engine.usage().usedBytes).toBeLessThanOrEqual(smallest);
     engine.close();
   });
@@ -218,9 +216,9 @@ describe('misuse', () => {
     ],
     [
       'runBatch',
-      (engine: never) => (engine as { runBatch(...x: unknown[]): void }).runBatch(encode([5], 9), null, lru),
+      (engine: never) => (engine as { runBatch(...x: unknown[]): void }).runBatch(encode([5], 9), null),
     ],
-    ['setBudget', (engine: never) => (engine as { setBudget(...x: unknown[]): void }).setBudget(1e12, lru)],
+    ['setBudget', (engine: never) => (engine as { setBudget(...x: unknown[]): void }).setBudget(1e12)],
   ])('%s out of rankVictims is refused and harms nothing', async (_, call) => {
     const { pack } = await packed;
     const engine = await open(loadAddon().planMemory({ pack }, limits).smallest);
@@ -231,20 +229,20 @@ describe('misuse', () => {
     expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, inside)).message).toMatch(
       /middle of a call/,
     );
-    engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, lru);
+    engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null);
     engine.checkIntegrity();
     engine.close();
   });
 
   it('refuses arrays of another type, phases and numbers that are none', async () => {
     const engine = await open();
-    const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null, lru));
+    const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
     expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
     expect(run({ ...encode([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
     expect(run({ ...encode([5]), phase: 'zzz' }).message).toMatch(/phase/);
     expect(thrown(() => engine.releaseSequences(new Uint8Array(3) as never)).code).toBe('invalid_request');
     for (const bytes of [Number.NaN, -1, undefined]) {
-      expect(thrown(() => engine.setBudget(bytes as never, lru)).message).toMatch(/bytes/);
+      expect(thrown(() => engine.setBudget(bytes as never)).message).toMatch(/bytes/);
     }
     engine.close();
     await expect(open(Number.NaN)).rejects.toThrow(/budgetBytes/);

@@ -94,8 +94,9 @@ describe('the boundary of the predictor', () => {
       /"alpha"/,
     );
     expect(
-      thrown(() => predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), new Float32Array(1)))
-        .message,
+      thrown(() =>
+        predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), undefined, new Float32Array(1)),
+      ).message,
     ).toMatch(/"logits"/);
     expect(
       thrown(() => predictor.predict(undefined as never, 1, new Uint16Array(0), new Float32Array(0))).code,

@@ -135,7 +135,7 @@ export function predictAll(predictor: ReturnType<typeof openPredictor>, batch: T
   const experts = new Uint16Array(rows * k);
   const alpha = new Float32Array(rows * k);
   const logits = new Float32Array(rows * predictor.shape.experts);
-  return { finite: predictor.predict(batch, k, experts, alpha, logits), experts, alpha, logits };
+  return { finite: predictor.predict(batch, k, experts, alpha, undefined, logits), experts, alpha, logits };
 }
 
 export function openPredictor(directory: string, threads = 1) {

@@ -1,5 +1,7 @@
 #include "binding/convert.h"
 
+#include <cmath>
+
 namespace sida {
 
 Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
@@ -55,24 +57,27 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   return js;
 }
 
-namespace {
-
-size_t positive(const Napi::Object& object, const char* name, size_t most) {
+size_t positive_from_js(const Napi::Object& object, const char* name, size_t most) {
   const Napi::Value value = object.Get(name);
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : 0;
-  if (!(number >= 1 && number <= static_cast<double>(most))) {
-    throw Error("invalid_request",
-                std::string("expected \"") + name + "\" to be a number from 1 to " + std::to_string(most));
+  if (!(number >= 1 && number <= static_cast<double>(most)) || number != std::floor(number)) {
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be a whole number from 1 to " +
+                                       std::to_string(most));
   }
   return static_cast<size_t>(number);
 }
 
-}  // namespace
-
 BatchLimits limits_from_js(const Napi::Object& object) {
   constexpr size_t kTokens = 1 << 24;
-  return {positive(object, "maxBatchTokens", kTokens), positive(object, "kvTokens", kTokens),
-          positive(object, "threads", 1024)};
+  const Napi::Value routers = object.Get("routers");
+  if (!routers.IsUndefined() && !routers.IsBoolean()) {
+    throw Error("invalid_request", "expected \"routers\" to be true or false");
+  }
+  const bool has_k = !object.Get("maxRoutingK").IsUndefined();
+  return {positive_from_js(object, "maxBatchTokens", kTokens), positive_from_js(object, "kvTokens", kTokens),
+          positive_from_js(object, "threads", 1024),
+          has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
+          routers.IsUndefined() || routers.ToBoolean().Value()};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

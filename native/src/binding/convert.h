@@ -31,6 +31,8 @@ auto guarded(Napi::Env env, Body body) {
 
 Napi::Object shape_to_js(Napi::Env env, const SwitchConfig& config);
 Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
+/// A whole number from 1 to `most`. Throws invalid_request naming the field.
+size_t positive_from_js(const Napi::Object& object, const char* name, size_t most);
 BatchLimits limits_from_js(const Napi::Object& object);
 bool bf16_from_js(const Napi::Value& value);
 const char* dtype_to_js(bool bf16);
@@ -38,13 +40,21 @@ const char* dtype_to_js(bool bf16);
 /// A byte count: a whole number from 0 to 2^53. Throws invalid_request naming the field.
 uint64_t bytes_from_js(const Napi::Value& value, const char* name);
 
+template <class T>
+inline constexpr napi_typedarray_type kTypedArrayOf = [] {
+  if constexpr (std::is_same_v<T, int32_t>) return napi_int32_array;
+  if constexpr (std::is_same_v<T, uint32_t>) return napi_uint32_array;
+  if constexpr (std::is_same_v<T, uint16_t>) return napi_uint16_array;
+  if constexpr (std::is_same_v<T, float>) return napi_float32_array;
+  if constexpr (std::is_same_v<T, double>) return napi_float64_array;
+}();
+
 /// The elements of a typed array of exactly this type. Throws invalid_request naming the field.
 template <class T>
-  requires std::is_same_v<T, int32_t> || std::is_same_v<T, uint32_t>
 std::span<const T> span_of(const Napi::Value& value, const char* name) {
   if (value.IsTypedArray()) {
     const auto array = value.As<Napi::TypedArrayOf<T>>();
-    if (array.TypedArrayType() == (std::is_signed_v<T> ? napi_int32_array : napi_uint32_array)) {
+    if (array.TypedArrayType() == kTypedArrayOf<T>) {
       return {array.Data(), array.ElementLength()};
     }
   }

@@ -24,24 +24,8 @@ Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
   doubles("loadedAt", snapshot.loaded_at);
   js.Set("slots", snapshot.slots);
   js.Set("freeSlots", snapshot.free_slots);
+  js.Set("visits", static_cast<double>(snapshot.visits));
   return js;
-}
-
-VictimRanker ranker_of(const Napi::Value& value) {
-  if (!value.IsFunction()) throw Error("invalid_request", "expected \"rankVictims\" to be a function");
-  const auto function = value.As<Napi::Function>();
-  return [function](const ResidencySnapshot& snapshot) {
-    const Napi::HandleScope scope(function.Env());
-    const Napi::Value value = function.Call({residency_to_js(function.Env(), snapshot)});
-    const auto ranked = span_of<uint32_t>(value, "the answer of rankVictims");
-    for (const uint32_t id : ranked) {
-      if (id >= snapshot.state.size()) {
-        throw Error("invalid_request", "rankVictims named expert " + std::to_string(id) + " of " +
-                                           std::to_string(snapshot.state.size()));
-      }
-    }
-    return std::vector<ExpertId>(ranked.begin(), ranked.end());
-  };
 }
 
 /// A copy: JavaScript may change or detach its array while a callback runs.
@@ -53,6 +37,22 @@ std::vector<T> copy_of(const Napi::Object& object, const char* name) {
   return {elements.begin(), elements.end()};
 }
 
+/// The `routing` of a batch; k is 0 where it has none.
+struct RoutingArrays {
+  explicit RoutingArrays(const Napi::Value& value) {
+    if (value.IsUndefined() || value.IsNull()) return;
+    if (!value.IsObject()) throw Error("invalid_request", "expected \"routing\" to be an object");
+    const auto js = value.As<Napi::Object>();
+    k = positive_from_js(js, "k", kMaxRoutingK);
+    experts = copy_of<uint16_t>(js, "experts");
+    alpha = copy_of<float>(js, "alpha");
+  }
+
+  std::vector<uint16_t> experts;
+  std::vector<float> alpha;
+  size_t k = 0;
+};
+
 std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
   for (const uint32_t id : ids) {
     if (id >= engine.plan().experts) {
@@ -61,6 +61,40 @@ std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t>
     }
   }
   return {ids.begin(), ids.end()};
+}
+
+/// A plan of JavaScript's; none: experts are fetched on demand and the least recently used go first.
+class PlanCopy {
+ public:
+  PlanCopy(const Engine& engine, const Napi::Value& value) {
+    if (!value.IsObject()) return;
+    const auto js = value.As<Napi::Object>();
+    keys_ = copy_of<double>(js, "keys");
+    keys_after_ = copy_of<double>(js, "keysAfter");
+    loads_ = expert_ids(engine, copy_of<uint32_t>(js, "loads"));
+    newest_first_ = js.Get("newestFirst").ToBoolean().Value();
+  }
+
+  ResidencyPlan view() const { return {keys_, keys_after_, loads_, newest_first_}; }
+
+ private:
+  std::vector<double> keys_;
+  std::vector<double> keys_after_;
+  std::vector<ExpertId> loads_;
+  bool newest_first_ = false;
+};
+
+RoutedHook routed_hook(Engine& engine, const Napi::Value& value) {
+  if (value.IsUndefined() || value.IsNull()) return {};
+  if (!value.IsFunction()) throw Error("invalid_request", "expected \"onRouted\" to be a function");
+  return [&engine, function = value.As<Napi::Function>()](size_t layer, std::span<const uint16_t> experts) {
+    const Napi::Env env = function.Env();
+    const Napi::HandleScope scope(env);
+    auto routed = Napi::Uint16Array::New(env, experts.size());
+    std::copy(experts.begin(), experts.end(), routed.Data());
+    const Napi::Value plan = function.Call({Napi::Number::New(env, static_cast<double>(layer)), routed});
+    if (plan.IsObject()) engine.store().update_plan(PlanCopy(engine, plan).view());
+  };
 }
 
 Phase phase_of(const Napi::Value& value) {
@@ -109,7 +143,7 @@ Engine& EngineBinding::engine() {
 
 EngineBinding::Exclusive EngineBinding::exclusive() {
   engine();
-  if (busy_) throw Error("internal", "the engine is in the middle of a call: rankVictims may not call it");
+  if (busy_) throw Error("internal", "the engine is in the middle of a call: onRouted may not call it");
   return Exclusive(busy_);
 }
 
@@ -136,22 +170,25 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     const auto offsets = copy_of<int32_t>(js, "offsets");
     const auto input = copy_of<int32_t>(js, "tokens");
     const auto logit_rows = copy_of<int32_t>(js, "logitRows");
-    const Batch batch{phase_of(js.Get("phase")), sequences, contexts, offsets, input, logit_rows, {}};
+    const RoutingArrays routing(js.Get("routing"));
+    const Batch batch{phase_of(js.Get("phase")),
+                      sequences,
+                      contexts,
+                      offsets,
+                      input,
+                      logit_rows,
+                      {},
+                      {routing.experts, routing.alpha, routing.k}};
     // Before anything is allocated for its answers.
     engine().check(batch);
 
-    std::vector<ExpertId> loads, victims;
-    if (info[1].IsObject()) {
-      const auto plan = info[1].As<Napi::Object>();
-      loads = expert_ids(engine(), copy_of<uint32_t>(plan, "loads"));
-      victims = expert_ids(engine(), copy_of<uint32_t>(plan, "victims"));
-    }
+    const PlanCopy plan(engine(), info[1]);
 
     const SwitchConfig& config = engine().config();
     const auto [first_layer, layers] = engine().moe_layers(batch.phase);
     const size_t tokens = batch.tokens.size();
     const auto experts = static_cast<size_t>(config.num_experts);
-    auto dispatch = Napi::Uint16Array::New(env, layers * tokens);
+    auto dispatch = Napi::Uint16Array::New(env, layers * tokens * std::max<size_t>(routing.k, 1));
     auto found = Napi::Uint8Array::New(env, layers * experts);
     BatchOutput output;
     output.dispatch = dispatch.Data();
@@ -170,7 +207,7 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     }
     if (wanted(js, "routerLogits")) output.router_logits = floats("routerLogits", layers * tokens * experts);
 
-    const RunStats stats = engine().run(batch, loads, victims, ranker_of(info[2]), output);
+    const RunStats stats = engine().run(batch, plan.view(), output, routed_hook(engine(), info[2]));
 
     auto numbers = Napi::Int32Array::New(env, layers);
     for (size_t i = 0; i < layers; ++i) numbers[i] = static_cast<int32_t>(first_layer + i);
@@ -185,6 +222,9 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     set("late", stats.late);
     set("onDemand", stats.on_demand);
     set("bytesMoved", stats.bytes_moved);
+    set("prefetchesBegun", stats.prefetches_begun);
+    set("prefetchesCancelled", stats.prefetches_cancelled);
+    set("prefetchesWasted", stats.prefetches_wasted);
     set("stallNs", stats.stall_ns);
     set("passNs", stats.pass_ns);
     result.Set("stats", figures);
@@ -237,7 +277,7 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
 void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
     const Exclusive held = exclusive();
-    engine().set_budget(bytes_from_js(info[0], "bytes"), ranker_of(info[1]));
+    engine().set_budget(bytes_from_js(info[0], "bytes"));
   });
 }
 
@@ -245,7 +285,7 @@ void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
     const Exclusive held = exclusive();
     const std::vector<ExpertId> ids = expert_ids(engine(), span_of<uint32_t>(info[0], "ids"));
-    engine().store().pin(ids, info[1].ToBoolean().Value(), ranker_of(info[2]));
+    engine().store().pin(ids, info[1].ToBoolean().Value());
   });
 }
 

@@ -27,7 +27,8 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const auto embedding = PredictorEmbeddingBinding::of(options.Get("embedding"));
     const size_t threads = whole_from_js(options, "threads", 1, kMaxPredictorThreads);
     const PredictorCheckpoint checkpoint = load_predictor(text_from_js(options, "directory"), false);
-    predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads);
+    const auto sharpness = copy_from_js<float>(options.Get("sharpness"), "sharpness");
+    predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
   });
 }
 
@@ -60,6 +61,9 @@ ExpertTable PredictorBinding::table_of(const Napi::CallbackInfo& info, size_t fi
   const size_t rows = config.layers * tokens;
   table.experts = elements_of<uint16_t>(info[first + 1], "experts", rows * table.k).data();
   table.alpha = elements_of<float>(info[first + 2], "alpha", rows * table.k).data();
+  if (!info[first + 3].IsUndefined()) {
+    table.chance = elements_of<float>(info[first + 3], "chance", rows * table.k).data();
+  }
   return table;
 }
 
@@ -70,9 +74,9 @@ Napi::Value PredictorBinding::predict(const Napi::CallbackInfo& info) {
     const PredictorInputCopy input(object_from_js(info[0], "input"));
     const size_t tokens = input.tokens.size();
     ExpertTable table = table_of(info, 1, tokens);
-    if (!info[4].IsUndefined()) {
+    if (!info[5].IsUndefined()) {
       const PredictorConfig& config = predictor().config();
-      table.logits = elements_of<float>(info[4], "logits", config.layers * tokens * config.experts).data();
+      table.logits = elements_of<float>(info[5], "logits", config.layers * tokens * config.experts).data();
     }
     return Napi::Boolean::New(info.Env(), predictor().predict(input.view(), table));
   });

@@ -25,7 +25,7 @@ class PredictorBinding : public Napi::ObjectWrap<PredictorBinding> {
   void close(const Napi::CallbackInfo& info);
 
   Predictor& predictor();
-  // Of arguments k, experts, alpha from `first` on, checked against `tokens`.
+  // Of arguments k, experts, alpha and, optional, chance from `first` on, checked against `tokens`.
   ExpertTable table_of(const Napi::CallbackInfo& info, size_t first, size_t tokens);
 
   std::unique_ptr<Predictor> predictor_;

@@ -5,22 +5,10 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "core/file.h"
+#include "engine/dense_loader.h"
 
 namespace sida {
 namespace {
-
-DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack) {
-  const File file = File::open(pack.dense_path());
-  if (file.size() != pack.dense.bytes) {
-    throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
-                                    " bytes, found " + std::to_string(file.size()) +
-                                    "; convert the model again");
-  }
-  DeviceBuffer dense(memory, pack.dense.bytes);
-  file.pread_exact(0, dense.data(), pack.dense.bytes);
-  return dense;
-}
 
 [[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
 
@@ -33,15 +21,16 @@ Engine::Engine(const EngineOptions& options)
       slots_(plan_.slots_in(options.budget_bytes)),
       backend_(make_cpu_backend()),
       memory_(*backend_, options.budget_bytes),
-      dense_(load_dense(memory_, pack_)),
+      dense_layout_(options.limits.routers ? pack_.dense : without_routers(pack_.dense)),
+      dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, pack_.config, options.limits.kv_tokens),
       workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
-                 options.limits.threads),
+                 options.limits.threads, options.limits.max_routing_k),
       disk_(pack_.expert_path(), pack_.expert_file_bytes()),
       host_(pack_.experts, disk_, options.host_bytes),
       store_(pack_.experts, memory_, host_, options.link, slots_),
       pool_(options.limits.threads),
-      weights_(view_weights(pack_.config, pack_.dense, dense_.data())),
+      weights_(view_weights(pack_.config, dense_layout_, dense_.data())),
       model_(pack_.config, weights_, workspace_, cache_, store_, pool_) {}
 
 std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
@@ -49,6 +38,21 @@ std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
   for (int i = 0; i < pack_.config.num_layers; ++i) encoder += pack_.config.encoder_sparse(i);
   if (phase == Phase::kEncode) return {0, encoder};
   return {encoder, pack_.experts.layers - encoder};
+}
+
+void Engine::check_routing_of(const Batch& batch) const {
+  const auto [first, count] = moe_layers(batch.phase);
+  if (batch.routing.k == 0) {
+    if (!limits_.routers && count > 0) refuse("no routing, and the routers are not on the device");
+    return;
+  }
+  if (batch.routing.k > limits_.max_routing_k) {
+    refuse("routing names " + std::to_string(batch.routing.k) + " experts a token; the limit is " +
+           std::to_string(limits_.max_routing_k));
+  }
+  const std::vector<std::string> layers = pack_.config.moe_layers();
+  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
+                static_cast<size_t>(pack_.config.num_experts));
 }
 
 void Engine::check(const Batch& batch) const {
@@ -89,6 +93,7 @@ void Engine::check(const Batch& batch) const {
       }
     }
   }
+  check_routing_of(batch);
   std::vector<int32_t> ids(batch.sequences.begin(), batch.sequences.end());
   std::sort(ids.begin(), ids.end());
   if (std::adjacent_find(ids.begin(), ids.end()) != ids.end()) refuse("a sequence is named twice");
@@ -112,16 +117,20 @@ void Engine::check(const Batch& batch) const {
   }
 }
 
-RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
-                     const VictimRanker& rank, const BatchOutput& output) {
+RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
+                     const RoutedHook& on_routed) {
   const auto start = std::chrono::steady_clock::now();
   check(batch);
-  store_.start_pass(loads, victims);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits};
+  const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
+  if (routing != nullptr && output.router_logits != nullptr) {
+    refuse("a pass with a routing of its own has no router logits");
+  }
+  store_.start_pass(plan);
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed, routing};
   if (batch.phase == Phase::kEncode) {
-    encode(batch, rank, trace);
+    encode(batch, trace);
   } else {
-    decode(batch, rank, trace);
+    decode(batch, trace);
     if (output.logits != nullptr) model_.head(batch.logit_rows, output.logits);
   }
   if (output.hidden_states != nullptr) {
@@ -134,7 +143,7 @@ RunStats Engine::run(const Batch& batch, std::span<const ExpertId> loads, std::s
   return stats;
 }
 
-void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+void Engine::encode(const Batch& batch, const RoutingTrace& trace) {
   const size_t count = batch.sequences.size();
   std::vector<Context> contexts(count);
   try {
@@ -146,7 +155,7 @@ void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingT
       cache_.grow(contexts[i].pages, tokens);
       spans.push_back({begin, tokens, 0, contexts[i].keys, &contexts[i].pages});
     }
-    model_.encode(batch.tokens, spans, rank, trace);
+    model_.encode(batch.tokens, spans, trace);
   } catch (...) {
     for (Context& context : contexts) cache_.release(context.pages);
     throw;
@@ -154,7 +163,7 @@ void Engine::encode(const Batch& batch, const VictimRanker& rank, const RoutingT
   for (size_t i = 0; i < count; ++i) contexts_.emplace(batch.sequences[i], std::move(contexts[i]));
 }
 
-void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace) {
+void Engine::decode(const Batch& batch, const RoutingTrace& trace) {
   const size_t count = batch.sequences.size();
   std::vector<Sequence*> sequences;
   std::vector<int32_t> created;
@@ -172,7 +181,7 @@ void Engine::decode(const Batch& batch, const VictimRanker& rank, const RoutingT
       const Context& context = contexts_.at(sequence.context);
       spans.push_back({begin, tokens, sequence.length, 0, &sequence.pages, &context.pages, context.keys});
     }
-    model_.decode(batch.tokens, spans, rank, trace);
+    model_.decode(batch.tokens, spans, trace);
   } catch (...) {
     for (Sequence* sequence : sequences) cache_.shrink(sequence->pages, sequence->length);
     release_sequences(created);
@@ -201,14 +210,14 @@ void Engine::release_sequences(std::span<const int32_t> ids) {
   }
 }
 
-void Engine::set_budget(uint64_t bytes, const VictimRanker& rank) {
+void Engine::set_budget(uint64_t bytes) {
   const size_t slots = plan_.slots_in(bytes);
   const uint64_t before = memory_.budget();
   if (bytes > before) memory_.set_budget(bytes);
   try {
-    store_.resize(slots, rank);
+    store_.resize(slots);
   } catch (...) {
-    store_.resize(slots_, rank);
+    store_.resize(slots_);
     memory_.set_budget(before);
     throw;
   }

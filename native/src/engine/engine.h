@@ -39,6 +39,8 @@ struct Batch {
   std::span<const int32_t> logit_rows;
   /// Encode only, optional: keys that may be attended to in each sequence, when its tail is padding.
   std::span<const int32_t> attended;
+  /// Optional: where the tokens go, in place of the model's routers.
+  PredictedRouting routing = {};
 };
 
 /// Where a step puts its answers; null where not wanted. Sizes as in RunResult of addon-types.ts.
@@ -72,8 +74,9 @@ class Engine {
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an
   /// expert cannot be read. After an error the batch has left nothing behind.
-  RunStats run(const Batch& batch, std::span<const ExpertId> loads, std::span<const ExpertId> victims,
-               const VictimRanker& rank, const BatchOutput& output);
+  /// `on_routed` may call store().update_plan() and nothing else of the engine.
+  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
+               const RoutedHook& on_routed = {});
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.
   void check(const Batch& batch) const;
@@ -83,9 +86,11 @@ class Engine {
 
   /// Returns when the device holds at most `bytes`; never more than the old or the new budget meanwhile.
   /// Throws budget_too_small or cannot_run and changes nothing.
-  void set_budget(uint64_t bytes, const VictimRanker& rank);
+  void set_budget(uint64_t bytes);
 
  private:
+  void check_routing_of(const Batch& batch) const;
+
   struct Context {
     std::vector<uint32_t> pages;
     size_t keys = 0;
@@ -96,8 +101,8 @@ class Engine {
     size_t length = 0;
   };
 
-  void encode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
-  void decode(const Batch& batch, const VictimRanker& rank, const RoutingTrace& trace);
+  void encode(const Batch& batch, const RoutingTrace& trace);
+  void decode(const Batch& batch, const RoutingTrace& trace);
 
   Pack pack_;
   BatchLimits limits_;
@@ -105,6 +110,7 @@ class Engine {
   size_t slots_;
   std::unique_ptr<Backend> backend_;
   DeviceMemory memory_;
+  DenseLayout dense_layout_;
   DeviceBuffer dense_;
   KvCache cache_;
   Workspace workspace_;

@@ -28,7 +28,13 @@ uint64_t MemoryPlan::slots_in(uint64_t budget) const {
 
 MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
                        const BatchLimits& limits) {
-  const DenseLayout dense = make_dense_layout(config, dense_bf16);
+  if (limits.max_routing_k > static_cast<size_t>(config.num_experts)) {
+    throw Error("invalid_request", "a routing of " + std::to_string(limits.max_routing_k) +
+                                       " experts a token exceeds the " + std::to_string(config.num_experts) +
+                                       " experts of a layer");
+  }
+  const DenseLayout file = make_dense_layout(config, dense_bf16);
+  const DenseLayout dense = limits.routers ? file : without_routers(file);
   const ExpertLayout layout =
       make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
                          config.moe_layers().size(), static_cast<size_t>(config.num_experts));
@@ -36,8 +42,8 @@ MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense
   plan.routers = dense.router_bytes;
   plan.dense = device_bytes(dense.bytes) - plan.routers;
   plan.kv_cache = device_bytes(KvCache::bytes(config, limits.kv_tokens));
-  plan.workspace =
-      device_bytes(Workspace::bytes(config, limits.max_batch_tokens, limits.kv_tokens, limits.threads));
+  plan.workspace = device_bytes(Workspace::bytes(config, limits.max_batch_tokens, limits.kv_tokens,
+                                                 limits.threads, limits.max_routing_k));
   plan.slot = device_bytes(layout.block_bytes);
   plan.experts = layout.experts();
   return plan;

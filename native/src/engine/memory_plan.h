@@ -7,11 +7,16 @@
 
 namespace sida {
 
-/// Limits that size the workspace and the KV cache.
+/// The largest `max_routing_k`.
+inline constexpr size_t kMaxRoutingK = 64;
+
+/// What sizes the workspace, the KV cache and the dense weights.
 struct BatchLimits {
   size_t max_batch_tokens = 2048;  ///< tokens of one pass
   size_t kv_tokens = 3072;         ///< tokens the KV cache holds
   size_t threads = 1;              ///< each has scratch space of its own
+  size_t max_routing_k = 1;        ///< experts that a batch's routing may name for a token
+  bool routers = true;             ///< false: not on the device; every batch brings its routing
 };
 
 /// Where each byte of the device goes; whole 4 KiB pages.
@@ -31,6 +36,7 @@ struct MemoryPlan {
   uint64_t slots_in(uint64_t budget) const;
 };
 
+/// Throws invalid_request where `limits` ask for more experts a token than a layer has.
 MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
                        const BatchLimits& limits);
 

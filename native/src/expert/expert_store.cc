@@ -7,21 +7,31 @@
 #include "core/error.h"
 
 namespace sida {
+namespace {
+
+// Prefetches handed to the transfer thread at a time: one moving, one behind it. What waits in the plan
+// instead costs no slot yet and can still give way.
+constexpr size_t kPrefetchesInFlight = 2;
+
+}  // namespace
 
 ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source,
                          SimulatedLink link, size_t slots)
     : layout_(layout),
       memory_(memory),
       records_(layout.experts()),
+      keys_(layout.experts()),
+      keys_after_(layout.experts()),
       transfers_(layout_, source, link,
                  [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
-  resize(slots, [](const ResidencySnapshot&) { return std::vector<ExpertId>{}; });
+  resize(slots);
 }
 
 ResidencySnapshot ExpertStore::snapshot_locked() const {
   ResidencySnapshot copy;
   copy.slots = static_cast<uint32_t>(slot_count_);
   copy.free_slots = static_cast<uint32_t>(free_slots_.size());
+  copy.visits = visits_;
   for (const ExpertRecord& record : records_) {
     copy.state.push_back(static_cast<uint8_t>(record.state));
     copy.pinned.push_back(record.pinned);
@@ -42,34 +52,37 @@ StoreStats ExpertStore::take_stats() {
   return std::exchange(stats_, {});
 }
 
-std::optional<uint32_t> ExpertStore::evict_next() {
-  while (next_victim_ < victims_.size()) {
-    ExpertRecord& record = records_.at(victims_[next_victim_++]);
+ExpertId ExpertStore::next_victim() const {
+  ExpertId victim = kNoExpertId;
+  for (ExpertId id = 0; id < records_.size(); ++id) {
+    const ExpertRecord& record = records_[id];
     if (!record.evictable()) continue;
-    record.state = ResidencyState::kAbsent;
-    record.prefetched = false;
-    return std::exchange(record.slot, kNoSlot);
+    if (victim != kNoExpertId) {
+      if (key(id) < key(victim)) continue;
+      const bool newer = record.last_use > records_[victim].last_use;
+      if (key(id) == key(victim) && newer != newest_first_) continue;
+    }
+    victim = id;
   }
-  return std::nullopt;
+  return victim;
 }
 
-std::optional<uint32_t> ExpertStore::take_slot(std::unique_lock<std::mutex>& lock, const VictimRanker& rank) {
+uint32_t ExpertStore::evict(ExpertId id) {
+  ExpertRecord& record = records_[id];
+  record.state = ResidencyState::kAbsent;
+  stats_.prefetches_wasted += std::exchange(record.prefetched, false);
+  return std::exchange(record.slot, kNoSlot);
+}
+
+std::optional<uint32_t> ExpertStore::take_slot() {
   if (!free_slots_.empty()) {
     const uint32_t slot = free_slots_.back();
     free_slots_.pop_back();
     return slot;
   }
-  if (auto slot = evict_next()) return slot;
-  if (std::none_of(records_.begin(), records_.end(), [](const auto& r) { return r.evictable(); })) {
-    return std::nullopt;
-  }
-  const ResidencySnapshot snapshot = snapshot_locked();
-  lock.unlock();
-  std::vector<ExpertId> ranked = rank(snapshot);
-  lock.lock();
-  victims_ = std::move(ranked);
-  next_victim_ = 0;
-  return evict_next();
+  const ExpertId victim = next_victim();
+  if (victim == kNoExpertId) return std::nullopt;
+  return evict(victim);
 }
 
 void ExpertStore::begin_load(ExpertId id, uint32_t slot, TransferPriority priority) {
@@ -77,6 +90,8 @@ void ExpertStore::begin_load(ExpertId id, uint32_t slot, TransferPriority priori
   record.state = ResidencyState::kLoading;
   record.slot = slot;
   record.prefetched = priority == TransferPriority::kPrefetch;
+  record.prefetching = record.prefetched;
+  prefetching_ += record.prefetching;
   ++loading_;
   transfers_.submit(id, slots_[slot].data(), priority);
 }
@@ -86,6 +101,7 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
     std::lock_guard lock(mutex_);
     ExpertRecord& record = records_[id];
     --loading_;
+    prefetching_ -= std::exchange(record.prefetching, false);
     if (error) {
       record.state = ResidencyState::kAbsent;
       free_slots_.push_back(std::exchange(record.slot, kNoSlot));
@@ -94,47 +110,95 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
     } else {
       record.state = ResidencyState::kResident;
       record.loaded_at = ++clock_;
+      record.planned = false;
       stats_.bytes_moved += layout_.block_bytes;
     }
+    begin_prefetches();
   }
   changed_.notify_all();
 }
 
-void ExpertStore::cancel_waiting_prefetches() {
+void ExpertStore::cancel_waiting_prefetches(bool also_planned) {
   for (ExpertId id = 0; id < records_.size(); ++id) {
     ExpertRecord& record = records_[id];
-    if (record.state != ResidencyState::kLoading || record.leases > 0 || !transfers_.cancel(id)) continue;
+    if (record.state != ResidencyState::kLoading || record.leases > 0) continue;
+    if ((record.planned && !also_planned) || !transfers_.cancel(id)) continue;
     record.state = ResidencyState::kAbsent;
     record.prefetched = false;
+    record.prefetching = false;
     free_slots_.push_back(std::exchange(record.slot, kNoSlot));
     --loading_;
+    --prefetching_;
+    ++stats_.prefetches_cancelled;
   }
 }
 
 void ExpertStore::drain_loads(std::unique_lock<std::mutex>& lock) {
-  cancel_waiting_prefetches();
+  loads_.clear();
+  cancel_waiting_prefetches(true);
   changed_.wait(lock, [&] { return loading_ == 0; });
 }
 
-void ExpertStore::start_pass(std::span<const ExpertId> loads, std::span<const ExpertId> victims) {
+void ExpertStore::set_plan(const ResidencyPlan& plan) {
+  const size_t experts = records_.size();
+  if (plan.keys.size() != plan.keys_after.size() || (!plan.keys.empty() && plan.keys.size() != experts)) {
+    throw Error("invalid_request",
+                "a plan has " + std::to_string(plan.keys.size()) + " and " +
+                    std::to_string(plan.keys_after.size()) + " keys for " + std::to_string(experts) +
+                    " experts",
+                {{"experts", static_cast<double>(experts)}});
+  }
+  for (const ExpertId id : plan.loads) {
+    if (id < experts) continue;
+    throw Error("invalid_request",
+                "a plan loads expert " + std::to_string(id) + " of " + std::to_string(experts));
+  }
+  if (plan.keys.empty()) {
+    std::fill(keys_.begin(), keys_.end(), 0);
+    std::fill(keys_after_.begin(), keys_after_.end(), 0);
+  } else {
+    std::copy(plan.keys.begin(), plan.keys.end(), keys_.begin());
+    std::copy(plan.keys_after.begin(), plan.keys_after.end(), keys_after_.begin());
+  }
+  newest_first_ = plan.newest_first;
+  loads_.assign(plan.loads.begin(), plan.loads.end());
+  for (ExpertRecord& record : records_) record.planned = false;
+  for (const ExpertId id : loads_) records_[id].planned = records_[id].state != ResidencyState::kResident;
+  cancel_waiting_prefetches(false);
+  begin_prefetches();
+}
+
+void ExpertStore::start_pass(const ResidencyPlan& plan) {
   std::lock_guard lock(mutex_);
-  victims_.assign(victims.begin(), victims.end());
-  next_victim_ = 0;
-  for (const ExpertId id : loads) {
-    if (records_.at(id).state != ResidencyState::kAbsent) continue;
-    std::optional<uint32_t> slot;
-    if (free_slots_.empty()) {
-      slot = evict_next();
-    } else {
-      slot = free_slots_.back();
-      free_slots_.pop_back();
+  for (ExpertRecord& record : records_) record.used = false;
+  set_plan(plan);
+}
+
+void ExpertStore::update_plan(const ResidencyPlan& plan) {
+  std::lock_guard lock(mutex_);
+  set_plan(plan);
+}
+
+void ExpertStore::begin_prefetches() {
+  auto load = loads_.begin();
+  while (load != loads_.end() && prefetching_ < kPrefetchesInFlight && waiting_demands_ == 0) {
+    const bool free = !free_slots_.empty();
+    const ExpertId victim = free ? kNoExpertId : next_victim();
+    if (!free && victim == kNoExpertId) return;
+    // The first that has come in meanwhile, or may come in.
+    load = std::find_if(load, loads_.end(), [&](ExpertId id) {
+      return records_[id].state != ResidencyState::kAbsent || free || key(id) < key(victim);
+    });
+    if (load == loads_.end()) return;
+    if (records_[*load].state == ResidencyState::kAbsent) {
+      ++stats_.prefetches_begun;
+      begin_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
     }
-    if (!slot) break;
-    begin_load(id, *slot, TransferPriority::kPrefetch);
+    load = loads_.erase(load);
   }
 }
 
-void ExpertStore::resize(size_t slots, const VictimRanker& rank) {
+void ExpertStore::resize(size_t slots) {
   std::unique_lock lock(mutex_);
   slots = std::min(slots, records_.size());
   const auto pinned = static_cast<size_t>(
@@ -147,7 +211,7 @@ void ExpertStore::resize(size_t slots, const VictimRanker& rank) {
   }
   drain_loads(lock);
   while (slot_count_ > slots) {
-    const auto slot = take_slot(lock, rank);
+    const auto slot = take_slot();
     if (!slot) throw Error("internal", "no slot can be freed. This is a bug.");
     slots_[*slot] = DeviceBuffer();
     --slot_count_;
@@ -161,7 +225,7 @@ void ExpertStore::resize(size_t slots, const VictimRanker& rank) {
   }
 }
 
-void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRanker& rank) {
+void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned) {
   std::unique_lock lock(mutex_);
   if (!pinned) {
     for (const ExpertId id : ids) records_.at(id).pinned = false;
@@ -184,7 +248,7 @@ void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRa
   drain_loads(lock);
   for (const ExpertId id : fresh) records_[id].pinned = true;
   try {
-    for (const ExpertId id : fresh) load_now(lock, id, rank);
+    for (const ExpertId id : fresh) load_now(lock, id);
   } catch (...) {
     if (!lock.owns_lock()) lock.lock();
     for (const ExpertId id : fresh) records_[id].pinned = false;
@@ -192,10 +256,10 @@ void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned, const VictimRa
   }
 }
 
-void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, ExpertId id, const VictimRanker& rank) {
+void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, ExpertId id) {
   if (records_[id].state != ResidencyState::kAbsent) return;
-  const auto slot = take_slot(lock, rank);
-  if (!slot) throw Error("internal", "the eviction policy named no expert that can be evicted");
+  const auto slot = take_slot();
+  if (!slot) throw Error("internal", "no slot can be freed for a pinned expert. This is a bug.");
   records_[id].leases = 1;
   begin_load(id, *slot, TransferPriority::kDemand);
   changed_.wait(lock, [&] { return records_[id].state != ResidencyState::kLoading; });

@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,8 +15,15 @@
 
 namespace sida {
 
-/// Ranks evictable experts, first victim first. Called on the thread that uses the store, without its lock.
-using VictimRanker = std::function<std::vector<ExpertId>(const ResidencySnapshot&)>;
+/// What to move during a pass. An expert's key says how soon it goes: the evictable one with the largest key
+/// is the next victim, ties go to the least recently used. A key is (but need not be) the time of the next
+/// use. Without keys all are 0.
+struct ResidencyPlan {
+  std::span<const double> keys;        ///< (experts) until the pass needs the expert
+  std::span<const double> keys_after;  ///< (experts) from then on
+  std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
+  bool newest_first = false;           ///< ties go to the most recently used instead
+};
 
 /// How a layer found an expert that it needed.
 enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
@@ -28,6 +34,9 @@ struct StoreStats {
   uint64_t prefetched = 0;
   uint64_t late = 0;
   uint64_t on_demand = 0;
+  uint64_t prefetches_begun = 0;
+  uint64_t prefetches_cancelled = 0;  ///< before their transfer began
+  uint64_t prefetches_wasted = 0;     ///< evicted before they were needed
   uint64_t bytes_moved = 0;
   uint64_t stall_ns = 0;
 };
@@ -46,15 +55,19 @@ class ExpertStore {
   /// Figures since the last call.
   StoreStats take_stats();
 
-  /// Takes up a plan: prefetches `loads` in order as far as free slots and `victims` reach. Does not block.
-  void start_pass(std::span<const ExpertId> loads, std::span<const ExpertId> victims);
+  /// Begins a pass with a plan of its own. Prefetches go on until the next plan, also after the pass; each
+  /// takes a free slot or evicts an expert with a larger key than its own, and waits where there is neither.
+  /// Does not block. Throws invalid_request where the plan does not fit the layout.
+  void start_pass(const ResidencyPlan& plan);
+  /// Changes the plan of the running pass.
+  void update_plan(const ResidencyPlan& plan);
 
-  /// Grows or shrinks to `slots`; evicts by rank when it must. Blocks until it holds.
+  /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
   /// Throws cannot_run when pinned experts would not fit.
-  void resize(size_t slots, const VictimRanker& rank);
+  void resize(size_t slots);
 
   /// A pinned expert is loaded and never evicted. One slot always stays unpinned. Throws cannot_run.
-  void pin(std::span<const ExpertId> ids, bool pinned, const VictimRanker& rank);
+  void pin(std::span<const ExpertId> ids, bool pinned);
 
   /// Throws internal when an invariant is broken. Call between passes.
   void check_integrity() const;
@@ -62,12 +75,17 @@ class ExpertStore {
  private:
   friend class LayerVisit;
 
-  std::optional<uint32_t> take_slot(std::unique_lock<std::mutex>& lock, const VictimRanker& rank);
-  std::optional<uint32_t> evict_next();
-  void load_now(std::unique_lock<std::mutex>& lock, ExpertId id, const VictimRanker& rank);
+  double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
+  /// kNoExpertId: none may go.
+  ExpertId next_victim() const;
+  uint32_t evict(ExpertId id);
+  std::optional<uint32_t> take_slot();
+  void set_plan(const ResidencyPlan& plan);
+  void begin_prefetches();
+  void load_now(std::unique_lock<std::mutex>& lock, ExpertId id);
   void begin_load(ExpertId id, uint32_t slot, TransferPriority priority);
   void finish_load(ExpertId id, std::exception_ptr error);
-  void cancel_waiting_prefetches();
+  void cancel_waiting_prefetches(bool also_planned);
   void drain_loads(std::unique_lock<std::mutex>& lock);
   ResidencySnapshot snapshot_locked() const;
 
@@ -80,9 +98,14 @@ class ExpertStore {
   std::vector<uint32_t> free_slots_;
   size_t slot_count_ = 0;
   size_t loading_ = 0;
-  std::vector<ExpertId> victims_;
-  size_t next_victim_ = 0;
+  size_t prefetching_ = 0;  ///< prefetches submitted and not ended, promoted ones included
+  size_t waiting_demands_ = 0;
+  std::vector<double> keys_;
+  std::vector<double> keys_after_;
+  bool newest_first_ = false;
+  std::vector<ExpertId> loads_;
   uint64_t clock_ = 0;
+  uint64_t visits_ = 0;
   StoreStats stats_;
   std::exception_ptr load_error_;
   TransferEngine transfers_;
@@ -94,8 +117,7 @@ class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
   /// each.
-  LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, const VictimRanker& rank,
-             uint8_t* found);
+  LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found);
   ~LayerVisit();
   LayerVisit(const LayerVisit&) = delete;
   LayerVisit& operator=(const LayerVisit&) = delete;
@@ -109,11 +131,10 @@ class LayerVisit {
   std::optional<Expert> next();
 
  private:
-  void pump(std::unique_lock<std::mutex>& lock);
+  void begin_demands();
   void release_current();
 
   ExpertStore& store_;
-  const VictimRanker& rank_;
   ExpertId first_id_;
   std::vector<ExpertId> leased_;   ///< resident or loading, not handed out yet
   std::vector<ExpertId> missing_;  ///< absent, last needed first

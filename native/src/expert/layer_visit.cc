@@ -8,11 +8,11 @@
 
 namespace sida {
 
-LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed,
-                       const VictimRanker& rank, uint8_t* found)
-    : store_(store), rank_(rank), first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)) {
+LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
+    : store_(store), first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)) {
   std::lock_guard lock(store_.mutex_);
   StoreStats& stats = store_.stats_;
+  ++store_.visits_;
   for (const uint16_t index : needed) {
     const ExpertId id = first_id_ + index;
     ExpertRecord& record = store_.records_.at(id);
@@ -25,14 +25,18 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
     } else if (record.state == ResidencyState::kLoading) {
       how = Found::kLate;
       store_.transfers_.promote(id);
+    } else if (record.planned) {
+      how = Found::kLate;
     }
     record.prefetched = false;
+    record.planned = false;
+    record.used = true;
     found[index] = static_cast<uint8_t>(how);
     stats.resident += how == Found::kResident;
     stats.prefetched += how == Found::kPrefetched;
     stats.late += how == Found::kLate;
     stats.on_demand += how == Found::kOnDemand;
-    if (how == Found::kOnDemand) {
+    if (record.state == ResidencyState::kAbsent) {
       missing_.push_back(id);
     } else {
       ++record.leases;
@@ -40,6 +44,7 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
     }
   }
   std::reverse(missing_.begin(), missing_.end());
+  store_.waiting_demands_ = missing_.size();
 }
 
 LayerVisit::~LayerVisit() {
@@ -47,6 +52,8 @@ LayerVisit::~LayerVisit() {
   release_current();
   for (const ExpertId id : leased_) --store_.records_[id].leases;
   store_.load_error_ = nullptr;
+  store_.waiting_demands_ = 0;
+  store_.begin_prefetches();
 }
 
 void LayerVisit::release_current() {
@@ -54,23 +61,25 @@ void LayerVisit::release_current() {
   current_.reset();
 }
 
-void LayerVisit::pump(std::unique_lock<std::mutex>& lock) {
+void LayerVisit::begin_demands() {
   while (!missing_.empty()) {
-    const auto slot = store_.take_slot(lock, rank_);
+    const auto slot = store_.take_slot();
     if (!slot) return;
     const ExpertId id = missing_.back();
     missing_.pop_back();
     ++store_.records_[id].leases;
     leased_.push_back(id);
     store_.begin_load(id, *slot, TransferPriority::kDemand);
+    --store_.waiting_demands_;
   }
+  store_.begin_prefetches();
 }
 
 std::optional<LayerVisit::Expert> LayerVisit::next() {
   std::unique_lock lock(store_.mutex_);
   release_current();
   for (;;) {
-    pump(lock);
+    begin_demands();
     if (store_.load_error_) std::rethrow_exception(std::exchange(store_.load_error_, nullptr));
     const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
       return store_.records_[id].state == ResidencyState::kResident;
@@ -84,7 +93,7 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
     if (leased_.empty() && missing_.empty()) return std::nullopt;
     if (leased_.empty()) {
       // Every slot is pinned or held by a prefetch for another layer: those that still wait give way.
-      store_.cancel_waiting_prefetches();
+      store_.cancel_waiting_prefetches(true);
       if (!store_.free_slots_.empty()) continue;
       if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
     }

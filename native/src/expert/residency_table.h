@@ -10,6 +10,7 @@ namespace sida {
 enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident, kEvicting };
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
+inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
 /// What the store knows of one expert.
 struct ExpertRecord {
@@ -17,6 +18,12 @@ struct ExpertRecord {
   bool pinned = false;
   /// Set by a prefetch until the expert is first used.
   bool prefetched = false;
+  /// In the plan's loads, and neither begun nor needed yet.
+  bool planned = false;
+  /// Needed by the running pass already: `keys_after` counts.
+  bool used = false;
+  /// Its running transfer began as a prefetch.
+  bool prefetching = false;
   uint32_t slot = kNoSlot;
   /// Held by the running layer; never a victim while above 0.
   uint32_t leases = 0;
@@ -37,6 +44,7 @@ struct ResidencySnapshot {
   std::vector<double> loaded_at;
   uint32_t slots = 0;
   uint32_t free_slots = 0;
+  uint64_t visits = 0;
 };
 
 }  // namespace sida

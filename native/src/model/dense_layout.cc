@@ -5,6 +5,14 @@
 namespace sida {
 namespace {
 
+void append(DenseLayout& layout, DenseTensor tensor) {
+  const uint64_t bytes = (tensor.bytes + 63) / 64 * 64;
+  tensor.offset = layout.bytes;
+  layout.bytes += bytes;
+  if (tensor.router) layout.router_bytes += bytes;
+  layout.tensors.push_back(std::move(tensor));
+}
+
 class LayoutBuilder {
  public:
   LayoutBuilder(const SwitchConfig& config, bool bf16) : config_(config), bf16_(bf16) {}
@@ -26,20 +34,14 @@ class LayoutBuilder {
   }
 
  private:
-  void add(DenseTensor tensor) {
-    tensor.offset = layout_.bytes;
-    layout_.bytes += (tensor.bytes + 63) / 64 * 64;
-    layout_.tensors.push_back(std::move(tensor));
-  }
-
-  void panels(const std::string& name, uint64_t n, uint64_t k, bool bf16) {
-    add({name, {n, k}, bf16, true, 0, panel_matrix_bytes(n, k, bf16)});
+  void panels(const std::string& name, uint64_t n, uint64_t k, bool bf16, bool router = false) {
+    append(layout_, {name, {n, k}, bf16, true, router, 0, panel_matrix_bytes(n, k, bf16)});
   }
 
   void rows(const std::string& name, std::vector<uint64_t> shape) {
     uint64_t bytes = 4;
     for (const uint64_t size : shape) bytes *= size;
-    add({name, std::move(shape), false, false, 0, bytes});
+    append(layout_, {name, std::move(shape), false, false, false, 0, bytes});
   }
 
   void attention(const std::string& prefix, const std::string& kind) {
@@ -63,9 +65,8 @@ class LayoutBuilder {
       const std::string mlp = block + (decoder ? "2." : "1.");
       rows(mlp + "layer_norm.weight", {d});
       if (decoder ? config_.decoder_sparse(i) : config_.encoder_sparse(i)) {
-        const uint64_t before = layout_.bytes;
-        panels(mlp + "mlp.router.classifier.weight", static_cast<uint64_t>(config_.num_experts), d, false);
-        layout_.router_bytes += layout_.bytes - before;
+        panels(mlp + "mlp.router.classifier.weight", static_cast<uint64_t>(config_.num_experts), d, false,
+               true);
       } else {
         panels(mlp + "mlp.wi.weight", ff, d, bf16_);
         panels(mlp + "mlp.wo.weight", d, ff, bf16_);
@@ -83,6 +84,14 @@ class LayoutBuilder {
 
 DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16) {
   return LayoutBuilder(config, bf16).build();
+}
+
+DenseLayout without_routers(const DenseLayout& layout) {
+  DenseLayout kept;
+  for (const DenseTensor& tensor : layout.tensors) {
+    if (!tensor.router) append(kept, tensor);
+  }
+  return kept;
 }
 
 }  // namespace sida

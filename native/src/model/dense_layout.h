@@ -14,6 +14,7 @@ struct DenseTensor {
   std::vector<uint64_t> shape;
   bool bf16 = false;
   bool panels = false;  ///< panels of a (n, k) matrix; otherwise f32 rows
+  bool router = false;
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
@@ -28,5 +29,8 @@ struct DenseLayout {
 
 /// `bf16` applies to linear weights and embeddings; norms, routers and position biases stay f32.
 DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16);
+
+/// The same tensors in the same order without the routers: what a device holds that routes by tables alone.
+DenseLayout without_routers(const DenseLayout& layout);
 
 }  // namespace sida

@@ -5,29 +5,25 @@
 #include "ops/kernels.h"
 
 namespace sida {
+namespace {
 
-Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
-                    std::span<const SequenceSpan> sequences) {
-  const CpuKernels& kernels = cpu_kernels();
-  Dispatch dispatch;
-  dispatch.expert.resize(tokens);
-  dispatch.alpha.resize(tokens);
-  dispatch.begin.assign(experts + 1, 0);
+void drop_over_capacity(Dispatch& dispatch, size_t experts, size_t capacity,
+                        std::span<const SequenceSpan> sequences) {
   std::vector<size_t> taken(experts);
   for (const SequenceSpan& sequence : sequences) {
     std::fill(taken.begin(), taken.end(), 0);
-    for (size_t token = sequence.begin; token < sequence.begin + sequence.count; ++token) {
-      float* row = logits + token * experts;
-      kernels.softmax(row, experts, row);
-      const auto best = static_cast<size_t>(std::max_element(row, row + experts) - row);
-      dispatch.alpha[token] = row[best];
-      if (taken[best]++ >= capacity) {
-        dispatch.expert[token] = kDropped;
-        continue;
-      }
-      dispatch.expert[token] = static_cast<uint16_t>(best);
-      ++dispatch.begin[best + 1];
+    const size_t end = (sequence.begin + sequence.count) * dispatch.k;
+    for (size_t choice = sequence.begin * dispatch.k; choice < end; ++choice) {
+      uint16_t& expert = dispatch.expert[choice];
+      if (expert != kDropped && taken[expert]++ >= capacity) expert = kDropped;
     }
+  }
+}
+
+void sort_by_expert(Dispatch& dispatch, size_t experts) {
+  dispatch.begin.assign(experts + 1, 0);
+  for (const uint16_t expert : dispatch.expert) {
+    if (expert != kDropped) ++dispatch.begin[expert + 1];
   }
   for (size_t expert = 0; expert < experts; ++expert) {
     if (dispatch.begin[expert + 1] > 0) dispatch.needed.push_back(static_cast<uint16_t>(expert));
@@ -35,11 +31,43 @@ Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacit
   }
   dispatch.order.resize(dispatch.begin[experts]);
   std::vector<uint32_t> next(dispatch.begin.begin(), dispatch.begin.end() - 1);
-  for (size_t token = 0; token < tokens; ++token) {
-    if (dispatch.expert[token] != kDropped) {
-      dispatch.order[next[dispatch.expert[token]]++] = static_cast<uint32_t>(token);
-    }
+  for (size_t choice = 0; choice < dispatch.expert.size(); ++choice) {
+    const uint16_t expert = dispatch.expert[choice];
+    if (expert != kDropped) dispatch.order[next[expert]++] = static_cast<uint32_t>(choice);
   }
+}
+
+}  // namespace
+
+Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
+                    std::span<const SequenceSpan> sequences) {
+  const CpuKernels& kernels = cpu_kernels();
+  Dispatch dispatch;
+  dispatch.expert.resize(tokens);
+  dispatch.alpha.resize(tokens);
+  for (size_t token = 0; token < tokens; ++token) {
+    float* row = logits + token * experts;
+    kernels.softmax(row, experts, row);
+    const float* best = std::max_element(row, row + experts);
+    dispatch.expert[token] = static_cast<uint16_t>(best - row);
+    dispatch.alpha[token] = *best;
+  }
+  drop_over_capacity(dispatch, experts, capacity, sequences);
+  sort_by_expert(dispatch, experts);
+  return dispatch;
+}
+
+Dispatch route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
+                         size_t capacity, std::span<const SequenceSpan> sequences) {
+  const size_t count = tokens * routing.k;
+  const auto chosen = routing.experts.subspan(layer * count, count);
+  const auto alpha = routing.alpha.subspan(layer * count, count);
+  Dispatch dispatch;
+  dispatch.k = routing.k;
+  dispatch.expert.assign(chosen.begin(), chosen.end());
+  dispatch.alpha.assign(alpha.begin(), alpha.end());
+  drop_over_capacity(dispatch, experts, capacity, sequences);
+  sort_by_expert(dispatch, experts);
   return dispatch;
 }
 

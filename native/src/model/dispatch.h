@@ -9,12 +9,14 @@
 
 namespace sida {
 
-/// Tokens of one MoE layer sorted by expert, token order kept.
+/// The choices of one MoE layer's tokens, `k` each, sorted by expert, token order kept. Choice c is token
+/// c / k's.
 struct Dispatch {
-  std::vector<uint16_t> expert;  ///< (tokens): kDropped over capacity
-  std::vector<float> alpha;      ///< (tokens): router probability of the chosen expert
-  std::vector<uint32_t> order;   ///< token indices, by expert
-  std::vector<uint32_t> begin;   ///< (experts + 1): where an expert's tokens start in `order`
+  size_t k = 1;
+  std::vector<uint16_t> expert;  ///< (tokens, k): kDropped over capacity and where nobody is named
+  std::vector<float> alpha;      ///< (tokens, k): what the expert's output is scaled by
+  std::vector<uint32_t> order;   ///< choices, by expert
+  std::vector<uint32_t> begin;   ///< (experts + 1): where an expert's choices start in `order`
   std::vector<uint16_t> needed;  ///< experts with tokens, ascending
 };
 
@@ -22,5 +24,10 @@ struct Dispatch {
 /// capacity counted per sequence in token order. `logits` (tokens, experts) become probabilities in place.
 Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
                     std::span<const SequenceSpan> sequences);
+
+/// Routing as a checked table names it for `layer` of the pass. Capacity as above, counted in token order and
+/// then in the order of a token's choices.
+Dispatch route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
+                         size_t capacity, std::span<const SequenceSpan> sequences);
 
 }  // namespace sida

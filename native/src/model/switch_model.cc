@@ -31,14 +31,14 @@ void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> t
 }
 
 void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const VictimRanker& rank, const RoutingTrace& trace) {
+                         const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
   for (const LayerWeights& layer : weights_.encoder.layers) {
     // The context's own pages serve as scratch until the cross-attention keys replace it below.
     self_attention(layer.self, 0, sequences, count, false);
-    feed_forward(layer.feed_forward, sequences, count, rank, trace, moe_layers);
+    feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
   cpu_kernels().rms_norm(work_.hidden, weights_.encoder.final_norm, config_.layer_norm_epsilon, count, d_,
@@ -50,7 +50,7 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
 }
 
 void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const VictimRanker& rank, const RoutingTrace& trace) {
+                         const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
@@ -58,7 +58,7 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
     const LayerWeights& layer = weights_.decoder.layers[i];
     self_attention(layer.self, i, sequences, count, true);
     cross_attention(layer.cross, i, sequences, count);
-    feed_forward(layer.feed_forward, sequences, count, rank, trace, moe_layers);
+    feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
   cpu_kernels().rms_norm(work_.hidden, weights_.decoder.final_norm, config_.layer_norm_epsilon, count, d_,
@@ -149,10 +149,9 @@ void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> seque
 }
 
 void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                               size_t tokens, const VictimRanker& rank, const RoutingTrace& trace,
-                               size_t trace_layer) {
+                               size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   cpu_kernels().rms_norm(work_.hidden, weights.norm, config_.layer_norm_epsilon, tokens, d_, work_.normed);
-  if (weights.sparse) return moe(weights, sequences, tokens, rank, trace, trace_layer);
+  if (weights.sparse) return moe(weights, sequences, tokens, trace, trace_layer);
   const size_t ff = weights.wi.n;
   for (size_t row = 0; row < tokens; row += work_.feed_forward_rows) {
     const size_t rows = std::min(work_.feed_forward_rows, tokens - row);
@@ -162,38 +161,51 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
 }
 
 void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                      size_t tokens, const VictimRanker& rank, const RoutingTrace& trace,
-                      size_t trace_layer) {
-  const CpuKernels& kernels = cpu_kernels();
+                      size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   const auto experts = static_cast<size_t>(config_.num_experts);
-  linear(pool_, work_.normed, d_, tokens, weights.router, work_.router, experts, Epilogue::kStore);
-  if (trace.router_logits != nullptr) {
-    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router,
-                tokens * experts * sizeof(float));
-  }
-  const Dispatch dispatch =
-      route_top1(work_.router, tokens, experts, static_cast<size_t>(config_.expert_capacity), sequences);
-  std::copy(dispatch.expert.begin(), dispatch.expert.end(), trace.dispatch + trace_layer * tokens);
+  const Dispatch dispatch = route(weights.router, sequences, tokens, trace, trace_layer);
+  std::copy(dispatch.expert.begin(), dispatch.expert.end(),
+            trace.dispatch + trace_layer * tokens * dispatch.k);
+  if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch.expert);
 
-  LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, rank, trace.found + trace_layer * experts);
+  LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, trace.found + trace_layer * experts);
   while (const auto expert = visit.next()) {
-    const uint32_t* order = dispatch.order.data() + dispatch.begin[expert->index];
-    const size_t count = dispatch.begin[expert->index + 1] - dispatch.begin[expert->index];
+    const size_t begin = dispatch.begin[expert->index];
+    const size_t count = dispatch.begin[expert->index + 1] - begin;
     const PanelMatrix wi = experts_.layout().wi(expert->block);
     const PanelMatrix wo = experts_.layout().wo(expert->block);
     for (size_t row = 0; row < count; row += work_.feed_forward_rows) {
       const size_t rows = std::min(work_.feed_forward_rows, count - row);
       for (size_t i = 0; i < rows; ++i) {
-        std::memcpy(work_.first + i * d_, work_.normed + order[row + i] * d_, d_ * sizeof(float));
+        const size_t token = dispatch.order[begin + row + i] / dispatch.k;
+        std::memcpy(work_.first + i * d_, work_.normed + token * d_, d_ * sizeof(float));
       }
       linear(pool_, work_.first, d_, rows, wi, work_.feed_forward, wi.n, Epilogue::kRelu);
-      linear(pool_, work_.feed_forward, wi.n, rows, wo, work_.second, d_, Epilogue::kStore);
-      for (size_t i = 0; i < rows; ++i) {
-        const uint32_t token = order[row + i];
-        kernels.axpy(dispatch.alpha[token], work_.second + i * d_, d_, work_.hidden + token * d_);
-      }
+      linear(pool_, work_.feed_forward, wi.n, rows, wo, work_.second + (begin + row) * d_, d_,
+             Epilogue::kStore);
     }
   }
+  // Only now, by expert: the visit hands experts out as they are at hand, and sums must not depend on that.
+  for (size_t i = 0; i < dispatch.order.size(); ++i) {
+    const size_t choice = dispatch.order[i];
+    cpu_kernels().axpy(dispatch.alpha[choice], work_.second + i * d_, d_,
+                       work_.hidden + choice / dispatch.k * d_);
+  }
+}
+
+Dispatch SwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+                            const RoutingTrace& trace, size_t trace_layer) {
+  const auto experts = static_cast<size_t>(config_.num_experts);
+  const auto capacity = static_cast<size_t>(config_.expert_capacity);
+  if (trace.predicted != nullptr) {
+    return route_predicted(*trace.predicted, trace_layer, tokens, experts, capacity, sequences);
+  }
+  linear(pool_, work_.normed, d_, tokens, router, work_.router, experts, Epilogue::kStore);
+  if (trace.router_logits != nullptr) {
+    std::memcpy(trace.router_logits + trace_layer * tokens * experts, work_.router,
+                tokens * experts * sizeof(float));
+  }
+  return route_top1(work_.router, tokens, experts, capacity, sequences);
 }
 
 }  // namespace sida

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "core/thread_pool.h"
 #include "expert/expert_store.h"
 #include "model/kv_cache.h"
+#include "model/predicted_routing.h"
 #include "model/relative_position.h"
 #include "model/switch_config.h"
 #include "model/switch_weights.h"
@@ -15,7 +17,7 @@
 namespace sida {
 
 /// Expert of a token over its expert's capacity, in `dispatch`.
-inline constexpr uint16_t kDropped = UINT16_MAX;
+inline constexpr uint16_t kDropped = kNoExpert;
 
 /// One sequence's part of a ragged pass: rows [begin, begin + count) of the activations.
 struct SequenceSpan {
@@ -32,11 +34,21 @@ struct SequenceSpan {
   size_t context_keys = 0;
 };
 
-/// What a pass reports of its MoE layers, in order. Pointers may be null where not wanted.
+/// Told the MoE layer's number inside the pass and the expert of each token, kDropped over capacity.
+using RoutedHook = std::function<void(size_t layer, std::span<const uint16_t> experts)>;
+
+struct Dispatch;
+
+/// What a pass reports of its MoE layers, in order, and what routes them. Pointers may be null where not
+/// wanted.
 struct RoutingTrace {
-  uint16_t* dispatch;    ///< (layers, tokens): the expert of each token, kDropped over capacity
+  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kDropped over capacity
   uint8_t* found;        ///< (layers, experts): Found
-  float* router_logits;  ///< (layers, tokens, experts)
+  float* router_logits;  ///< (layers, tokens, experts); not with `predicted`
+  /// Called when a layer's routers have chosen and before their experts are loaded; may be empty.
+  const RoutedHook& on_routed;
+  /// Checked routing of all layers, in place of the routers.
+  const PredictedRouting* predicted = nullptr;
 };
 
 /// The Switch Transformer of transformers 5 in float32: a pure function of weights and inputs. Rows of one
@@ -49,11 +61,11 @@ class SwitchModel {
   /// Runs the encoder over `tokens` and leaves its states in `workspace.normed` and the cross-attention keys
   /// and values of every decoder layer in the sequences' pages.
   void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-              const VictimRanker& rank, const RoutingTrace& trace);
+              const RoutingTrace& trace);
 
   /// Runs the decoder over new tokens of sequences and leaves its final states in `workspace.normed`.
   void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-              const VictimRanker& rank, const RoutingTrace& trace);
+              const RoutingTrace& trace);
 
   /// Logits (rows.size(), vocab) of rows of `workspace.normed`.
   void head(std::span<const int32_t> rows, float* logits);
@@ -69,9 +81,11 @@ class SwitchModel {
   void write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
                    std::span<const SequenceSpan> sequences, size_t tokens);
   void feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
-                    const VictimRanker& rank, const RoutingTrace& trace, size_t trace_layer);
+                    const RoutingTrace& trace, size_t trace_layer);
   void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
-           const VictimRanker& rank, const RoutingTrace& trace, size_t trace_layer);
+           const RoutingTrace& trace, size_t trace_layer);
+  Dispatch route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+                 const RoutingTrace& trace, size_t trace_layer);
 
   const SwitchConfig& config_;
   const SwitchWeights& weights_;

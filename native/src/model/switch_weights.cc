@@ -16,6 +16,9 @@ class WeightViews {
     const DenseTensor& tensor = *by_name_.at(name);
     return {dense_ + tensor.offset, tensor.bf16, tensor.shape[1], tensor.shape[0]};
   }
+  PanelMatrix panels_if_present(const std::string& name) const {
+    return by_name_.contains(name) ? panels(name) : PanelMatrix{};
+  }
   const float* rows(const std::string& name) const {
     return reinterpret_cast<const float*>(dense_ + by_name_.at(name)->offset);
   }
@@ -49,7 +52,7 @@ SwitchWeights view_weights(const SwitchConfig& config, const DenseLayout& layout
       ff.norm = views.rows(mlp + "layer_norm.weight");
       ff.sparse = decoder ? config.decoder_sparse(i) : config.encoder_sparse(i);
       if (ff.sparse) {
-        ff.router = views.panels(mlp + "mlp.router.classifier.weight");
+        ff.router = views.panels_if_present(mlp + "mlp.router.classifier.weight");
         ff.moe_layer = moe_layer++;
       } else {
         ff.wi = views.panels(mlp + "mlp.wi.weight");

@@ -17,7 +17,7 @@ struct FeedForwardWeights {
   const float* norm;
   bool sparse;
   PanelMatrix wi, wo;  ///< dense layers
-  PanelMatrix router;  ///< MoE layers
+  PanelMatrix router;  ///< MoE layers; null data where `layout` has no routers
   size_t moe_layer;    ///< flat MoE layer number, encoder first
 };
 
@@ -34,7 +34,7 @@ struct StackWeights {
   const float* position_bias;  ///< (buckets, heads)
 };
 
-/// Views into a dense file in memory.
+/// Views into a dense file in memory, with or without its routers.
 struct SwitchWeights {
   PanelMatrix head;  ///< (vocab, d_model); also both embeddings when tied
   StackWeights encoder;

@@ -12,11 +12,13 @@ struct Workspace {
   /// Rows of the feed-forward intermediate computed at a time.
   static constexpr size_t kFeedForwardRows = 256;
 
-  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads);
+  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
+                        size_t max_routing_k);
 
-  /// `kv_tokens`: tokens of the KV cache, the most keys a query can see.
-  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t positions,
-            size_t threads);
+  /// `kv_tokens`: tokens of the KV cache, the most keys a query can see. `max_routing_k`: the most experts a
+  /// token can have in one layer.
+  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
+            size_t max_routing_k);
 
   DeviceBuffer memory;
   size_t tokens;
@@ -25,7 +27,8 @@ struct Workspace {
   float* hidden;        ///< (tokens, d_model)
   float* normed;        ///< (tokens, d_model)
   float* first;         ///< (tokens, max(d_model, heads · d_kv)): queries, gathered expert inputs
-  float* second;        ///< same size: keys or values, expert outputs
+  /// Keys or values, same size; expert outputs, (tokens · max_routing_k, d_model).
+  float* second;
   float* feed_forward;  ///< (feed_forward_rows, d_ff)
   float* router;        ///< (tokens, experts)
   float* scores;        ///< (threads, 4, score_stride)

@@ -37,14 +37,14 @@ constexpr size_t kLanes = 16;
   return unordered(*std::max_element(lanes, lanes + kLanes));
 }
 
-// Σ e^(x - top). Not finite where an x is not: gate_exp() passes those on as NaN.
-[[gnu::always_inline]] inline float sum_of_powers(const float* x, size_t n, float top) {
+// Σ e^(sharpness · (x - top)). Not finite where an x is not: gate_exp() passes those on as NaN.
+[[gnu::always_inline]] inline float sum_of_powers(const float* x, size_t n, float top, float sharpness) {
   float lanes[kLanes] = {};
   size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (size_t j = 0; j < kLanes; ++j) lanes[j] += gate_exp(x[i + j] - top);
+    for (size_t j = 0; j < kLanes; ++j) lanes[j] += gate_exp((x[i + j] - top) * sharpness);
   }
-  for (; i < n; ++i) lanes[0] += gate_exp(x[i] - top);
+  for (; i < n; ++i) lanes[0] += gate_exp((x[i] - top) * sharpness);
   float sum = 0;
   for (const float lane : lanes) sum += lane;
   return sum;
@@ -73,11 +73,12 @@ class BestFew {
   size_t count_ = 0;
 };
 
-[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k, uint16_t* ids,
-                                             float* probabilities) {
+[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k, float sharpness,
+                                             uint16_t* ids, float* probabilities, float* chances) {
   const float top = greatest(logits, n);
-  const float sum = sum_of_powers(logits, n, top);
-  if (!std::isfinite(sum)) return false;
+  const float sum = sum_of_powers(logits, n, top, 1.0f);
+  const float sharp_sum = chances != nullptr ? sum_of_powers(logits, n, top, sharpness) : 1.0f;
+  if (!std::isfinite(sum) || !std::isfinite(sharp_sum)) return false;
   BestFew best(k, ids, probabilities);
   for (size_t i = 0; i < n; i += kLanes) {
     const size_t end = std::min(i + kLanes, n);
@@ -86,14 +87,19 @@ class BestFew {
       if (best.takes(logits[e])) best.add(static_cast<uint16_t>(e), logits[e]);
     }
   }
-  for (size_t i = 0; i < k; ++i) probabilities[i] = gate_exp(probabilities[i] - top) / sum;
+  for (size_t i = 0; i < k; ++i) {
+    const float below = probabilities[i] - top;
+    probabilities[i] = gate_exp(below) / sum;
+    if (chances != nullptr) chances[i] = gate_exp(below * sharpness) / sharp_sum;
+  }
   return true;
 }
 
 // The same text for each instruction set, as in lstm_cell.cc: the results are the same bits.
-#define SIDA_RANK(name, attributes)                                                                 \
-  attributes bool rank_##name(const float* logits, size_t n, size_t k, uint16_t* ids, float* out) { \
-    return rank_body(logits, n, k, ids, out);                                                       \
+#define SIDA_RANK(name, attributes)                                                                    \
+  attributes bool rank_##name(const float* logits, size_t n, size_t k, float sharpness, uint16_t* ids, \
+                              float* out, float* chances) {                                            \
+    return rank_body(logits, n, k, sharpness, ids, out, chances);                                      \
   }
 SIDA_RANK(plain, )
 #if defined(__x86_64__)
@@ -113,9 +119,10 @@ RankExperts* rank_experts_named(const char* isa) {
   return rank_plain;
 }
 
-bool rank_experts(const float* logits, size_t n, size_t k, uint16_t* ids, float* probabilities) {
+bool rank_experts(const float* logits, size_t n, size_t k, float sharpness, uint16_t* ids,
+                  float* probabilities, float* chances) {
   static RankExperts* const rank = rank_experts_named(cpu_kernels().isa);
-  return rank(logits, n, k, ids, probabilities);
+  return rank(logits, n, k, sharpness, ids, probabilities, chances);
 }
 
 }  // namespace sida

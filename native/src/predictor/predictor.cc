@@ -17,11 +17,29 @@ constexpr size_t kChunkSequences = 16;
 constexpr size_t kChunkTokens = 1024;
 // Rows of the embedding that one task multiplies.
 constexpr size_t kFoldRows = 256;
+constexpr float kMostSharpness = 1e4f;
 
 PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& stepper) {
   if (stepper) return stepper.get();
   throw Error("invalid_request",
               "Expected a causal predictor to step through a sequence, found one that sees the whole input");
+}
+
+void check_sharpness(std::span<const float> sharpness, size_t layers) {
+  if (sharpness.size() != layers) {
+    throw Error(
+        "checkpoint_invalid",
+        "the sharpness has " + std::to_string(sharpness.size()) + " values, the predictor " +
+            std::to_string(layers) + " layers",
+        {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
+  }
+  for (const float value : sharpness) {
+    if (value > 0 && value <= kMostSharpness) continue;
+    throw Error("checkpoint_invalid",
+                "the sharpness of a layer is " + std::to_string(value) +
+                    ", expected more than 0 and at most " + std::to_string(kMostSharpness),
+                {{"found", static_cast<double>(value)}});
+  }
 }
 
 }  // namespace
@@ -34,8 +52,10 @@ struct Predictor::Chunk {
   std::exception_ptr error;
 };
 
-Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads)
+Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
+                     std::span<const float> sharpness)
     : vocab_(embedding.vocab()),
+      sharpness_(sharpness.begin(), sharpness.end()),
       network_(weights.layout.config(), NetworkUse::kFolded),
       pool_(std::max(threads, size_t{1})),
       activations_(pool_.threads()) {
@@ -47,6 +67,8 @@ Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embe
                 {{"expected", static_cast<double>(config().d_in)},
                  {"found", static_cast<double>(embedding.d_model())}});
   }
+  if (sharpness_.empty()) sharpness_.assign(config().layers, 1.0f);
+  check_sharpness(sharpness_, config().layers);
   network_.load(weights.values.data(), &pool_);
   fold(weights, embedding);
   if (config().causal) stepper_ = std::make_unique<PredictorStepper>(network_);
@@ -102,7 +124,9 @@ bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& tab
       const float* logits = head_rows + (r * config().layers + l) * experts;
       const size_t at = l * tokens + first + r;
       if (table.logits != nullptr) std::copy_n(logits, experts, table.logits + at * experts);
-      if (!rank_experts(logits, experts, table.k, table.experts + at * table.k, table.alpha + at * table.k)) {
+      float* chance = table.chance == nullptr ? nullptr : table.chance + at * table.k;
+      if (!rank_experts(logits, experts, table.k, sharpness_[l], table.experts + at * table.k,
+                        table.alpha + at * table.k, chance)) {
         return false;
       }
     }

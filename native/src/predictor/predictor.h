@@ -16,11 +16,12 @@
 namespace sida {
 
 /// Where a prediction is written: the k most likely experts of each MoE layer and token, best first, and
-/// their probabilities, (layers, tokens, k) both.
+/// their probabilities, (layers, tokens, k) each.
 struct ExpertTable {
   size_t k = 0;
   uint16_t* experts = nullptr;
   float* alpha = nullptr;
+  float* chance = nullptr;  ///< softmax of the logits times the layer's sharpness; may be null
   float* logits = nullptr;  ///< (layers, tokens, experts); may be null
 };
 
@@ -28,8 +29,10 @@ struct ExpertTable {
 /// once for the whole vocabulary, so neither is held. One caller at a time; calls block.
 class Predictor {
  public:
-  /// Throws checkpoint_invalid where the embedding is not as wide as the predictor's input.
-  Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads);
+  /// `sharpness`: (layers), empty for ones. Throws checkpoint_invalid where the embedding is not as wide as
+  /// the predictor's input, or the sharpness not above 0 and of every layer.
+  Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
+            std::span<const float> sharpness = {});
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
@@ -65,6 +68,7 @@ class Predictor {
   bool rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const;
 
   size_t vocab_;
+  std::vector<float> sharpness_;  ///< (layers)
   PredictorNetwork network_;
   AlignedFloats products_;          ///< (vocab, h)
   AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary

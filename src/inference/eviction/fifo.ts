@@ -1,7 +1,15 @@
-import type { Residency } from '../../native/addon-types.js';
-import { rankByKey } from './rank.js';
+import type { EvictionPolicy } from './index.js';
+import { loadTimes } from './load-times.js';
 
 /** Loaded longest ago first: the policy of the SiDA paper. */
-export function fifo(residency: Residency): Uint32Array {
-  return rankByKey(residency, (id) => residency.loadedAt[id]!);
-}
+export const fifo: EvictionPolicy = {
+  foresight: false,
+  newestFirst: false,
+  rank: (residency) => {
+    const ranks = loadTimes(residency);
+    for (const numbers of [ranks.before, ranks.after]) {
+      for (let id = 0; id < numbers.length; id++) numbers[id] = -numbers[id]!;
+    }
+    return ranks;
+  },
+};

@@ -1,11 +1,32 @@
 import type { EvictionPolicyName } from '../../engine/messages.js';
 import type { Residency } from '../../native/addon-types.js';
+import { farthestNextUse } from './farthest-next-use.js';
 import { fifo } from './fifo.js';
 import { lfu } from './lfu.js';
 import { lifo } from './lifo.js';
 import { lru } from './lru.js';
 
-/** Ranks the experts that may be evicted as flat ids, first victim first. */
-export type EvictionPolicy = (residency: Residency) => Uint32Array;
+/** Says how soon an expert goes of whose next use nothing is known. Pure. */
+export interface EvictionPolicy {
+  /** Whether predicted times of use count before these numbers, also those of the batches to come. */
+  readonly foresight: boolean;
+  /** Equal numbers: the most recently used goes first, otherwise the least recently used. */
+  readonly newestFirst: boolean;
+  /** Finite numbers by flat id, the largest goes first. */
+  rank(residency: Residency): EvictionRanks;
+}
 
-export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = { lru, fifo, lfu, lifo };
+export interface EvictionRanks {
+  /** As long as the pass has not used the expert. */
+  before: Float64Array;
+  /** Once it has. */
+  after: Float64Array;
+}
+
+export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = {
+  'farthest-next-use': farthestNextUse,
+  lru,
+  fifo,
+  lfu,
+  lifo,
+};

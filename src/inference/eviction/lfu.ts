@@ -1,7 +1,16 @@
-import type { Residency } from '../../native/addon-types.js';
-import { rankByKey } from './rank.js';
+import type { EvictionPolicy } from './index.js';
 
 /** Needed by the fewest passes first. */
-export function lfu(residency: Residency): Uint32Array {
-  return rankByKey(residency, (id) => residency.uses[id]!);
-}
+export const lfu: EvictionPolicy = {
+  foresight: false,
+  newestFirst: false,
+  rank: ({ uses }) => {
+    const before = Float64Array.from(uses);
+    const after = Float64Array.from(uses);
+    for (let id = 0; id < uses.length; id++) {
+      before[id] = -uses[id]!;
+      after[id] = -uses[id]! - 1;
+    }
+    return { before, after };
+  },
+};

@@ -1,7 +1,5 @@
-import type { Residency } from '../../native/addon-types.js';
-import { rankByKey } from './rank.js';
+import type { EvictionPolicy } from './index.js';
+import { loadTimes } from './load-times.js';
 
 /** Loaded last first: keeps what came first, which suits a cyclic walk over more experts than slots. */
-export function lifo(residency: Residency): Uint32Array {
-  return rankByKey(residency, (id) => -residency.loadedAt[id]!);
-}
+export const lifo: EvictionPolicy = { foresight: false, newestFirst: true, rank: loadTimes };

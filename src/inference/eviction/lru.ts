@@ -1,7 +1,8 @@
-import type { Residency } from '../../native/addon-types.js';
-import { rankByKey } from './rank.js';
+import type { EvictionPolicy } from './index.js';
 
-/** Least recently used first. */
-export function lru(residency: Residency): Uint32Array {
-  return rankByKey(residency, (id) => residency.lastUse[id]!);
-}
+/** Least recently used first: what the store does with equal numbers. */
+export const lru: EvictionPolicy = {
+  foresight: false,
+  newestFirst: false,
+  rank: ({ state }) => ({ before: new Float64Array(state.length), after: new Float64Array(state.length) }),
+};

@@ -21,11 +21,18 @@ export class GraphRefiner implements TableRefiner {
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance: Float32Array,
   ): void {
     const rescorers = this.#sides[side][layer];
     for (let later = layer + 1; later < layers; later++) {
       const rows = [later * tokens * k, (later + 1) * tokens * k] as const;
-      rescorers?.[later]?.rescore(routed, k, experts.subarray(...rows), alpha.subarray(...rows));
+      rescorers?.[later]?.rescore(
+        routed,
+        k,
+        experts.subarray(...rows),
+        alpha.subarray(...rows),
+        chance.subarray(...rows),
+      );
     }
   }
 }

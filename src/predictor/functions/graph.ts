@@ -96,8 +96,10 @@ export class HashGraph {
     const rows = tokens.length + 1;
     const experts = new Uint16Array(layers * rows * width);
     const alpha = new Float32Array(experts.length);
+    const chance = new Float32Array(experts.length);
     experts.set(first.experts.subarray(0, rows * width));
     alpha.set(first.alpha.subarray(0, rows * width));
+    chance.set(first.chance.subarray(0, rows * width));
     const ranks = Math.min(width, start.length);
     const rest = Math.max(0, 1 - start.subarray(0, ranks).reduce((sum, p) => sum + p, 0));
     const likely = new Float64Array(perLayer);
@@ -115,10 +117,11 @@ export class HashGraph {
         for (let j = 0; j < width; j++) {
           experts[to + j] = order[j]!;
           alpha[to + j] = sureness[layer * perLayer + order[j]!]!;
+          chance[to + j] = likely[order[j]!]!;
         }
       }
     }
-    return { tokens, width, experts, alpha };
+    return { tokens, width, experts, alpha, chance };
   }
 }
 

@@ -12,7 +12,8 @@ export interface RescorerOptions {
 
 /**
  * Naive Bayes: a candidate weighs ranks[its rank] · ratio. Experts that the table does not name share what its ranks
- * leave. The table's α is no weight: it is the router's probability, not how sure the table is of its expert.
+ * leave. A candidate's chance is its share of all weights. The table's α is no weight: it is the router's probability,
+ * not how sure the table is of its expert.
  */
 export class LayerRescorer {
   readonly #experts: number;
@@ -21,6 +22,8 @@ export class LayerRescorer {
   readonly #alpha: Float32Array;
   /** For each earlier expert, those of this layer by falling ratio; (experts, experts). */
   readonly #successors: Uint16Array;
+  /** Sum of the ratios after each earlier expert; (experts). */
+  readonly #sums: Float64Array;
   /** Stamp of the row that last named an expert; (experts). */
   readonly #named: Float64Array;
   #row = 0;
@@ -32,29 +35,39 @@ export class LayerRescorer {
     this.#alpha = alpha;
     this.#named = new Float64Array(this.#experts);
     this.#successors = new Uint16Array(ratios.length);
+    this.#sums = new Float64Array(this.#experts);
     const order = Array.from({ length: this.#experts }, (_, i) => i);
     for (let e = 0; e < this.#experts; e++) {
       const base = e * this.#experts;
+      for (let f = 0; f < this.#experts; f++) this.#sums[e]! += ratios[base + f]!;
       order.sort((a, b) => ratios[base + b]! - ratios[base + a]! || a - b);
       this.#successors.set(order, base);
     }
   }
 
-  /** Rewrites `experts` and `alpha`, (tokens, k), where `routed` (tokens) names an expert. */
-  rescore(routed: Uint16Array, k: number, experts: Uint16Array, alpha: Float32Array): void {
+  /** Rewrites `experts`, `alpha` and `chance`, (tokens, k), where `routed` (tokens) names an expert. */
+  rescore(
+    routed: Uint16Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): void {
     const best = { experts: new Uint16Array(k), alpha: new Float32Array(k), weights: new Float64Array(k) };
     const count = Math.min(k, this.#experts);
     for (let t = 0; t < routed.length; t++) {
       if (routed[t]! >= this.#experts) continue;
-      const found = this.#bestOf(routed[t]!, t * k, k, count, experts, alpha, best);
+      const { found, total } = this.#bestOf(routed[t]!, t * k, k, count, experts, alpha, best);
       experts.set(best.experts, t * k);
       alpha.set(best.alpha, t * k);
+      for (let j = 0; j < found; j++) chance[t * k + j] = total > 0 ? best.weights[j]! / total : 0;
       experts.fill(NO_EXPERT, t * k + found, (t + 1) * k);
       alpha.fill(0, t * k + found, (t + 1) * k);
+      chance.fill(0, t * k + found, (t + 1) * k);
     }
   }
 
-  /** The `count` heaviest candidates of a row, heaviest first, into `best`; returns how many. */
+  /** The `count` heaviest candidates of a row, heaviest first, into `best`; how many, and the weight of all experts. */
   #bestOf(
     routed: number,
     from: number,
@@ -63,7 +76,7 @@ export class LayerRescorer {
     experts: Uint16Array,
     alpha: Float32Array,
     best: { experts: Uint16Array; alpha: Float32Array; weights: Float64Array },
-  ): number {
+  ): { found: number; total: number } {
     const base = routed * this.#experts;
     const row = ++this.#row;
     let found = 0;
@@ -82,6 +95,8 @@ export class LayerRescorer {
     let rest = 1;
     let named = 0;
     let least = 1;
+    let total = 0;
+    let others = this.#sums[routed]!;
     for (let j = 0; j < k; j++) {
       const expert = experts[from + j]!;
       if (expert >= this.#experts || this.#named[expert] === row) continue;
@@ -89,7 +104,10 @@ export class LayerRescorer {
       least = this.#ranks[Math.min(named, this.#ranks.length - 1)]!;
       rest -= named < this.#ranks.length ? least : 0;
       named++;
-      offer(expert, least * this.#ratios[base + expert]!, alpha[from + j]!);
+      const ratio = this.#ratios[base + expert]!;
+      others -= ratio;
+      total += least * ratio;
+      offer(expert, least * ratio, alpha[from + j]!);
     }
     const floor = Math.min(least, Math.max(0, rest) / Math.max(1, this.#experts - named));
     for (let i = 0, left = count; i < this.#experts && left > 0; i++) {
@@ -98,6 +116,6 @@ export class LayerRescorer {
       left--;
       offer(expert, floor * this.#ratios[base + expert]!, this.#alpha[expert]!);
     }
-    return found;
+    return { found, total: total + floor * Math.max(0, others) };
   }
 }

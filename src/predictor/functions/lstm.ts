@@ -19,19 +19,32 @@ export class LstmFunction implements HashFunction {
     return (this.#networks.encoder?.bytes ?? 0) + (this.#networks.decoder?.bytes ?? 0);
   }
 
-  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean {
+  fill(
+    side: Side,
+    input: PredictorInput,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean {
     const network = this.#networks[side];
     if (network === undefined) return false;
     const known = Math.min(k, this.#shape.experts);
-    if (known === k) return network.predict(input, k, experts, alpha);
+    if (known === k) return network.predict(input, k, experts, alpha, chance);
     const rows = layersOf(this.#shape, side) * input.tokens.length;
-    const best = { experts: new Uint16Array(rows * known), alpha: new Float32Array(rows * known) };
-    if (!network.predict(input, known, best.experts, best.alpha)) return false;
+    const best = {
+      experts: new Uint16Array(rows * known),
+      alpha: new Float32Array(rows * known),
+      chance: new Float32Array(rows * known),
+    };
+    if (!network.predict(input, known, best.experts, best.alpha, best.chance)) return false;
     experts.fill(NO_EXPERT, 0, rows * k);
     alpha.fill(0, 0, rows * k);
+    chance.fill(0, 0, rows * k);
     for (let row = 0; row < rows; row++) {
       experts.set(best.experts.subarray(row * known, (row + 1) * known), row * k);
       alpha.set(best.alpha.subarray(row * known, (row + 1) * known), row * k);
+      chance.set(best.chance.subarray(row * known, (row + 1) * known), row * k);
     }
     return true;
   }

@@ -46,7 +46,14 @@ export class ReplayFunction implements HashFunction {
    * The decoder's input is found by its context: recorded where the tokens begin the recorded ones. False where
    * any sequence is not recorded.
    */
-  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean {
+  fill(
+    side: Side,
+    input: PredictorInput,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean {
     const { tokens, offsets } = input;
     const found: Routing[] = [];
     for (let s = 0; s + 1 < offsets.length; s++) {
@@ -58,6 +65,7 @@ export class ReplayFunction implements HashFunction {
     const layers = layersOf(this.#shape, side);
     experts.fill(NO_EXPERT, 0, layers * tokens.length * k);
     alpha.fill(0, 0, layers * tokens.length * k);
+    chance.fill(0, 0, layers * tokens.length * k);
     for (let layer = 0; layer < layers; layer++) {
       found.forEach((routing, s) => {
         const from = layer * routing.tokens.length - offsets[s]!;
@@ -65,6 +73,7 @@ export class ReplayFunction implements HashFunction {
           const to = (layer * tokens.length + t) * k;
           experts[to] = routing.experts[from + t]!;
           alpha[to] = routing.alpha[from + t]!;
+          chance[to] = 1;
         }
       });
     }

@@ -4,6 +4,7 @@
  */
 import type { PredictorInput } from '../../native/addon-types.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
+import { randomOf } from '../training/random.js';
 
 export class ShuffledFunction implements HashFunction {
   readonly name = 'shuffled';
@@ -13,14 +14,21 @@ export class ShuffledFunction implements HashFunction {
 
   constructor(inner: HashFunction, shape: RoutingShape, seed = 1) {
     this.#inner = inner;
-    const random = mulberry32(seed);
+    const random = randomOf(seed);
     const names = (side: Side) =>
       Array.from({ length: layersOf(shape, side) }, () => cyclicPermutation(shape.experts, random));
     this.#names = { encoder: names('encoder'), decoder: names('decoder') };
   }
 
-  fill(side: Side, input: PredictorInput, k: number, experts: Uint16Array, alpha: Float32Array): boolean {
-    if (!this.#inner.fill(side, input, k, experts, alpha)) return false;
+  fill(
+    side: Side,
+    input: PredictorInput,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean {
+    if (!this.#inner.fill(side, input, k, experts, alpha, chance)) return false;
     const rows = input.tokens.length * k;
     this.#names[side].forEach((names, layer) => {
       const end = (layer + 1) * rows;
@@ -43,15 +51,4 @@ export function cyclicPermutation(size: number, random: () => number): Uint16Arr
     [permutation[i], permutation[j]] = [permutation[j]!, permutation[i]!];
   }
   return permutation;
-}
-
-/** Numbers in [0, 1), the same on every machine. */
-export function mulberry32(seed: number): () => number {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
 }

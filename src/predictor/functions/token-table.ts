@@ -6,6 +6,8 @@ import { type HashFunction, layersOf, type RoutingShape, SIDES, type Side } from
 import { NO_EXPERT } from '../hash-table.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
+/** Of the sum of a row's float32 chances. */
+const TOLERANCE = 1e-5;
 
 /** One stack's table. Row n, after those of the n known tokens, is the back-off for unknown ones. */
 export interface TokenRows {
@@ -17,6 +19,8 @@ export interface TokenRows {
   experts: Uint16Array<ArrayBuffer>;
   /** (layers, n + 1, width), mean probability of the expert where the token stands. */
   alpha: Float32Array<ArrayBuffer>;
+  /** (layers, n + 1, width), probability that the router chooses the expert; falls along a row. */
+  chance: Float32Array<ArrayBuffer>;
 }
 
 export class TokenTable implements HashFunction {
@@ -58,6 +62,7 @@ export class TokenTable implements HashFunction {
         width,
         experts: tensorOf(path, file, `${side}.experts`, 'U16', entries),
         alpha: tensorOf(path, file, `${side}.alpha`, 'F32', entries),
+        chance: tensorOf(path, file, `${side}.chance`, 'F32', entries),
       };
       check(path, side, rows, shape);
       return rows;
@@ -68,11 +73,12 @@ export class TokenTable implements HashFunction {
   save(path: string): void {
     const tensors: Parameters<typeof writeSafetensors>[1] = {};
     for (const side of SIDES) {
-      const { tokens, width, experts, alpha } = this.sides[side];
+      const { tokens, width, experts, alpha, chance } = this.sides[side];
       const shape = [layersOf(this.shape, side), tokens.length + 1, width];
       tensors[`${side}.tokens`] = { shape: [tokens.length], data: tokens };
       tensors[`${side}.experts`] = { shape, data: experts };
       tensors[`${side}.alpha`] = { shape, data: alpha };
+      tensors[`${side}.chance`] = { shape, data: chance };
     }
     writeSafetensors(path, tensors, FORMAT);
   }
@@ -83,8 +89,9 @@ export class TokenTable implements HashFunction {
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance: Float32Array,
   ): boolean {
-    const { tokens: known, width, experts: bestExperts, alpha: bestAlpha } = this.sides[side];
+    const { tokens: known, width, ...best } = this.sides[side];
     const rows = this.#rows[side];
     const layers = layersOf(this.shape, side);
     const count = Math.min(k, width);
@@ -93,12 +100,14 @@ export class TokenTable implements HashFunction {
       for (let t = 0; t < tokens.length; t++, to += k) {
         const from = (base + (rows[tokens[t]!] ?? known.length)) * width;
         for (let j = 0; j < count; j++) {
-          experts[to + j] = bestExperts[from + j]!;
-          alpha[to + j] = bestAlpha[from + j]!;
+          experts[to + j] = best.experts[from + j]!;
+          alpha[to + j] = best.alpha[from + j]!;
+          chance[to + j] = best.chance[from + j]!;
         }
         for (let j = count; j < k; j++) {
           experts[to + j] = NO_EXPERT;
           alpha[to + j] = 0;
+          chance[to + j] = 0;
         }
       }
     }
@@ -124,6 +133,7 @@ function check(path: string, side: Side, rows: TokenRows, { vocab, experts }: Ro
     last = token;
   }
   const seen = new Int32Array(experts).fill(-1);
+  let sum = 0;
   for (let i = 0; i < rows.experts.length; i++) {
     const expert = rows.experts[i]!;
     const row = Math.floor(i / rows.width);
@@ -134,7 +144,15 @@ function check(path: string, side: Side, rows: TokenRows, { vocab, experts }: Ro
       );
     }
     seen[expert] = row;
-    const alpha = rows.alpha[i]!;
-    if (!(alpha >= 0 && alpha <= 1)) throw invalid(path, `${side}.alpha[${i}] is ${alpha}, expected 0 to 1`);
+    for (const name of ['alpha', 'chance'] as const) {
+      const value = rows[name][i]!;
+      if (!(value >= 0 && value <= 1)) {
+        throw invalid(path, `${side}.${name}[${i}] is ${value}, expected 0 to 1`);
+      }
+    }
+    sum = i % rows.width === 0 ? rows.chance[i]! : sum + rows.chance[i]!;
+    if (sum > 1 + TOLERANCE) {
+      throw invalid(path, `${side}.chance: the first ${(i % rows.width) + 1} of row ${row} sum to ${sum}`);
+    }
   }
 }

@@ -111,8 +111,9 @@ function countBatch(
   const tokens = input.tokens.length;
   const experts = new Uint16Array(layers * tokens * k);
   const alpha = new Float32Array(experts.length);
+  const chance = new Float32Array(experts.length);
   for (const counter of counters) counter.tokens += tokens;
-  if (!hash.fill(side, input, k, experts, alpha)) {
+  if (!hash.fill(side, input, k, experts, alpha, chance)) {
     for (const counter of counters) counter.unknown += tokens;
     return;
   }
@@ -127,7 +128,7 @@ function countBatch(
       if (rank === 0) counter.error += Math.abs(alpha[row * k]! - sure[row]!);
     }
     const truth = routed.subarray(layer * tokens, (layer + 1) * tokens);
-    refiner?.refine(side, layer, truth, layers, tokens, k, experts, alpha);
+    refiner?.refine(side, layer, truth, layers, tokens, k, experts, alpha, chance);
   });
 }
 

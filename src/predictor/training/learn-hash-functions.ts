@@ -39,7 +39,8 @@ export async function learnHashFunctions(
     sample.add(record);
   }
   const heldOut = sample.records;
-  const table = tables.finish();
+  const backOff = tables.tuneBackOff(heldOut);
+  const table = tables.finish({ backOff });
   const start = {
     encoder: startOf(table, heldOut, 'encoder'),
     decoder: startOf(table, heldOut, 'decoder'),
@@ -52,7 +53,7 @@ export async function learnHashFunctions(
   heldOut.forEach(learn);
   const graph = graphs.finish(start);
   graph.refiners.set('token', settings.token).set('graph', settings.graph);
-  return { table: tables.finish(), graph, heldOut };
+  return { table: tables.finish({ backOff }), graph, heldOut };
 }
 
 /** Keeps blocks of records that stand evenly apart, and passes the others on. */
@@ -100,7 +101,8 @@ function startOf(table: TokenTable, heldOut: TeacherRecord[], side: Side): Float
   const layers = layersOf(table.shape, side);
   const input = inputOf(heldOut, side);
   const experts = new Uint16Array(layers * input.tokens.length * width);
-  table.fill(side, input, width, experts, new Float32Array(experts.length));
+  const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
+  table.fill(side, input, width, experts, alpha, chance);
   const first = routedOf(heldOut, side, layers).subarray(0, layers === 0 ? 0 : input.tokens.length);
   return rankProbabilities(experts, first, width, table.shape.experts);
 }

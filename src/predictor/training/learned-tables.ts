@@ -1,6 +1,7 @@
 /** The token table and the hash graph of a run, and what all its hash functions are worth on held-out traces. */
 import { join } from 'node:path';
-import type { NativeAddon } from '../../native/addon-types.js';
+import type { NativeAddon, Predictor } from '../../native/addon-types.js';
+import type { Stack } from '../../trace/trace-index.js';
 import type { HashGraph } from '../functions/graph.js';
 import { writeGraph } from '../functions/graph-file.js';
 import { LstmFunction } from '../functions/lstm.js';
@@ -9,10 +10,11 @@ import type { HashFunction } from '../hash-function.js';
 import { GRAPH, TOKEN_TABLE } from '../predictor-directory.js';
 import { hitRates } from './hit-rates.js';
 import { learnHashFunctions } from './learn-hash-functions.js';
-import type { LayerHitShares } from './manifest.js';
+import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { SequenceSet } from './network-training.js';
 import { tuneRefiner } from './refiner-tuning.js';
 import type { TrainingSetup } from './setup.js';
+import { fitSharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
 import { Teacher, type TeacherRecord, type TeacherSource } from './teacher.js';
 
@@ -29,7 +31,9 @@ export interface TableEvents {
   onPhase?: (text: string) => void;
 }
 
-/** Records that the strength of the graph over the network's tables is chosen on, in tokens. */
+type NetworkSharpness = NonNullable<PredictorManifest['sharpness']>;
+
+/** Records that the networks' sharpness and the graph's strength over their tables are chosen on, in tokens. */
 const TUNING_TOKENS = 32_768;
 
 async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Promise<TeacherSource> {
@@ -86,26 +90,38 @@ export async function learnAndMeasure(
   directory: string,
   threads: number,
   events: TableEvents,
-): Promise<Record<string, LayerHitShares[]>> {
+): Promise<Pick<PredictorManifest, 'heldOut'> & { sharpness: NetworkSharpness }> {
   const { table, graph } = await learnTables(setup, events);
-  const { embedding } = setup;
-  const network = (stack: string) =>
-    new addon.Predictor({ directory: join(directory, stack), embedding, threads });
-  const lstm = new LstmFunction(
-    table.shape,
-    Object.fromEntries(setup.stacks.map((stack) => [stack, network(stack)])),
-  );
+  const { embedding, stacks } = setup;
+  const records = await tuningRecords(setup);
+  const open = (stack: Stack, sharpness?: number[]) =>
+    new addon.Predictor({
+      directory: join(directory, stack),
+      embedding,
+      threads,
+      ...(sharpness && { sharpness: Float32Array.from(sharpness) }),
+    });
+  const sharpness: NetworkSharpness = {};
+  const networks: Partial<Record<Stack, Predictor>> = {};
+  for (const stack of stacks) {
+    const network = open(stack);
+    sharpness[stack] = fitSharpness(network, stack, records);
+    network.close();
+    networks[stack] = open(stack, sharpness[stack]);
+  }
+  const lstm = new LstmFunction(table.shape, networks);
   try {
-    graph.refiners.set('lstm', tuneRefiner(graph, lstm, await tuningRecords(setup)));
+    graph.refiners.set('lstm', tuneRefiner(graph, lstm, records));
     table.save(join(directory, TOKEN_TABLE));
     writeGraph(join(directory, GRAPH), graph);
     events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
     const teacher = await teacherOf(setup.heldOut, embedding.vocab);
-    return {
+    const heldOut = {
       lstm: await sharesOf(lstm, teacher),
       token: await sharesOf(table, teacher),
       graph: await sharesOf(graph.hashFunction(table), teacher),
     };
+    return { heldOut, sharpness };
   } finally {
     lstm.close();
   }

@@ -32,6 +32,8 @@ const manifestSchema = z.object({
       tokens: z.number(),
     }),
   ),
+  /** Of each network's layers, as training/sharpness.ts fits it. */
+  sharpness: z.partialRecord(z.enum(['encoder', 'decoder']), z.array(z.number().positive())).exactOptional(),
   options: z.record(z.string(), z.unknown()),
   /** Of each hash function, by name. */
   heldOut: z.record(z.string(), z.array(layerHits)),

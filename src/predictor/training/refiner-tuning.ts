@@ -36,27 +36,42 @@ function tuneSide(
   const tokens = input.tokens.length;
   const experts = new Uint16Array(layers * tokens * k);
   const alpha = new Float32Array(experts.length);
+  const chance = new Float32Array(experts.length);
   // A function that does not know this side is not refined there.
-  if (tokens === 0 || !hash.fill(side, input, k, experts, alpha)) return settings;
+  if (tokens === 0 || !hash.fill(side, input, k, experts, alpha, chance)) return settings;
   const truth = routedOf(heldOut, side, layers);
   const ofLayer = (layer: number) => truth.subarray(layer * tokens, (layer + 1) * tokens);
   for (let from = 0; from < layers; from++) {
     for (let to = from + 1; to < layers; to++) {
-      const table = experts.subarray(to * tokens * k, (to + 1) * tokens * k);
-      const tableAlpha = alpha.subarray(to * tokens * k, (to + 1) * tokens * k);
-      const ranks = rankProbabilities(table, ofLayer(to), k, graph.shape.experts);
-      let best = { hits: hitsOf(table, ofLayer(to), k), exponent: 0, table, alpha: tableAlpha };
+      const [first, end] = [to * tokens * k, (to + 1) * tokens * k];
+      const ranks = rankProbabilities(experts.subarray(first, end), ofLayer(to), k, graph.shape.experts);
+      let best = {
+        hits: hitsOf(experts.subarray(first, end), ofLayer(to), k),
+        exponent: 0,
+        experts: experts.slice(first, end),
+        alpha: alpha.slice(first, end),
+        chance: chance.slice(first, end),
+      };
       for (const exponent of EXPONENTS) {
-        const tried = { hits: 0, exponent, table: table.slice(), alpha: tableAlpha.slice() };
-        graph.rescorer(side, from, to, exponent, ranks).rescore(ofLayer(from), k, tried.table, tried.alpha);
-        tried.hits = hitsOf(tried.table, ofLayer(to), k);
+        const tried = {
+          hits: 0,
+          exponent,
+          experts: experts.slice(first, end),
+          alpha: alpha.slice(first, end),
+          chance: chance.slice(first, end),
+        };
+        graph
+          .rescorer(side, from, to, exponent, ranks)
+          .rescore(ofLayer(from), k, tried.experts, tried.alpha, tried.chance);
+        tried.hits = hitsOf(tried.experts, ofLayer(to), k);
         if (exponent > 0 && tried.hits > best.hits) best = tried;
       }
       const at = from * layers + to;
       settings.exponents[at] = best.exponent;
       settings.ranks.set(ranks, at * k);
-      table.set(best.table);
-      tableAlpha.set(best.alpha);
+      experts.set(best.experts, first);
+      alpha.set(best.alpha, first);
+      chance.set(best.chance, first);
     }
   }
   return settings;

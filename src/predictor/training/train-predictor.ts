@@ -142,7 +142,7 @@ async function publish(
     await rm(join(out, network), { recursive: true, force: true });
     await rename(copy, join(out, network));
   }
-  const heldOut = await saving(out, 16 << 20, () =>
+  const { heldOut, sharpness } = await saving(out, 16 << 20, () =>
     learnAndMeasure(addon, setup, out, request.threads, events),
   );
   const { meta } = setup.train.corpus.traces[0]!;
@@ -164,6 +164,7 @@ async function publish(
           lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
       }),
     ),
+    sharpness,
     options: request.options,
     heldOut,
     run: setup.identity,

@@ -29,7 +29,12 @@ export const classify = bodyRoute({
       checkText(prompt, context.options, param);
       return prompt;
     });
-    const result = await runJob<'classify'>(context, res, { kind: 'classify', inputs, labels });
+    const result = await runJob<'classify'>(context, res, {
+      kind: 'classify',
+      inputs,
+      labels,
+      explain: request.include?.includes('experts') ?? false,
+    });
     checkScores(result.data.flatMap(({ scores }) => Object.values(scores)));
     res.json({
       object: 'classification',

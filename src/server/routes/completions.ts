@@ -101,6 +101,7 @@ function toJob({ options }: ServerContext, model: ModelInfo, request: Request): 
     stop,
     logprobs: request.logprobs ?? null,
     stream: request.stream ?? false,
+    explain: request.include?.includes('experts') ?? false,
   };
 }
 

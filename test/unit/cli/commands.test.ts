@@ -101,6 +101,24 @@ describe('sida plan', () => {
   });
 });
 
+describe('sida plan --routing predicted', () => {
+  it('leaves the routers off the device and makes room for more experts a token', async () => {
+    const planned = async (...flags: string[]) =>
+      JSON.parse((await sida('plan', MINI, '--max-batch-tokens', '256', '--json', ...flags)).stdout).plan;
+    const exact = await planned();
+    const predicted = await planned('--routing', 'predicted', '--routing-k', '3');
+    expect(exact.routers).toBeGreaterThan(0);
+    expect(predicted.routers).toBe(0);
+    expect(predicted.dense).toBe(Math.ceil(exact.dense / 4096) * 4096);
+    expect(predicted.workspace).toBeGreaterThan(exact.workspace);
+  });
+
+  it.each(['0', '65', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
+    const { code, stderr } = await sida('plan', MINI, '--routing-k', k);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 64')]);
+  });
+});
+
 describe('sida convert', () => {
   it('packs a checkpoint that can be planned like it', async () => {
     const out = join(folder, 'pack');

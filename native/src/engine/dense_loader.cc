@@ -1,0 +1,36 @@
+#include "engine/dense_loader.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "core/file.h"
+
+namespace sida {
+
+DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayout& layout) {
+  const File file = File::open(pack.dense_path());
+  if (file.size() != pack.dense.bytes) {
+    throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
+                                    " bytes, found " + std::to_string(file.size()) +
+                                    "; convert the model again");
+  }
+  DeviceBuffer dense(memory, layout.bytes);
+  // Runs of tensors that follow each other in the file are one read.
+  uint64_t file_begin = 0;
+  uint64_t begin = 0;
+  const auto read_until = [&](uint64_t end) {
+    if (end > begin) file.pread_exact(file_begin, dense.data() + begin, end - begin);
+  };
+  auto source = pack.dense.tensors.begin();
+  for (const DenseTensor& tensor : layout.tensors) {
+    while (source->name != tensor.name) ++source;
+    if (source->offset - file_begin == tensor.offset - begin) continue;
+    read_until(tensor.offset);
+    file_begin = source->offset;
+    begin = tensor.offset;
+  }
+  read_until(layout.bytes);
+  return dense;
+}
+
+}  // namespace sida

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace sida {
+
+/// Names nobody in a routing, and stands for a token over its expert's capacity in a dispatch.
+inline constexpr uint16_t kNoExpert = UINT16_MAX;
+
+/// Routing of a pass by a table in place of the model's routers: token t of a layer goes to the `k` experts
+/// named, y_t = Σ alpha_j · E_j(x_t).
+struct PredictedRouting {
+  std::span<const uint16_t> experts;  ///< (layers, tokens, k): expert indices; kNoExpert names nobody
+  std::span<const float> alpha;       ///< (layers, tokens, k)
+  size_t k = 0;                       ///< 0: no routing, the routers decide
+};
+
+/// Throws invalid_request, naming layer and token, where an expert does not exist or is named twice for a
+/// token, where an alpha is not finite, and where the arrays are not (layers, tokens, k).
+void check_routing(const PredictedRouting& routing, std::span<const std::string> layers, size_t tokens,
+                   size_t experts);
+
+}  // namespace sida

@@ -1,0 +1,86 @@
+// Predicted mode with a perfect table is exact mode, bit for bit: every Switch fixture, every case.
+#include <numeric>
+
+#include "core/file.h"
+#include "core/json.h"
+#include "doctest/doctest.h"
+#include "oracle_cases.h"
+#include "repo_paths.h"
+#include "routing_table.h"
+#include "test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::Cases;
+using testing::fixture;
+using testing::Inputs;
+using testing::inputs_of;
+using testing::Run;
+using testing::run;
+using testing::same_bits;
+using testing::Table;
+using testing::table_of;
+using testing::TempDir;
+
+void check_own_routing(const std::string& name) {
+  const std::string directory = fixture(name);
+  if (directory.empty()) {
+    MESSAGE("SKIPPED: fixture " << name << " needs ../shared/oracle beside the repository");
+    return;
+  }
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
+  for (const double share : {1.0, 0.5, 0.0}) {
+    Engine exact(testing::options_for(pack.path(), {320, 1024, 2, 3, true}, share));
+    Engine without_routers(testing::options_for(pack.path(), {320, 1024, 2, 1, false}, share));
+    const auto experts = static_cast<size_t>(exact.config().num_experts);
+    for (const JsonValue& entry : list.root().elements()) {
+      const std::string prefix = entry.at("case").as_string() + ".";
+      CAPTURE(name);
+      CAPTURE(prefix);
+      CAPTURE(share);
+      const Inputs in = inputs_of(cases, prefix);
+      const auto ids = cases.read<int64_t>(prefix + "decoder_input_ids");
+      const std::vector<int32_t> tokens(ids.begin(), ids.end());
+      std::vector<int32_t> offsets{0}, rows(tokens.size());
+      std::iota(rows.begin(), rows.end(), 0);
+      for (size_t b = 1; b <= in.batch; ++b) {
+        offsets.push_back(static_cast<int32_t>(b * tokens.size() / in.batch));
+      }
+      const auto both = [&](Engine& engine, const Table& encoder, const Table& decoder) {
+        const Batch encode{Phase::kEncode, in.ids, {},          in.offsets,
+                           in.tokens,      {},     in.attended, encoder.view()};
+        const Batch decode{Phase::kDecode, in.ids, in.ids, offsets, tokens, rows, {}, decoder.view()};
+        std::pair<Run, Run> out{run(engine, encode), run(engine, decode)};
+        engine.release_sequences(in.ids);
+        engine.release_contexts(in.ids);
+        return out;
+      };
+      const Table none{{}, {}, 0};
+      const auto [encoded, decoded] = both(exact, none, none);
+      const Table encoder = table_of(encoded, experts), decoder = table_of(decoded, experts);
+      for (Engine* engine : {&exact, &without_routers}) {
+        const auto [by_table, decoded_by_table] = both(*engine, encoder, decoder);
+        CHECK(same_bits(by_table.hidden, encoded.hidden));
+        CHECK(by_table.dispatch == encoded.dispatch);
+        CHECK(same_bits(decoded_by_table.hidden, decoded.hidden));
+        CHECK(same_bits(decoded_by_table.logits, decoded.logits));
+        CHECK(decoded_by_table.dispatch == decoded.dispatch);
+      }
+    }
+    CHECK(without_routers.memory().peak() <= without_routers.memory().budget());
+  }
+}
+
+TEST_CASE("predicted routing: the routers' own choice gives the bits of exact mode") {
+  for (const char* name :
+       {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-untied", "switch-tiny-step1"}) {
+    check_own_routing(name);
+  }
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,21 @@
+/** Which predictor the options ask for. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
+import { MANIFEST } from '../predictor/training/manifest.js';
+import type { EngineConfig } from './messages.js';
+
+/** A model may carry its predictor in this directory. */
+const OWN = 'predictor';
+
+export function predictorChoice({
+  model,
+  predictor,
+  hashFunction,
+}: Pick<EngineConfig, 'model' | 'predictor' | 'hashFunction'>): PredictorChoice | null {
+  if (predictor === 'none') return null;
+  const own = join(model, OWN);
+  if (predictor === 'auto' && !existsSync(join(own, MANIFEST))) return null;
+  const directory = predictor === 'auto' ? own : predictor;
+  return { directory, ...(hashFunction !== 'auto' && { kind: hashFunction }) };
+}

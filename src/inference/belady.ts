@@ -1,0 +1,87 @@
+/**
+ * What perfect foresight would have moved: Belady's rule (MIN) over the true routing, with the planner's look-ahead. It
+ * is computed after the fact, so a visit counts once the batches it may look ahead to are known.
+ */
+
+/** A layer's turn as it was: the flat ids of the experts it needed. */
+export interface TrueVisit {
+  batch: number;
+  ids: readonly number[];
+}
+
+/** Contents of the imagined device. */
+interface Cache {
+  held: Uint8Array;
+  size: number;
+  /** Visits that needed the expert: the guess where the look-ahead ends. */
+  uses: Float64Array;
+}
+
+export class Belady {
+  readonly #lookahead: number;
+  readonly #cache: Cache;
+  /** Visits whose look-ahead is not known yet, oldest first. */
+  readonly #open: TrueVisit[] = [];
+  #slots: number;
+  #loads = 0;
+
+  /** `experts`: of the model, all layers. */
+  constructor(experts: number, slots: number, lookahead: number) {
+    this.#lookahead = lookahead;
+    this.#slots = slots;
+    this.#cache = { held: new Uint8Array(experts), size: 0, uses: new Float64Array(experts) };
+  }
+
+  /** Loads of all visits that are settled. */
+  get loads(): number {
+    return this.#loads;
+  }
+
+  set slots(slots: number) {
+    this.#slots = slots;
+  }
+
+  /** Visits come in order of time, their batches ascending. */
+  add(visit: TrueVisit): void {
+    this.#open.push(visit);
+    while (this.#open[0]!.batch + this.#lookahead < visit.batch) {
+      this.#loads += this.#settle(this.#cache, this.#open, 0).length;
+      this.#open.shift();
+    }
+  }
+
+  /** What the last `count` visits would have loaded, as far as the truth is known: flat ids, one array a visit. */
+  lastLoads(count: number): number[][] {
+    const { held, size, uses } = this.#cache;
+    const copy: Cache = { held: held.slice(), size, uses: uses.slice() };
+    return this.#open.map((_, i) => this.#settle(copy, this.#open, i)).slice(-count);
+  }
+
+  #settle(cache: Cache, visits: readonly TrueVisit[], at: number): number[] {
+    const { held, uses } = cache;
+    const { batch, ids } = visits[at]!;
+    const next = new Float64Array(held.length);
+    for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
+    for (let later = visits.length - 1; later >= at; later--) {
+      if (visits[later]!.batch > batch + this.#lookahead) continue;
+      for (const id of visits[later]!.ids) next[id] = later;
+    }
+    const loads = ids.filter((id) => held[id] === 0);
+    for (const id of ids) uses[id]! += 1;
+    for (const id of loads) {
+      while (cache.size >= this.#slots) this.#evict(cache, next);
+      held[id] = 1;
+      cache.size += 1;
+    }
+    return loads;
+  }
+
+  #evict(cache: Cache, next: Float64Array): void {
+    let victim = -1;
+    for (let id = 0; id < next.length; id++) {
+      if (cache.held[id] !== 0 && (victim < 0 || next[id]! > next[victim]!)) victim = id;
+    }
+    cache.held[victim] = 0;
+    cache.size -= 1;
+  }
+}

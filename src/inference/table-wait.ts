@@ -1,0 +1,48 @@
+/** How long the inference thread waits for a table that is still being built: never long enough to lose by it. */
+import type { Doorbell } from '../predictor/doorbell.js';
+import { TABLE_ABANDONED, TABLE_PENDING } from '../predictor/hash-table.js';
+import { clockMs } from './clock.js';
+import type { InferenceCounters } from './counters.js';
+import type { OpenTables } from './expected-visits.js';
+
+/** Longest wait, as a share of a usual encoder pass. */
+const SHARE_OF_PASS = 0.1;
+/** Until the first pass. */
+const FIRST_WAIT_MS = 10;
+/** Weight of the latest pass in the usual one. */
+const LATEST = 0.1;
+
+export class TableWait {
+  readonly #arrivals: Doorbell;
+  readonly #counters: InferenceCounters;
+  #usualPassMs: number | undefined;
+
+  /** The builder rings `arrivals` when a table is done. */
+  constructor(arrivals: Doorbell, counters: InferenceCounters) {
+    this.#arrivals = arrivals;
+    this.#counters = counters;
+  }
+
+  passTook(ms: number): void {
+    this.#usualPassMs = this.#usualPassMs === undefined ? ms : this.#usualPassMs * (1 - LATEST) + ms * LATEST;
+  }
+
+  /** Afterwards neither table is pending: what does not come in time is abandoned. */
+  settle({ encoder, decoder }: OpenTables): void {
+    const tables = [encoder, decoder].filter((table) => table !== null);
+    const pending = () => tables.some(({ state }) => state === TABLE_PENDING);
+    if (!pending()) return;
+    const begin = clockMs();
+    const end = begin + (this.#usualPassMs === undefined ? FIRST_WAIT_MS : this.#usualPassMs * SHARE_OF_PASS);
+    for (;;) {
+      const seen = this.#arrivals.rings;
+      if (!pending()) break;
+      const left = end - clockMs();
+      if (left <= 0) break;
+      this.#arrivals.wait(seen, left);
+    }
+    for (const table of tables) table.settle(TABLE_ABANDONED);
+    this.#counters.tableWaits += 1;
+    this.#counters.tableWaitSeconds += (clockMs() - begin) / 1000;
+  }
+}

@@ -1,0 +1,210 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { loadAddon } from '../../src/native/addon.js';
+import type { NativeBatch, NativeRouting } from '../../src/native/addon-types.js';
+
+const REPO = join(import.meta.dirname, '../..');
+const root = mkdtempSync(join(tmpdir(), 'sida-predicted-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const packed = convertCheckpoint({
+  model: join(REPO, 'models/switch-mini'),
+  out: join(root, 'pack'),
+  experts: 'auto',
+  dense: 'auto',
+});
+const predicted = { maxBatchTokens: 64, kvTokens: 128, threads: 2, maxRoutingK: 3, routers: false };
+// switch-mini: 64 experts in each of two MoE layers of the encoder.
+const LAYERS = 2;
+const EXPERTS = 64;
+const IDS = Array.from({ length: 40 }, (_, i) => 5 + i * 11);
+
+async function open(limits: object = predicted, share = 1) {
+  const addon = loadAddon();
+  const { pack } = await packed;
+  const plan = addon.planMemory({ pack }, { ...predicted, ...limits });
+  return new addon.Engine({
+    pack,
+    budgetBytes: plan.smallest + Math.floor(share * (plan.resident - plan.smallest)),
+    hostBudgetBytes: 0,
+    linkBandwidth: 0,
+    linkLatency: 0,
+    ...predicted,
+    ...limits,
+  });
+}
+
+/** Spreads the tokens over the experts; each token's entries are apart. */
+function routing(k: number): NativeRouting {
+  const count = LAYERS * IDS.length * k;
+  return {
+    k,
+    experts: Uint16Array.from({ length: count }, (_, i) => (Math.floor(i / k) * 7 + (i % k) * 21) % EXPERTS),
+    alpha: Float32Array.from({ length: count }, (_, i) => ((i * 37) % 100) / 100),
+  };
+}
+
+const encode = (extra: object = {}): NativeBatch => ({
+  phase: 'encode',
+  sequences: Int32Array.of(1),
+  offsets: Int32Array.of(0, IDS.length),
+  tokens: Int32Array.from(IDS),
+  hiddenStates: true,
+  ...extra,
+});
+
+function thrown(body: () => unknown): { code?: string; message: string; details?: Record<string, number> } {
+  try {
+    body();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+describe('a batch with its own routing', () => {
+  it('reports an expert for each entry, and runs no others', async () => {
+    const engine = await open();
+    const table = routing(3);
+    table.experts[1] = 65535;
+    const run = engine.runBatch(encode({ routing: table }), null);
+    expect(run.dispatch).toEqual(table.experts);
+    expect(run.routerLogits).toBeUndefined();
+    const used = new Set(table.experts.subarray(0, IDS.length * 3));
+    used.delete(65535);
+    expect(run.found.subarray(0, EXPERTS).filter((found) => found !== 0)).toHaveLength(used.size);
+    engine.checkIntegrity();
+    engine.close();
+  });
+
+  it('gives the same bits from shared memory, at the smallest budget, and with the routers beside it', async () => {
+    const table = routing(3);
+    const shared = {
+      k: 3,
+      experts: new Uint16Array(new SharedArrayBuffer(table.experts.byteLength)),
+      alpha: new Float32Array(new SharedArrayBuffer(table.alpha.byteLength)),
+    };
+    shared.experts.set(table.experts);
+    shared.alpha.set(table.alpha);
+    const states: Float32Array[] = [];
+    for (const [limits, share, given] of [
+      [{}, 1, table],
+      [{}, 0, shared],
+      [{ routers: true }, 0.5, table],
+    ] as const) {
+      const engine = await open(limits, share);
+      states.push(engine.runBatch(encode({ routing: given }), null).hiddenStates!);
+      engine.close();
+    }
+    expect(states[1]).toEqual(states[0]);
+    expect(states[2]).toEqual(states[0]);
+  });
+
+  it('gives the same bits on every instruction set', async () => {
+    const { pack } = await packed;
+    const budgetBytes = loadAddon().planMemory({ pack }, predicted).resident;
+    const table = routing(3);
+    const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
+      const engine = new (loadAddon().Engine)(${JSON.stringify({ pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...predicted })});
+      const run = engine.runBatch({
+        phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, ${IDS.length}),
+        tokens: Int32Array.from(${JSON.stringify(IDS)}), hiddenStates: true,
+        routing: { k: 3, experts: Uint16Array.from([${table.experts}]), alpha: Float32Array.from([${table.alpha}]) },
+      }, null, () => new Uint32Array());
+      console.log(loadAddon().cpuFeatures().isa + ' ' + Buffer.from(run.hiddenStates.buffer).toString('base64'));
+    })`;
+    const answers = ['scalar', 'avx2', 'avx512'].map((isa) => {
+      const child = spawnSync(process.execPath, ['-e', script], {
+        env: { ...process.env, SIDA_ISA: isa },
+        encoding: 'utf8',
+        maxBuffer: 1 << 24,
+      });
+      expect(child.status, child.stderr).toBe(0);
+      return child.stdout.trim().split(' ') as [string, string];
+    });
+    expect(answers[0]![0]).toBe('scalar');
+    for (const [isa, states] of answers) expect(states === answers[0]![1], isa).toBe(true);
+  });
+});
+
+describe('a malformed routing', () => {
+  const bad = (change: object) => ({ ...routing(2), ...change });
+  const changed = (entry: number, expert: number) => {
+    const table = routing(2);
+    table.experts[entry] = expert;
+    return table;
+  };
+
+  it.each<[string, unknown, RegExp]>([
+    ['is no object', 7, /"routing" to be an object/],
+    ['has no k', bad({ k: undefined }), /"k" to be a whole number/],
+    ['has a k of 0', bad({ k: 0 }), /"k" to be a whole number from 1 to 64/],
+    ['has a broken k', bad({ k: 1.5 }), /"k" to be a whole number/],
+    ['has a k over the limit', routing(4), /names 4 experts a token; the limit is 3/],
+    ['lacks alpha', bad({ alpha: undefined }), /routing\.alpha has 0 entries; expected 160/],
+    [
+      'is too short',
+      bad({ experts: new Uint16Array(159) }),
+      /routing\.experts has 159 entries; expected 160/,
+    ],
+    ['has experts of another type', bad({ experts: new Uint32Array(160) }), /"experts" to be a typed array/],
+    ['has alphas of another type', bad({ alpha: new Float64Array(160) }), /"alpha" to be a typed array/],
+    ['names no expert of the layer', changed(159, 64), /encoder\.3, token 39: expert 64 of 64/],
+    ['names an expert twice', changed(1, 0), /encoder\.1, token 0: expert 0 is named twice/],
+  ])('that %s is refused and leaves nothing behind', async (_, table, message) => {
+    const engine = await open();
+    const pages = engine.usage().kvPagesFree;
+    const error = thrown(() => engine.runBatch(encode({ routing: table }), null));
+    expect([error.code, error.message]).toEqual(['invalid_request', expect.stringMatching(message)]);
+    expect(engine.usage().kvPagesFree).toBe(pages);
+    engine.runBatch(encode({ routing: routing(2) }), null);
+    engine.checkIntegrity();
+    engine.close();
+  });
+
+  it('carries layer and token of an alpha that is not finite', async () => {
+    const engine = await open();
+    const table = routing(2);
+    table.alpha[2 * (IDS.length + 3)] = Number.NaN;
+    const error = thrown(() => engine.runBatch(encode({ routing: table }), null));
+    expect([error.code, error.details]).toEqual(['invalid_request', { layer: 1, token: 3 }]);
+    engine.close();
+  });
+
+  it('is one that asks for router logits, and none where the routers are off the device', async () => {
+    const engine = await open();
+    expect(
+      thrown(() => engine.runBatch(encode({ routing: routing(1), routerLogits: true }), null)),
+    ).toMatchObject({ code: 'invalid_request', message: expect.stringContaining('no router logits') });
+    expect(thrown(() => engine.runBatch(encode(), null))).toMatchObject({
+      code: 'invalid_request',
+      message: expect.stringContaining('the routers are not on the device'),
+    });
+    engine.close();
+  });
+});
+
+describe('an engine without routers', () => {
+  it('is planned to the byte', async () => {
+    const { pack } = await packed;
+    const exact = loadAddon().planMemory({ pack }, { ...predicted, routers: true });
+    const engine = await open();
+    expect(exact.routers).toBeGreaterThan(0);
+    expect(engine.plan.routers).toBe(0);
+    expect(engine.plan.fixed).toBeLessThan(exact.fixed);
+    expect(engine.usage().usedBytes).toBe(engine.plan.resident);
+    engine.close();
+  });
+
+  it.each([
+    [{ maxRoutingK: 0 }, /"maxRoutingK" to be a whole number from 1 to 64/],
+    [{ maxRoutingK: 65 }, /"maxRoutingK"/],
+    [{ routers: 'no' }, /"routers" to be true or false/],
+  ])('refuses options that are none: %j', async (limits, message) => {
+    await expect(open(limits)).rejects.toThrow(message);
+  });
+});

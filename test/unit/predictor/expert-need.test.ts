@@ -1,0 +1,85 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { fillNeed } from '../../../src/predictor/expert-need.js';
+import {
+  createHashTable,
+  NO_EXPERT,
+  TABLE_EXACT,
+  TABLE_PREDICTED,
+} from '../../../src/predictor/hash-table.js';
+
+const E = 6;
+
+function table(layers: number, tokens: number, k: number, experts: number[]) {
+  const made = createHashTable({
+    batchId: 1,
+    layers,
+    tokens,
+    k,
+    kind: TABLE_PREDICTED,
+    expertsPerLayer: E,
+  });
+  made.experts.set(experts);
+  return made;
+}
+
+describe('expert need', () => {
+  it('is the chance that one token or more goes to the expert, layer by layer', () => {
+    const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, 0, 3, 5, 0]);
+    fillNeed(made, Float32Array.of(0.5, 0.25, 0.5, 0, 0.5, 0.125, 0.75, 0.25));
+    expect([...made.need]).toEqual([0, 0.25, 0, 0.75, 0, 0, 0.625, 0, 0, 0.125, 0, 0.75]);
+  });
+
+  it('is certain where a chance is, and nothing where none is named', () => {
+    const made = createHashTable({
+      batchId: 1,
+      layers: 1,
+      tokens: 3,
+      k: 1,
+      kind: TABLE_EXACT,
+      expertsPerLayer: E,
+    });
+    made.experts.set([4, NO_EXPERT, 4]);
+    // A chance without an expert is nobody's.
+    fillNeed(made, Float32Array.of(1, 1, 1));
+    expect([...made.need]).toEqual([0, 0, 0, 0, 1, 0]);
+  });
+
+  it('replaces what stood there, from the layer on that it is told', () => {
+    const made = table(3, 1, 1, [0, 1, 2]);
+    made.need.fill(9);
+    fillNeed(made, Float32Array.of(0.5, 0.5, 0.5, 77), 1);
+    expect([...made.need]).toEqual([9, 9, 9, 9, 9, 9, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
+  });
+
+  it('grows with every token that names the expert and stays a probability', () => {
+    const rows = fc.array(fc.tuple(fc.nat(E - 1), fc.float({ min: 0, max: 1, noNaN: true })), {
+      minLength: 1,
+      maxLength: 300,
+    });
+    fc.assert(
+      fc.property(rows, (entries) => {
+        const need = (some: typeof entries) => {
+          const made = table(
+            1,
+            some.length,
+            1,
+            some.map(([e]) => e),
+          );
+          fillNeed(
+            made,
+            Float32Array.from(some, ([, p]) => p),
+          );
+          return made.need;
+        };
+        const [all, fewer] = [need(entries), need(entries.slice(1))];
+        for (let e = 0; e < E; e++) {
+          expect(all[e]).toBeGreaterThanOrEqual(fewer[e]!);
+          expect(all[e]).toBeLessThanOrEqual(1);
+        }
+        const [expert, chance] = entries[0]!;
+        expect(all[expert]).toBeGreaterThanOrEqual(chance - 1e-6);
+      }),
+    );
+  });
+});

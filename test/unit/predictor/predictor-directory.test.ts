@@ -1,0 +1,258 @@
+import { cpSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
+import { loadAddon } from '../../../src/native/addon.js';
+import type { PredictorShape } from '../../../src/native/addon-types.js';
+import { writeGraph } from '../../../src/predictor/functions/graph-file.js';
+import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
+import { openPredictor, type PredictorDirectoryOptions } from '../../../src/predictor/predictor-directory.js';
+import { hitRates, inputOf } from '../../../src/predictor/training/hit-rates.js';
+import { learnHashFunctions } from '../../../src/predictor/training/learn-hash-functions.js';
+import { tuneRefiner } from '../../../src/predictor/training/refiner-tuning.js';
+import {
+  FINGERPRINT,
+  freshPath,
+  LAYERS,
+  randomOf,
+  recordsOf,
+  removeFiles,
+  SHAPE,
+  sourceOf,
+  traceOf,
+} from './routing-fixture.js';
+
+afterAll(removeFiles);
+
+const addon = loadAddon();
+const D_MODEL = 16;
+const model = { moeLayers: LAYERS, experts: SHAPE.experts, vocabSize: SHAPE.vocab, dModel: D_MODEL };
+const records = recordsOf(400);
+
+const embeddingFile = `${freshPath()}.safetensors`;
+mkdirSync(join(embeddingFile, '..'), { recursive: true });
+const below = randomOf(4);
+writeSafetensors(
+  embeddingFile,
+  {
+    'embedding.weight': {
+      shape: [SHAPE.vocab, D_MODEL],
+      data: Float32Array.from({ length: SHAPE.vocab * D_MODEL }, () => below(2000) / 1000 - 1),
+    },
+  },
+  {},
+);
+const embedding = () => new addon.TokenEmbedding({ file: embeddingFile });
+const options: PredictorDirectoryOptions = { model, fingerprint: FINGERPRINT, addon, embedding };
+
+function saveNetwork(
+  directory: string,
+  side: 'encoder' | 'decoder',
+  shape: Partial<PredictorShape> = {},
+): void {
+  const trainer = new addon.PredictorTrainer({
+    embedding: embedding(),
+    settings: {
+      beta1: 0.9,
+      beta2: 0.999,
+      epsilon: 1e-8,
+      weightDecay: 0,
+      top: 4,
+      lambda: 0.5,
+      k: 1,
+      distillation: 'kl',
+      studentOverTop: false,
+      clipNorm: 1,
+      threads: 1,
+    },
+    shape: {
+      dIn: D_MODEL,
+      hidden: 16,
+      layers: side === 'encoder' ? 3 : 2,
+      experts: SHAPE.experts,
+      causal: side === 'decoder',
+      bidirectional: false,
+      positions: false,
+      summary: side === 'decoder',
+      ...shape,
+    },
+    seed: 1,
+  });
+  mkdirSync(join(directory, side), { recursive: true });
+  trainer.save(join(directory, side), false);
+  trainer.close();
+}
+
+async function predictorDirectory(): Promise<string> {
+  const directory = freshPath();
+  const { table, graph, heldOut } = await learnHashFunctions(sourceOf(records));
+  for (const side of ['encoder', 'decoder'] as const) saveNetwork(directory, side);
+  writeFileSync(
+    join(directory, 'sida-predictor.json'),
+    JSON.stringify({
+      format: 'sida-predictor',
+      version: 1,
+      model: { name: 'small', fingerprint: FINGERPRINT },
+      layers: LAYERS,
+      experts: SHAPE.experts,
+      vocab: SHAPE.vocab,
+      trainedOn: [],
+      sharpness: { encoder: [1, 2, 3], decoder: [4, 0.5] },
+      options: {},
+      heldOut: {},
+      run: {},
+    }),
+  );
+  const { function: lstm } = await openPredictor(directory, options);
+  graph.refiners.set('lstm', tuneRefiner(graph, lstm, heldOut));
+  lstm.close();
+  table.save(join(directory, 'token.safetensors'));
+  writeGraph(join(directory, 'graph.safetensors'), graph);
+  return directory;
+}
+
+const rows = (): [Uint16Array, Float32Array, Float32Array] => [
+  new Uint16Array(99),
+  new Float32Array(99),
+  new Float32Array(99),
+];
+
+const made = await predictorDirectory();
+
+function copy(change: (directory: string) => void): string {
+  const directory = freshPath();
+  cpSync(made, directory, { recursive: true });
+  change(directory);
+  return directory;
+}
+
+describe('predictor directory', () => {
+  it.each(['lstm', 'token', 'graph'] as const)('opens %s with its refiner', async (kind) => {
+    const opened = await openPredictor(made, { ...options, kind });
+    expect(opened).toMatchObject({ warnings: [], function: { name: kind } });
+    const test = sourceOf(recordsOf(50, 8));
+    const refiner = opened.refiner!;
+    const [alone, refined] = [
+      await hitRates(opened.function, test, { k: 8 }),
+      await hitRates(opened.function, test, { k: 8, refiner }),
+    ];
+    expect(refined[1]!.hits[0]).toBeGreaterThan(0.98 * refined[1]!.tokens);
+    expect(refined[1]!.hits[0]).toBeGreaterThanOrEqual(alone[1]!.hits[0]);
+    opened.function.close();
+  });
+
+  it('opens the networks when nothing is asked for, and names every expert once', async () => {
+    const { function: lstm } = await openPredictor(made, options);
+    expect(lstm.name).toBe('lstm');
+    for (const [side, layers] of [
+      ['encoder', 3],
+      ['decoder', 2],
+    ] as const) {
+      const input = inputOf(records.slice(0, 3), side);
+      const rows = layers * input.tokens.length;
+      const experts = new Uint16Array(rows * 10);
+      const alpha = new Float32Array(rows * 10);
+      const chance = new Float32Array(rows * 10);
+      expect(lstm.fill(side, input, 10, experts, alpha, chance)).toBe(true);
+      for (let row = 0; row < rows; row++) {
+        const names = [...experts.subarray(row * 10, row * 10 + 10)];
+        expect([...names].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, NO_EXPERT, NO_EXPERT]);
+        const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
+        expect(sum).toBeCloseTo(1, 4);
+        // The encoder's first layer is as sharp as the network, its others and the decoder are not.
+        expect(chance[row * 10] === alpha[row * 10]).toBe(side === 'encoder' && row < input.tokens.length);
+      }
+    }
+    lstm.close();
+  });
+
+  it('says that a side is not predicted where its network is not there', async () => {
+    const directory = copy((path) => rmSync(join(path, 'decoder'), { recursive: true }));
+    const { function: lstm, warnings } = await openPredictor(directory, options);
+    expect(warnings).toEqual([expect.stringContaining('no decoder network')]);
+    const input = inputOf(records.slice(0, 1), 'decoder');
+    expect(lstm.fill('decoder', input, 1, ...rows())).toBe(false);
+    lstm.close();
+    const without = copy((path) => {
+      for (const side of ['encoder', 'decoder']) rmSync(join(path, side), { recursive: true });
+    });
+    expect((await openPredictor(without, options)).function.name).toBe('token');
+    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow('neither');
+  });
+
+  it('opens the controls: shuffled over the best there is, replay from a trace', async () => {
+    const shuffled = await openPredictor(made, { ...options, kind: 'shuffled', seed: 4 });
+    expect(shuffled).toMatchObject({ function: { name: 'shuffled' }, warnings: [] });
+    expect(shuffled.refiner).toBeUndefined();
+    shuffled.function.close();
+    const trace = await traceOf(records);
+    const replay = await openPredictor(trace, { ...options, kind: 'replay', fingerprint: 'beef' });
+    expect(replay.warnings).toEqual([expect.stringContaining('fingerprint f00d, this model has beef')]);
+    const input = inputOf(records.slice(0, 2), 'encoder');
+    expect(replay.function.fill('encoder', input, 1, ...rows())).toBe(true);
+  });
+
+  it('warns of another fingerprint and opens', async () => {
+    const opened = await openPredictor(made, { ...options, fingerprint: 'beef', kind: 'token' });
+    expect(opened.warnings).toEqual([
+      `${made} was made for small with fingerprint f00d, this model has beef: its predictions may be poor`,
+    ]);
+  });
+
+  it.each([
+    ['layers', { moeLayers: LAYERS.slice(1) }, 'made for 5 MoE layers (encoder.1, encoder.3'],
+    ['experts', { experts: 9 }, 'made for 8 experts a layer, the model has 9'],
+    ['vocabulary', { vocabSize: 25 }, 'made for a vocabulary of 24, the model has 25'],
+    ['width', { dModel: 32 }, 'dIn is 16, the model'],
+  ])('refuses a model of other %s', async (_, change, message) => {
+    await expect(openPredictor(made, { ...options, model: { ...model, ...change } })).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it.each([
+    ['no manifest', (path: string) => rmSync(join(path, 'sida-predictor.json')), 'ENOENT'],
+    ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
+  ] as const)('refuses %s', async (_, damage, message) => {
+    await expect(openPredictor(copy(damage), options)).rejects.toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining(message),
+    });
+  });
+
+  it.each([
+    ['no token table', 'token', (path: string) => rmSync(join(path, 'token.safetensors')), 'ENOENT'],
+    ['no graph', 'graph', (path: string) => rmSync(join(path, 'graph.safetensors')), 'ENOENT'],
+    [
+      'a cut token table',
+      'token',
+      (path: string) => truncateSync(join(path, 'token.safetensors'), 900),
+      'cut',
+    ],
+    ['a cut graph', 'token', (path: string) => truncateSync(join(path, 'graph.safetensors'), 2000), 'cut'],
+    [
+      'an empty network',
+      'lstm',
+      (path: string) => writeFileSync(join(path, 'encoder', 'predictor.json'), ''),
+      'predictor.json',
+    ],
+    [
+      'a network of the other stack',
+      'lstm',
+      (path: string) => saveNetwork(path, 'encoder', { causal: true }),
+      'causal',
+    ],
+    [
+      'a network of fewer layers',
+      'lstm',
+      (path: string) => saveNetwork(path, 'decoder', { layers: 1 }),
+      '2 values, the predictor 1 layers',
+    ],
+  ] as const)('refuses %s', async (_, kind, damage, message) => {
+    await expect(openPredictor(copy(damage), { ...options, kind })).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: expect.stringContaining(message),
+    });
+  });
+});

@@ -1,0 +1,190 @@
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
+import { cyclicPermutation, ShuffledFunction } from '../../../src/predictor/functions/shuffled.js';
+import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
+import { hitRates, inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
+import { randomOf } from '../../../src/predictor/training/random.js';
+import { Teacher } from '../../../src/predictor/training/teacher.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import {
+  freshPath,
+  LAYERS,
+  recordOf,
+  recordsOf,
+  removeFiles,
+  SHAPE,
+  sourceOf,
+  traceOf,
+} from './routing-fixture.js';
+
+afterAll(removeFiles);
+
+const records = recordsOf(20);
+const replay = await ReplayFunction.load(await Teacher.open([await traceOf(records)], SHAPE.vocab));
+
+function fill(side: 'encoder' | 'decoder', input: ReturnType<typeof inputOf>, k = 2) {
+  const layers = side === 'encoder' ? 3 : 2;
+  const experts = new Uint16Array(layers * input.tokens.length * k).fill(77);
+  const alpha = new Float32Array(experts.length).fill(77);
+  const chance = new Float32Array(experts.length).fill(77);
+  return { known: replay.fill(side, input, k, experts, alpha, chance), experts, alpha, chance };
+}
+
+describe('replay', () => {
+  it('names the recorded expert of every token and no other, with its probability', async () => {
+    expect(await hitRates(replay, sourceOf(records), { batchTokens: 30 })).toEqual(
+      LAYERS.map((layer, i) => {
+        const tokens = records.reduce((sum, r) => sum + r[i < 3 ? 'encoder' : 'decoder'].tokens.length, 0);
+        const alphaError = expect.closeTo(0, 6);
+        return { layer, tokens, hits: [tokens, tokens, tokens], alphaError, unknown: 0 };
+      }),
+    );
+    const { experts, alpha, chance } = fill('encoder', inputOf(records.slice(3, 5), 'encoder'));
+    for (let i = 0; i < experts.length; i += 2) {
+      expect(chance[i]).toBe(1);
+      expect([experts[i + 1], alpha[i + 1], chance[i + 1]]).toEqual([NO_EXPERT, 0, 0]);
+    }
+  });
+
+  it('finds batches of recorded sequences in any order', () => {
+    const some = [records[7]!, records[2]!, records[7]!];
+    for (const side of ['encoder', 'decoder'] as const) {
+      const { known, experts } = fill(side, inputOf(some, side), 1);
+      expect(known).toBe(true);
+      expect(experts).toEqual(routedOf(some, side, side === 'encoder' ? 3 : 2));
+    }
+  });
+
+  it('finds the beginning of a recorded decoder input, by its context', () => {
+    const record = records.find(({ decoder }) => decoder.tokens.length > 2)!;
+    const whole = inputOf([record], 'decoder');
+    const begun = { ...whole, tokens: whole.tokens.slice(0, 2), offsets: Int32Array.of(0, 2) };
+    const { known, experts } = fill('decoder', begun, 1);
+    expect(known).toBe(true);
+    const all = routedOf([record], 'decoder', 2);
+    const n = record.decoder.tokens.length;
+    expect([...experts]).toEqual([all[0], all[1], all[n], all[n + 1]]);
+    const other = { ...begun, tokens: begun.tokens.map((token) => token + 1) };
+    expect(fill('decoder', other).known).toBe(false);
+    expect(fill('decoder', { tokens: begun.tokens, offsets: begun.offsets }).known).toBe(false);
+  });
+
+  it('says nothing of a batch with one sequence that was not recorded', () => {
+    const cut = recordOf(0, [...records[0]!.encoder.tokens.slice(0, -1)], [0]);
+    expect(fill('encoder', inputOf([records[1]!, cut], 'encoder')).known).toBe(false);
+    expect(fill('encoder', inputOf([records[1]!], 'encoder')).known).toBe(true);
+  });
+
+  it('counts what it cannot say as missed', async () => {
+    const unknown = sourceOf([recordOf(0, [9, 9, 9], [0])]);
+    const rates = await hitRates(replay, unknown);
+    expect(rates[0]).toEqual({ layer: 'encoder.1', tokens: 3, hits: [0, 0, 0], alphaError: 0, unknown: 3 });
+  });
+});
+
+describe('teacher', () => {
+  it('reads several traces as one, and any part of it', async () => {
+    const directories = [await traceOf(recordsOf(4)), await traceOf(recordsOf(3, 5))];
+    const teacher = await Teacher.open(directories, SHAPE.vocab);
+    expect(teacher.shape).toEqual(SHAPE);
+    const read = async (source: Pick<Teacher, 'records'> | ReturnType<Teacher['only']>) => {
+      const lines: Int32Array[] = [];
+      for await (const { encoder } of source.records()) lines.push(encoder.tokens);
+      return lines;
+    };
+    const all = [...recordsOf(4), ...recordsOf(3, 5)].map(({ encoder }) => encoder.tokens);
+    expect(await read(teacher)).toEqual(all);
+    expect(await read(teacher.only((i) => i % 3 === 1))).toEqual([all[1], all[4]]);
+  });
+
+  it('refuses traces that are missing, incomplete, of another model or that do not fit it', async () => {
+    const good = await traceOf(recordsOf(2));
+    const open = (...directories: string[]) => Teacher.open(directories, SHAPE.vocab);
+    await expect(open()).rejects.toThrow('No trace');
+    await expect(open(freshPath())).rejects.toThrow('no trace');
+    await expect(open(await traceOf([], { finish: false }))).rejects.toThrow('is incomplete');
+    await expect(open(good, await traceOf([], { fingerprint: 'beef' }))).rejects.toThrow(
+      'is a trace of small (beef)',
+    );
+    const small = await Teacher.open([good], 7);
+    await expect(small.records().next()).rejects.toThrow(/line 1, encoder: token \d+, the vocabulary has 7/);
+    const strange = recordsOf(1);
+    strange[0]!.decoder.experts[3] = 8;
+    const odd = await open(await traceOf(strange));
+    await expect(odd.records().next()).rejects.toThrow('decoder: expert 8, a layer has 8');
+    const broken = recordsOf(1);
+    broken[0]!.encoder.logits[3] = Number.NaN;
+    const nan = await open(await traceOf(broken));
+    await expect(nan.records().next()).rejects.toThrow('router logit NaN');
+  });
+});
+
+describe('shuffled', () => {
+  it('renames by one cycle: every expert gets another name, and none two', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 2, max: 300 }), fc.integer(), (size, seed) => {
+        const names = cyclicPermutation(size, randomOf(seed));
+        expect(new Set(names).size).toBe(size);
+        expect(names.some((name, i) => name === i || name >= size)).toBe(false);
+        expect(names).toEqual(cyclicPermutation(size, randomOf(seed)));
+      }),
+    );
+  });
+
+  it('names as many experts of each layer as the function behind it, but wrong ones', async () => {
+    const shuffled = new ShuffledFunction(replay, SHAPE, 3);
+    const input = inputOf(records, 'encoder');
+    const experts = new Uint16Array(3 * input.tokens.length * 2);
+    const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
+    expect(shuffled.fill('encoder', input, 2, experts, alpha, chance)).toBe(true);
+    const truth = fill('encoder', input);
+    expect(chance).toEqual(truth.chance);
+    const distinct = (of: Uint16Array, layer: number) =>
+      new Set(of.subarray((layer * of.length) / 3, ((layer + 1) * of.length) / 3)).size;
+    for (const layer of [0, 1, 2]) expect(distinct(experts, layer)).toBe(distinct(truth.experts, layer));
+    for (let i = 0; i < experts.length; i++) {
+      expect(experts[i] === truth.experts[i]).toBe(truth.experts[i] === NO_EXPERT);
+    }
+    for (const { hits } of await hitRates(shuffled, sourceOf(records))) expect(hits[2]).toBe(0);
+    const unknown = inputOf([recordOf(0, [9, 9, 9], [0])], 'encoder');
+    expect(shuffled.fill('encoder', unknown, 1, new Uint16Array(9), alpha, chance)).toBe(false);
+  });
+});
+
+describe('hit rates', () => {
+  it('counts the true expert among the best 1, 2 and 3, and the error of alpha where the first is right', async () => {
+    const learner = new TokenTableLearner(SHAPE);
+    const once = [recordOf(0, [3, 4, 5], [0])];
+    for (const record of once) learner.add(record);
+    const table = learner.finish();
+    const truth = routedOf(once, 'encoder', 3);
+    const places = [0, 1, 3];
+    const fixed = {
+      name: 'token' as const,
+      // The true expert stands first, second and fourth.
+      fill: (
+        side: string,
+        { tokens }: { tokens: Int32Array },
+        k: number,
+        experts: Uint16Array,
+        alpha: Float32Array,
+      ) => {
+        if (side === 'decoder') return false;
+        experts.fill(NO_EXPERT);
+        for (let row = 0; row < 3 * tokens.length; row++) experts[row * k + places[row % 3]!] = truth[row]!;
+        alpha.fill(0.5);
+        return true;
+      },
+      close() {},
+    };
+    const rates = await hitRates(fixed, sourceOf(once), { k: 4 });
+    const sure = 1 / (1 + Math.exp(-1) + Math.exp(-2) + Math.exp(-3));
+    const alphaError = expect.closeTo(sure - 0.5, 6);
+    for (const i of [0, 1, 2]) {
+      expect(rates[i]).toEqual({ layer: LAYERS[i], tokens: 3, hits: [1, 2, 2], alphaError, unknown: 0 });
+    }
+    expect(rates[3]).toMatchObject({ tokens: 1, hits: [0, 0, 0], unknown: 1 });
+    expect((await hitRates(table, sourceOf(once)))[0]!.hits).toEqual([3, 3, 3]);
+  });
+});

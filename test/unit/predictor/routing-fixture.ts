@@ -1,0 +1,102 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RoutingShape } from '../../../src/predictor/hash-function.js';
+import type { TeacherRecord, TeacherSource } from '../../../src/predictor/training/teacher.js';
+import { TraceWriter } from '../../../src/trace/trace-file.js';
+
+export const SHAPE: RoutingShape = { encoderLayers: 3, decoderLayers: 2, experts: 8, vocab: 24 };
+export const LAYERS = ['encoder.1', 'encoder.3', 'encoder.5', 'decoder.1', 'decoder.3'];
+export const TOP = 4;
+export const FINGERPRINT = 'f00d';
+
+export function randomOf(seed: number): (below: number) => number {
+  let state = seed * 2654435761 + 1;
+  return (below) => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x6d2b79f5) | 0;
+    return Math.floor((((state ^ (state >>> 13)) >>> 0) / 2 ** 32) * below);
+  };
+}
+
+/** Routing of one side, `best(layer, t)` first and its neighbours after it. */
+function sideOf(tokens: number[], layers: number, best: (layer: number, t: number) => number) {
+  const experts: number[] = [];
+  const logits: number[] = [];
+  for (let layer = 0; layer < layers; layer++) {
+    for (let t = 0; t < tokens.length; t++) {
+      for (let i = 0; i < TOP; i++) {
+        experts.push((best(layer, t) + i) % SHAPE.experts);
+        logits.push(3 - i + layer / 8);
+      }
+    }
+  }
+  return {
+    tokens: Int32Array.from(tokens),
+    experts: Uint16Array.from(experts),
+    logits: Float32Array.from(logits),
+  };
+}
+
+/**
+ * The first layer follows the token, or one time in four the place. Each further layer follows the one before it:
+ * the graph knows what the token does not.
+ */
+export function recordOf(line: number, encoder: number[], decoder: number[]): TeacherRecord {
+  const route = (tokens: number[], turn: number) => (layer: number, t: number) => {
+    const first = (t + line) % 4 === 3 ? t % 8 : tokens[t]! % 8;
+    return (first * (layer === 0 ? 1 : 3) + layer * turn) % 8;
+  };
+  return {
+    line,
+    top: TOP,
+    encoder: sideOf(encoder, SHAPE.encoderLayers, route(encoder, 1)),
+    decoder: sideOf(decoder, SHAPE.decoderLayers, route(decoder, 5)),
+  };
+}
+
+export function recordsOf(count: number, seed = 1): TeacherRecord[] {
+  const below = randomOf(seed);
+  const tokens = (n: number) => Array.from({ length: n }, () => 2 + below(SHAPE.vocab - 4));
+  // The first token tells the lines apart.
+  return Array.from({ length: count }, (_, line) =>
+    recordOf(line, [line % SHAPE.vocab, ...tokens(4 + below(8))], [0, ...tokens(1 + below(3))]),
+  );
+}
+
+export function sourceOf(records: TeacherRecord[]): TeacherSource {
+  return { shape: SHAPE, layers: LAYERS, records: () => records };
+}
+
+const root = mkdtempSync(join(tmpdir(), 'sida-hash-functions-'));
+let directories = 0;
+
+export function freshPath(): string {
+  directories += 1;
+  return join(root, String(directories));
+}
+
+export function removeFiles(): void {
+  rmSync(root, { recursive: true, force: true });
+}
+
+export async function traceOf(
+  records: TeacherRecord[],
+  { fingerprint = FINGERPRINT, finish = true } = {},
+): Promise<string> {
+  const directory = freshPath();
+  const writer = await TraceWriter.open(directory, {
+    format: 'sida-trace',
+    version: 1,
+    model: { name: 'small', fingerprint },
+    layers: LAYERS,
+    experts: SHAPE.experts,
+    top: TOP,
+    data: 'data.jsonl',
+    template: '{text}',
+    maxNewTokens: 4,
+  });
+  await writer.append(records);
+  if (finish) await writer.finish();
+  await writer.close();
+  return directory;
+}

@@ -1,0 +1,114 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { TokenTable } from '../../../src/predictor/functions/token-table.js';
+import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { freshPath, recordOf, recordsOf, removeFiles, SHAPE } from './routing-fixture.js';
+
+afterAll(removeFiles);
+
+function learned(records = recordsOf(60), width?: number): TokenTable {
+  const learner = new TokenTableLearner(SHAPE);
+  for (const record of records) learner.add(record);
+  return learner.finish({ ...(width && { width }) });
+}
+
+function filled(table: TokenTable, tokens: number[], k: number, side: 'encoder' | 'decoder' = 'encoder') {
+  const layers = side === 'encoder' ? SHAPE.encoderLayers : SHAPE.decoderLayers;
+  const experts = new Uint16Array(layers * tokens.length * k).fill(77);
+  const alpha = new Float32Array(experts.length).fill(77);
+  const chance = new Float32Array(experts.length).fill(77);
+  const input = { tokens: Int32Array.from(tokens), offsets: Int32Array.of(0, tokens.length) };
+  expect(table.fill(side, input, k, experts, alpha, chance)).toBe(true);
+  return { experts, alpha, chance };
+}
+
+describe('token table', () => {
+  it('names the expert a token went to most often, with its mean probability', () => {
+    const records = [recordOf(0, [3, 3, 3, 3], [0]), recordOf(1, [3], [0])];
+    const { experts, alpha, chance } = filled(learned(records), [3], 2);
+    // Place 3 of line 0 went by its place, which is 3 too: five times expert 3 of 5.
+    expect(experts[0]).toBe(3);
+    const sure = 1 / (1 + Math.exp(-1) + Math.exp(-2) + Math.exp(-3));
+    const backedOff = (5 * sure + 0.5 * ((5 * sure + 1 / 8) / 6)) / 5.5;
+    expect(alpha[0]).toBeCloseTo(backedOff, 6);
+    expect(chance[0]).toBeCloseTo((5 + 0.5 * ((5 + 1 / 8) / 6)) / 5.5, 6);
+  });
+
+  it('falls back to the frequencies of the layer for an id it has not seen', () => {
+    const records = Array.from({ length: 9 }, (_, i) => recordOf(i * 4, [i < 6 ? 5 : 2], [0]));
+    const table = learned(records);
+    for (const unseen of [9, SHAPE.vocab, -1, 2 ** 31 - 1]) {
+      const { experts } = filled(table, [unseen], 3);
+      expect([...experts.subarray(0, 2)]).toEqual([5, 2]);
+    }
+  });
+
+  it('fills up to k with other experts of the layer, and beyond its width with none', () => {
+    const { experts, alpha, chance } = filled(learned(recordsOf(5), 4), [3, 23], 6);
+    for (let row = 0; row < experts.length / 6; row++) {
+      const names = [...experts.subarray(row * 6, row * 6 + 6)];
+      expect(new Set(names.slice(0, 4)).size).toBe(4);
+      expect(names.slice(4)).toEqual([NO_EXPERT, NO_EXPERT]);
+      expect(alpha[row * 6 + 5]).toBe(0);
+      expect(chance[row * 6 + 5]).toBe(0);
+    }
+  });
+
+  it('learns the same from the same records, and something where there are none', () => {
+    expect(learned().sides).toEqual(learned().sides);
+    const { experts, alpha } = filled(learned([]), [4], 8, 'decoder');
+    expect([...experts.subarray(0, 8)]).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect(alpha[0]).toBeCloseTo(1 / 8);
+  });
+
+  it('opens as it was saved', () => {
+    const path = freshPath();
+    learned().save(path);
+    const read = TokenTable.read(path, SHAPE);
+    expect(read.sides).toEqual(learned().sides);
+    const tokens = [0, 5, 9, 23];
+    expect(filled(read, tokens, 8)).toEqual(filled(learned(), tokens, 8));
+  });
+
+  it.each([
+    ['fewer layers', { ...SHAPE, encoderLayers: 2 }, 'expected U16 [2, 25, 8], found U16 [3, 25, 8]'],
+    ['fewer experts', { ...SHAPE, experts: 7 }, '8 experts a token, expected 1 to 7'],
+    ['a smaller vocabulary', { ...SHAPE, vocab: 20 }, 'is 20, expected ascending ids from 0 to 19'],
+  ])('refuses a model of %s', (_, shape, message) => {
+    const path = freshPath();
+    learned().save(path);
+    expect(() => TokenTable.read(path, shape)).toThrow(
+      expect.objectContaining({ code: 'checkpoint_invalid', message: expect.stringContaining(message) }),
+    );
+  });
+
+  it('refuses a damaged file or reads one whose every entry is sound', () => {
+    const path = freshPath();
+    learned(recordsOf(3)).save(path);
+    const whole = readFileSync(path);
+    fc.assert(
+      fc.property(fc.nat(whole.length - 1), fc.nat(255), (at, byte) => {
+        const damaged = Buffer.from(whole);
+        damaged[at] = byte;
+        writeFileSync(path, damaged);
+        let table: TokenTable;
+        try {
+          table = TokenTable.read(path, SHAPE);
+        } catch (error) {
+          expect(error).toMatchObject({ code: 'checkpoint_invalid' });
+          return;
+        }
+        const { experts, alpha, chance } = filled(table, [...Array(SHAPE.vocab).keys()], 8);
+        expect(experts.every((expert) => expert < 8 || expert === NO_EXPERT)).toBe(true);
+        expect(alpha.every((value) => value >= 0 && value <= 1)).toBe(true);
+        for (let row = 0; row < chance.length; row += 8) {
+          const sum = chance.subarray(row, row + 8).reduce((total, value) => total + value, 0);
+          expect(sum <= 1 + 1e-4 && chance[row]! >= 0).toBe(true);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
