@@ -114,6 +114,8 @@ describe('a trained predictor', () => {
       vocab: 8000,
       options: { hidden: 16, top: 30, lambda: 0.005, lr: 0.005 },
     });
+    const { encoder, decoder } = manifest.sharpness;
+    expect([encoder.length, decoder.length]).toEqual([2, 2]);
     expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'token', 'graph']);
     for (const layers of Object.values(manifest.heldOut)) expect(layers).toHaveLength(4);
     const { shape } = loadAddon().inspectCheckpoint(MINI);
@@ -215,6 +217,12 @@ describe('sida train refuses', () => {
       () => ['train', at('bare'), '--out', at('x')],
       1,
       /bare has no embedding\.safetensors/,
+    ],
+    [
+      'a trace to train on and hold out at once',
+      () => ['train', at('a'), '--held-out', at('a'), '--out', at('x')],
+      1,
+      /at once/,
     ],
     ['a wrong number', () => trainArgs('x', ['--lr', 'fast']), 2, /"--lr" option to be a number/],
     ['an unknown stack', () => trainArgs('x', ['--only', 'both']), 2, /encoder, decoder/],

@@ -60,20 +60,21 @@ void HeadPages::append(const float* key, const float* value) {
   ++length_;
 }
 
-size_t PositionDiagonals::bucket(ptrdiff_t distance) {
-  return static_cast<size_t>(
-      relative_position_bucket(static_cast<int>(distance), true, kPositionBuckets, kBucketDistance));
-}
-
 void PositionDiagonals::assign(const float* table, size_t heads, size_t longest) {
+  const auto reach = static_cast<ptrdiff_t>(longest);
+  if (longest != longest_) {
+    buckets_.resize(2 * longest);
+    for (ptrdiff_t distance = 1 - reach; distance < reach; ++distance) {
+      buckets_[static_cast<size_t>(distance + reach)] = static_cast<uint8_t>(
+          relative_position_bucket(static_cast<int>(distance), true, kPositionBuckets, kBucketDistance));
+    }
+  }
   longest_ = longest;
   stride_ = 2 * longest + kSlack;
   values_.assign(heads * stride_, 0.0f);
-  const auto reach = static_cast<ptrdiff_t>(longest);
-  for (ptrdiff_t distance = 1 - reach; distance < reach; ++distance) {
-    const size_t column = bucket(distance);
-    for (size_t h = 0; h < heads; ++h) {
-      values_[h * stride_ + static_cast<size_t>(distance + reach)] = table[h * kPositionBuckets + column];
+  for (size_t h = 0; h < heads; ++h) {
+    for (size_t i = 1; i < 2 * longest; ++i) {
+      values_[h * stride_ + i] = table[h * kPositionBuckets + buckets_[i]];
     }
   }
 }
@@ -134,6 +135,7 @@ void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bo
   for (size_t head = 0; head < heads; ++head) {
     const float* from = qkv + head * kHeadWidth;
     float* to = dqkv + head * kHeadWidth;
+    float* table = dtable + head * kPositionBuckets;
     copy_head(from, 3 * width, tokens, q);
     copy_head(from + width, 3 * width, tokens, k);
     copy_head(from + 2 * width, 3 * width, tokens, v);
@@ -148,9 +150,8 @@ void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bo
       for (size_t j = 0; j < tokens; ++j) mean += weights[j] * slopes[j];
       for (size_t j = 0; j < tokens; ++j) {
         slopes[j] = weights[j] * (slopes[j] - mean);
-        const auto distance = static_cast<ptrdiff_t>(j) - static_cast<ptrdiff_t>(i);
         if (weights[j] != 0)
-          dtable[head * kPositionBuckets + PositionDiagonals::bucket(distance)] += slopes[j];
+          table[bias.buckets()[static_cast<ptrdiff_t>(j) - static_cast<ptrdiff_t>(i)]] += slopes[j];
       }
     }
     std::fill_n(dk, 2 * size, 0.0f);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "predictor/matrix_product.h"
@@ -45,14 +46,15 @@ class PositionDiagonals {
   size_t longest() const { return longest_; }
   /// Points at distance 0.
   const float* head(size_t head) const { return values_.data() + head * stride_ + longest_; }
-  /// The bucket of a distance in (-longest, longest).
-  static size_t bucket(ptrdiff_t distance);
+  /// Points at the bucket of distance 0.
+  const uint8_t* buckets() const { return buckets_.data() + longest_; }
   size_t bytes() const { return values_.capacity() * sizeof(float); }
 
  private:
   size_t longest_ = 0;
   size_t stride_ = 0;
   AlignedFloats values_;
+  std::vector<uint8_t> buckets_;
 };
 
 struct HeadAttentionScratch {
