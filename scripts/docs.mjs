@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { createMetrics } from '../dist/observability/metrics.js';
+import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 
 function fill(file, name, text) {
   const old = readFileSync(file, 'utf8');
@@ -25,6 +26,21 @@ fill(
       const fallback = o.defaultText ?? (o.default === undefined ? 'required' : (o.default ?? 'none'));
       return [`\`--${o.flag} ${o.value}\``, `\`${o.env}\``, fallback, o.unit ?? '', o.help];
     }),
+  ),
+);
+
+fill(
+  'docs/cli.md',
+  'training',
+  table(
+    ['flag', 'paper', 'recommended', 'unit', 'what'],
+    Object.values(TRAINING_OPTIONS).map(({ flag, value, paper, recommended, unit = '', help }) => [
+      value === undefined ? `\`--${flag}\`, \`--no-${flag}\`` : `\`--${flag} ${value}\``,
+      paper,
+      recommended,
+      unit,
+      help,
+    ]),
   ),
 );
 

@@ -7,6 +7,7 @@ import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
+import { trainCommand } from './train.js';
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
@@ -18,7 +19,14 @@ const program = new Command('sida')
       '\n\nExample:\n  sida serve --model models/switch-mini --memory-budget 50%',
   );
 
-for (const command of [serveCommand(), convertCommand(), planCommand(), traceCommand(), doctorCommand()]) {
+for (const command of [
+  serveCommand(),
+  convertCommand(),
+  planCommand(),
+  traceCommand(),
+  trainCommand(),
+  doctorCommand(),
+]) {
   command.copyInheritedSettings(program);
   program.addCommand(command);
 }

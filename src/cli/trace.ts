@@ -1,5 +1,4 @@
 /** `sida trace`: records where a model's routers send the tokens of a text file. */
-import { readFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
@@ -10,7 +9,8 @@ import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTokenizer } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import { renderTemplate, templateFields } from '../server/template.js';
+import { readInputs } from '../trace/data-file.js';
+import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
 import { shapeOf, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
@@ -27,13 +27,20 @@ export function traceCommand(): Command {
     .argument('<model>', 'Hugging Face checkpoint or packed model')
     .requiredOption('--data <file>', 'JSON lines')
     .requiredOption('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .option(
+      '--join <field=file>',
+      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      (join: string, joins: string[]) => [...joins, join],
+      [],
+    )
     .requiredOption('--out <dir>', 'directory of the trace')
     .option('--top <n>', 'experts kept of each token and layer', '30')
     .option('--max-new-tokens <n>', 'decoder tokens recorded of each line', '4')
     .addHelpText(
       'after',
       '\nAn interrupted run goes on after its last whole record when it is started again.\n' +
-        "\nExample:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2",
+        "\nExamples:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2" +
+        "\n  sida trace models/switch-mini --data multirc/train.jsonl --join passage=multirc/train.passages.jsonl --template 'multirc question: {question} answer: {answer} paragraph: {passage}' --out traces/multirc",
     )
     .action(trace);
   return addFlags(command, OPTIONS as unknown as OptionName[]);
@@ -47,26 +54,17 @@ function wholeNumber(name: string, text: unknown, least: number, most: number): 
   );
 }
 
-/** The texts of a data file. Throws naming the line and what it lacks. */
-function inputsOf(data: string, file: string, template: string): string[] {
-  const fields = templateFields(template);
-  return data
-    .split('\n')
-    .filter((line) => line.trim() !== '')
-    .map((line, i) => {
-      try {
-        const row = JSON.parse(line) as Record<string, unknown>;
-        const values = fields
-          .filter((field) => row[field] !== undefined)
-          .map((field) => [field, String(row[field])]);
-        return renderTemplate(template, Object.fromEntries(values), 'template');
-      } catch (error) {
-        throw new SidaError({
-          code: 'invalid_request',
-          message: `${file}, line ${i + 1}: ${(error as Error).message}`,
-        });
-      }
-    });
+/** Fields and files of `--join passage=F.passages.jsonl`. */
+export function parseJoins(joins: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    joins.map((join) => {
+      const at = join.indexOf('=');
+      if (at > 0 && at < join.length - 1) return [join.slice(0, at), join.slice(at + 1)];
+      throw new UsageError(
+        `Expected --join to be <field>=<file>, found ${JSON.stringify(join)}; for example passage=train.passages.jsonl`,
+      );
+    }),
+  );
 }
 
 async function trace(model: string, values: Record<string, unknown>): Promise<void> {
@@ -74,7 +72,8 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const file = String(values.data);
   const template = String(values.template);
   const maxNewTokens = wholeNumber('max-new-tokens', values.maxNewTokens, 1, 1024);
-  const texts = inputsOf(await readFile(file, 'utf8'), file, template);
+  const joins = parseJoins(values.join as string[]);
+  const texts = await readInputs({ file, template, joins });
   let stopped = false;
   const stop = () => {
     stopped = true;
@@ -122,9 +121,19 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       top,
     } as const;
     const out = resolve(String(values.out));
-    const writer = await TraceWriter.open(out, { ...meta, data: basename(file), template, maxNewTokens });
-    const shape = shapeOf({ ...meta, data: '', template, maxNewTokens, complete: false });
+    const work = {
+      ...meta,
+      data: basename(file),
+      template,
+      maxNewTokens,
+      ...(Object.keys(joins).length > 0 && {
+        joins: Object.fromEntries(Object.entries(joins).map(([field, other]) => [field, basename(other)])),
+      }),
+    };
+    const writer = await TraceWriter.open(out, work);
+    const shape = shapeOf({ ...work, complete: false });
     try {
+      await writeEmbedding(pack, out);
       for (let line = writer.nextLine; line < texts.length && !stopped; ) {
         const records: TraceRecord[] = [];
         for (; records.length < CHUNK && line < texts.length && !stopped; line++) {

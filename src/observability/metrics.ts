@@ -144,6 +144,38 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     'Seconds the inference thread waited for a hash table',
     (c) => c.idleSeconds,
   ],
+  ['sida_prefetches_total', 'Prefetches of experts begun', (c) => c.prefetchesBegun],
+  [
+    'sida_prefetches_cancelled_total',
+    'Prefetches taken back before they moved',
+    (c) => c.prefetchesCancelled,
+  ],
+  [
+    'sida_prefetches_wasted_total',
+    'Prefetched experts evicted before they were needed',
+    (c) => c.prefetchesWasted,
+  ],
+  [
+    'sida_belady_bytes_total',
+    'Bytes perfect foresight with the same look-ahead would have moved; lags by the look-ahead',
+    (c) => c.beladyBytes,
+  ],
+  [
+    'sida_predictor_routings_total',
+    'Pairs of MoE layer and token for which a hash table named experts',
+    (c) => c.routingsPredicted,
+  ],
+  [
+    'sida_hash_build_seconds_total',
+    'Seconds the hash-building thread spent on hash tables',
+    (c) => c.tables.seconds,
+  ],
+  ['sida_hash_table_waits_total', 'Batches whose hash table was still being built', (c) => c.tableWaits],
+  [
+    'sida_hash_table_wait_seconds_total',
+    'Seconds the inference thread waited for the table of the batch at hand',
+    (c) => c.tableWaitSeconds,
+  ],
 ];
 
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
@@ -188,6 +220,30 @@ function copyEngine(registry: Registry, engine: EngineHandle): void {
       this.inc({ found: 'prefetched' }, c?.expertsPrefetched ?? 0);
       this.inc({ found: 'late' }, c?.expertsLate ?? 0);
       this.inc({ found: 'on_demand' }, c?.expertsOnDemand ?? 0);
+    },
+  });
+  new Counter({
+    name: 'sida_predictor_hits_total',
+    help: 'Routings whose expert was the first that the hash table named, or among its first three',
+    labelNames: ['top'],
+    registers: [registry],
+    collect() {
+      const c = engine.counters;
+      this.reset();
+      this.inc({ top: '1' }, c?.routingHitsTop1 ?? 0);
+      this.inc({ top: '3' }, c?.routingHitsTop3 ?? 0);
+    },
+  });
+  new Counter({
+    name: 'sida_hash_tables_total',
+    help: 'Batches by what became of their hash tables: ready, failed (the predictor could not say), abandoned (too late), skipped (after many late ones)',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      const tables = engine.counters?.tables;
+      this.reset();
+      for (const state of ['ready', 'failed', 'abandoned', 'skipped'] as const)
+        this.inc({ state }, tables?.[state] ?? 0);
     },
   });
 }

@@ -24,6 +24,8 @@ const metaSchema = z.object({
   data: z.string(),
   template: z.string(),
   maxNewTokens: z.number().int().nonnegative(),
+  /** Fields that were replaced by texts of another file. */
+  joins: z.record(z.string(), z.string()).exactOptional(),
   /** False while the run that writes it has not reached the end of the data. */
   complete: z.boolean(),
 });
@@ -31,7 +33,7 @@ const metaSchema = z.object({
 export type TraceMeta = z.infer<typeof metaSchema>;
 
 const META = 'trace.json';
-const RECORDS = 'records.bin';
+export const RECORDS = 'records.bin';
 
 export function shapeOf(meta: TraceMeta): TraceShape {
   const encoderLayers = meta.layers.filter((layer) => layer.startsWith('encoder.')).length;

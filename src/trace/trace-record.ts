@@ -26,7 +26,7 @@ export interface TraceSide {
   logits: Float32Array;
 }
 
-function sideBytes(tokens: number, layers: number, top: number): number {
+export function sideBytes(tokens: number, layers: number, top: number): number {
   return tokens * 4 + align4(tokens * layers * top * 2) + tokens * layers * top * 4;
 }
 
@@ -68,22 +68,32 @@ export function bytesOfHeader(header: Buffer, shape: TraceShape): number | undef
   return recordBytes(header.readUInt32LE(8), header.readUInt32LE(12), shape);
 }
 
+/** The side that begins at `offset`, as views of `bytes`; the offset is a multiple of 4. */
+export function decodeSide(
+  bytes: ArrayBuffer,
+  offset: number,
+  tokens: number,
+  layers: number,
+  top: number,
+): TraceSide {
+  const entries = tokens * layers * top;
+  const experts = offset + tokens * 4;
+  return {
+    tokens: new Int32Array(bytes, offset, tokens),
+    experts: new Uint16Array(bytes, experts, entries),
+    logits: new Float32Array(bytes, experts + align4(entries * 2), entries),
+  };
+}
+
 /** `buffer` holds one whole record. */
 export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
   // Typed arrays need aligned memory of their own, which a slice of a read buffer is not.
   const bytes = new Uint8Array(buffer).buffer;
-  let offset = RECORD_HEADER_BYTES;
-  const side = (tokens: number, layers: number): TraceSide => {
-    const entries = tokens * layers * shape.top;
-    const ids = new Int32Array(bytes, offset, tokens);
-    offset += tokens * 4;
-    const experts = new Uint16Array(bytes, offset, entries);
-    offset += align4(entries * 2);
-    const logits = new Float32Array(bytes, offset, entries);
-    offset += entries * 4;
-    return { tokens: ids, experts, logits };
+  const [n, m] = [buffer.readUInt32LE(8), buffer.readUInt32LE(12)];
+  const decoderOffset = RECORD_HEADER_BYTES + sideBytes(n, shape.encoderLayers, shape.top);
+  return {
+    line: buffer.readUInt32LE(4),
+    encoder: decodeSide(bytes, RECORD_HEADER_BYTES, n, shape.encoderLayers, shape.top),
+    decoder: decodeSide(bytes, decoderOffset, m, shape.decoderLayers, shape.top),
   };
-  const encoder = side(buffer.readUInt32LE(8), shape.encoderLayers);
-  const decoder = side(buffer.readUInt32LE(12), shape.decoderLayers);
-  return { line: buffer.readUInt32LE(4), encoder, decoder };
 }

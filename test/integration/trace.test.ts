@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
+import { loadAddon } from '../../src/native/addon.js';
 import { readMeta, readTrace } from '../../src/trace/trace-file.js';
 import { MINI, REPO, sst2 } from './server-process.js';
 
@@ -59,6 +60,39 @@ it('records every token, the same after an interruption as without one, at any b
     expect(encoder.logits[0]).toBeGreaterThanOrEqual(encoder.logits[1]!);
   }
   expect(count).toBe(400);
+});
+
+it('adds the embedding to a trace made without one, and keeps its records', () => {
+  const out = join(root, 'whole');
+  const embedding = join(out, 'embedding.safetensors');
+  const [before, records] = [readFileSync(embedding), readFileSync(join(out, 'records.bin'))];
+  rmSync(embedding);
+  const again = spawnSync(process.execPath, args('whole'), { encoding: 'utf8' });
+  expect(again.status, again.stderr).toBe(0);
+  expect(readFileSync(embedding).equals(before)).toBe(true);
+  expect(readFileSync(join(out, 'records.bin')).equals(records)).toBe(true);
+  const { TokenEmbedding } = loadAddon();
+  expect(new TokenEmbedding({ file: embedding })).toMatchObject({ vocab: 8000, dModel: 128 });
+});
+
+it('takes the texts of a field from another file, the same as if they stood in the lines', async () => {
+  const rows = sst2().slice(0, 5);
+  writeFileSync(join(root, 'short.jsonl'), rows.map((row) => JSON.stringify(row)).join('\n'));
+  const passages = rows.map(({ text }, i) => JSON.stringify({ passage: i, text }));
+  writeFileSync(join(root, 'passages.jsonl'), passages.join('\n'));
+  writeFileSync(join(root, 'keys.jsonl'), rows.map((_, i) => JSON.stringify({ passage: i })).join('\n'));
+  const run = (out: string, file: string, template: string, more: string[]) => {
+    const given = args(out, more).map((arg) =>
+      arg === data ? join(root, file) : arg === 'sst2 sentence: {text}' ? template : arg,
+    );
+    const { status, stderr } = spawnSync(process.execPath, given, { encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    return readFileSync(join(root, out, 'records.bin'));
+  };
+  const joins = ['--join', `passage=${join(root, 'passages.jsonl')}`];
+  const joined = run('joined', 'keys.jsonl', 'sst2 sentence: {passage}', joins);
+  expect(joined.equals(run('plain', 'short.jsonl', 'sst2 sentence: {text}', []))).toBe(true);
+  expect((await readMeta(join(root, 'joined'))).joins).toEqual({ passage: 'passages.jsonl' });
 });
 
 it('names the line that lacks a field of the template', () => {

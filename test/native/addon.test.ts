@@ -124,9 +124,13 @@ describe('runBatch', () => {
     expect(
       thrown(() => run({ ...encode([1]), phase: 'decode', contexts: Int32Array.of(9) })).message,
     ).toMatch(/no context 9/);
-    expect(thrown(() => engine.runBatch(encode([1]), null, undefined as never)).message).toMatch(
-      /rankVictims/,
-    );
+    expect(thrown(() => engine.runBatch(encode([1]), null, 7 as never)).message).toMatch(/onRouted/);
+    const keys = new Float64Array(engine.plan.experts);
+    const plan = { keys, keysAfter: keys, loads: new Uint32Array(), newestFirst: false };
+    const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
+    expect(planned({ keys: keys.subarray(1) }).message).toMatch(/255 and 256 keys for 256 experts/);
+    expect(planned({ loads: Uint32Array.of(256) }).message).toMatch(/expert 256 of 256/);
+    expect(planned({ keys: new Float32Array(256) }).code).toBe('invalid_request');
     run(encode([5, 6, 7]));
     expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/context 1 exists/);
     engine.checkIntegrity();
@@ -224,7 +228,7 @@ describe('misuse', () => {
     const engine = await open(loadAddon().planMemory({ pack }, limits).smallest);
     const inside = () => {
       call(engine as never);
-      return new Uint32Array();
+      return null;
     };
     expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, inside)).message).toMatch(
       /middle of a call/,

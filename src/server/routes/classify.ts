@@ -1,12 +1,12 @@
 import type { ModelInfo } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
+import { renderTemplate, templateFields } from '../../text/template.js';
 import type { ServerContext } from '../context.js';
 import { requireModel } from '../context.js';
 import { checkText, inputName, requireTokenizer } from '../inputs.js';
 import { runJob } from '../jobs.js';
 import { ClassifyAnswer, ClassifyRequest } from '../schemas/classify.js';
 import { expertsAnswer } from '../schemas/common.js';
-import { renderTemplate, templateFields } from '../template.js';
 import { bodyRoute } from './route.js';
 
 export const classify = bodyRoute({

@@ -21,6 +21,14 @@ export const Experts = z
     loaded: z.int().meta({ description: 'Experts that were not resident when first needed' }),
     bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
     stall_ms: z.number(),
+    predicted: z.int().meta({
+      description: 'Pairs of MoE layer and token for which a hash table named experts',
+    }),
+    hits_top1: z.int().meta({ description: 'Those whose expert was the first that the table named' }),
+    hits_top3: z.int().meta({ description: 'Those whose expert was among its first three' }),
+    belady_bytes: z.int().meta({
+      description: 'Bytes that perfect foresight with the same look-ahead would have moved for this request',
+    }),
   })
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });
 

@@ -48,6 +48,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     hostBudget: '0',
     threads: 1,
     policy: 'lru',
+    predictor: 'none',
+    hashFunction: 'auto',
     lookahead: 4,
     maxBatchTokens: 512,
     kvTokens: 768,

@@ -46,6 +46,10 @@ const cost = {
   loaded: 0,
   bytes: 0,
   stall_ms: 0,
+  predicted: 0,
+  hits_top1: 0,
+  hits_top3: 0,
+  belady_bytes: 0,
 };
 const end: JobEnd = { cost, startedMs: 2, endedMs: 5 };
 const complete = (more: Partial<Extract<JobRequest, { kind: 'complete' }>> = {}): JobRequest => {

@@ -133,6 +133,10 @@ describe('jobs', () => {
       loaded: 3,
       bytes: 300,
       stall_ms: 4,
+      predicted: 0,
+      hits_top1: 0,
+      hits_top3: 0,
+      belady_bytes: 0,
     });
   });
 

@@ -2,8 +2,9 @@ import { expect } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import { InferenceLoop } from '../../../src/inference/inference-loop.js';
 import type { BatchItem, FromInference, QueuedBatch, ToInference } from '../../../src/inference/messages.js';
-import { createUnknownTable } from '../../../src/predictor/hash-table.js';
+import { BuilderStats } from '../../../src/predictor/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
 import { PAGE_TOKENS, ScriptedEngine } from './scripted-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;
@@ -28,6 +29,9 @@ export function bench(pages = 64) {
     pageTokens: PAGE_TOKENS,
     maxBatchTokens: 32,
     policy: EVICTION_POLICIES.lru,
+    lookahead: 4,
+    builderStats: new BuilderStats(),
+    resident: new ResidentFlag(),
     queue: new QueueConsumer<QueuedBatch>(consumer),
     nextControl: () => control.shift(),
     emit: (message) => out.push(message),
@@ -45,7 +49,7 @@ export function bench(pages = 64) {
       offsets: Int32Array.from(offsets),
       tokens,
     };
-    queue.put({ batch, table: createUnknownTable(batch.id, 1, tokens.length).buffer });
+    queue.put({ batch, tables: null });
   };
   const settle = () => {
     for (let turns = 0; loop.turn(); turns++) if (turns > 200) throw new Error('does not settle');

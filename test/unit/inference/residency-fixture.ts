@@ -20,6 +20,7 @@ export function residencyOf(rows: Partial<ExpertRow>[], slots = rows.length): Re
     loadedAt: Float64Array.from(column('loadedAt', 0)),
     slots,
     freeSlots: slots - state.filter((value) => value !== 0).length,
+    visits: 100,
   };
 }
 
@@ -30,8 +31,3 @@ export const anyResidency = fc
     maxLength: 300,
   })
   .map((rows) => residencyOf(rows));
-
-/** Flat ids that a policy may name. */
-export function candidates(residency: Residency): number[] {
-  return [...residency.state.keys()].filter((id) => residency.state[id] === 2 && residency.pinned[id] === 0);
-}

@@ -1,88 +1,100 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import { planResidency } from '../../../src/inference/residency-planner.js';
 import {
-  createHashTable,
-  createUnknownTable,
-  type HashTable,
-  NO_EXPERT,
-  TABLE_EXACT,
-} from '../../../src/predictor/hash-table.js';
-import { anyResidency, candidates, residencyOf } from './residency-fixture.js';
+  type ExpectedVisit,
+  PREFETCH_CHANCE,
+  planResidency,
+} from '../../../src/inference/residency-planner.js';
+import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;
+const FORESIGHT = EVICTION_POLICIES['farthest-next-use'];
 
-/** One row of expert indices for each layer. */
-function tableOf(rows: number[][]): HashTable {
-  const tokens = rows[0]!.length;
-  const table = createHashTable({ batchId: 0, layers: rows.length, tokens, k: 1, kind: TABLE_EXACT });
-  table.experts.set(rows.flat());
-  return table;
+function visit(layer: number, chances: Record<number, number>): ExpectedVisit {
+  const need = new Float32Array(PER_LAYER);
+  for (const [index, chance] of Object.entries(chances)) need[Number(index)] = chance;
+  return { firstId: layer * PER_LAYER, need };
 }
 
-const plan = (table: HashTable, upcoming: HashTable[], residency: ReturnType<typeof residencyOf>) =>
-  planResidency({ table, upcoming, residency, expertsPerLayer: PER_LAYER, policy: EVICTION_POLICIES.lru });
+const experts = (state: (id: number) => number) =>
+  residencyOf(Array.from({ length: 2 * PER_LAYER }, (_, id) => ({ state: state(id) })));
 
 describe('residency planner', () => {
-  it('plans nothing for an unknown table', () => {
-    const { loads, victims } = plan(createUnknownTable(1, 2, 9), [], residencyOf([{}, {}]));
-    expect([loads.length, victims.length]).toEqual([0, 0]);
+  it('loads what is likely needed and absent, in the order of the visits, once each', () => {
+    const { loads } = planResidency({
+      visits: [visit(0, { 1: 1, 3: 0.9, 2: 0.4 }), visit(1, { 0: 1, 2: 1 }), visit(0, { 0: 1, 3: 1 })],
+      passVisits: 2,
+      residency: experts((id) => (id === 1 ? 2 : 0)),
+      policy: FORESIGHT,
+    });
+    expect([...loads]).toEqual([3, 4, 6, 0]);
   });
 
-  it('loads what the table names and is absent, in layer order, once each', () => {
-    const residency = residencyOf([...Array(8).keys()].map((id) => ({ state: id === 1 ? 2 : 0 })));
-    const { loads } = plan(
-      tableOf([
-        [3, 1, 3, 0],
-        [2, NO_EXPERT, 0, 2],
-      ]),
-      [],
+  it('keys are the times of the next use; what no table names lies behind all of them', () => {
+    const { keys, keysAfter } = planResidency({
+      visits: [visit(0, { 0: 1 }), visit(1, { 0: 1 }), visit(0, { 0: 1, 1: 1 }), visit(1, { 1: 1 })],
+      passVisits: 2,
+      residency: experts(() => 2),
+      policy: FORESIGHT,
+    });
+    expect([keys[0], keys[4], keys[1], keys[5]]).toEqual([0, 1, 2, 3]);
+    expect([keysAfter[0], keysAfter[1], keysAfter[5]]).toEqual([2, 2, 3]);
+    for (const id of [2, 3, 6, 7]) expect(keys[id]).toBeGreaterThan(4);
+    expect(keysAfter[4]).toBeGreaterThan(4);
+  });
+
+  it('an unlikely need weighs less than a certain one', () => {
+    const { keys } = planResidency({
+      visits: [visit(0, { 0: 1, 1: 0.6, 2: 0.1 })],
+      passVisits: 1,
+      residency: experts(() => 2),
+      policy: FORESIGHT,
+    });
+    expect(keys[0]).toBeLessThan(keys[1]!);
+    expect(keys[1]).toBeLessThan(keys[2]!);
+    expect(keys[2]).toBeLessThan(keys[3]!);
+  });
+
+  it('a policy without foresight protects this pass alone and keeps its own order behind it', () => {
+    const residency = residencyOf([{ loadedAt: 3 }, { loadedAt: 1 }, { loadedAt: 2 }, { loadedAt: 4 }]);
+    const { keys, loads } = planResidency({
+      visits: [visit(0, { 1: 1 }), visit(0, { 2: 1 })],
+      passVisits: 1,
       residency,
-    );
-    expect([...loads]).toEqual([3, 0, 6, 4]);
+      policy: EVICTION_POLICIES.fifo,
+    });
+    const order = [0, 1, 2, 3].sort((a, b) => keys[b]! - keys[a]!);
+    expect(order).toEqual([2, 0, 3, 1]);
+    expect(loads).toHaveLength(0);
   });
 
-  it('never offers what the batch needs, and offers last what the next batches need', () => {
-    const residency = residencyOf([...Array(8).keys()].map((id) => ({ lastUse: id + 1 })));
-    const { victims } = plan(
-      tableOf([
-        [0, 1],
-        [0, 0],
-      ]),
-      [
-        tableOf([
-          [2, 2],
-          [1, 3],
-        ]),
-      ],
-      residency,
-    );
-    expect([...victims]).toEqual([3, 6, 2, 5, 7]);
+  it('without tables it plans no load', () => {
+    const plan = planResidency({ visits: [], passVisits: 0, residency: experts(() => 0), policy: FORESIGHT });
+    expect(plan.loads).toHaveLength(0);
   });
 
-  it('never loads more than the slots hold, nor offers a pinned or absent expert', () => {
-    const rows = fc.array(fc.constantFrom(0, 1, 2, 3, NO_EXPERT), { minLength: 3, maxLength: 3 });
-    const table = fc.array(rows, { minLength: 2, maxLength: 2 }).map(tableOf);
+  it('loads are absent, distinct and likely; keys are finite; the residency is as before', () => {
+    const chances = fc.array(fc.float({ min: 0, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 });
+    const visits = fc.array(fc.tuple(fc.nat(1), chances), { maxLength: 12 });
+    const policies = fc.constantFrom(...Object.values(EVICTION_POLICIES));
     fc.assert(
-      fc.property(
-        table,
-        fc.array(table, { maxLength: 3 }),
-        anyResidency,
-        fc.nat(8),
-        (now, next, some, slots) => {
-          const experts = [...Array(8).keys()];
-          const full = residencyOf(
-            experts.map((id) => ({ state: some.state[id] ?? 0, pinned: some.pinned[id] ?? 0 })),
-            slots,
-          );
-          const { loads, victims } = plan(now, next, full);
-          expect(loads.every((id) => full.state[id] === 0)).toBe(true);
-          expect(loads.length).toBeLessThanOrEqual(slots);
-          expect(new Set(victims).size).toBe(victims.length);
-          expect(victims.every((id) => candidates(full).includes(id) && !loads.includes(id))).toBe(true);
-        },
-      ),
+      fc.property(visits, fc.nat(4), anyResidency, policies, (some, passVisits, any, policy) => {
+        const residency = residencyOf(
+          Array.from({ length: 8 }, (_, id) => ({ state: any.state[id] ?? 0, uses: any.uses[id] ?? 0 })),
+        );
+        const given = structuredClone(residency);
+        const expected = some.map(([layer, need]) => visit(layer, { ...need }));
+        const { keys, keysAfter, loads } = planResidency({ visits: expected, passVisits, residency, policy });
+        expect(residency).toEqual(given);
+        expect([...keys, ...keysAfter].every(Number.isFinite)).toBe(true);
+        expect(new Set(loads).size).toBe(loads.length);
+        for (const id of loads) {
+          expect(residency.state[id]).toBe(0);
+          const likely = expected.some(({ firstId, need }) => (need[id - firstId] ?? 0) >= PREFETCH_CHANCE);
+          expect(likely).toBe(true);
+        }
+      }),
     );
   });
 });

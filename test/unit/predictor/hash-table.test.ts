@@ -2,22 +2,33 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   createHashTable,
-  createUnknownTable,
   NO_EXPERT,
   openHashTable,
+  TABLE_ABANDONED,
   TABLE_EXACT,
+  TABLE_PENDING,
   TABLE_PREDICTED,
-  TABLE_UNKNOWN,
+  TABLE_READY,
 } from '../../../src/predictor/hash-table.js';
 
 describe('hash table', () => {
   it('lies in memory as docs/hash-table.md says', () => {
-    const table = createHashTable({ batchId: 7, layers: 1, tokens: 3, k: 1, kind: TABLE_PREDICTED });
+    const table = createHashTable({
+      batchId: 7,
+      layers: 1,
+      tokens: 3,
+      k: 1,
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: 2,
+    });
     table.experts.set([5, 256, NO_EXPERT]);
     table.alpha.set([0.5, 1, 0]);
-    const words = [1, 7, 1, 3, 1, 1, 0].flatMap((word) => [word, 0, 0, 0]);
+    table.need.set([0, 1]);
+    table.settle(TABLE_READY);
+    const words = [2, 7, 1, 3, 1, 1, 2, 1, 0, 0, 0].flatMap((word) => [word, 0, 0, 0]);
     const experts = [5, 0, 0, 1, 255, 255];
     const alpha = [0, 0, 0, 63, 0, 0, 128, 63, 0, 0, 0, 0];
+    const need = [0, 0, 0, 0, 0, 0, 128, 63];
     expect([...new Uint8Array(table.buffer)]).toEqual([
       ...Buffer.from('SIDH'),
       ...words,
@@ -25,26 +36,39 @@ describe('hash table', () => {
       0,
       0,
       ...alpha,
+      ...need,
     ]);
   });
 
-  it('is a header alone when unknown', () => {
-    const table = createUnknownTable(9, 2, 40);
-    expect(table.buffer.byteLength).toBe(32);
-    expect(openHashTable(table.buffer)).toMatchObject({
-      batchId: 9,
-      layers: 2,
-      tokens: 40,
-      k: 0,
-      kind: TABLE_UNKNOWN,
-    });
+  it('is settled once, by whoever is first', () => {
+    const shape = {
+      batchId: 1,
+      layers: 1,
+      tokens: 1,
+      k: 1,
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: 1,
+    } as const;
+    const written = createHashTable(shape);
+    const read = openHashTable(written.buffer);
+    expect(read.state).toBe(TABLE_PENDING);
+    expect(read.settle(TABLE_ABANDONED)).toBe(true);
+    expect(written.settle(TABLE_READY)).toBe(false);
+    expect([written.state, read.state]).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
   });
 
   it('opens as it was written, on the same memory', () => {
     const small = fc.integer({ min: 1, max: 9 });
     fc.assert(
       fc.property(small, small, small, fc.nat(0xffffffff), (layers, tokens, k, batchId) => {
-        const written = createHashTable({ batchId, layers, tokens, k, kind: TABLE_EXACT });
+        const written = createHashTable({
+          batchId,
+          layers,
+          tokens,
+          k,
+          kind: TABLE_EXACT,
+          expertsPerLayer: 5,
+        });
         const read = openHashTable(written.buffer);
         expect(read).toMatchObject({ batchId, layers, tokens, k, kind: TABLE_EXACT });
         expect(read.experts.every((index) => index === NO_EXPERT)).toBe(true);
@@ -57,19 +81,27 @@ describe('hash table', () => {
   });
 
   it.each([
-    ['a short buffer', (): SharedArrayBuffer => new SharedArrayBuffer(31), '31 bytes, a header has 32'],
-    ['zeros', () => new SharedArrayBuffer(32), 'magic 0x0'],
-    ['another version', () => edited(1, 2), 'version 2, expected 1'],
-    ['more tokens than bytes', () => edited(4, 1000), '(2, 1000, 1) takes'],
+    ['a short buffer', (): SharedArrayBuffer => new SharedArrayBuffer(47), '47 bytes, a header has 48'],
+    ['zeros', () => new SharedArrayBuffer(48), 'magic 0x0'],
+    ['another version', () => edited(1, 1), 'version 1, expected 2'],
+    ['more tokens than bytes', () => edited(4, 1000), '(2, 1000, 1) with 3 experts takes'],
     ['an unknown kind', () => edited(6, 3), 'kind 3'],
-    ['entries in an unknown table', () => edited(6, TABLE_UNKNOWN), 'kind 0 with k 1'],
+    ['an unknown state', () => edited(8, 4), 'state 4'],
+    ['more experts than bytes', () => edited(7, 100), 'with 100 experts takes'],
   ])('refuses %s', (_, buffer, message) => {
     expect(() => openHashTable(buffer())).toThrow(message);
   });
 });
 
 function edited(word: number, value: number): SharedArrayBuffer {
-  const { buffer } = createHashTable({ batchId: 1, layers: 2, tokens: 4, k: 1, kind: TABLE_PREDICTED });
+  const { buffer } = createHashTable({
+    batchId: 1,
+    layers: 2,
+    tokens: 4,
+    k: 1,
+    kind: TABLE_PREDICTED,
+    expertsPerLayer: 3,
+  });
   new Uint32Array(buffer)[word] = value;
   return buffer;
 }

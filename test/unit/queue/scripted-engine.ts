@@ -66,6 +66,7 @@ export const MODEL: ModelInfo = {
     kvPagesFree: 10,
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
   },
+  predictor: { name: null, warnings: [] },
 };
 
 export const COST: ExpertCost = {
@@ -77,6 +78,10 @@ export const COST: ExpertCost = {
   loaded: 2,
   bytes: 100,
   stall_ms: 0.5,
+  predicted: 0,
+  hits_top1: 0,
+  hits_top3: 0,
+  belady_bytes: 0,
 };
 
 const TOTALS = {

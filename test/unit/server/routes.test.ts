@@ -33,6 +33,7 @@ describe('POST /v1/classify', () => {
     });
     expect(last).toEqual({
       kind: 'classify',
+      explain: false,
       inputs: ['sst2 sentence: a fine film'],
       labels: ['negative', 'positive'],
     });
@@ -63,6 +64,10 @@ describe('POST /v1/classify', () => {
       loaded: 2,
       bytes_moved: 100,
       stall_ms: 0.5,
+      predicted: 0,
+      hits_top1: 0,
+      hits_top3: 0,
+      belady_bytes: 0,
     });
   });
 
@@ -143,6 +148,7 @@ describe('POST /v1/completions', () => {
     });
     expect(last).toEqual({
       kind: 'complete',
+      explain: false,
       prompts: ['A fine'],
       maxTokens: 16,
       stop: [],

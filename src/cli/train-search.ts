@@ -1,0 +1,60 @@
+/** `sida train --search`: a table of hits against cost. */
+import { formatBytes } from '../config/bytes.js';
+import type { Preset, TrainingOptionName } from '../predictor/training/options.js';
+import { TRAINING_OPTIONS } from '../predictor/training/options.js';
+import { percent } from '../predictor/training/predictor-card.js';
+import {
+  type CandidateResult,
+  candidatesOf,
+  DEFAULT_GRID,
+  type SearchEvents,
+  searchOptions,
+} from '../predictor/training/search.js';
+import type { TrainRequest } from '../predictor/training/setup.js';
+import { formatTable } from './table.js';
+import type { TrainProgress } from './train-progress.js';
+
+export interface SearchCommand {
+  request: TrainRequest;
+  preset: Preset;
+  given: Partial<Record<TrainingOptionName, string>>;
+  grid: string | undefined;
+  out: string;
+  json: boolean;
+}
+
+function optionsText(varied: CandidateResult['varied']): string {
+  return (Object.entries(varied) as [TrainingOptionName, string][])
+    .map(([name, value]) => `${TRAINING_OPTIONS[name].flag}=${value}`)
+    .join(' ');
+}
+
+export async function search(
+  { request, preset, given, grid = DEFAULT_GRID, out, json }: SearchCommand,
+  events: SearchEvents,
+  progress: TrainProgress,
+): Promise<void> {
+  const candidates = candidatesOf(grid, preset, given);
+  const results = await searchOptions(request, candidates, out, {
+    ...events,
+    onCandidate: ({ varied }, i) => progress.say(`${i + 1} of ${candidates.length}: ${optionsText(varied)}`),
+  });
+  progress.stop();
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ directory: out, candidates: results }, null, 1)}\n`);
+    return;
+  }
+  const ranked = [...results].sort((a, b) => b.hits[0] - a.hits[0]);
+  const rows = ranked.map((result) => [
+    optionsText(result.varied),
+    percent(result.hits[0]),
+    percent(result.hits[2]),
+    result.loss.toFixed(3),
+    result.microsecondsPerToken.toFixed(1),
+    formatBytes(result.bytes),
+    String(result.steps),
+    result.minutes.toFixed(1),
+  ]);
+  const head = ['options', 'top-1', 'top-3', 'loss', 'µs/token', 'memory', 'steps', 'minutes'];
+  process.stdout.write(`${formatTable('lrrrrrrr', [head, ...rows])}\n`);
+}

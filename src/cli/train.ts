@@ -1,0 +1,136 @@
+/** `sida train`: learns from traces which experts a model will use. */
+import { availableParallelism } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { wholeNumber } from '../config/parsers.js';
+import { UsageError } from '../config/resolve.js';
+import {
+  PRESETS,
+  type Preset,
+  resolveTrainingOptions,
+  TRAINING_OPTIONS,
+  type TrainingOption,
+  type TrainingOptionName,
+} from '../predictor/training/options.js';
+import { heldOutRows } from '../predictor/training/predictor-card.js';
+import type { TrainRequest } from '../predictor/training/setup.js';
+import { trainPredictor } from '../predictor/training/train-predictor.js';
+import type { Stack } from '../trace/trace-index.js';
+import { formatTable } from './table.js';
+import { TrainProgress } from './train-progress.js';
+import { search } from './train-search.js';
+
+const EXAMPLES = `
+A run that was interrupted or killed goes on from its last save, once a minute at least, when the same command is
+started again, and ends with the same result. The hit rates that choose the best weights are those of held-out sequences.
+
+Examples:
+  sida train traces/sst2 --out predictors/sst2
+  sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --preset recommended --max-minutes 10
+  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --bidirectional --lr 1e-3 --schedule cosine
+  sida train traces/sst2 --out searches/sst2 --search --grid 'hidden=64,128 bidirectional=false,true' --max-minutes 2`;
+
+export function trainCommand(): Command {
+  const command = new Command('train')
+    .description('Train a predictor of experts on traces: networks, token table and hash graph')
+    .argument('<trace...>', 'directories of `sida trace`, all of one model')
+    .requiredOption('--out <dir>', 'directory of the predictor; sida-predictor.json appears in it last')
+    .option('--held-out <trace...>', 'traces to measure on; otherwise a share of the sequences is held out')
+    .addOption(
+      new Option('--preset <name>', 'defaults of the options below; paper is that of SiDA-MoE')
+        .choices(PRESETS)
+        .default('paper'),
+    )
+    .addOption(
+      new Option('--only <stack>', 'train the network of one stack alone').choices(['encoder', 'decoder']),
+    );
+  for (const option of Object.values(TRAINING_OPTIONS) as TrainingOption<unknown>[]) {
+    for (const flag of flagsOf(option)) command.addOption(flag);
+  }
+  return command
+    .option('--threads <n>', 'threads that compute; the result is the same with any number')
+    .option('--search', 'train a grid of short runs and print what each is worth and costs')
+    .option('--grid <text>', "options of the search: 'hidden=64,128 lr=1e-3,2e-3'")
+    .option('--json', 'print the result as JSON')
+    .addHelpText('after', EXAMPLES)
+    .action(train);
+}
+
+function flagsOf({ flag, value, paper, recommended, unit, help }: TrainingOption<unknown>): Option[] {
+  const defaults = paper === recommended ? `${paper}` : `paper ${paper}, recommended ${recommended}`;
+  const notes = [unit, `default ${defaults}`].filter(Boolean).join('; ');
+  if (value !== undefined) return [new Option(`--${flag} ${value}`, `${help} (${notes})`)];
+  return [
+    new Option(`--${flag}`, `${help} (${notes})`),
+    new Option(`--no-${flag}`, `turns --${flag} of a preset off`),
+  ];
+}
+
+/** Options given on the command line, as text. */
+function givenOptions(values: Record<string, unknown>): Partial<Record<TrainingOptionName, string>> {
+  const given: Partial<Record<TrainingOptionName, string>> = {};
+  for (const name of Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]) {
+    if (values[name] !== undefined) given[name] = String(values[name]);
+  }
+  return given;
+}
+
+function threadsOf(text: unknown): number {
+  if (text === undefined) return availableParallelism();
+  try {
+    return wholeNumber(1, 1024)(String(text));
+  } catch {
+    throw new UsageError(
+      `Expected the "--threads" option to be a whole number from 1 to 1024, but got ${JSON.stringify(text)}`,
+    );
+  }
+}
+
+async function train(traces: string[], values: Record<string, unknown>): Promise<void> {
+  const given = givenOptions(values);
+  const preset = values.preset as Preset;
+  const request: TrainRequest = {
+    traces: traces.map((trace) => resolve(trace)),
+    heldOut: ((values.heldOut as string[] | undefined) ?? []).map((trace) => resolve(trace)),
+    options: resolveTrainingOptions(preset, given),
+    ...(values.only !== undefined && { only: values.only as Stack }),
+    threads: threadsOf(values.threads),
+  };
+  if (values.grid !== undefined && values.search !== true) throw new UsageError('--grid needs --search');
+  const out = resolve(String(values.out));
+  const interruption = new AbortController();
+  const interrupt = () =>
+    interruption.abort(new Error('Interrupted; start the same command again to go on from here'));
+  process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  const progress = new TrainProgress();
+  const events = {
+    signal: interruption.signal,
+    onProgress: progress.show.bind(progress),
+    onEvaluation: progress.measured.bind(progress),
+    onPhase: progress.say.bind(progress),
+  };
+  try {
+    if (values.search === true) {
+      const grid = values.grid === undefined ? undefined : String(values.grid);
+      return await search(
+        { request, preset, given, grid, out, json: values.json === true },
+        events,
+        progress,
+      );
+    }
+    const { manifest, endedBefore } = await trainPredictor(request, out, events);
+    progress.stop();
+    if (values.json === true) {
+      process.stdout.write(`${JSON.stringify({ directory: out, endedBefore, ...manifest }, null, 1)}\n`);
+      return;
+    }
+    const rows = [['hits top-1 / top-3', ...Object.keys(manifest.heldOut)], ...heldOutRows(manifest)];
+    process.stdout.write(
+      `${out}${endedBefore ? ' (was trained before)' : ''}\n${formatTable(`l${'r'.repeat(rows[0]!.length - 1)}`, rows)}\n` +
+        `curve: ${join(out, 'curve.svg')}\n`,
+    );
+  } finally {
+    progress.stop();
+    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+  }
+}

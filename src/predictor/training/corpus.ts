@@ -1,0 +1,150 @@
+/** The sequences of several traces of one model, read from their files as they are needed. */
+import { SidaError } from '../../errors.js';
+import type { TrainingBatch } from '../../native/addon-types.js';
+import { type Stack, TraceIndex } from '../../trace/trace-index.js';
+
+function cannotRun(message: string): SidaError {
+  return new SidaError({ code: 'cannot_run', message });
+}
+
+export class Corpus {
+  readonly traces: readonly TraceIndex[];
+  /** Number of the first sequence of each trace, and of the end; (traces + 1). */
+  readonly #starts: number[];
+
+  private constructor(traces: TraceIndex[]) {
+    this.traces = traces;
+    this.#starts = [0];
+    for (const trace of traces) this.#starts.push(this.#starts.at(-1)! + trace.records);
+  }
+
+  /** Throws where a trace is missing, incomplete, empty or of another model than the first. */
+  static async open(directories: readonly string[]): Promise<Corpus> {
+    const traces: TraceIndex[] = [];
+    try {
+      for (const directory of directories) traces.push(await TraceIndex.open(directory));
+      const corpus = new Corpus(traces);
+      if (corpus.sequences === 0) throw cannotRun(`There are no records in ${directories.join(', ')}`);
+      return corpus;
+    } catch (error) {
+      for (const trace of traces) trace.close();
+      throw error;
+    }
+  }
+
+  get sequences(): number {
+    return this.#starts.at(-1)!;
+  }
+
+  /** Experts recorded of each token by every trace. */
+  get top(): number {
+    return Math.min(...this.traces.map((trace) => trace.meta.top));
+  }
+
+  layers(stack: Stack): string[] {
+    return this.traces[0]!.meta.layers.filter((layer) => layer.startsWith(`${stack}.`));
+  }
+
+  length(sequence: number, stack: Stack): number {
+    const { trace, record } = this.#place(sequence);
+    return trace.lengths[stack][record]!;
+  }
+
+  /** Tokens, context and the teacher's best `top` experts of some sequences of a stack. */
+  batch(sequences: Int32Array, stack: Stack, top: number): TrainingBatch {
+    const layers = this.layers(stack).length;
+    const offsets = new Int32Array(sequences.length + 1);
+    sequences.forEach((sequence, i) => {
+      offsets[i + 1] = offsets[i]! + this.length(sequence, stack);
+    });
+    const tokens = offsets.at(-1)!;
+    const batch: TrainingBatch = {
+      tokens: new Int32Array(tokens),
+      offsets,
+      experts: new Uint16Array(layers * tokens * top),
+      logits: new Float32Array(layers * tokens * top),
+      top,
+    };
+    sequences.forEach((sequence, i) => {
+      const { trace, record } = this.#place(sequence);
+      const side = trace.read(record, stack);
+      const recorded = trace.meta.top;
+      const length = side.tokens.length;
+      batch.tokens.set(side.tokens, offsets[i]!);
+      for (let layer = 0; layer < layers; layer++) {
+        const from = layer * length * recorded;
+        const to = (layer * tokens + offsets[i]!) * top;
+        copyRows(side.experts, from, recorded, batch.experts, to, top, length);
+        copyRows(side.logits, from, recorded, batch.logits, to, top, length);
+      }
+    });
+    if (stack === 'decoder') Object.assign(batch, this.#contexts(sequences));
+    return batch;
+  }
+
+  close(): void {
+    for (const trace of this.traces) trace.close();
+  }
+
+  /** The encoder tokens behind each sequence. */
+  #contexts(sequences: Int32Array): { contextTokens: Int32Array; contextOffsets: Int32Array } {
+    const contexts = Array.from(sequences, (sequence) => {
+      const { trace, record } = this.#place(sequence);
+      return trace.encoderTokens(record);
+    });
+    const contextOffsets = new Int32Array(sequences.length + 1);
+    contexts.forEach((context, i) => {
+      contextOffsets[i + 1] = contextOffsets[i]! + context.length;
+    });
+    const contextTokens = new Int32Array(contextOffsets.at(-1)!);
+    contexts.forEach((context, i) => {
+      contextTokens.set(context, contextOffsets[i]!);
+    });
+    return { contextTokens, contextOffsets };
+  }
+
+  #place(sequence: number): { trace: TraceIndex; record: number } {
+    let which = 0;
+    while (sequence >= this.#starts[which + 1]!) which++;
+    return { trace: this.traces[which]!, record: sequence - this.#starts[which]! };
+  }
+}
+
+/** Copies `rows` rows of `from`, `recorded` wide, of which the first `top` entries are kept. */
+function copyRows<T extends Uint16Array | Float32Array>(
+  from: T,
+  begin: number,
+  recorded: number,
+  to: T,
+  at: number,
+  top: number,
+  rows: number,
+): void {
+  if (recorded === top) {
+    to.set(from.subarray(begin, begin + rows * top), at);
+    return;
+  }
+  for (let row = 0; row < rows; row++) {
+    const start = begin + row * recorded;
+    to.set(from.subarray(start, start + top), at + row * top);
+  }
+}
+
+/** Throws where two corpora, or the traces of one, are not of one model. */
+export function checkSameModel(corpora: readonly Corpus[]): void {
+  const [first, ...others] = corpora.flatMap((corpus) => corpus.traces);
+  for (const other of others) {
+    const [a, b] = [first!.meta, other.meta];
+    if (a.model.fingerprint !== b.model.fingerprint) {
+      const name = (meta: typeof a) => `${meta.model.name} (${meta.model.fingerprint.slice(0, 12)})`;
+      throw cannotRun(
+        `The traces are of different models: ${first!.directory} of ${name(a)}, ${other.directory} of ${name(b)}`,
+      );
+    }
+    if (a.experts !== b.experts || a.layers.join() !== b.layers.join()) {
+      throw cannotRun(
+        `${first!.directory} has ${a.layers.length} layers of ${a.experts} experts, ${other.directory} ${b.layers.length} of ${b.experts}, though both name ${a.model.name}`,
+      );
+    }
+  }
+}

@@ -1,0 +1,100 @@
+/** What a network's training needs to go on: weights, optimizer, place in the data, and what was measured. */
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { PredictorShape, PredictorTrainer } from '../../native/addon-types.js';
+import type { Stack } from '../../trace/trace-index.js';
+import { emptySums, type MeasureSums, type Measures } from './measures.js';
+import { STATE, saving, writeWhole } from './output-directory.js';
+
+/** One measurement on held-out sequences: a line of training.jsonl. */
+export interface Evaluation {
+  network: Stack;
+  step: number;
+  /** Passes over the data, with the part of the current one. */
+  epoch: number;
+  /** Time of training and measuring so far. */
+  seconds: number;
+  learningRate: number;
+  /** Mean of the steps since the last measurement; missing where none was finite. */
+  train?: Measures & { gradientNorm: number };
+  heldOut: Measures;
+  best: boolean;
+}
+
+export type Ending = 'epochs' | 'patience' | 'minutes';
+
+export interface NetworkState {
+  /** The batch to go on with. */
+  epoch: number;
+  batch: number;
+  step: number;
+  seconds: number;
+  /** Steps in a row that changed nothing because a number was not finite. */
+  refused: number;
+  running: MeasureSums;
+  evaluations: Evaluation[];
+  /** Directories of weights beside the state; null before the first save. */
+  last: string | null;
+  best: string | null;
+  ending: Ending | null;
+}
+
+function freshState(): NetworkState {
+  return {
+    epoch: 0,
+    batch: 0,
+    step: 0,
+    seconds: 0,
+    refused: 0,
+    running: emptySums(),
+    evaluations: [],
+    last: null,
+    best: null,
+    ending: null,
+  };
+}
+
+export async function loadState(directory: string): Promise<NetworkState> {
+  const path = join(directory, STATE);
+  if (!existsSync(path)) return freshState();
+  return JSON.parse(await readFile(path, 'utf8')) as NetworkState;
+}
+
+/** About the bytes of a save: weights and the optimizer's two moments, float32. */
+function bytesOf({ dIn, hidden, layers, experts, summary }: PredictorShape): number {
+  const weights =
+    hidden * (dIn * (summary ? 2 : 1) + 1) +
+    2 * hidden * (8 * hidden + 8) +
+    hidden * (hidden + 1) +
+    layers * experts * (hidden + 1);
+  return 12 * weights;
+}
+
+/**
+ * Saves weights and state. The rename of the state file is the moment at which it happens: a crash before it
+ * leaves the save of before, whose weights stand in directories of their own until then.
+ */
+export async function saveState(
+  directory: string,
+  state: NetworkState,
+  trainer: PredictorTrainer,
+  isBest: boolean,
+): Promise<void> {
+  await saving(directory, bytesOf(trainer.shape), async () => {
+    const write = async (name: string, withOptimizer: boolean) => {
+      await mkdir(join(directory, name), { recursive: true });
+      trainer.save(join(directory, name), withOptimizer);
+      return name;
+    };
+    const last = state.ending === null ? await write(`last-${state.step}`, true) : null;
+    const best = isBest ? await write(`best-${state.step}`, false) : state.best;
+    await writeWhole(join(directory, STATE), `${JSON.stringify({ ...state, last, best })}\n`);
+    Object.assign(state, { last, best });
+    for (const name of await readdir(directory)) {
+      if (/^(last|best)-\d+$/.test(name) && name !== last && name !== best) {
+        await rm(join(directory, name), { recursive: true, force: true });
+      }
+    }
+  });
+}

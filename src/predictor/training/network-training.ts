@@ -1,0 +1,262 @@
+/** Trains one network on the sequences of a stack: resumable at any moment, stopped early on held-out ones. */
+import { join } from 'node:path';
+import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { SidaError } from '../../errors.js';
+import type {
+  NativeAddon,
+  PredictorShape,
+  PredictorTrainer,
+  TokenEmbedding,
+  TrainerSettings,
+} from '../../native/addon-types.js';
+import type { Stack } from '../../trace/trace-index.js';
+import { epochBatches, evaluationBatches } from './batches.js';
+import type { Corpus } from './corpus.js';
+import { addReport, emptySums, type Measures, meansOf, scoreOf } from './measures.js';
+import { type Ending, type Evaluation, loadState, type NetworkState, saveState } from './network-state.js';
+import type { TrainingOptions } from './options.js';
+import { learningRateAt } from './schedule.js';
+
+const SAVE_SECONDS = 60;
+/** A network that is not finite so often in a row does not recover. */
+const MOST_REFUSED = 20;
+const EVALUATION_LIMITS = { batch: 64, batchTokens: 8192 };
+
+/** Sequences of a corpus, by number. */
+export interface SequenceSet {
+  corpus: Corpus;
+  sequences: Int32Array;
+}
+
+export interface NetworkJob {
+  stack: Stack;
+  shape: PredictorShape;
+  train: SequenceSet;
+  heldOut: SequenceSet;
+  options: TrainingOptions;
+  /** Experts of a token in each batch: T, and at least k. */
+  top: number;
+  threads: number;
+  /** 0: no limit. */
+  maxSeconds: number;
+  embedding: TokenEmbedding;
+  /** Keeps the state; exists. */
+  directory: string;
+}
+
+export interface TrainingProgress {
+  network: Stack;
+  step: number;
+  epoch: number;
+  /** Part of the longest possible training that is done, 0 to 1. */
+  done: number;
+  /** Since the last measurement. */
+  train: Measures | undefined;
+  /** The last measurement. */
+  heldOut: Measures | undefined;
+}
+
+export interface TrainingEvents {
+  signal?: AbortSignal;
+  onProgress?: (progress: TrainingProgress) => void;
+  /** Told of a measurement, once it is saved, with all of the network's so far. */
+  onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
+}
+
+function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
+  return {
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+    weightDecay: options.weightDecay,
+    top: Math.min(options.top, top),
+    lambda: options.lambda,
+    k: options.k,
+    distillation: options.distillation,
+    studentOverTop: options.studentOverTop,
+    clipNorm: options.clipNorm,
+    threads,
+  };
+}
+
+function lengthsOf({ corpus, sequences }: SequenceSet, stack: Stack): Int32Array {
+  return sequences.map((sequence) => corpus.length(sequence, stack));
+}
+
+async function measure(trainer: PredictorTrainer, set: SequenceSet, job: NetworkJob): Promise<Measures> {
+  const sums = emptySums();
+  for (const batch of evaluationBatches(lengthsOf(set, job.stack), EVALUATION_LIMITS)) {
+    const sequences = batch.map((place) => set.sequences[place]!);
+    addReport(sums, trainer.evaluate(set.corpus.batch(sequences, job.stack, job.top)));
+    await yieldToEvents();
+  }
+  const means = meansOf(sums);
+  if (means !== undefined) return means;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The ${job.stack} network gives nothing finite on ${set.sequences.length} held-out sequences; a lower --lr than ${job.options.lr} may help`,
+  });
+}
+
+/** Returns the state at the end: `best` names the directory of the weights to keep. */
+export async function trainNetwork(
+  addon: NativeAddon,
+  job: NetworkJob,
+  events: TrainingEvents = {},
+): Promise<NetworkState> {
+  const state = await loadState(job.directory);
+  if (state.ending !== null) return state;
+  const source =
+    state.last === null
+      ? { shape: job.shape, seed: job.options.seed }
+      : { directory: join(job.directory, state.last) };
+  const trainer = new addon.PredictorTrainer({
+    embedding: job.embedding,
+    settings: settingsOf(job),
+    ...source,
+  });
+  try {
+    await new NetworkTraining(job, state, trainer, events).run();
+    return state;
+  } finally {
+    trainer.close();
+  }
+}
+
+class NetworkTraining {
+  readonly #job: NetworkJob;
+  readonly #state: NetworkState;
+  readonly #trainer: PredictorTrainer;
+  readonly #events: TrainingEvents;
+  readonly #lengths: Int32Array;
+  #batches: Int32Array[];
+  #clock = performance.now();
+  #savedAt: number;
+  #learningRate = 0;
+
+  constructor(job: NetworkJob, state: NetworkState, trainer: PredictorTrainer, events: TrainingEvents) {
+    this.#job = job;
+    this.#state = state;
+    this.#trainer = trainer;
+    this.#events = events;
+    this.#lengths = lengthsOf(job.train, job.stack);
+    this.#batches = this.#epoch();
+    this.#savedAt = state.seconds;
+  }
+
+  async run(): Promise<void> {
+    for (;;) {
+      const ending = this.#ending();
+      if (ending !== null) return this.#end(ending);
+      this.#step();
+      const { step, seconds } = this.#state;
+      if (step % this.#job.options.evaluateEvery === 0) await this.#evaluate();
+      else if (seconds - this.#savedAt > SAVE_SECONDS) await this.#save(false);
+      this.#report();
+      await yieldToEvents();
+      if (this.#events.signal?.aborted) {
+        await this.#save(false);
+        throw this.#events.signal.reason;
+      }
+    }
+  }
+
+  #epoch(): Int32Array[] {
+    const { options } = this.#job;
+    return epochBatches(this.#lengths, options, options.seed, this.#state.epoch);
+  }
+
+  #done(): number {
+    const { epoch, batch, seconds } = this.#state;
+    const { options, maxSeconds } = this.#job;
+    const byEpochs = (epoch + batch / this.#batches.length) / options.epochs;
+    return Math.min(1, maxSeconds > 0 ? Math.max(byEpochs, seconds / maxSeconds) : byEpochs);
+  }
+
+  #ending(): Ending | null {
+    const { epoch, seconds, evaluations } = this.#state;
+    const { options, maxSeconds } = this.#job;
+    if (epoch >= options.epochs) return 'epochs';
+    if (maxSeconds > 0 && seconds >= maxSeconds) return 'minutes';
+    const bestAt = evaluations.findLastIndex(({ best }) => best);
+    const waited = evaluations.length - 1 - bestAt;
+    return options.patience > 0 && waited >= options.patience ? 'patience' : null;
+  }
+
+  #step(): void {
+    const state = this.#state;
+    const { train, stack, options, top } = this.#job;
+    const sequences = this.#batches[state.batch]!.map((place) => train.sequences[place]!);
+    this.#learningRate = learningRateAt(options, state.step, this.#done());
+    const report = this.#trainer.step(train.corpus.batch(sequences, stack, top), this.#learningRate);
+    addReport(state.running, report);
+    state.refused = report.applied ? 0 : state.refused + 1;
+    if (state.refused >= MOST_REFUSED) {
+      throw new SidaError({
+        code: 'cannot_run',
+        message: `Training of the ${stack} network went astray: loss or gradient was not finite in ${MOST_REFUSED} steps up to step ${state.step + 1}; a lower --lr than ${options.lr} or a --clip-norm may help, in another --out`,
+      });
+    }
+    state.step++;
+    state.batch++;
+    if (state.batch === this.#batches.length) {
+      state.epoch++;
+      state.batch = 0;
+      this.#batches = this.#epoch();
+    }
+    this.#tick();
+  }
+
+  async #evaluate(): Promise<void> {
+    const state = this.#state;
+    const { stack, heldOut } = this.#job;
+    const measured = await measure(this.#trainer, heldOut, this.#job);
+    const train = meansOf(state.running);
+    const best = state.evaluations.every(({ heldOut: earlier }) => scoreOf(measured) > scoreOf(earlier));
+    this.#tick();
+    const evaluation: Evaluation = {
+      network: stack,
+      step: state.step,
+      epoch: state.epoch + state.batch / this.#batches.length,
+      seconds: state.seconds,
+      learningRate: this.#learningRate,
+      ...(train && { train: { ...train, gradientNorm: state.running.gradientNorm / state.running.steps } }),
+      heldOut: measured,
+      best,
+    };
+    state.evaluations.push(evaluation);
+    state.running = emptySums();
+    await this.#save(best);
+    await this.#events.onEvaluation?.(evaluation, state.evaluations);
+  }
+
+  async #end(ending: Ending): Promise<void> {
+    const { evaluations, step } = this.#state;
+    if (evaluations.at(-1)?.step !== step) await this.#evaluate();
+    this.#state.ending = ending;
+    await this.#save(false);
+  }
+
+  async #save(isBest: boolean): Promise<void> {
+    await saveState(this.#job.directory, this.#state, this.#trainer, isBest);
+    this.#savedAt = this.#state.seconds;
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    this.#state.seconds += (now - this.#clock) / 1000;
+    this.#clock = now;
+  }
+
+  #report(): void {
+    const { step, epoch, batch, running, evaluations } = this.#state;
+    this.#events.onProgress?.({
+      network: this.#job.stack,
+      step,
+      epoch: epoch + batch / this.#batches.length,
+      done: this.#done(),
+      train: meansOf(running),
+      heldOut: evaluations.at(-1)?.heldOut,
+    });
+  }
+}

@@ -1,0 +1,239 @@
+/** The options of training: flag, what each preset says, unit and reason, in one table. */
+import { Expected, oneOf, type Parser, wholeNumber } from '../../config/parsers.js';
+import { UsageError } from '../../config/resolve.js';
+import { SCHEDULES } from './schedule.js';
+
+export interface TrainingOption<T> {
+  flag: string;
+  /** Placeholder of the value; a switch has none. */
+  value?: string;
+  paper: T;
+  recommended: T;
+  unit?: string;
+  help: string;
+  parse: Parser<T>;
+}
+
+function option<T>(definition: TrainingOption<T>): TrainingOption<T> {
+  return definition;
+}
+
+function number(least: number, most: number, example: string): Parser<number> {
+  return (text) => {
+    const value = /^\d*\.?\d+(e[+-]?\d+)?$/i.test(text.trim()) ? Number(text) : Number.NaN;
+    if (value >= least && value <= most) return value;
+    throw new Expected(`a number from ${least} to ${most}`, example);
+  };
+}
+
+const yesNo: Parser<boolean> = (text) => {
+  if (text === 'true' || text === 'false') return text === 'true';
+  throw new Expected('true or false', 'true');
+};
+
+export const TRAINING_OPTIONS = {
+  hidden: option({
+    flag: 'hidden',
+    value: '<n>',
+    paper: 256,
+    recommended: 128,
+    unit: 'units',
+    help: 'width of the LSTM layers: cost grows with its square',
+    parse: wholeNumber(8, 4096, '128'),
+  }),
+  bidirectional: option({
+    flag: 'bidirectional',
+    paper: false,
+    recommended: true,
+    help: 'the encoder network reads both ways, half its width each; the decoder network never does',
+    parse: yesNo,
+  }),
+  positions: option({
+    flag: 'positions',
+    paper: false,
+    recommended: false,
+    help: 'a position input beside the embedding',
+    parse: yesNo,
+  }),
+  top: option({
+    flag: 'top',
+    value: '<n>',
+    paper: 30,
+    recommended: 30,
+    unit: 'experts',
+    help: "T: distillation covers the teacher's best T experts",
+    parse: wholeNumber(1, 65_535, '30'),
+  }),
+  lambda: option({
+    flag: 'lambda',
+    value: '<x>',
+    paper: 0.005,
+    recommended: 0.005,
+    help: 'λ: weight of the cross-entropy beside the distillation',
+    parse: number(0, 1000, '0.005'),
+  }),
+  k: option({
+    flag: 'k',
+    value: '<n>',
+    paper: 1,
+    recommended: 1,
+    unit: 'experts',
+    help: "cross-entropy is taken on the teacher's best k experts",
+    parse: wholeNumber(1, 64, '1'),
+  }),
+  distillation: option({
+    flag: 'distillation',
+    value: '<loss>',
+    paper: 'kl' as 'kl' | 'l1',
+    recommended: 'kl' as 'kl' | 'l1',
+    help: 'distance of the distillation: kl or l1',
+    parse: oneOf(['kl', 'l1'] as const),
+  }),
+  studentOverTop: option({
+    flag: 'student-over-top',
+    paper: false,
+    recommended: false,
+    help: "the student's probabilities are normalized over the distilled experts alone, not over all",
+    parse: yesNo,
+  }),
+  lr: option({
+    flag: 'lr',
+    value: '<x>',
+    paper: 5e-5,
+    recommended: 2e-3,
+    help: 'learning rate of AdamW, its highest where a schedule changes it',
+    parse: number(1e-9, 10, '1e-3'),
+  }),
+  schedule: option({
+    flag: 'schedule',
+    value: '<name>',
+    paper: 'constant' as (typeof SCHEDULES)[number],
+    recommended: 'cosine' as (typeof SCHEDULES)[number],
+    help: `how the learning rate goes on: ${SCHEDULES.join(' or ')}, which falls to 0 at the end of --epochs or --max-minutes`,
+    parse: oneOf(SCHEDULES),
+  }),
+  warmup: option({
+    flag: 'warmup',
+    value: '<n>',
+    paper: 0,
+    recommended: 100,
+    unit: 'steps',
+    help: 'steps over which the learning rate rises from 0',
+    parse: wholeNumber(0, 1_000_000, '100'),
+  }),
+  weightDecay: option({
+    flag: 'weight-decay',
+    value: '<x>',
+    paper: 0.01,
+    recommended: 0.01,
+    help: 'decoupled weight decay of AdamW',
+    parse: number(0, 10, '0.01'),
+  }),
+  clipNorm: option({
+    flag: 'clip-norm',
+    value: '<x>',
+    paper: 0,
+    recommended: 1,
+    unit: '0 is off',
+    help: "largest norm of a step's gradient",
+    parse: number(0, 1e6, '1'),
+  }),
+  batch: option({
+    flag: 'batch',
+    value: '<n>',
+    paper: 64,
+    recommended: 64,
+    unit: 'sequences',
+    help: 'most sequences of a minibatch',
+    parse: wholeNumber(1, 65_536, '64'),
+  }),
+  batchTokens: option({
+    flag: 'batch-tokens',
+    value: '<n>',
+    paper: 0,
+    recommended: 4096,
+    unit: 'tokens; 0 is no limit',
+    help: 'most tokens of a minibatch: bounds memory where texts are long',
+    parse: wholeNumber(0, 1 << 24, '4096'),
+  }),
+  epochs: option({
+    flag: 'epochs',
+    value: '<n>',
+    paper: 10,
+    recommended: 5,
+    unit: 'passes over the traces',
+    help: 'longest training of each network',
+    parse: wholeNumber(1, 100_000, '10'),
+  }),
+  maxMinutes: option({
+    flag: 'max-minutes',
+    value: '<x>',
+    paper: 0,
+    recommended: 0,
+    unit: 'minutes; 0 is no limit',
+    help: 'time for both networks together, four fifths of it for the encoder; what comes out then depends on the speed of the machine',
+    parse: number(0, 1e6, '10'),
+  }),
+  evaluateEvery: option({
+    flag: 'evaluate-every',
+    value: '<n>',
+    paper: 250,
+    recommended: 250,
+    unit: 'steps',
+    help: 'steps between two measurements on held-out sequences',
+    parse: wholeNumber(1, 1_000_000, '250'),
+  }),
+  patience: option({
+    flag: 'patience',
+    value: '<n>',
+    paper: 10,
+    recommended: 10,
+    unit: 'measurements; 0 is off',
+    help: 'training stops after so many without a better held-out hit rate',
+    parse: wholeNumber(0, 1_000_000, '10'),
+  }),
+  heldOutShare: option({
+    flag: 'held-out-share',
+    value: '<x>',
+    paper: 0.02,
+    recommended: 0.02,
+    help: 'share of the sequences held out where --held-out names no traces',
+    parse: number(0.0001, 0.9, '0.02'),
+  }),
+  seed: option({
+    flag: 'seed',
+    value: '<n>',
+    paper: 1,
+    recommended: 1,
+    help: 'of the weights, the order of the data and the held-out share',
+    parse: wholeNumber(0, 2 ** 31 - 1, '1'),
+  }),
+};
+
+export type TrainingOptionName = keyof typeof TRAINING_OPTIONS;
+export type TrainingOptions = { [K in TrainingOptionName]: (typeof TRAINING_OPTIONS)[K]['paper'] };
+
+export const PRESETS = ['paper', 'recommended'] as const;
+export type Preset = (typeof PRESETS)[number];
+
+/** Options of a preset with those given in their place. Throws UsageError in the words of the flag. */
+export function resolveTrainingOptions(
+  preset: Preset,
+  given: Partial<Record<TrainingOptionName, string>>,
+): TrainingOptions {
+  const entries = (Object.entries(TRAINING_OPTIONS) as [TrainingOptionName, TrainingOption<unknown>][]).map(
+    ([name, option]) => {
+      const text = given[name];
+      if (text === undefined) return [name, option[preset]];
+      try {
+        return [name, option.parse(text)];
+      } catch (error) {
+        if (!(error instanceof Expected)) throw error;
+        throw new UsageError(
+          `Expected the "--${option.flag}" option to be ${error.what}, but got ${JSON.stringify(text)}; for example ${error.example}`,
+        );
+      }
+    },
+  );
+  return Object.fromEntries(entries) as TrainingOptions;
+}

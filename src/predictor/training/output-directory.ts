@@ -1,0 +1,168 @@
+/** The directory a run trains into: whose it is, and its state while it is unfinished. */
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, open, readdir, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { formatBytes } from '../../config/bytes.js';
+import { SidaError } from '../../errors.js';
+import { MANIFEST, readPredictorManifest } from './manifest.js';
+
+/** Holds the state of a run that has not ended. */
+const UNFINISHED = 'unfinished';
+const RUN = 'run.json';
+const LOCK = 'lock';
+/** Of a network, inside a directory of its own. */
+export const STATE = 'state.json';
+
+/** What decides the outcome of a run, name by name. */
+export type RunIdentity = Record<string, unknown>;
+
+export function digestOf(identity: RunIdentity): string {
+  return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
+}
+
+/** Writes a file whole or not at all. */
+export async function writeWhole(path: string, content: string): Promise<void> {
+  const file = await open(`${path}.tmp`, 'w');
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(`${path}.tmp`, path);
+}
+
+function cannotRun(message: string): SidaError {
+  return new SidaError({ code: 'cannot_run', message });
+}
+
+/** Names the settings in which two runs differ. */
+function difference(before: RunIdentity, now: RunIdentity): string {
+  const show = (value: unknown) => JSON.stringify(value) ?? 'nothing';
+  const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
+  const differing = names.filter((name) => show(before[name]) !== show(now[name]));
+  return differing
+    .map((name) => `${name} is ${show(before[name])} there and ${show(now[name])} here`)
+    .join(', ');
+}
+
+function alive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+export class OutputDirectory {
+  readonly path: string;
+  /** Whether this very run has ended before. */
+  readonly finished: boolean;
+
+  private constructor(path: string, finished: boolean) {
+    this.path = path;
+    this.finished = finished;
+  }
+
+  /**
+   * Makes the directory this run's. Throws cannot_run, and changes nothing, where it holds another run's state or
+   * predictor, something else, or is being trained into at this moment.
+   */
+  static async claim(path: string, identity: RunIdentity): Promise<OutputDirectory> {
+    const elsewhere = 'name another --out, or remove it';
+    if (existsSync(join(path, MANIFEST))) {
+      const { run } = await readPredictorManifest(path);
+      if (digestOf(run) === digestOf(identity)) return new OutputDirectory(path, true);
+      throw cannotRun(`${path} holds a predictor of another run: ${difference(run, identity)}; ${elsewhere}`);
+    }
+    const unfinished = join(path, UNFINISHED);
+    if (existsSync(join(unfinished, RUN))) {
+      const before = JSON.parse(await readFile(join(unfinished, RUN), 'utf8')) as RunIdentity;
+      if (digestOf(before) !== digestOf(identity) && (await hasSaves(unfinished))) {
+        throw cannotRun(
+          `${path} holds the state of another run: ${difference(before, identity)}; start that one again, or ${elsewhere}`,
+        );
+      }
+    } else {
+      await mkdir(path, { recursive: true });
+      const others = (await readdir(path)).filter((name) => name !== UNFINISHED);
+      if (others.length > 0) {
+        throw cannotRun(
+          `${path} is not empty and not of sida train: it holds ${others.slice(0, 3).join(', ')}; name another --out`,
+        );
+      }
+      await mkdir(unfinished, { recursive: true });
+    }
+    await lock(join(unfinished, LOCK), path);
+    await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
+    return new OutputDirectory(path, false);
+  }
+
+  /** Where one network of the run keeps its state; made when missing. */
+  async stateOf(network: string): Promise<string> {
+    const path = join(this.path, UNFINISHED, network);
+    await mkdir(path, { recursive: true });
+    return path;
+  }
+
+  /** Lets another process go on with the run. */
+  async release(): Promise<void> {
+    await rm(join(this.path, UNFINISHED, LOCK), { force: true });
+  }
+
+  /** The run has ended: nothing of its state is needed any more. */
+  async removeState(): Promise<void> {
+    await rm(join(this.path, UNFINISHED), { recursive: true, force: true });
+  }
+}
+
+/** Whether a network's training came as far as its first save. */
+async function hasSaves(unfinished: string): Promise<boolean> {
+  const names = await readdir(unfinished);
+  return names.some((name) => existsSync(join(unfinished, name, STATE)));
+}
+
+async function lock(path: string, directory: string): Promise<void> {
+  for (;;) {
+    try {
+      await writeFile(path, String(process.pid), { flag: 'wx' });
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    const holder = Number(await readFile(path, 'utf8').catch(() => ''));
+    if (holder > 0 && holder !== process.pid && alive(holder)) {
+      throw cannotRun(
+        `Process ${holder} trains into ${directory}; if it is no sida train, remove ${path} and start again`,
+      );
+    }
+    await rm(path, { force: true });
+  }
+}
+
+/** What a disk refuses writing with: errors of Node, and the addon's. */
+const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'EACCES', 'EPERM', 'io_error'];
+
+/** Runs `save`; a full disk is told with the numbers, and that the state of before is still there. */
+export async function saving<T>(path: string, bytes: number, save: () => Promise<T> | T): Promise<T> {
+  try {
+    return await save();
+  } catch (error) {
+    if (!DISK_ERRORS.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+    const free = await statfs(path).then(
+      ({ bavail, bsize }) => bavail * bsize,
+      () => undefined,
+    );
+    const room = free === undefined ? '' : `, ${formatBytes(free)} are free`;
+    throw new SidaError(
+      {
+        code: 'io_error',
+        message: `Cannot save to ${path}: ${(error as Error).message}. About ${formatBytes(bytes)} are needed${room}. What was saved before is kept: start the same command again to go on from it`,
+        details: { needed_bytes: bytes, ...(free !== undefined && { free_bytes: free }) },
+      },
+      { cause: error },
+    );
+  }
+}

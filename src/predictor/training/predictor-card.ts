@@ -1,0 +1,95 @@
+/** README.md of a predictor directory: what it is, how it was made, what it is worth. */
+import type { LayerHitShares, PredictorManifest } from './manifest.js';
+import type { NetworkState } from './network-state.js';
+import { TRAINING_OPTIONS, type TrainingOptionName } from './options.js';
+
+const ENDINGS = {
+  epochs: 'all epochs done',
+  patience: 'no better for as long as the patience',
+  minutes: 'the time was up',
+} as const;
+
+export function tableOf(head: string[], rows: string[][]): string {
+  return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+export function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+/** A row of each layer, top-1 and top-3 of each hash function; a dash where one says nothing. */
+export function heldOutRows(manifest: Pick<PredictorManifest, 'layers' | 'heldOut'>): string[][] {
+  const cell = (of: LayerHitShares | undefined) =>
+    of === undefined ? '–' : `${percent(of.hits[0])} / ${percent(of.hits[2])}`;
+  return manifest.layers.map((layer) => [
+    layer,
+    ...Object.values(manifest.heldOut).map((layers) => cell(layers.find((other) => other.layer === layer))),
+  ]);
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** The command that gives this predictor again. */
+export function commandOf(manifest: PredictorManifest): string {
+  const flags = (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).flatMap((name) => {
+    const { flag, paper } = TRAINING_OPTIONS[name];
+    const value = manifest.options[name];
+    if (value === paper) return [];
+    if (typeof value === 'boolean') return [value ? `--${flag}` : `--no-${flag}`];
+    return [`--${flag} ${value}`];
+  });
+  const { networks, 'held-out': heldOut } = manifest.run;
+  const only = Array.isArray(networks) && networks.length === 1 ? [`--only ${networks[0]}`] : [];
+  const measured = Array.isArray(heldOut) ? ['--held-out HELD_OUT_TRACE…'] : [];
+  return ['sida train TRACE… --out P', ...measured, ...only, ...flags].join(' ');
+}
+
+export function predictorCard(
+  manifest: PredictorManifest,
+  networks: readonly { network: string; state: NetworkState }[],
+): string {
+  const { model, trainedOn, options, heldOut } = manifest;
+  const tokens = Object.values(heldOut)[0]?.find(({ layer }) => layer === manifest.layers[0])?.tokens ?? 0;
+  const trained = networks.map(({ network, state }) => {
+    const best = state.evaluations.findLast((evaluation) => evaluation.best);
+    return [
+      network,
+      String(state.step),
+      state.evaluations.at(-1)?.epoch.toFixed(2) ?? '',
+      (state.seconds / 60).toFixed(1),
+      String(best?.step ?? ''),
+      ENDINGS[state.ending ?? 'epochs'],
+    ];
+  });
+  return `# Predictor of ${model.name}
+
+Names the experts that ${model.name} will use, before it runs: \`sida serve --predictor\` this directory.
+Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each.
+
+## How often it is right
+
+Share of tokens whose expert is the first named / among the first three, ${tokens} held-out encoder tokens:
+
+${tableOf(['layer', ...Object.keys(heldOut)], heldOutRows(manifest))}
+
+\`lstm\`: the networks; \`token\`: the most frequent experts of each token id; \`graph\`: the first layer of \`token\`, and what
+follows from it layer by layer. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
+
+## How it was made
+
+${trainedOn.map(({ data, template, sequences, tokens: n }) => `    sida trace MODEL --data ${data} --template ${quote(template)} --out TRACE    # ${sequences} sequences, ${n} tokens`).join('\n')}
+    ${commandOf(manifest)}
+
+${tableOf(['network', 'steps', 'epochs', 'minutes', 'best step', 'ended because'], trained)}
+
+${tableOf(
+  ['option', 'value'],
+  (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).map((name) => [
+    `\`--${TRAINING_OPTIONS[name].flag}\``,
+    String(options[name]),
+  ]),
+)}
+`;
+}

@@ -1,0 +1,143 @@
+/** A grid of short training runs of the encoder network: what each is worth on held-out sequences, and costs. */
+import { join } from 'node:path';
+import { UsageError } from '../../config/resolve.js';
+import { loadAddon } from '../../native/addon.js';
+import type { Stack } from '../../trace/trace-index.js';
+import type { Evaluation } from './network-state.js';
+import type { TrainingEvents } from './network-training.js';
+import {
+  type Preset,
+  resolveTrainingOptions,
+  TRAINING_OPTIONS,
+  type TrainingOptionName,
+  type TrainingOptions,
+} from './options.js';
+import { OutputDirectory, type RunIdentity, saving, writeWhole } from './output-directory.js';
+import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
+import { runNetwork } from './train-predictor.js';
+
+/** What most often pays, small enough for a quarter of an hour. */
+export const DEFAULT_GRID = 'hidden=64,128,256 bidirectional=false,true';
+/** Of each candidate, where the user gives no other limit. */
+export const DEFAULT_MINUTES = '2';
+/** Tokens that the forward time is measured over. */
+const TIMED_TOKENS = 4096;
+const TIMED_RUNS = 5;
+
+type Given = Partial<Record<TrainingOptionName, string>>;
+
+export interface Candidate {
+  /** The options of the grid, as text. */
+  varied: Given;
+  options: TrainingOptions;
+}
+
+export interface CandidateResult {
+  varied: Given;
+  steps: number;
+  minutes: number;
+  /** At the best measurement: mean over layers of the encoder, top 1, 2 and 3. */
+  hits: [number, number, number];
+  loss: number;
+  /** Forward pass of single sequences on one thread, best of several runs. */
+  microsecondsPerToken: number;
+  /** Memory of the network for inference. */
+  bytes: number;
+}
+
+/** `hidden=64,128 lr=1e-3` → every combination, the last option varying fastest. */
+export function candidatesOf(grid: string, preset: Preset, given: Given): Candidate[] {
+  const names = Object.keys(TRAINING_OPTIONS) as TrainingOptionName[];
+  let combinations: Given[] = [{}];
+  for (const part of grid.split(/\s+/).filter(Boolean)) {
+    const [flag, list = ''] = part.split('=', 2);
+    const name = names.find((candidate) => TRAINING_OPTIONS[candidate].flag === flag);
+    const values = list.split(',').filter(Boolean);
+    if (name === undefined || values.length === 0) {
+      throw new UsageError(
+        `Expected --grid to be of <option>=<value>,<value>…, found ${JSON.stringify(part)}; options are ${names.map((known) => TRAINING_OPTIONS[known].flag).join(', ')}`,
+      );
+    }
+    combinations = combinations.flatMap((one) => values.map((value) => ({ ...one, [name]: value })));
+  }
+  if (grid.trim() === '') throw new UsageError('Expected --grid to name an option at least');
+  return combinations.map((varied) => ({
+    varied,
+    options: resolveTrainingOptions(preset, { maxMinutes: DEFAULT_MINUTES, ...given, ...varied }),
+  }));
+}
+
+/** Microseconds of a token and bytes of a trained network, on one thread, sequence by sequence. */
+function cost(setup: TrainingSetup, stack: Stack, directory: string): { micros: number; bytes: number } {
+  const { corpus, sequences } = setup.heldOut;
+  const predictor = new (loadAddon().Predictor)({ directory, embedding: setup.embedding, threads: 1 });
+  try {
+    let micros = Number.POSITIVE_INFINITY;
+    for (let run = 0; run < TIMED_RUNS; run++) {
+      let [tokens, ms] = [0, 0];
+      for (let i = 0; i < sequences.length && tokens < TIMED_TOKENS; i++) {
+        const batch = corpus.batch(sequences.subarray(i, i + 1), stack, 1);
+        if (batch.tokens.length === 0) continue;
+        const rows = batch.tokens.length * predictor.shape.layers;
+        const [experts, alpha] = [new Uint16Array(rows), new Float32Array(rows)];
+        const start = performance.now();
+        predictor.predict(batch, 1, experts, alpha);
+        ms += performance.now() - start;
+        tokens += batch.tokens.length;
+      }
+      micros = Math.min(micros, (1000 * ms) / tokens);
+    }
+    return { micros, bytes: predictor.bytes };
+  } finally {
+    predictor.close();
+  }
+}
+
+export interface SearchEvents extends TrainingEvents {
+  onCandidate?: (candidate: Candidate, number: number) => void;
+}
+
+/**
+ * Trains every candidate's network (the encoder's, unless the request says otherwise) into `out`, each resumable
+ * like any other run. Results in order of the grid, also in search.json.
+ */
+export async function searchOptions(
+  request: Omit<TrainRequest, 'options'>,
+  candidates: readonly Candidate[],
+  out: string,
+  events: SearchEvents = {},
+): Promise<CandidateResult[]> {
+  const stack = request.only ?? 'encoder';
+  const results: CandidateResult[] = [];
+  for (const [i, { varied, options }] of candidates.entries()) {
+    const full: TrainRequest = { ...request, options, only: stack };
+    const setup = await openSetup(loadAddon(), full);
+    try {
+      events.onCandidate?.(candidates[i]!, i);
+      const identity: RunIdentity = { search: true, ...setup.identity };
+      const output = await OutputDirectory.claim(join(out, `candidate-${i}`), identity);
+      try {
+        const directory = await output.stateOf(stack);
+        const state = await runNetwork(loadAddon(), setup, full, stack, directory, events);
+        const best = state.evaluations.findLast((evaluation) => evaluation.best) as Evaluation;
+        const { micros, bytes } = cost(setup, stack, join(directory, state.best!));
+        results.push({
+          varied,
+          steps: state.step,
+          minutes: state.seconds / 60,
+          hits: best.heldOut.hits,
+          loss: best.heldOut.loss,
+          microsecondsPerToken: micros,
+          bytes,
+        });
+      } finally {
+        await output.release();
+      }
+    } finally {
+      setup.close();
+    }
+  }
+  const json = `${JSON.stringify(results, null, 1)}\n`;
+  await saving(out, json.length, () => writeWhole(join(out, 'search.json'), json));
+  return results;
+}

@@ -1,0 +1,128 @@
+/** Opens what a run reads and checks that it fits together, before anything is written. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { SidaError } from '../../errors.js';
+import type { NativeAddon, TokenEmbedding } from '../../native/addon-types.js';
+import { EMBEDDING } from '../../trace/embedding.js';
+import type { Stack } from '../../trace/trace-index.js';
+import { Corpus, checkSameModel } from './corpus.js';
+import type { SequenceSet } from './network-training.js';
+import type { TrainingOptions } from './options.js';
+import type { RunIdentity } from './output-directory.js';
+import { splitHeldOut } from './split.js';
+
+export const STACKS: readonly Stack[] = ['encoder', 'decoder'];
+
+export interface TrainRequest {
+  /** Trace directories to learn from. */
+  traces: readonly string[];
+  /** Trace directories to measure on; empty: a share of `traces` is held out. */
+  heldOut: readonly string[];
+  options: TrainingOptions;
+  /** Trains the network of one stack alone. */
+  only?: Stack;
+  threads: number;
+}
+
+export interface TrainingSetup {
+  train: SequenceSet;
+  heldOut: SequenceSet;
+  embedding: TokenEmbedding;
+  /** Networks to train: the stacks that have MoE layers. */
+  stacks: Stack[];
+  /** Experts of a token in each batch. */
+  top: number;
+  identity: RunIdentity;
+  close(): void;
+}
+
+function cannotRun(message: string): SidaError {
+  return new SidaError({ code: 'cannot_run', message });
+}
+
+/** The width that distillation asks for, of what was recorded. */
+function topOf({ options }: TrainRequest, corpora: readonly Corpus[]): number {
+  const { experts } = corpora[0]!.traces[0]!.meta;
+  const wanted = Math.min(experts, Math.max(options.top, options.k));
+  for (const trace of corpora.flatMap((corpus) => corpus.traces)) {
+    if (trace.meta.top < wanted) {
+      throw cannotRun(
+        `--top ${options.top} and --k ${options.k} need the best ${wanted} experts of each token, ${trace.directory} holds ${trace.meta.top} of ${experts}: take --top ${trace.meta.top}, or trace again with --top ${wanted}`,
+      );
+    }
+  }
+  return wanted;
+}
+
+function loadEmbedding(addon: NativeAddon, corpus: Corpus): TokenEmbedding {
+  const directory = corpus.traces
+    .map((trace) => trace.directory)
+    .find((path) => existsSync(join(path, EMBEDDING)));
+  if (directory !== undefined) return new addon.TokenEmbedding({ file: join(directory, EMBEDDING) });
+  throw cannotRun(
+    `${corpus.traces[0]!.directory} has no ${EMBEDDING}: start its \`sida trace\` again, which adds it and keeps the records`,
+  );
+}
+
+function describe(corpus: Corpus) {
+  return corpus.traces.map(({ meta, records }) => ({
+    data: meta.data,
+    template: meta.template,
+    maxNewTokens: meta.maxNewTokens,
+    records,
+  }));
+}
+
+function usable({ corpus, sequences }: SequenceSet, stack: Stack): SequenceSet {
+  return { corpus, sequences: sequences.filter((sequence) => corpus.length(sequence, stack) > 0) };
+}
+
+/** The sequences of a set that have tokens in the stack. Throws where there are none. */
+export function sequencesOf(set: SequenceSet, stack: Stack, purpose: string): SequenceSet {
+  const found = usable(set, stack);
+  if (found.sequences.length > 0) return found;
+  const names = set.corpus.traces.map((trace) => trace.directory).join(', ');
+  throw cannotRun(
+    `${names}: none of ${set.sequences.length} sequences has ${stack} tokens to ${purpose}; more lines are needed`,
+  );
+}
+
+export async function openSetup(addon: NativeAddon, request: TrainRequest): Promise<TrainingSetup> {
+  const { options, only } = request;
+  const open: Corpus[] = [];
+  const close = () => {
+    for (const corpus of open) corpus.close();
+  };
+  try {
+    const corpus = await Corpus.open(request.traces);
+    open.push(corpus);
+    const heldOutCorpus = request.heldOut.length > 0 ? await Corpus.open(request.heldOut) : undefined;
+    if (heldOutCorpus) open.push(heldOutCorpus);
+    checkSameModel(open);
+    const split = splitHeldOut(corpus.sequences, heldOutCorpus ? 0 : options.heldOutShare, options.seed);
+    const { meta } = corpus.traces[0]!;
+    const stacks = STACKS.filter((stack) => corpus.layers(stack).length > 0 && (only ?? stack) === stack);
+    if (stacks.length === 0)
+      throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
+    return {
+      train: { corpus, sequences: split.train },
+      heldOut: heldOutCorpus
+        ? { corpus: heldOutCorpus, sequences: splitHeldOut(heldOutCorpus.sequences, 0, 0).train }
+        : { corpus, sequences: split.heldOut },
+      embedding: loadEmbedding(addon, corpus),
+      stacks,
+      top: topOf(request, open),
+      identity: {
+        model: meta.model.fingerprint,
+        traces: describe(corpus),
+        'held-out': heldOutCorpus ? describe(heldOutCorpus) : 'a share of the traces',
+        networks: stacks,
+        ...options,
+      },
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}

@@ -1,0 +1,178 @@
+/** From traces to a predictor directory: networks, token table, hash graph, and what people read beside them. */
+import { cp, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { loadAddon } from '../../native/addon.js';
+import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
+import type { Stack } from '../../trace/trace-index.js';
+import { learnAndMeasure } from './learned-tables.js';
+import { MANIFEST, type PredictorManifest, readPredictorManifest } from './manifest.js';
+import type { Evaluation, NetworkState } from './network-state.js';
+import { type TrainingEvents, trainNetwork } from './network-training.js';
+import { OutputDirectory, saving, writeWhole } from './output-directory.js';
+import { predictorCard } from './predictor-card.js';
+import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from './setup.js';
+import { sampleTokens } from './split.js';
+import { trainingCurve } from './training-curve.js';
+
+/** Tokens of a measurement on the way; the last one takes all that is held out. */
+const MEASURED_TOKENS = 50_000;
+/** Of --max-minutes where both networks are trained; decoders have few tokens. */
+const ENCODER_SHARE = 0.8;
+
+export interface PredictorEvents extends TrainingEvents {
+  /** What goes on after the networks. */
+  onPhase?: (text: string) => void;
+}
+
+export interface TrainResult {
+  manifest: PredictorManifest;
+  /** Nothing was left to do: the same run had ended before. */
+  endedBefore: boolean;
+  networks: { network: Stack; state: NetworkState }[];
+}
+
+/** Shape of the network of a stack. */
+export function shapeOf({ train, embedding }: TrainingSetup, stack: Stack, options: TrainRequest['options']) {
+  const decoder = stack === 'decoder';
+  return {
+    dIn: embedding.dModel,
+    hidden: options.hidden,
+    layers: train.corpus.layers(stack).length,
+    experts: train.corpus.traces[0]!.meta.experts,
+    causal: decoder,
+    bidirectional: options.bidirectional && !decoder,
+    positions: options.positions,
+    summary: decoder,
+  } satisfies PredictorShape;
+}
+
+/** Trains the network of a stack, its state in `directory`. */
+export async function runNetwork(
+  addon: NativeAddon,
+  setup: TrainingSetup,
+  request: TrainRequest,
+  stack: Stack,
+  directory: string,
+  events: TrainingEvents,
+): Promise<NetworkState> {
+  const { options, threads } = request;
+  const heldOut = sequencesOf(setup.heldOut, stack, 'measure on');
+  const share = setup.stacks.length === 1 ? 1 : stack === 'encoder' ? ENCODER_SHARE : 1 - ENCODER_SHARE;
+  const job = {
+    stack,
+    shape: shapeOf(setup, stack, options),
+    train: sequencesOf(setup.train, stack, 'learn from'),
+    heldOut: {
+      corpus: heldOut.corpus,
+      sequences: sampleTokens(
+        heldOut.sequences,
+        (sequence) => heldOut.corpus.length(sequence, stack),
+        MEASURED_TOKENS,
+        options.seed,
+      ),
+    },
+    options,
+    top: setup.top,
+    threads,
+    maxSeconds: options.maxMinutes * 60 * share,
+    embedding: setup.embedding,
+    directory,
+  };
+  return trainNetwork(addon, job, events);
+}
+
+/**
+ * Trains into `out`, or goes on where an earlier run of the same request stopped. sida-predictor.json is written
+ * last: a directory without it is no predictor.
+ */
+export async function trainPredictor(
+  request: TrainRequest,
+  out: string,
+  events: PredictorEvents = {},
+): Promise<TrainResult> {
+  const addon = loadAddon();
+  const setup = await openSetup(addon, request);
+  try {
+    const output = await OutputDirectory.claim(out, setup.identity);
+    if (output.finished) {
+      return { manifest: await readPredictorManifest(out), endedBefore: true, networks: [] };
+    }
+    try {
+      const networks: TrainResult['networks'] = [];
+      for (const stack of setup.stacks) {
+        const earlier = networks.flatMap(({ state }) => state.evaluations);
+        const state = await runNetwork(addon, setup, request, stack, await output.stateOf(stack), {
+          ...events,
+          onEvaluation: async (evaluation, all) => {
+            await writeLog(out, [...earlier, ...all]);
+            await events.onEvaluation?.(evaluation, all);
+          },
+        });
+        networks.push({ network: stack, state });
+      }
+      const manifest = await publish(addon, setup, request, output, networks, events);
+      return { manifest, endedBefore: false, networks };
+    } finally {
+      await output.release();
+    }
+  } finally {
+    setup.close();
+  }
+}
+
+function writeLog(out: string, evaluations: readonly Evaluation[]): Promise<void> {
+  const text = evaluations.map((evaluation) => `${JSON.stringify(evaluation)}\n`).join('');
+  return saving(out, text.length, () => writeWhole(join(out, 'training.jsonl'), text));
+}
+
+async function publish(
+  addon: NativeAddon,
+  setup: TrainingSetup,
+  request: TrainRequest,
+  output: OutputDirectory,
+  networks: TrainResult['networks'],
+  { onPhase = () => {} }: PredictorEvents,
+): Promise<PredictorManifest> {
+  const out = output.path;
+  const evaluations = networks.flatMap(({ state }) => state.evaluations);
+  await writeLog(out, evaluations);
+  for (const { network, state } of networks) {
+    const best = join(await output.stateOf(network), state.best!);
+    const copy = join(out, `${network}.tmp`);
+    await rm(copy, { recursive: true, force: true });
+    await saving(out, 1 << 20, () => cp(best, copy, { recursive: true }));
+    await rm(join(out, network), { recursive: true, force: true });
+    await rename(copy, join(out, network));
+  }
+  const heldOut = await saving(out, 16 << 20, () =>
+    learnAndMeasure(addon, setup, out, request.threads, onPhase),
+  );
+  const { meta } = setup.train.corpus.traces[0]!;
+  const manifest: PredictorManifest = {
+    format: 'sida-predictor',
+    version: 1,
+    model: meta.model,
+    layers: meta.layers,
+    experts: meta.experts,
+    vocab: setup.embedding.vocab,
+    trainedOn: setup.train.corpus.traces.map(({ meta: { data, template }, records, lengths }) => ({
+      data,
+      template,
+      sequences: records,
+      tokens: lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
+    })),
+    options: request.options,
+    heldOut,
+    run: setup.identity,
+  };
+  const curve = await trainingCurve(evaluations);
+  const card = predictorCard(manifest, networks);
+  const json = `${JSON.stringify(manifest, null, 1)}\n`;
+  await saving(out, curve.length + card.length + json.length, async () => {
+    await writeWhole(join(out, 'curve.svg'), curve);
+    await writeWhole(join(out, 'README.md'), card);
+    await writeWhole(join(out, MANIFEST), json);
+  });
+  await output.removeState();
+  return manifest;
+}

@@ -1,0 +1,89 @@
+/** The inputs of a JSON-lines file: each line a row, its fields put into a template. */
+import { readFile } from 'node:fs/promises';
+import { SidaError } from '../errors.js';
+import { renderTemplate, templateFields } from '../text/template.js';
+
+export interface DataSource {
+  file: string;
+  template: string;
+  /**
+   * Fields whose value is a key into another JSON-lines file, by name. The rows there hold the same field and
+   * `text`; the text takes the key's place.
+   */
+  joins?: Record<string, string>;
+}
+
+type Row = Record<string, unknown>;
+
+function invalid(message: string): SidaError {
+  return new SidaError({ code: 'invalid_request', message });
+}
+
+/** Rows with their line numbers, from 1; blank lines are skipped. Throws naming a line that is no JSON object. */
+export async function readRows(file: string): Promise<{ line: number; row: Row }[]> {
+  let content: string;
+  try {
+    content = await readFile(file, 'utf8');
+  } catch (error) {
+    throw invalid(`Cannot read the data file ${file}: ${(error as Error).message}`);
+  }
+  const rows: { line: number; row: Row }[] = [];
+  content.split('\n').forEach((text, i) => {
+    if (text.trim() === '') return;
+    let row: unknown;
+    try {
+      row = JSON.parse(text);
+    } catch (error) {
+      throw invalid(`${file}, line ${i + 1}: ${(error as Error).message}`);
+    }
+    if (typeof row !== 'object' || row === null || Array.isArray(row)) {
+      throw invalid(`${file}, line ${i + 1}: expected a JSON object, found ${text.slice(0, 40)}`);
+    }
+    rows.push({ line: i + 1, row: row as Row });
+  });
+  return rows;
+}
+
+async function readTexts(file: string, field: string): Promise<Map<string, string>> {
+  const texts = new Map<string, string>();
+  for (const { line, row } of await readRows(file)) {
+    const { [field]: key, text } = row;
+    if (key === undefined || typeof text !== 'string') {
+      throw invalid(`${file}, line ${line}: expected the fields "${field}" and "text" to join on`);
+    }
+    if (texts.has(String(key))) {
+      throw invalid(`${file}, line ${line}: the ${field} ${JSON.stringify(key)} is there twice`);
+    }
+    texts.set(String(key), text);
+  }
+  return texts;
+}
+
+/** The inputs in the order of the lines. Throws naming the line and what it lacks. */
+export async function readInputs({ file, template, joins = {} }: DataSource): Promise<string[]> {
+  const fields = templateFields(template);
+  const joined = new Map<string, Map<string, string>>();
+  for (const [field, other] of Object.entries(joins)) {
+    if (!fields.includes(field)) {
+      throw invalid(`The template has no field "${field}" to join; its fields are ${fields.join(', ')}`);
+    }
+    joined.set(field, await readTexts(other, field));
+  }
+  return (await readRows(file)).map(({ line, row }) => {
+    const values: Record<string, string> = {};
+    for (const field of fields) {
+      if (row[field] === undefined) continue;
+      const key = String(row[field]);
+      const value = joined.has(field) ? joined.get(field)!.get(key) : key;
+      if (value === undefined) {
+        throw invalid(`${file}, line ${line}: ${joins[field]} has no ${field} ${JSON.stringify(row[field])}`);
+      }
+      values[field] = value;
+    }
+    try {
+      return renderTemplate(template, values, 'template');
+    } catch (error) {
+      throw invalid(`${file}, line ${line}: ${(error as Error).message}`);
+    }
+  });
+}

@@ -1,0 +1,70 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Corpus, checkSameModel } from '../../../../src/predictor/training/corpus.js';
+import { recordOf, writeTrace } from './trace-fixture.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-corpus-'));
+const [a, b] = [join(root, 'a'), join(root, 'b')];
+beforeAll(async () => {
+  await writeTrace(a, [recordOf(0, 3, 1), recordOf(1, 1, 2)]);
+  await writeTrace(b, [recordOf(2, 2, 1, 5)], { top: 5 });
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+describe('a corpus', () => {
+  it('numbers the sequences of its traces one after the other', async () => {
+    const corpus = await Corpus.open([a, b]);
+    expect(corpus.sequences).toBe(3);
+    expect([0, 1, 2].map((i) => corpus.length(i, 'encoder'))).toEqual([3, 1, 2]);
+    expect([0, 1, 2].map((i) => corpus.length(i, 'decoder'))).toEqual([1, 2, 1]);
+    expect(corpus.layers('encoder')).toEqual(['encoder.1', 'encoder.3']);
+    corpus.close();
+  });
+
+  it('gives batches layer by layer, cut to the experts wanted, whatever was recorded', async () => {
+    const corpus = await Corpus.open([a, b]);
+    const batch = corpus.batch(Int32Array.of(2, 0), 'encoder', 2);
+    expect([...batch.tokens]).toEqual([20, 21, 0, 1, 2]);
+    expect([...batch.offsets]).toEqual([0, 2, 5]);
+    // line + layer + token + rank, see the fixture
+    expect([...batch.experts]).toEqual([
+      ...[2, 3, 3, 4, 0, 1, 1, 2, 2, 3],
+      ...[3, 4, 4, 5, 1, 2, 2, 3, 3, 4],
+    ]);
+    expect([...batch.logits.subarray(0, 4)]).toEqual([2, 1.875, 3, 2.875]);
+    expect(batch.contextTokens).toBeUndefined();
+    corpus.close();
+  });
+
+  it('gives decoder batches with the encoder tokens behind each sequence', async () => {
+    const corpus = await Corpus.open([a, b]);
+    const batch = corpus.batch(Int32Array.of(1, 2), 'decoder', 3);
+    expect([...batch.tokens]).toEqual([10, 11, 20]);
+    expect([...batch.contextTokens!]).toEqual([10, 20, 21]);
+    expect([...batch.contextOffsets!]).toEqual([0, 1, 3]);
+    corpus.close();
+  });
+
+  it('refuses missing, empty, incomplete and damaged traces', async () => {
+    await expect(Corpus.open([join(root, 'none')])).rejects.toThrow(/none.*no trace/);
+    await writeTrace(join(root, 'empty'), []);
+    await expect(Corpus.open([join(root, 'empty')])).rejects.toThrow('no records');
+    await writeTrace(join(root, 'cut'), [recordOf(0, 3, 1)], {}, false);
+    await expect(Corpus.open([join(root, 'cut')])).rejects.toThrow(
+      /incomplete: it holds 1 records of d\.jsonl/,
+    );
+  });
+
+  it('is of one model', async () => {
+    const other = join(root, 'other');
+    await writeTrace(other, [recordOf(0, 3, 1)], { model: { name: 'n', fingerprint: '0'.repeat(64) } });
+    const corpora = [await Corpus.open([a, b]), await Corpus.open([other])];
+    expect(() => checkSameModel([corpora[0]!])).not.toThrow();
+    expect(() => checkSameModel(corpora)).toThrow(
+      /different models: .*a of m \(ffffffffffff\), .*other of n/,
+    );
+    for (const corpus of corpora) corpus.close();
+  });
+});

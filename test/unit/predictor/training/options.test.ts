@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { resolveTrainingOptions } from '../../../../src/predictor/training/options.js';
+import { candidatesOf } from '../../../../src/predictor/training/search.js';
+
+describe('the options of training', () => {
+  it("are the paper's unless something else is said", () => {
+    expect(resolveTrainingOptions('paper', {})).toMatchObject({
+      top: 30,
+      lambda: 0.005,
+      lr: 5e-5,
+      batch: 64,
+      distillation: 'kl',
+      schedule: 'constant',
+      bidirectional: false,
+      positions: false,
+    });
+    expect(resolveTrainingOptions('paper', { lr: '1e-3', bidirectional: 'true' })).toMatchObject({
+      lr: 1e-3,
+      bidirectional: true,
+    });
+  });
+
+  it.each([
+    [{ lr: 'fast' }, /"--lr" option to be a number .* "fast"/],
+    [{ hidden: '1.5' }, /"--hidden" option to be a whole number/],
+    [{ distillation: 'l2' }, /"--distillation" option to be one of kl, l1/],
+    [{ heldOutShare: '1' }, /"--held-out-share"/],
+  ])('are refused in the words of the flag: %j', (given, message) => {
+    expect(() => resolveTrainingOptions('paper', given)).toThrow(message);
+  });
+});
+
+describe('a grid', () => {
+  it('gives every combination over the options given besides', () => {
+    const candidates = candidatesOf('hidden=16,32 bidirectional=false,true', 'paper', { lr: '0.01' });
+    expect(candidates.map(({ options }) => [options.hidden, options.bidirectional, options.lr])).toEqual([
+      [16, false, 0.01],
+      [16, true, 0.01],
+      [32, false, 0.01],
+      [32, true, 0.01],
+    ]);
+    expect(candidates[0]!.options.maxMinutes).toBe(2);
+  });
+
+  it.each(['hiden=16', 'hidden', 'hidden=', ''])(
+    'is refused where it names no option or value: %j',
+    (grid) => {
+      expect(() => candidatesOf(grid, 'paper', {})).toThrow('Expected --grid');
+    },
+  );
+});

@@ -1,0 +1,69 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { OutputDirectory, saving } from '../../../../src/predictor/training/output-directory.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-output-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function withSave(path: string, identity: Record<string, unknown>): Promise<string> {
+  const output = await OutputDirectory.claim(path, identity);
+  const state = await output.stateOf('encoder');
+  writeFileSync(join(state, 'state.json'), '{}');
+  await output.release();
+  return state;
+}
+
+describe('the directory of a run', () => {
+  it('goes on being its own', async () => {
+    const path = join(root, 'a');
+    const state = await withSave(path, { lr: 1 });
+    const again = await OutputDirectory.claim(path, { lr: 1 });
+    expect(again.finished).toBe(false);
+    expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
+  });
+
+  it('is refused to another run, with what differs, and nothing is lost', async () => {
+    const path = join(root, 'b');
+    const state = await withSave(path, { lr: 1, seed: 1 });
+    await expect(OutputDirectory.claim(path, { lr: 2, seed: 1 })).rejects.toThrow(
+      /state of another run: lr is 1 there and 2 here; /,
+    );
+    expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
+  });
+
+  it('is free again where nothing was learnt', async () => {
+    const path = join(root, 'c');
+    await (await OutputDirectory.claim(path, { lr: 1 })).release();
+    await (await OutputDirectory.claim(path, { lr: 2 })).release();
+    await expect(OutputDirectory.claim(path, { lr: 2 })).resolves.toBeDefined();
+  });
+
+  it('is not taken where it holds something else', async () => {
+    const path = join(root, 'd');
+    mkdirSync(path);
+    writeFileSync(join(path, 'thesis.txt'), '');
+    await expect(OutputDirectory.claim(path, {})).rejects.toThrow('thesis.txt');
+  });
+
+  it('is refused while another process trains into it, and taken over from a dead one', async () => {
+    const path = join(root, 'e');
+    await OutputDirectory.claim(path, {});
+    const lock = join(path, 'unfinished', 'lock');
+    writeFileSync(lock, String(process.ppid));
+    await expect(OutputDirectory.claim(path, {})).rejects.toThrow(`Process ${process.ppid} trains`);
+    writeFileSync(lock, '999999999');
+    await expect(OutputDirectory.claim(path, {})).resolves.toBeDefined();
+  });
+});
+
+describe('a save that the disk refuses', () => {
+  it('is told with numbers; other errors stay what they are', async () => {
+    const full = () => Promise.reject(Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' }));
+    await expect(saving(root, 3 << 20, full)).rejects.toThrow(
+      /Cannot save to .*no space left.*3\.00 MiB are needed, .* are free.*start the same command again/,
+    );
+    await expect(saving(root, 1, () => Promise.reject(new TypeError('x')))).rejects.toThrow(TypeError);
+  });
+});

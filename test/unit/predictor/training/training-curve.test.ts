@@ -1,0 +1,28 @@
+import { expect, it } from 'vitest';
+import type { Evaluation } from '../../../../src/predictor/training/network-state.js';
+import { trainingCurve } from '../../../../src/predictor/training/training-curve.js';
+
+function evaluation(network: 'encoder' | 'decoder', step: number): Evaluation {
+  const hits: [number, number, number] = [0.3 + step / 1000, 0.5, 0.6 + step / 1000];
+  const heldOut = { loss: 100 / step, distillation: 1, crossEntropy: 1, hits, layers: [] };
+  return { network, step, epoch: 1, seconds: 1, learningRate: 1, heldOut, best: true };
+}
+
+it('draws loss and hit rates of each network, with units', async () => {
+  const both = await trainingCurve([
+    evaluation('encoder', 100),
+    evaluation('encoder', 200),
+    evaluation('decoder', 100),
+  ]);
+  expect(both).toMatch(/^<svg /);
+  for (const text of [
+    'encoder: loss',
+    'decoder: hit rate, mean over layers',
+    'optimizer steps',
+    '% of tokens',
+    'top 3, held out',
+  ]) {
+    expect(both).toContain(`>${text}</text>`);
+  }
+  expect(await trainingCurve([evaluation('encoder', 100)])).not.toContain('decoder');
+});
