@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "predictor/predictor.h"
@@ -99,17 +100,24 @@ int main(int argc, char** argv) {
   const TokenEmbedding embedding = made_up_embedding();
   std::printf("isa %s, 1 thread, %zu sequence(s); step: %zu sequence(s); train: %zu sequences of 36\n",
               cpu_kernels().isa, sequences, sequences, kTrained);
-  std::printf("%-14s %6s %9s %9s %9s %9s %9s %9s\n", "network", "h", "open ms", "16 ms", "36 ms", "64 ms",
+  std::printf("%-16s %6s %9s %9s %9s %9s %9s %9s\n", "network", "h", "open ms", "16 ms", "36 ms", "64 ms",
               "step ms", "train ms");
   for (const size_t h : {64, 128, 192, 256}) {
-    for (const bool causal : {false, true}) {
-      PredictorWeights weights(
-          {.d_in = kWidth, .hidden = h, .layers = kLayers, .experts = kExperts, .causal = causal});
+    for (const char* name : {"lstm", "lstm causal", "bidirectional", "2 blocks", "2 blocks causal"}) {
+      const std::string_view kind = name;
+      const bool causal = kind.ends_with("causal");
+      PredictorWeights weights({.d_in = kWidth,
+                                .hidden = h,
+                                .layers = kLayers,
+                                .experts = kExperts,
+                                .causal = causal,
+                                .bidirectional = kind == "bidirectional",
+                                .blocks = kind.starts_with("2 blocks") ? size_t{2} : size_t{0}});
       weights.initialize(1);
       const auto start = std::chrono::steady_clock::now();
       Predictor predictor(weights, embedding, 1);
       const std::chrono::duration<double, std::milli> open = std::chrono::steady_clock::now() - start;
-      std::printf("%-14s %6zu %9.1f", causal ? "causal" : "whole input", h, open.count());
+      std::printf("%-16s %6zu %9.1f", name, h, open.count());
       for (const size_t length : {16, 36, 64})
         std::printf(" %9.3f", predict_ms(&predictor, sequences, length));
       causal ? std::printf(" %9.3f", step_ms(&predictor, sequences)) : std::printf(" %9s", "-");

@@ -64,7 +64,10 @@ TEST_CASE("predictor checkpoint: what is loaded is what was saved, bit for bit")
   both_ways.bidirectional = both_ways.positions = true;
   PredictorConfig plain = kConfig;
   plain.summary = false;
-  for (const PredictorConfig& config : {kConfig, plain, both_ways}) {
+  PredictorConfig blocks = kConfig;
+  blocks.hidden = 16;
+  blocks.blocks = 4;
+  for (const PredictorConfig& config : {kConfig, plain, both_ways, blocks}) {
     TempDir directory;
     const PredictorWeights weights = some_weights(3, config);
     save_predictor(directory.path(), weights, nullptr);
@@ -167,6 +170,8 @@ TEST_CASE("predictor checkpoint: damage is refused with a typed error that names
   fault_after("config", replace("\"hidden\": 5", "\"hidden\": 99999999"));
   fault_after("config", replace("\"experts\": 4", "\"expert\": 4"));
   fault_after("config", replace("\"causal\": true", "\"causal\": 1"));
+  fault_after("config", replace("\"blocks\": 0", "\"blocks\": 5"));
+  CHECK(has(fault_after("config", replace("\"blocks\": 0", "\"blocks\": 1")), "multiple of 16"));
   fault_after("config", replace("\"positions\"", "\"position\""));
   CHECK(has(fault_after("config", replace("\"bidirectional\": false", "\"bidirectional\": true")), "causal"));
   fault_after("config", replace("\"weights_sha256\": \"", "\"weights_sha256\": \"../"));

@@ -57,7 +57,7 @@ std::pair<double, double> reference_loss(const LossOptions& options, const Recor
     Doubles taught, picked;
     for (size_t i = 0; i < top; ++i) {
       const uint16_t id = record.experts[row * kTop + i];
-      taught.push_back(record.logits[row * kTop + i]);
+      taught.push_back(record.logits[row * kTop + i] * static_cast<double>(options.sharpness));
       picked.push_back(options.student_over_top ? z[id] : all[id]);
     }
     const Doubles p = softmax(taught);
@@ -86,6 +86,7 @@ TEST_CASE("predictor loss: value and gradient of every form agree with finite di
           CAPTURE(over_top);
           const LossOptions options = {.top = top,
                                        .lambda = 0.25f,
+                                       .sharpness = k == 1 ? 1.0f : 3.0f,
                                        .k = k,
                                        .distillation = distillation,
                                        .student_over_top = over_top};

@@ -69,6 +69,15 @@ const PredictorConfig kTiny[] = {
      .bidirectional = true,
      .positions = true,
      .summary = true},
+    {.d_in = 3, .hidden = 16, .layers = 1, .experts = 3, .blocks = 1},
+    {.d_in = 3,
+     .hidden = 32,
+     .layers = 2,
+     .experts = 2,
+     .causal = true,
+     .positions = true,
+     .blocks = 2,
+     .summary = true},
 };
 
 TEST_CASE("predictor network: forward agrees with the reference in double") {
@@ -79,15 +88,13 @@ TEST_CASE("predictor network: forward agrees with the reference in double") {
     CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) <
           2e-6);
   }
-  for (const bool both : {false, true}) {
-    const Case c({.d_in = 24,
-                  .hidden = 40,
-                  .layers = 3,
-                  .experts = 21,
-                  .bidirectional = both,
-                  .positions = both,
-                  .summary = true},
-                 {36, 2, 70}, 0.2);
+  PredictorConfig large = {.d_in = 24, .hidden = 48, .layers = 3, .experts = 21, .summary = true};
+  PredictorConfig both_ways = large;
+  both_ways.bidirectional = both_ways.positions = true;
+  PredictorConfig blocks = large;
+  blocks.blocks = 3;
+  for (const PredictorConfig& config : {large, both_ways, blocks}) {
+    const Case c(config, {36, 2, 70, 150}, 0.2);
     PredictorNetwork network(c.config, NetworkUse::kForward);
     network.load(c.weights_f.data());
     CHECK(relative_error(logits_of(c, network).data(), c.reference(c.weights).data(), c.logit_count()) <
@@ -195,36 +202,38 @@ TEST_CASE("predictor network: gradients accumulate, and reused activations leave
 }
 
 TEST_CASE("predictor network: a sequence's bits do not depend on its batch") {
-  const Case all(
-      {.d_in = 12, .hidden = 40, .layers = 2, .experts = 9, .bidirectional = true, .positions = true},
-      {5, 33, 1, 12}, 0.3);
-  PredictorNetwork network(all.config, NetworkUse::kForward);
-  network.load(all.weights_f.data());
-  const std::vector<float> together = logits_of(all, network);
-  PredictorActivations activations;
-  size_t row = 0;
-  for (const uint32_t length : all.lengths) {
-    const std::vector<uint32_t> lengths = {length};
-    std::vector<float> alone(all.config.layers * length * all.config.experts);
-    network.forward({all.x_f.data() + row * all.config.d_in, lengths}, &activations, alone.data());
-    for (size_t l = 0; l < all.config.layers; ++l) {
-      const size_t count = length * all.config.experts;
-      CHECK(std::memcmp(&alone[l * count], &together[(l * all.rows() + row) * all.config.experts],
-                        count * sizeof(float)) == 0);
+  const PredictorConfig both_ways = {
+      .d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .bidirectional = true, .positions = true};
+  const PredictorConfig blocks = {.d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .blocks = 2};
+  for (const PredictorConfig& config : {both_ways, blocks}) {
+    const Case all(config, {5, 33, 1, 12}, 0.3);
+    PredictorNetwork network(all.config, NetworkUse::kForward);
+    network.load(all.weights_f.data());
+    const std::vector<float> together = logits_of(all, network);
+    PredictorActivations activations;
+    size_t row = 0;
+    for (const uint32_t length : all.lengths) {
+      const std::vector<uint32_t> lengths = {length};
+      std::vector<float> alone(all.config.layers * length * all.config.experts);
+      network.forward({all.x_f.data() + row * all.config.d_in, lengths}, &activations, alone.data());
+      for (size_t l = 0; l < all.config.layers; ++l) {
+        const size_t count = length * all.config.experts;
+        CHECK(std::memcmp(&alone[l * count], &together[(l * all.rows() + row) * all.config.experts],
+                          count * sizeof(float)) == 0);
+      }
+      row += length;
     }
-    row += length;
   }
 }
 
 TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
-  for (const bool summary : {false, true}) {
-    const PredictorConfig config = {.d_in = 12,
-                                    .hidden = 40,
-                                    .layers = 2,
-                                    .experts = 9,
-                                    .causal = true,
-                                    .positions = summary,
-                                    .summary = summary};
+  const PredictorConfig plain = {.d_in = 12, .hidden = 48, .layers = 2, .experts = 9, .causal = true};
+  PredictorConfig placed = plain;
+  placed.positions = placed.summary = true;
+  PredictorConfig blocks = placed;
+  blocks.blocks = 2;
+  for (const PredictorConfig& config : {plain, placed, blocks}) {
+    const bool summary = config.summary;
     const Case c(config, {70, 33, 36}, 0.3);
     PredictorNetwork network(config, NetworkUse::kForward);
     network.load(c.weights_f.data());

@@ -123,6 +123,92 @@ inline Doubles reference_position(size_t position) {
   return features;
 }
 
+/// x / sqrt(mean(x²) + 1e-6) · (1 + gain) of rows (·, h)
+inline Doubles reference_norm(const double* gain, const Doubles& x, size_t h) {
+  Doubles y(x.size());
+  for (size_t row = 0; row < x.size(); row += h) {
+    double squares = 0;
+    for (size_t i = 0; i < h; ++i) squares += x[row + i] * x[row + i];
+    const double scale = 1 / std::sqrt(squares / static_cast<double>(h) + 1e-6);
+    for (size_t i = 0; i < h; ++i) y[row + i] = x[row + i] * scale * (1 + gain[i]);
+  }
+  return y;
+}
+
+/// T5's bucket of key - query, both directions, 32 buckets over distances below 128.
+inline size_t reference_bucket(int distance) {
+  const size_t side = distance > 0 ? 16 : 0;
+  const int far = std::abs(distance);
+  if (far < 8) return side + static_cast<size_t>(far);
+  const double share = std::log(far / 8.0) / std::log(128.0 / 8.0);
+  return side + std::min<size_t>(15, 8 + static_cast<size_t>(share * 8 + 1e-9));
+}
+
+/// x (tokens, h) through residual block `number`.
+inline Doubles reference_block(const PredictorLayout& layout, const Doubles& weights, size_t number,
+                               Doubles x, size_t tokens) {
+  using P = PredictorPart;
+  const size_t h = layout.config().hidden;
+  const auto w = [&](P part) { return weights.data() + layout.offset(block_part(part, number)); };
+  const Doubles normed = reference_norm(w(P::kBlockAttentionNorm), x, h);
+  Doubles qkv;
+  for (size_t t = 0; t < tokens; ++t) {
+    const Doubles row = reference_linear(w(P::kBlockQkv), nullptr, &normed[t * h], 3 * h, h);
+    qkv.insert(qkv.end(), row.begin(), row.end());
+  }
+  Doubles attended(tokens * h);
+  for (size_t head = 0; head < h / 16; ++head) {
+    for (size_t t = 0; t < tokens; ++t) {
+      Doubles p(layout.config().causal ? t + 1 : tokens);
+      double sum = 0;
+      for (size_t j = 0; j < p.size(); ++j) {
+        double score = 0;
+        for (size_t i = head * 16; i < head * 16 + 16; ++i)
+          score += qkv[t * 3 * h + i] * qkv[j * 3 * h + h + i];
+        const size_t bucket = reference_bucket(static_cast<int>(j) - static_cast<int>(t));
+        p[j] = std::exp(score / 4 + w(P::kBlockPositions)[head * 32 + bucket]);
+        sum += p[j];
+      }
+      for (size_t j = 0; j < p.size(); ++j) {
+        for (size_t i = head * 16; i < head * 16 + 16; ++i) {
+          attended[t * h + i] += p[j] / sum * qkv[j * 3 * h + 2 * h + i];
+        }
+      }
+    }
+  }
+  for (size_t t = 0; t < tokens; ++t) {
+    const Doubles more = reference_linear(w(P::kBlockAttentionOut), nullptr, &attended[t * h], h, h);
+    for (size_t i = 0; i < h; ++i) x[t * h + i] += more[i];
+  }
+  const Doubles middle = reference_norm(w(P::kBlockFeedForwardNorm), x, h);
+  for (size_t t = 0; t < tokens; ++t) {
+    Doubles wide =
+        reference_linear(w(P::kBlockFeedForwardIn), w(P::kBlockFeedForwardBias), &middle[t * h], 2 * h, h);
+    for (double& v : wide) v = std::max(v, 0.0);
+    const Doubles more = reference_linear(w(P::kBlockFeedForwardOut), nullptr, wide.data(), h, 2 * h);
+    for (size_t i = 0; i < h; ++i) x[t * h + i] += more[i];
+  }
+  return x;
+}
+
+/// From compressed rows (tokens, h) of one sequence to what the heads see.
+inline Doubles reference_features(const PredictorLayout& layout, const Doubles& weights, Doubles x,
+                                  size_t tokens) {
+  using P = PredictorPart;
+  const PredictorConfig& c = layout.config();
+  const size_t h = c.hidden;
+  const auto w = [&](P part) { return weights.data() + layout.offset(part); };
+  for (size_t b = 0; b < c.blocks; ++b) x = reference_block(layout, weights, b, x, tokens);
+  if (c.blocks > 0) return reference_norm(w(P::kFinalNorm), x, h);
+  for (size_t l = 0; l < 2; ++l) x = reference_recurrent(layout, weights, l, x, tokens);
+  Doubles r = reference_attention(x, tokens, h, c.causal);
+  for (size_t t = 0; t < tokens; ++t) {
+    const Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);
+    for (size_t i = 0; i < h; ++i) r[t * h + i] += std::max(u[i], 0.0);
+  }
+  return r;
+}
+
 /// Logits (layers, rows, experts) of sequences one after the other; `summaries` may be null.
 inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles& weights, const Doubles& x,
                                    std::span<const uint32_t> lengths, const double* summaries) {
@@ -151,14 +237,10 @@ inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles&
       }
       for (const double v : row) compressed.push_back(std::max(v, 0.0));
     }
-    Doubles y = reference_recurrent(layout, weights, 0, compressed, tokens);
-    y = reference_recurrent(layout, weights, 1, y, tokens);
-    const Doubles r = reference_attention(y, tokens, h, c.causal);
+    const Doubles u = reference_features(layout, weights, compressed, tokens);
     for (size_t t = 0; t < tokens; ++t) {
-      Doubles u = reference_linear(w(P::kResidualWeight), w(P::kResidualBias), r.data() + t * h, h, h);
-      for (size_t i = 0; i < h; ++i) u[i] = r[t * h + i] + std::max(u[i], 0.0);
       const Doubles all =
-          reference_linear(w(P::kHeadWeight), w(P::kHeadBias), u.data(), c.layers * c.experts, h);
+          reference_linear(w(P::kHeadWeight), w(P::kHeadBias), u.data() + t * h, c.layers * c.experts, h);
       for (size_t l = 0; l < c.layers; ++l) {
         std::copy_n(all.data() + l * c.experts, c.experts, &logits[(l * rows + first + t) * c.experts]);
       }

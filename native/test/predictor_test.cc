@@ -24,14 +24,15 @@ TokenEmbedding some_embedding() {
   return embedding;
 }
 
-PredictorWeights some_weights(bool causal, bool both_ways, bool summary) {
+PredictorWeights some_weights(bool causal, size_t blocks, bool summary) {
   PredictorWeights weights({.d_in = kWidth,
-                            .hidden = 24,
+                            .hidden = 32,
                             .layers = 3,
                             .experts = 20,
                             .causal = causal,
-                            .bidirectional = both_ways,
-                            .positions = both_ways,
+                            .bidirectional = !causal && blocks == 0,
+                            .positions = blocks > 0,
+                            .blocks = blocks,
                             .summary = summary});
   weights.initialize(9);
   return weights;
@@ -71,9 +72,9 @@ TEST_CASE(
     "predictor: products of the embedding give the network's logits, in chunks and on several threads") {
   const TokenEmbedding embedding = some_embedding();
   const Tokens input;
-  for (const bool both_ways : {false, true}) {
+  for (const size_t blocks : {0, 2}) {
     for (const bool summary : {false, true}) {
-      const PredictorWeights weights = some_weights(false, both_ways, summary);
+      const PredictorWeights weights = some_weights(false, blocks, summary);
       const PredictorConfig& config = weights.layout.config();
       Predictor predictor(weights, embedding, 1);
       Table table(config, input.tokens.size(), 2);
@@ -126,21 +127,21 @@ TEST_CASE("predictor: chances are the softmax of the logits times each layer's s
 }
 
 TEST_CASE("predictor: live sequences are counted and given back") {
-  Predictor predictor(some_weights(true, false, false), some_embedding(), 1);
+  Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const size_t before = predictor.bytes();
-  CHECK(before >= kVocab * 24 * sizeof(float));
+  CHECK(before >= kVocab * 32 * sizeof(float));
   const std::vector<int32_t> ids = {4, 5};
   predictor.begin(ids, {}, {});
   Table table(predictor.config(), 2, 1);
   for (int i = 0; i < 40; ++i) REQUIRE(predictor.step(ids, ids, table.view(1)));
   const size_t live = predictor.bytes();
-  CHECK(live >= before + 2 * 40 * 24 * sizeof(float));
+  CHECK(live >= before + 2 * 40 * 32 * sizeof(float));
   predictor.end(ids);
   CHECK(predictor.bytes() < live);
 }
 
 TEST_CASE("predictor: a sequence that cannot begin takes back those that began with it") {
-  Predictor predictor(some_weights(true, false, false), some_embedding(), 1);
+  Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const std::vector<int32_t> seven = {7}, again = {1, 2, 7}, both = {1, 2};
   predictor.begin(seven, {}, {});
   CHECK_THROWS_AS(predictor.begin(again, {}, {}), Error);

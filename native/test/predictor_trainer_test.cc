@@ -92,7 +92,9 @@ TEST_CASE("predictor trainer: the loss falls by 30 % in 30 steps; words and cont
 TEST_CASE("predictor trainer: any number of threads gives the same bits") {
   PredictorConfig both_ways = kConfig;
   both_ways.bidirectional = both_ways.positions = true;
-  for (const PredictorConfig& config : {kConfig, both_ways}) {
+  PredictorConfig blocks = kConfig;
+  blocks.blocks = 2;
+  for (const PredictorConfig& config : {kConfig, both_ways, blocks}) {
     PredictorTrainer one(fresh_weights(5, config), {.threads = 1});
     PredictorTrainer three(fresh_weights(5, config), {.threads = 3});
     for (uint64_t step = 0; step < 5; ++step) {
@@ -147,12 +149,17 @@ TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
                        expected.size()) < 1e-6);
 }
 
-TEST_CASE("predictor trainer: both directions learn what comes after, positions what stands where") {
+TEST_CASE(
+    "predictor trainer: both directions and blocks learn what comes after, positions what stands where") {
   // Layer 1 follows the word after, or the position.
-  for (const bool positions : {false, true}) {
-    PredictorConfig config = kConfig;
-    config.bidirectional = !positions;
-    config.positions = positions;
+  PredictorConfig both_ways = kConfig;
+  both_ways.bidirectional = true;
+  PredictorConfig placed = kConfig;
+  placed.positions = true;
+  PredictorConfig blocks = kConfig;
+  blocks.blocks = 1;
+  for (const PredictorConfig& config : {both_ways, placed, blocks}) {
+    const bool positions = config.positions;
     const auto task = [&](uint64_t seed) {
       Task made(seed);
       const size_t rows = made.teacher().rows;
@@ -169,7 +176,7 @@ TEST_CASE("predictor trainer: both directions learn what comes after, positions 
       return made;
     };
     PredictorTrainer trainer(fresh_weights(5, config), {});
-    for (uint64_t step = 0; step < 200; ++step) {
+    for (uint64_t step = 0; step < 300; ++step) {
       const Task made = task(step);
       trainer.step(made.batch(), made.teacher(), 1e-2f);
     }

@@ -3,7 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'load' | 'trace';
+  phase: 'convert' | 'hash' | 'load' | 'trace' | 'tables';
   done: number;
   total: number;
 }
@@ -13,6 +13,7 @@ const TITLES = {
   hash: 'Checking files',
   load: 'Loading',
   trace: 'Tracing',
+  tables: 'Learning tables',
 } as const;
 
 export class Progress {
@@ -70,5 +71,6 @@ export class Progress {
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;
+  if (phase === 'tables') return `${done}/${total} sequences`;
   return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

@@ -16,6 +16,7 @@ import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
 import type { Stack } from '../trace/trace-index.js';
+import { Progress } from './progress.js';
 import { formatTable } from './table.js';
 import { TrainProgress } from './train-progress.js';
 import { search } from './train-search.js';
@@ -27,8 +28,8 @@ started again, and ends with the same result. The hit rates that choose the best
 Examples:
   sida train traces/sst2 --out predictors/sst2
   sida train traces/sst2 --held-out traces/sst2-validation --out predictors/sst2 --preset recommended --max-minutes 10
-  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --bidirectional --lr 1e-3 --schedule cosine
-  sida train traces/sst2 --out searches/sst2 --search --grid 'hidden=64,128 bidirectional=false,true' --max-minutes 2`;
+  sida train traces/sst2 traces/mrpc --out predictors/both --hidden 128 --blocks 2 --lr 5e-3 --schedule cosine
+  sida train traces/sst2 --out searches/sst2 --preset recommended --search --grid 'blocks=0,2 hidden=64,128' --max-minutes 2`;
 
 export function trainCommand(): Command {
   const command = new Command('train')
@@ -103,11 +104,19 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     interruption.abort(new Error('Interrupted; start the same command again to go on from here'));
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
   const progress = new TrainProgress();
+  const tables = new Progress();
   const events = {
     signal: interruption.signal,
     onProgress: progress.show.bind(progress),
     onEvaluation: progress.measured.bind(progress),
-    onPhase: progress.say.bind(progress),
+    onLearning: (done: number, total: number) => {
+      progress.stop();
+      tables.show({ phase: 'tables', done, total });
+    },
+    onPhase: (text: string) => {
+      tables.stop();
+      progress.say(text);
+    },
   };
   try {
     if (values.search === true) {
@@ -131,6 +140,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     );
   } finally {
     progress.stop();
+    tables.stop();
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
 }

@@ -319,6 +319,11 @@ export interface PredictorShape {
   bidirectional: boolean;
   /** A position input is added in the compressing layer. */
   positions: boolean;
+  /**
+   * Residual attention blocks in the place of the LSTMs, 0 (default) to 4: `hidden` is then a multiple of 16 and
+   * nothing is bidirectional.
+   */
+  blocks?: number;
   /** Takes a summary of the encoder's tokens (mean of their embeddings) beside each sequence. */
   summary: boolean;
 }
@@ -382,6 +387,8 @@ export interface TrainerSettings {
   weightDecay: number;
   /** Experts of the teacher that are distilled: its best so many. */
   top: number;
+  /** The teacher's logits are multiplied by this before their softmax; default 1. */
+  sharpness?: number;
   /** Weight of the cross-entropy beside the distillation. */
   lambda: number;
   /** Cross-entropy on the teacher's best k experts. */

@@ -216,6 +216,12 @@ describe('sida train refuses', () => {
       1,
       /bare has no embedding\.safetensors/,
     ],
+    [
+      'a trace to train on and hold out at once',
+      () => ['train', at('a'), '--held-out', at('a'), '--out', at('x')],
+      1,
+      /at once/,
+    ],
     ['a wrong number', () => trainArgs('x', ['--lr', 'fast']), 2, /"--lr" option to be a number/],
     ['an unknown stack', () => trainArgs('x', ['--only', 'both']), 2, /encoder, decoder/],
     ['a grid without a search', () => trainArgs('x', ['--grid', 'hidden=8']), 2, /--grid needs --search/],

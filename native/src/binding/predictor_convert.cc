@@ -72,6 +72,7 @@ PredictorConfig predictor_config_from_js(const Napi::Object& js) {
   config.causal = flag_from_js(js, "causal");
   config.bidirectional = flag_from_js(js, "bidirectional");
   config.positions = flag_from_js(js, "positions");
+  if (!js.Get("blocks").IsUndefined()) config.blocks = whole_from_js(js, "blocks", 0, kMaxPredictorBlocks);
   config.summary = flag_from_js(js, "summary");
   config.check();
   return config;
@@ -86,6 +87,7 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
   js.Set("causal", config.causal);
   js.Set("bidirectional", config.bidirectional);
   js.Set("positions", config.positions);
+  js.Set("blocks", static_cast<double>(config.blocks));
   js.Set("summary", config.summary);
   return js;
 }
@@ -99,6 +101,7 @@ TrainerOptions trainer_options_from_js(const Napi::Object& js) {
   options.adamw.weight_decay = real_from_js(js, "weightDecay", 0);
   options.loss.top = whole_from_js(js, "top", 1, kMaxTop);
   options.loss.lambda = real_from_js(js, "lambda", 0);
+  if (!js.Get("sharpness").IsUndefined()) options.loss.sharpness = real_from_js(js, "sharpness", 0);
   options.loss.k = whole_from_js(js, "k", 1, kMaxTop);
   const std::string distillation = text_from_js(js, "distillation");
   if (distillation != "kl" && distillation != "l1") {

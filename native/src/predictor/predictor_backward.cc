@@ -34,43 +34,13 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   add_weight_gradients(dheads, width, rows, width, {{act->features.data(), h, h, gradient(P::kHeadWeight)}},
                        &act->product);
   add_rows(dheads, width, rows, width, gradient(P::kHeadBias));
-  float* dattended = grow(&act->gradient_a, rows * h);
-  multiply(dheads, width, rows, heads_back_, dattended, h, Epilogue::kStore);
-
-  // Residual: u = r + relu(FC(r)).
-  float* dresidual = grow(&act->gradient_b, rows * h);
-  std::copy_n(dattended, rows * h, dresidual);
-  relu_backward(act->residual.data(), rows * h, dresidual);
-  add_weight_gradients(dresidual, h, rows, h, {{act->attended.data(), h, h, gradient(P::kResidualWeight)}},
-                       &act->product);
-  add_rows(dresidual, h, rows, h, gradient(P::kResidualBias));
-  multiply(dresidual, h, rows, residual_back_, dattended, h, Epilogue::kAdd);
-
-  // Attention.
-  float* dy = dresidual;
-  size_t row = 0;
-  const float* weights = act->weights.data();
-  for (const size_t length : batch.lengths) {
-    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, dattended + row * h, length,
-                              h, dy + row * h, &act->attention);
-    weights += length * length;
-    row += length;
-  }
-
-  // LSTMs.
-  float* down = dy;
-  for (size_t l = kPredictorLstmLayers; l-- > 0;) {
-    RecurrentGradients lstm;
-    for (size_t d = 0; d < recurrent_[l].count; ++d) {
-      const LstmParts parts = lstm_parts(l, d);
-      lstm[d] = {gradient(parts.input), gradient(parts.hidden), gradient(parts.bias)};
-    }
-    recurrent_backward(recurrent_[l], act->orders, act->recurrent[l], down, lstm, down,
-                       &act->recurrent_scratch);
-  }
-  float* dcompressed = down;
+  float* down = grow(&act->gradient_a, rows * h);
+  multiply(dheads, width, rows, heads_back_, down, h, Epilogue::kStore);
+  config().blocks > 0 ? backward_blocks(batch.lengths, act, down, gradients)
+                      : backward_recurrent(batch.lengths, act, down, gradients);
 
   // Compression.
+  float* dcompressed = down;
   relu_backward(act->compressed.data(), rows * h, dcompressed);
   add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
                        &act->product);
@@ -79,12 +49,72 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   if (!config().summary || batch.summaries == nullptr) return;
   float* sums = grow(&act->gradient_c, batch.lengths.size() * h);
   std::fill_n(sums, batch.lengths.size() * h, 0.0f);
-  row = 0;
+  size_t row = 0;
   for (size_t s = 0; s < batch.lengths.size(); row += batch.lengths[s], ++s) {
     add_rows(dcompressed + row * h, h, batch.lengths[s], h, sums + s * h);
   }
   add_weight_gradients(sums, h, batch.lengths.size(), h,
                        {{batch.summaries, d_in, d_in, gradient(P::kSummaryWeight)}}, &act->product);
+}
+
+void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act,
+                                          float* down, float* gradients) const {
+  using P = PredictorPart;
+  const size_t h = config().hidden;
+  const size_t rows = act->orders[0].rows();
+  const auto gradient = [&](P id) { return gradients + layout_.offset(id); };
+
+  // Residual: u = r + relu(FC(r)).
+  float* dresidual = grow(&act->gradient_b, rows * h);
+  std::copy_n(down, rows * h, dresidual);
+  relu_backward(act->residual.data(), rows * h, dresidual);
+  add_weight_gradients(dresidual, h, rows, h, {{act->attended.data(), h, h, gradient(P::kResidualWeight)}},
+                       &act->product);
+  add_rows(dresidual, h, rows, h, gradient(P::kResidualBias));
+  multiply(dresidual, h, rows, residual_back_, down, h, Epilogue::kAdd);
+
+  // Attention.
+  float* dy = dresidual;
+  size_t row = 0;
+  const float* weights = act->weights.data();
+  for (const size_t length : lengths) {
+    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, down + row * h, length, h,
+                              dy + row * h, &act->attention);
+    weights += length * length;
+    row += length;
+  }
+
+  // LSTMs.
+  for (size_t l = kPredictorLstmLayers; l-- > 0;) {
+    RecurrentGradients lstm;
+    for (size_t d = 0; d < recurrent_[l].count; ++d) {
+      const LstmParts parts = lstm_parts(l, d);
+      lstm[d] = {gradient(parts.input), gradient(parts.hidden), gradient(parts.bias)};
+    }
+    recurrent_backward(recurrent_[l], act->orders, act->recurrent[l], dy, lstm, l == 0 ? down : dy,
+                       &act->recurrent_scratch);
+  }
+}
+
+void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act,
+                                       float* down, float* gradients) const {
+  using P = PredictorPart;
+  const size_t h = config().hidden;
+  const size_t rows = act->orders[0].rows();
+  float* dfeatures = grow(&act->gradient_b, rows * h);
+  std::copy_n(down, rows * h, dfeatures);
+  std::fill_n(down, rows * h, 0.0f);
+  rms_norm_backward(act->stream.data(), final_norm_.data(), dfeatures, rows, h, down,
+                    gradients + layout_.offset(P::kFinalNorm));
+  for (size_t b = blocks_.size(); b-- > 0;) {
+    const auto gradient = [&](P id) { return gradients + layout_.offset(block_part(id, b)); };
+    residual_block_backward(blocks_[b], lengths, config().causal, act->blocks[b],
+                            {gradient(P::kBlockAttentionNorm), gradient(P::kBlockQkv),
+                             gradient(P::kBlockPositions), gradient(P::kBlockAttentionOut),
+                             gradient(P::kBlockFeedForwardNorm), gradient(P::kBlockFeedForwardIn),
+                             gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardOut)},
+                            down, &act->block_scratch);
+  }
 }
 
 void PredictorNetwork::position_backward(const SequenceBatch& batch, const float* dcompressed,

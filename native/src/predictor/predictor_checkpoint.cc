@@ -64,6 +64,7 @@ std::string config_text(const PredictorConfig& config, const std::string& weight
   text += std::string(",\n  \"causal\": ") + flag(config.causal);
   text += std::string(",\n  \"bidirectional\": ") + flag(config.bidirectional);
   text += std::string(",\n  \"positions\": ") + flag(config.positions);
+  text += ",\n  \"blocks\": " + std::to_string(config.blocks);
   text += std::string(",\n  \"summary\": ") + flag(config.summary);
   text += ",\n  \"weights_sha256\": \"" + weights_sha256 + "\"";
   if (!optimizer_sha256.empty()) {
@@ -100,6 +101,7 @@ class CheckpointReader {
     config.causal = root_.at("causal").as_bool();
     config.bidirectional = root_.at("bidirectional").as_bool();
     config.positions = root_.at("positions").as_bool();
+    config.blocks = root_.at("blocks").as_u64();
     config.summary = root_.at("summary").as_bool();
     try {
       config.check();

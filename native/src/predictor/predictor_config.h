@@ -6,6 +6,7 @@
 namespace sida {
 
 inline constexpr size_t kPredictorLstmLayers = 2;
+inline constexpr size_t kMaxPredictorBlocks = 4;
 
 /// Shape of a predictor. Everything else follows from it.
 struct PredictorConfig {
@@ -16,6 +17,7 @@ struct PredictorConfig {
   bool causal = false;         ///< a token attends to itself and the tokens before it: the decoder's kind
   bool bidirectional = false;  ///< each LSTM layer runs both ways, h / 2 units each; not with causal
   bool positions = false;      ///< a position input is added in the compressing layer
+  size_t blocks = 0;           ///< residual attention blocks that stand in the place of the LSTMs; 0: LSTMs
   bool summary = false;        ///< takes a summary vector (d_in) beside each sequence
 
   /// LSTMs of a layer, and the units of each.

@@ -49,7 +49,8 @@ class TokenGradient {
   // Adds one token's loss to `sums`; dlogits (experts) may be null.
   void run(const float* logits, const uint16_t* ids, const float* teacher, float scale, float* dlogits,
            LossSums* sums) {
-    softmax(teacher, top_, token_.target.data());
+    for (size_t i = 0; i < top_; ++i) token_.target[i] = teacher[i] * options_.sharpness;
+    softmax(token_.target.data(), top_, token_.target.data());
     const double log_sum = softmax(logits, experts_, token_.student.data());
     for (size_t i = 0; i < top_; ++i) token_.picked[i] = logits[ids[i]];
     double picked_log_sum = log_sum;

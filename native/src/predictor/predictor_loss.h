@@ -15,11 +15,12 @@ enum class DistillationLoss : uint8_t {
 };
 
 /// Truncated knowledge distillation plus λ · cross-entropy. p is the softmax of the teacher's best `top`
-/// logits; q the student's probability of the same experts.
+/// logits times `sharpness`; q the student's probability of the same experts.
 struct LossOptions {
   size_t top = 30;
   float lambda = 0.005f;
-  size_t k = 1;  ///< cross-entropy on the teacher's best k experts, averaged
+  float sharpness = 1;  ///< above 1: a teacher of flat logits names its favourites more clearly
+  size_t k = 1;         ///< cross-entropy on the teacher's best k experts, averaged
   DistillationLoss distillation = DistillationLoss::kKl;
   /// q is normalized over the same experts alone; otherwise over all, which also pushes down the others.
   bool student_over_top = false;

@@ -28,73 +28,15 @@ size_t SequenceBatch::rows() const { return std::accumulate(lengths.begin(), len
 size_t PredictorActivations::bytes() const {
   size_t floats = 0;
   for (const AlignedFloats* buffer :
-       {&features_of_positions, &positions, &compressed, &lstm_output[0], &lstm_output[1], &weights,
+       {&stream, &features_of_positions, &positions, &compressed, &lstm_output[0], &lstm_output[1], &weights,
         &attended, &residual, &features, &head_rows, &summaries, &gradient_a, &gradient_b, &gradient_c,
         &attention.panels, &attention.scores, &product.transposed, &product.panels}) {
     floats += buffer->capacity();
   }
-  size_t bytes = floats * sizeof(float) + recurrent_scratch.bytes();
+  size_t bytes = floats * sizeof(float) + recurrent_scratch.bytes() + block_scratch.bytes();
+  for (const BlockActivations& block : blocks) bytes += block.bytes();
   for (const RecurrentActivations& layer : recurrent) bytes += layer.bytes();
   return bytes;
-}
-
-PredictorNetwork::PredictorNetwork(const PredictorConfig& config, NetworkUse use)
-    : layout_(config), use_(use) {}
-
-void PredictorNetwork::load(const float* weights, ThreadPool* pool) {
-  using P = PredictorPart;
-  const size_t h = config().hidden;
-  const size_t heads = config().layers * config().experts;
-  const auto part = [&](P id) { return weights + layout_.offset(id); };
-  for (const P id : {P::kCompressBias, P::kLstm0Bias, P::kLstm0ReverseBias, P::kLstm1Bias,
-                     P::kLstm1ReverseBias, P::kResidualBias, P::kHeadBias}) {
-    biases_[static_cast<size_t>(id)].assign(part(id), part(id) + layout_.tensor(id).count);
-  }
-  std::vector<std::function<void()>> packs;
-  size_t next = 0;
-  const auto forward = [&](P id, size_t n, size_t k, PanelMatrix* out) {
-    AlignedFloats* room = &packed_[next++];
-    packs.emplace_back([=] { *out = pack_transposed(part(id), n, k, room); });
-  };
-  const auto back = [&](P id, size_t n, size_t k, PanelMatrix* out) {
-    AlignedFloats* room = &packed_[next++];
-    if (use_ == NetworkUse::kTraining) packs.emplace_back([=] { *out = pack_rows(part(id), k, n, k, room); });
-  };
-  const size_t units = config().units();
-  for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
-    recurrent_[l].count = config().directions();
-    for (size_t d = 0; d < recurrent_[l].count; ++d) {
-      const LstmParts parts = lstm_parts(l, d);
-      LstmLayer& lstm = recurrent_[l].directions[d];
-      lstm.hidden = units;
-      lstm.bias = bias(parts.bias);
-      forward(parts.input, 4 * units, h, &lstm.input);
-      forward(parts.hidden, 4 * units, units, &lstm.recurrent);
-      back(parts.input, 4 * units, h, &lstm.input_back);
-      back(parts.hidden, 4 * units, units, &lstm.hidden_back);
-    }
-  }
-  if (config().positions) forward(P::kPositionWeight, h, kPositionFeatures, &position_);
-  if (use_ != NetworkUse::kFolded) {
-    forward(P::kCompressWeight, h, config().d_in, &compress_);
-    if (config().summary) forward(P::kSummaryWeight, h, config().d_in, &summary_);
-  }
-  forward(P::kResidualWeight, h, h, &residual_);
-  back(P::kResidualWeight, h, h, &residual_back_);
-  forward(P::kHeadWeight, heads, h, &heads_);
-  back(P::kHeadWeight, heads, h, &heads_back_);
-  if (pool != nullptr) {
-    pool->parallel_for(packs.size(), [&](size_t task, size_t) { packs[task](); });
-  } else {
-    for (const auto& pack : packs) pack();
-  }
-}
-
-size_t PredictorNetwork::bytes() const {
-  size_t floats = 0;
-  for (const AlignedFloats& room : packed_) floats += room.capacity();
-  for (const std::vector<float>& bias : biases_) floats += bias.capacity();
-  return floats * sizeof(float);
 }
 
 void PredictorNetwork::compress(const float* x, size_t rows, float* out) const {
@@ -123,14 +65,21 @@ void PredictorNetwork::summary_products(const float* summaries, size_t rows, flo
   multiply(summaries, config().d_in, rows, summary_, out, config().hidden, Epilogue::kStore);
 }
 
-void PredictorNetwork::heads(const float* attended, size_t rows, float* residual, float* features,
-                             float* head_rows) const {
+void PredictorNetwork::recurrent_features(const float* attended, size_t rows, float* residual,
+                                          float* features) const {
   const size_t h = config().hidden;
-  const size_t width = config().layers * config().experts;
   multiply(attended, h, rows, residual_, residual, h, Epilogue::kStore);
   add_bias_relu(bias(PredictorPart::kResidualBias), rows, h, residual);
   for (size_t i = 0; i < rows * h; ++i) features[i] = attended[i] + residual[i];
-  multiply(features, h, rows, heads_, head_rows, width, Epilogue::kStore);
+}
+
+void PredictorNetwork::block_features(const float* stream, size_t rows, float* features) const {
+  rms_norm_rows(stream, final_norm_.data(), rows, config().hidden, features);
+}
+
+void PredictorNetwork::heads(const float* features, size_t rows, float* head_rows) const {
+  const size_t width = config().layers * config().experts;
+  multiply(features, config().hidden, rows, heads_, head_rows, width, Epilogue::kStore);
   const float* b = bias(PredictorPart::kHeadBias);
   for (size_t r = 0; r < rows; ++r) add(b, width, head_rows + r * width);
 }
@@ -172,27 +121,44 @@ void PredictorNetwork::forward_products(std::span<const uint32_t> lengths, bool 
     sequence += lengths[s] * h;
   }
 
-  const float* x = act->compressed.data();
-  for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
-    float* y = grow(&act->lstm_output[l], rows * h);
-    recurrent_forward(recurrent_[l], act->orders, x, &act->recurrent[l], y);
-    x = y;
-  }
+  config().blocks > 0 ? forward_blocks(lengths, act) : forward_recurrent(lengths, act);
+  heads(act->features.data(), rows, grow(&act->head_rows, rows * config().layers * config().experts));
+}
 
+void PredictorNetwork::forward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act) const {
+  const size_t h = config().hidden;
+  const size_t rows = act->orders[0].rows();
+  const float* y = act->compressed.data();
+  for (size_t l = 0; l < kPredictorLstmLayers; ++l) {
+    float* outputs = grow(&act->lstm_output[l], rows * h);
+    recurrent_forward(recurrent_[l], act->orders, y, &act->recurrent[l], outputs);
+    y = outputs;
+  }
   size_t squares = 0;
   for (const size_t length : lengths) squares += length * length;
   float* weights = grow(&act->weights, squares);
   float* attended = grow(&act->attended, rows * h);
-  const float* y = x;
   for (const size_t length : lengths) {
     sparse_attention_forward(y, length, h, config().causal, weights, attended, &act->attention);
     weights += length * length;
     attended += length * h;
     y += length * h;
   }
+  recurrent_features(act->attended.data(), rows, grow(&act->residual, rows * h),
+                     grow(&act->features, rows * h));
+}
 
-  heads(act->attended.data(), rows, grow(&act->residual, rows * h), grow(&act->features, rows * h),
-        grow(&act->head_rows, rows * config().layers * config().experts));
+void PredictorNetwork::forward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act) const {
+  const size_t h = config().hidden;
+  const size_t rows = act->orders[0].rows();
+  float* stream = grow(&act->stream, rows * h);
+  std::copy_n(act->compressed.data(), rows * h, stream);
+  act->blocks.resize(blocks_.size());
+  for (size_t b = 0; b < blocks_.size(); ++b) {
+    residual_block_forward(blocks_[b], lengths, config().causal, stream, &act->blocks[b],
+                           &act->block_scratch);
+  }
+  block_features(stream, rows, grow(&act->features, rows * h));
 }
 
 }  // namespace sida

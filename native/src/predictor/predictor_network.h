@@ -3,12 +3,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "core/thread_pool.h"
 #include "predictor/predictor_weights.h"
 #include "predictor/recurrent_layer.h"
+#include "predictor/residual_block.h"
 #include "predictor/sparse_attention.h"
 
 namespace sida {
@@ -31,10 +34,12 @@ struct PredictorActivations {
   AlignedFloats compressed;             ///< (rows, h) relu(x · W + b + position · W + summary · W)
   std::array<RecurrentActivations, kPredictorLstmLayers> recurrent;
   std::array<AlignedFloats, kPredictorLstmLayers> lstm_output;  ///< (rows, h)
-  AlignedFloats weights;    ///< (length, length) attention weights of each sequence in turn
-  AlignedFloats attended;   ///< (rows, h) r = y + attention
-  AlignedFloats residual;   ///< (rows, h) relu(r · W + b)
-  AlignedFloats features;   ///< (rows, h) r + residual
+  AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn
+  AlignedFloats attended;  ///< (rows, h) r = y + attention
+  AlignedFloats residual;  ///< (rows, h) relu(r · W + b)
+  AlignedFloats stream;    ///< (rows, h) what the last block gave
+  std::vector<BlockActivations> blocks;
+  AlignedFloats features;   ///< (rows, h) what the heads see
   AlignedFloats head_rows;  ///< (rows, layers · experts) logits
   AlignedFloats summaries;  ///< (sequences, h) products of the summaries
 
@@ -43,6 +48,7 @@ struct PredictorActivations {
   AlignedFloats gradient_c;  ///< (longest, h) or (sequences, h)
   SparseAttentionScratch attention;
   RecurrentScratch recurrent_scratch;
+  BlockScratch block_scratch;
   ProductScratch product;
 
   /// Bytes held.
@@ -57,8 +63,9 @@ enum class NetworkUse : uint8_t {
 };
 
 /// The predictor's maths over packed weights:
-///   c = relu(FC(x) [+ FC(position)] [+ FC(summary)]), y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r
-///   + relu(FC(r)), logits of MoE layer l = head l (u)
+///   c = relu(FC(x) [+ FC(position)] [+ FC(summary)])
+///   y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r + relu(FC(r)); with blocks: u = norm(blocks(c))
+///   logits of MoE layer l = head l (u)
 /// Const methods may run on several threads, each with its own activations.
 class PredictorNetwork {
  public:
@@ -95,11 +102,34 @@ class PredictorNetwork {
   void position_products(size_t first, size_t count, float* features, float* out) const;
   /// out (rows, h) = summaries · W
   void summary_products(const float* summaries, size_t rows, float* out) const;
-  /// head_rows (rows, layers · experts) = logits of the attended rows (rows, h).
-  void heads(const float* attended, size_t rows, float* residual, float* features, float* head_rows) const;
+  /// features (rows, h) = attended rows (rows, h) + their residual (rows, h); with LSTMs.
+  void recurrent_features(const float* attended, size_t rows, float* residual, float* features) const;
+  /// features (rows, h) = norm of the stream (rows, h); with blocks.
+  void block_features(const float* stream, size_t rows, float* features) const;
+  /// head_rows (rows, layers · experts) = logits of features (rows, h).
+  void heads(const float* features, size_t rows, float* head_rows) const;
   const RecurrentLayer& recurrent(size_t layer) const { return recurrent_[layer]; }
+  const ResidualBlock& block(size_t index) const { return blocks_[index]; }
 
  private:
+  using PackTasks = std::vector<std::function<void()>>;
+
+  // Loading, part by part: what can be packed on any thread goes into the tasks.
+  void add_forward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
+                   PackTasks* tasks);
+  void add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
+                    PackTasks* tasks);
+  void load_recurrent(const float* weights, PackTasks* tasks);
+  void load_blocks(const float* weights, PackTasks* tasks);
+
+  // From compressed rows to features, and the gradients the same way back: `down` (rows, h) is that of the
+  // features on entry and that of the compressed rows on return.
+  void forward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act) const;
+  void forward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act) const;
+  void backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act, float* down,
+                          float* gradients) const;
+  void backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act, float* down,
+                       float* gradients) const;
   // gradient (h, kPositionFeatures) +=
   void position_backward(const SequenceBatch& batch, const float* dcompressed, PredictorActivations* act,
                          float* gradient) const;
@@ -112,11 +142,13 @@ class PredictorNetwork {
   PanelMatrix position_;
   PanelMatrix summary_;
   std::array<RecurrentLayer, kPredictorLstmLayers> recurrent_;
+  std::vector<ResidualBlock> blocks_;
+  std::vector<float> final_norm_;  ///< (h) 1 + gain
   PanelMatrix residual_;
   PanelMatrix residual_back_;
   PanelMatrix heads_;
   PanelMatrix heads_back_;
-  std::array<AlignedFloats, 23> packed_;
+  std::deque<AlignedFloats> packed_;
 };
 
 }  // namespace sida

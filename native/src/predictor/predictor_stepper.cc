@@ -15,8 +15,7 @@ PanelMatrix append_output(const float* y, size_t h, PredictorState* state) {
   float* panel = state->panels.data() + state->length / kPanelColumns * h * kPanelColumns;
   for (size_t i = 0; i < h; ++i) panel[i * kPanelColumns + column] = y[i];
   state->outputs.insert(state->outputs.end(), y, y + h);
-  ++state->length;
-  return {reinterpret_cast<const std::byte*>(state->panels.data()), false, h, state->length};
+  return {reinterpret_cast<const std::byte*>(state->panels.data()), false, h, state->length + 1};
 }
 
 }  // namespace
@@ -25,7 +24,9 @@ size_t PredictorState::bytes() const {
   size_t floats = outputs.capacity() + panels.capacity() + summary.capacity();
   for (const AlignedFloats& layer : hidden) floats += layer.capacity();
   for (const AlignedFloats& layer : cells) floats += layer.capacity();
-  return floats * sizeof(float);
+  size_t bytes = floats * sizeof(float);
+  for (const HeadPages& block : pages) bytes += block.bytes();
+  return bytes;
 }
 
 PredictorStepper::PredictorStepper(const PredictorNetwork& network) : network_(&network) {
@@ -37,8 +38,13 @@ PredictorStepper::PredictorStepper(const PredictorNetwork& network) : network_(&
 void PredictorStepper::begin(PredictorState* state, const float* summary_product) const {
   const size_t h = network_->config().hidden;
   state->length = 0;
-  for (AlignedFloats& layer : state->hidden) layer.assign(h, 0.0f);
-  for (AlignedFloats& layer : state->cells) layer.assign(h, 0.0f);
+  const size_t blocks = network_->config().blocks;
+  if (blocks == 0) {
+    for (AlignedFloats& layer : state->hidden) layer.assign(h, 0.0f);
+    for (AlignedFloats& layer : state->cells) layer.assign(h, 0.0f);
+  }
+  state->pages.resize(blocks);
+  for (HeadPages& pages : state->pages) pages.begin(h / kHeadWidth);
   state->outputs.clear();
   state->panels.clear();
   state->summary.clear();
@@ -78,6 +84,14 @@ void PredictorStepper::step(std::span<PredictorState* const> states, float* prod
     const AlignedFloats& summary = states[r]->summary;
     network_->finish_compress(1, position, summary.empty() ? nullptr : summary.data(), products + r * h);
   }
+  network_->config().blocks > 0 ? run_blocks(states, products) : run_recurrent(states, products);
+  for (PredictorState* state : states) ++state->length;
+  network_->heads(features_.data(), rows, head_rows);
+}
+
+void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, float* products) {
+  const size_t h = network_->config().hidden;
+  const size_t rows = states.size();
   float* output = grow(&lstm_output_, rows * h);
   run_lstm(0, states, products, output);
   std::copy_n(output, rows * h, products);
@@ -87,7 +101,18 @@ void PredictorStepper::step(std::span<PredictorState* const> states, float* prod
     const PanelMatrix keys = append_output(output + r * h, h, states[r]);
     sparse_attention_step(states[r]->outputs.data(), keys, grow(&weights_, keys.n), attended + r * h);
   }
-  network_->heads(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h), head_rows);
+  network_->recurrent_features(attended, rows, grow(&residual_, rows * h), grow(&features_, rows * h));
+}
+
+void PredictorStepper::run_blocks(std::span<PredictorState* const> states, float* products) {
+  const PredictorConfig& config = network_->config();
+  blocks_.resize(config.blocks);
+  for (size_t b = 0; b < config.blocks; ++b) {
+    pages_.clear();
+    for (PredictorState* state : states) pages_.push_back(&state->pages[b]);
+    residual_block_step(network_->block(b), pages_, products, &blocks_[b], &block_scratch_);
+  }
+  network_->block_features(products, states.size(), grow(&features_, states.size() * config.hidden));
 }
 
 }  // namespace sida

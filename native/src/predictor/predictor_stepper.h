@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "predictor/predictor_network.h"
 
@@ -15,6 +16,7 @@ struct PredictorState {
   std::array<AlignedFloats, kPredictorLstmLayers> cells;   ///< (h)
   AlignedFloats outputs;                                   ///< (length, h) of the last LSTM layer
   AlignedFloats panels;                                    ///< the same transposed, as keys
+  std::vector<HeadPages> pages;                            ///< of each residual block
   AlignedFloats summary;                                   ///< (h) product with W; empty for none
 
   /// Bytes held, for the one who counts them.
@@ -36,6 +38,9 @@ class PredictorStepper {
   void step(std::span<PredictorState* const> states, float* products, float* head_rows);
 
  private:
+  // products (states, h) become compressed rows, then features_.
+  void run_recurrent(std::span<PredictorState* const> states, float* products);
+  void run_blocks(std::span<PredictorState* const> states, float* products);
   void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);
 
   const PredictorNetwork* network_;
@@ -49,6 +54,9 @@ class PredictorStepper {
   AlignedFloats attended_;
   AlignedFloats residual_;
   AlignedFloats features_;
+  std::vector<BlockActivations> blocks_;
+  BlockScratch block_scratch_;
+  std::vector<HeadPages*> pages_;
 };
 
 }  // namespace sida

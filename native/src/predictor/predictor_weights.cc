@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "predictor/head_attention.h"
 #include "predictor/position_features.h"
 
 namespace sida {
@@ -37,6 +38,17 @@ void PredictorConfig::check() const {
   check_range("layers", layers, kMaxLayers);
   check_range("experts", experts, kMaxExperts);
   check_range("layers × experts", layers * experts, kMaxHeads);
+  if (blocks > 0) {
+    check_range("blocks", blocks, kMaxPredictorBlocks);
+    if (hidden % kHeadWidth != 0) {
+      throw Error("invalid_request",
+                  "Expected the \"hidden\" of a predictor with blocks to be a multiple of " +
+                      std::to_string(kHeadWidth) + ", found " + std::to_string(hidden),
+                  {{"found", static_cast<double>(hidden)}});
+    }
+    if (bidirectional)
+      throw Error("invalid_request", "A predictor with blocks has no LSTMs to be bidirectional");
+  }
   if (!bidirectional) return;
   if (causal) {
     throw Error("invalid_request", "A causal predictor cannot be bidirectional: it sees no later tokens");
@@ -70,29 +82,44 @@ PredictorLayout::PredictorLayout(const PredictorConfig& config) : config_(config
   add("position.weight", {h, kPositionFeatures}, config.positions);
   add("summary.weight", {h, config.d_in}, config.summary);
   const uint64_t units = config.units();
+  const bool recurrent = config.blocks == 0;
   for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
     const std::string name = "lstm." + std::to_string(layer);
     for (const char* direction : {".", ".reverse."}) {
-      const bool present = config.bidirectional || direction[1] == '\0';
+      const bool present = recurrent && (config.bidirectional || direction[1] == '\0');
       add(name + direction + "input.weight", {4 * units, h}, present);
       add(name + direction + "hidden.weight", {4 * units, units}, present);
       add(name + direction + "bias", {4 * units}, present);
     }
   }
-  add("residual.weight", {h, h});
-  add("residual.bias", {h});
+  add("residual.weight", {h, h}, recurrent);
+  add("residual.bias", {h}, recurrent);
   add("heads.weight", {config.layers, config.experts, h});
   add("heads.bias", {config.layers, config.experts});
+  add("norm.gain", {h}, !recurrent);
+  for (size_t block = 0; block < kMaxPredictorBlocks; ++block) {
+    const std::string name = "block." + std::to_string(block);
+    const bool present = block < config.blocks;
+    add(name + ".attention.norm.gain", {h}, present);
+    add(name + ".attention.qkv.weight", {3 * h, h}, present);
+    add(name + ".attention.position.bias", {h / kHeadWidth, kPositionBuckets}, present);
+    add(name + ".attention.out.weight", {h, h}, present);
+    add(name + ".ffn.norm.gain", {h}, present);
+    add(name + ".ffn.in.weight", {2 * h, h}, present);
+    add(name + ".ffn.in.bias", {2 * h}, present);
+    add(name + ".ffn.out.weight", {h, 2 * h}, present);
+  }
 }
 
 void PredictorWeights::initialize(uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const PredictorTensor& tensor : layout.tensors()) {
     float* out = values.data() + tensor.offset;
-    const bool bias = tensor.name.ends_with(".bias");
-    const double bound = bias ? 0 : 1 / std::sqrt(static_cast<double>(tensor.shape.back()));
+    const bool zero = tensor.name.ends_with(".bias") || tensor.name.ends_with(".gain");
+    const double bound = zero ? 0 : 1 / std::sqrt(static_cast<double>(tensor.shape.back()));
     for (size_t i = 0; i < tensor.count; ++i) out[i] = static_cast<float>(bound * symmetric(random));
   }
+  if (layout.config().blocks > 0) return;
   const size_t units = layout.config().units();
   for (size_t layer = 0; layer < kPredictorLstmLayers; ++layer) {
     for (size_t direction = 0; direction < layout.config().directions(); ++direction) {

@@ -33,8 +33,25 @@ enum class PredictorPart : uint8_t {
   kResidualBias,    ///< (h)
   kHeadWeight,      ///< (layers, experts, h)
   kHeadBias,        ///< (layers, experts)
+  // Residual blocks; empty without them. Gains are what a norm's scale is above one.
+  kFinalNorm,             ///< (h)
+  kBlockAttentionNorm,    ///< (h); of block 0, as the following
+  kBlockQkv,              ///< (3h, h)
+  kBlockPositions,        ///< (heads, kPositionBuckets)
+  kBlockAttentionOut,     ///< (h, h)
+  kBlockFeedForwardNorm,  ///< (h)
+  kBlockFeedForwardIn,    ///< (2h, h)
+  kBlockFeedForwardBias,  ///< (2h)
+  kBlockFeedForwardOut,   ///< (h, 2h)
 };
-inline constexpr size_t kPredictorParts = 20;
+inline constexpr size_t kPredictorBlockParts = 8;
+inline constexpr size_t kPredictorParts =
+    static_cast<size_t>(PredictorPart::kBlockAttentionNorm) + kMaxPredictorBlocks * kPredictorBlockParts;
+
+/// The part of block `block` that `part` is of block 0.
+constexpr PredictorPart block_part(PredictorPart part, size_t block) {
+  return static_cast<PredictorPart>(static_cast<size_t>(part) + block * kPredictorBlockParts);
+}
 
 /// The parts of LSTM `layer` in a direction: input, hidden and bias.
 struct LstmParts {

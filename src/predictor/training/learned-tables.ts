@@ -1,6 +1,7 @@
 /** The token table and the hash graph of a run, and what all its hash functions are worth on held-out traces. */
 import { join } from 'node:path';
-import type { NativeAddon } from '../../native/addon-types.js';
+import type { NativeAddon, Predictor } from '../../native/addon-types.js';
+import type { Stack } from '../../trace/trace-index.js';
 import type { HashGraph } from '../functions/graph.js';
 import { writeGraph } from '../functions/graph-file.js';
 import { LstmFunction } from '../functions/lstm.js';
@@ -9,10 +10,11 @@ import type { HashFunction } from '../hash-function.js';
 import { GRAPH, TOKEN_TABLE } from '../predictor-directory.js';
 import { hitRates } from './hit-rates.js';
 import { learnHashFunctions } from './learn-hash-functions.js';
-import type { LayerHitShares } from './manifest.js';
+import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { SequenceSet } from './network-training.js';
 import { tuneRefiner } from './refiner-tuning.js';
 import type { TrainingSetup } from './setup.js';
+import { fitSharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
 import { Teacher, type TeacherRecord, type TeacherSource } from './teacher.js';
 
@@ -21,7 +23,17 @@ export interface LearnedTables {
   graph: HashGraph;
 }
 
-/** Records that the strength of the graph over the network's tables is chosen on, in tokens. */
+export interface TableEvents {
+  signal?: AbortSignal;
+  /** Sequences that the tables were learnt from so far. */
+  onLearning?: (done: number, total: number) => void;
+  /** What goes on after that. */
+  onPhase?: (text: string) => void;
+}
+
+type NetworkSharpness = NonNullable<PredictorManifest['sharpness']>;
+
+/** Records that the networks' sharpness and the graph's strength over their tables are chosen on, in tokens. */
 const TUNING_TOKENS = 32_768;
 
 async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Promise<TeacherSource> {
@@ -33,8 +45,15 @@ async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Pro
   return teacher.only((sequence) => wanted.has(sequence));
 }
 
-async function learnTables({ train, embedding }: TrainingSetup): Promise<LearnedTables> {
-  return learnHashFunctions(await teacherOf(train, embedding.vocab));
+async function learnTables(
+  { train, embedding }: TrainingSetup,
+  { signal, onLearning }: TableEvents,
+): Promise<LearnedTables> {
+  let done = 0;
+  return learnHashFunctions(await teacherOf(train, embedding.vocab), () => {
+    signal?.throwIfAborted();
+    onLearning?.(++done, train.sequences.length);
+  });
 }
 
 async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<TeacherRecord[]> {
@@ -70,28 +89,39 @@ export async function learnAndMeasure(
   setup: TrainingSetup,
   directory: string,
   threads: number,
-  onPhase: (text: string) => void,
-): Promise<Record<string, LayerHitShares[]>> {
-  onPhase('Learning the token table and the hash graph');
-  const { table, graph } = await learnTables(setup);
-  const { embedding } = setup;
-  const network = (stack: string) =>
-    new addon.Predictor({ directory: join(directory, stack), embedding, threads });
-  const lstm = new LstmFunction(
-    table.shape,
-    Object.fromEntries(setup.stacks.map((stack) => [stack, network(stack)])),
-  );
+  events: TableEvents,
+): Promise<Pick<PredictorManifest, 'heldOut'> & { sharpness: NetworkSharpness }> {
+  const { table, graph } = await learnTables(setup, events);
+  const { embedding, stacks } = setup;
+  const records = await tuningRecords(setup);
+  const open = (stack: Stack, sharpness?: number[]) =>
+    new addon.Predictor({
+      directory: join(directory, stack),
+      embedding,
+      threads,
+      ...(sharpness && { sharpness: Float32Array.from(sharpness) }),
+    });
+  const sharpness: NetworkSharpness = {};
+  const networks: Partial<Record<Stack, Predictor>> = {};
+  for (const stack of stacks) {
+    const network = open(stack);
+    sharpness[stack] = fitSharpness(network, stack, records);
+    network.close();
+    networks[stack] = open(stack, sharpness[stack]);
+  }
+  const lstm = new LstmFunction(table.shape, networks);
   try {
-    graph.refiners.set('lstm', tuneRefiner(graph, lstm, await tuningRecords(setup)));
+    graph.refiners.set('lstm', tuneRefiner(graph, lstm, records));
     table.save(join(directory, TOKEN_TABLE));
     writeGraph(join(directory, GRAPH), graph);
-    onPhase(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
+    events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
     const teacher = await teacherOf(setup.heldOut, embedding.vocab);
-    return {
+    const heldOut = {
       lstm: await sharesOf(lstm, teacher),
       token: await sharesOf(table, teacher),
       graph: await sharesOf(graph.hashFunction(table), teacher),
     };
+    return { heldOut, sharpness };
   } finally {
     lstm.close();
   }

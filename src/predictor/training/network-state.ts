@@ -62,10 +62,10 @@ export async function loadState(directory: string): Promise<NetworkState> {
 }
 
 /** About the bytes of a save: weights and the optimizer's two moments, float32. */
-function bytesOf({ dIn, hidden, layers, experts, summary }: PredictorShape): number {
+function bytesOf({ dIn, hidden, layers, experts, summary, blocks = 0 }: PredictorShape): number {
   const weights =
     hidden * (dIn * (summary ? 2 : 1) + 1) +
-    2 * hidden * (8 * hidden + 8) +
+    (blocks || 2) * hidden * (8 * hidden + 8) +
     hidden * (hidden + 1) +
     layers * experts * (hidden + 1);
   return 12 * weights;

@@ -70,6 +70,7 @@ function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
     epsilon: 1e-8,
     weightDecay: options.weightDecay,
     top: Math.min(options.top, top),
+    sharpness: options.sharpness,
     lambda: options.lambda,
     k: options.k,
     distillation: options.distillation,

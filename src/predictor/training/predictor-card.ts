@@ -31,6 +31,20 @@ function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+function traceCommandOf({
+  data,
+  template,
+  maxNewTokens,
+  joins,
+}: PredictorManifest['trainedOn'][number]): string {
+  const joined = Object.entries(joins ?? {}).map(([field, file]) => `--join ${field}=${file}`);
+  return [
+    `sida trace MODEL --data ${data} --template ${quote(template)}`,
+    ...joined,
+    `--max-new-tokens ${maxNewTokens} --out TRACE`,
+  ].join(' ');
+}
+
 /** The command that gives this predictor again. */
 export function commandOf(manifest: PredictorManifest): string {
   const flags = (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).flatMap((name) => {
@@ -79,7 +93,7 @@ follows from it layer by layer. Loss and hit rates over the steps: [curve.svg](c
 
 ## How it was made
 
-${trainedOn.map(({ data, template, sequences, tokens: n }) => `    sida trace MODEL --data ${data} --template ${quote(template)} --out TRACE    # ${sequences} sequences, ${n} tokens`).join('\n')}
+${trainedOn.map((trace) => `    ${traceCommandOf(trace)}    # ${trace.sequences} sequences, ${trace.tokens} tokens`).join('\n')}
     ${commandOf(manifest)}
 
 ${tableOf(['network', 'steps', 'epochs', 'minutes', 'best step', 'ended because'], trained)}

@@ -17,7 +17,7 @@ import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
 import { runNetwork } from './train-predictor.js';
 
 /** What most often pays, small enough for a quarter of an hour. */
-export const DEFAULT_GRID = 'hidden=64,128,256 bidirectional=false,true';
+export const DEFAULT_GRID = 'blocks=0,1,2 hidden=64,128';
 /** Of each candidate, where the user gives no other limit. */
 export const DEFAULT_MINUTES = '2';
 /** Tokens that the forward time is measured over. */

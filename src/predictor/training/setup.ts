@@ -89,6 +89,8 @@ export function sequencesOf(set: SequenceSet, stack: Stack, purpose: string): Se
 
 export async function openSetup(addon: NativeAddon, request: TrainRequest): Promise<TrainingSetup> {
   const { options, only } = request;
+  const both = request.traces.find((trace) => request.heldOut.includes(trace));
+  if (both !== undefined) throw cannotRun(`${both} is to be trained on and held out at once`);
   const open: Corpus[] = [];
   const close = () => {
     for (const corpus of open) corpus.close();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
 import type { Stack } from '../../trace/trace-index.js';
-import { learnAndMeasure } from './learned-tables.js';
+import { learnAndMeasure, type TableEvents } from './learned-tables.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './manifest.js';
 import type { Evaluation, NetworkState } from './network-state.js';
 import { type TrainingEvents, trainNetwork } from './network-training.js';
@@ -19,10 +19,7 @@ const MEASURED_TOKENS = 50_000;
 /** Of --max-minutes where both networks are trained; decoders have few tokens. */
 const ENCODER_SHARE = 0.8;
 
-export interface PredictorEvents extends TrainingEvents {
-  /** What goes on after the networks. */
-  onPhase?: (text: string) => void;
-}
+export type PredictorEvents = TrainingEvents & TableEvents;
 
 export interface TrainResult {
   manifest: PredictorManifest;
@@ -42,6 +39,7 @@ export function shapeOf({ train, embedding }: TrainingSetup, stack: Stack, optio
     causal: decoder,
     bidirectional: options.bidirectional && !decoder,
     positions: options.positions,
+    blocks: options.blocks,
     summary: decoder,
   } satisfies PredictorShape;
 }
@@ -131,7 +129,7 @@ async function publish(
   request: TrainRequest,
   output: OutputDirectory,
   networks: TrainResult['networks'],
-  { onPhase = () => {} }: PredictorEvents,
+  events: PredictorEvents,
 ): Promise<PredictorManifest> {
   const out = output.path;
   const evaluations = networks.flatMap(({ state }) => state.evaluations);
@@ -144,8 +142,8 @@ async function publish(
     await rm(join(out, network), { recursive: true, force: true });
     await rename(copy, join(out, network));
   }
-  const heldOut = await saving(out, 16 << 20, () =>
-    learnAndMeasure(addon, setup, out, request.threads, onPhase),
+  const { heldOut, sharpness } = await saving(out, 16 << 20, () =>
+    learnAndMeasure(addon, setup, out, request.threads, events),
   );
   const { meta } = setup.train.corpus.traces[0]!;
   const manifest: PredictorManifest = {
@@ -155,12 +153,18 @@ async function publish(
     layers: meta.layers,
     experts: meta.experts,
     vocab: setup.embedding.vocab,
-    trainedOn: setup.train.corpus.traces.map(({ meta: { data, template }, records, lengths }) => ({
-      data,
-      template,
-      sequences: records,
-      tokens: lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
-    })),
+    trainedOn: setup.train.corpus.traces.map(
+      ({ meta: { data, template, maxNewTokens, joins }, records, lengths }) => ({
+        data,
+        template,
+        maxNewTokens,
+        ...(joins && { joins }),
+        sequences: records,
+        tokens:
+          lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
+      }),
+    ),
+    sharpness,
     options: request.options,
     heldOut,
     run: setup.identity,

@@ -1,0 +1,173 @@
+// What the tests of the predictor's objects share: a made-up language that a small predictor learns in seconds.
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
+import { loadAddon } from '../../src/native/addon.js';
+import type { PredictorShape, TrainingBatch } from '../../src/native/addon-types.js';
+
+export const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+export const addon = loadAddon();
+export const WORDS = 24;
+export const WIDTH = 12;
+export const TOP = 3;
+
+let directories = 0;
+/** A new directory that lives as long as the tests of the file. */
+export function fresh(): string {
+  directories += 1;
+  const path = join(root, String(directories));
+  mkdirSync(path);
+  return path;
+}
+
+/** Numbers in [0, 1) that are the same in every run. */
+function random(seed: number): () => number {
+  let state = seed * 2654435761 + 1;
+  return () => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x6d2b79f5) | 0;
+    return ((state ^ (state >>> 13)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A safetensors file of one f32 tensor. */
+export function safetensors(name: string, shape: number[], data: Float32Array): Buffer {
+  const header = JSON.stringify({ [name]: { dtype: 'F32', shape, data_offsets: [0, data.byteLength] } });
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(header.length));
+  return Buffer.concat([length, Buffer.from(header), Buffer.from(data.buffer)]);
+}
+
+function smallEmbedding() {
+  const next = random(3);
+  const file = join(fresh(), 'embedding.safetensors');
+  const data = Float32Array.from({ length: WORDS * WIDTH }, () => next() * 2 - 1);
+  writeFileSync(file, safetensors('embedding.weight', [WORDS, WIDTH], data));
+  return new addon.TokenEmbedding({ file });
+}
+
+export const embedding = smallEmbedding();
+export const shape: PredictorShape = {
+  dIn: WIDTH,
+  hidden: 24,
+  layers: 2,
+  experts: 6,
+  causal: false,
+  bidirectional: false,
+  positions: false,
+  blocks: 0,
+  summary: false,
+};
+export const settings = {
+  beta1: 0.9,
+  beta2: 0.999,
+  epsilon: 1e-8,
+  weightDecay: 0.01,
+  top: TOP,
+  lambda: 0.005,
+  k: 1,
+  distillation: 'kl' as const,
+  studentOverTop: false,
+  clipNorm: 1,
+  threads: 1,
+};
+
+/** Experts follow the word in layer 0; the word, the one before it and, with a context, its first, in layer 1. */
+export function task(seed: number, summary = false, sequences = 32): TrainingBatch {
+  const next = random(seed);
+  const below = (n: number) => Math.floor(next() * n);
+  const tokens: number[] = [];
+  const offsets = [0];
+  const contextTokens: number[] = [];
+  const contextOffsets = [0];
+  const best: [number[], number[]] = [[], []];
+  for (let s = 0; s < sequences; s += 1) {
+    const context = below(2) * 12;
+    if (summary) contextTokens.push(context, context + 1);
+    contextOffsets.push(contextTokens.length);
+    let before = 0;
+    for (let left = 1 + below(10); left > 0; left -= 1) {
+      const word = below(WORDS);
+      tokens.push(word);
+      best[0].push(word % shape.experts);
+      best[1].push((word + 3 * (before % 2) + (summary ? context / 12 : 0)) % shape.experts);
+      before = word;
+    }
+    offsets.push(tokens.length);
+  }
+  const flat = best.flat();
+  return {
+    tokens: Int32Array.from(tokens),
+    offsets: Int32Array.from(offsets),
+    ...(summary && {
+      contextTokens: Int32Array.from(contextTokens),
+      contextOffsets: Int32Array.from(contextOffsets),
+    }),
+    experts: Uint16Array.from(flat.flatMap((e) => [e, (e + 1) % 6, (e + 2) % 6])),
+    logits: Float32Array.from(flat.flatMap(() => [4, 2, 0])),
+    top: TOP,
+  };
+}
+
+/** A trainer after that many steps. */
+export function trained(overrides: Partial<PredictorShape> = {}, steps = 150) {
+  const trainer = new addon.PredictorTrainer({
+    embedding,
+    settings,
+    shape: { ...shape, ...overrides },
+    seed: 7,
+  });
+  for (let i = 0; i < steps; i += 1) trainer.step(task(i, overrides.summary), 1e-2);
+  return trainer;
+}
+
+export function savedPredictor(overrides: Partial<PredictorShape> = {}, steps = 3) {
+  const directory = fresh();
+  trained(overrides, steps).save(directory, false);
+  return directory;
+}
+
+export function predictAll(predictor: ReturnType<typeof openPredictor>, batch: TrainingBatch, k = 3) {
+  const rows = predictor.shape.layers * batch.tokens.length;
+  const experts = new Uint16Array(rows * k);
+  const alpha = new Float32Array(rows * k);
+  const logits = new Float32Array(rows * predictor.shape.experts);
+  return { finite: predictor.predict(batch, k, experts, alpha, undefined, logits), experts, alpha, logits };
+}
+
+export function openPredictor(directory: string, threads = 1) {
+  return new addon.Predictor({ directory, embedding, threads });
+}
+
+/** What the body throws. */
+export function thrown(body: () => unknown): {
+  code?: string;
+  message: string;
+  details?: Record<string, number>;
+} {
+  try {
+    body();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('nothing was thrown');
+}
+
+/** Rewrites the weights of a saved predictor and the digest that names them. */
+export function changeWeights(directory: string, change: (values: Float32Array) => void) {
+  const name = readdirSync(directory).find((file) => file.startsWith('predictor-')) as string;
+  const bytes = readFileSync(join(directory, name));
+  const begin = 8 + Number(bytes.readBigUInt64LE());
+  const values = new Float32Array(
+    bytes.buffer.slice(bytes.byteOffset + begin, bytes.byteOffset + bytes.length),
+  );
+  change(values);
+  const changed = Buffer.concat([bytes.subarray(0, begin), Buffer.from(values.buffer)]);
+  const sha256 = createHash('sha256').update(changed).digest('hex');
+  const config = JSON.parse(readFileSync(join(directory, 'predictor.json'), 'utf8'));
+  writeFileSync(join(directory, `predictor-${sha256.slice(0, 16)}.safetensors`), changed);
+  writeFileSync(join(directory, 'predictor.json'), JSON.stringify({ ...config, weights_sha256: sha256 }));
+}

@@ -1,0 +1,150 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  addon,
+  embedding,
+  fresh,
+  openPredictor,
+  predictAll,
+  root,
+  settings,
+  shape,
+  TOP,
+  task,
+  thrown,
+  trained,
+  WIDTH,
+  WORDS,
+} from './predictor-fixture.js';
+
+describe('training', () => {
+  it('learns words, neighbours and contexts; prediction hits where evaluation does', () => {
+    for (const overrides of [{}, { summary: true }, { summary: true, hidden: 32, blocks: 1 }]) {
+      const { summary } = { summary: false, ...overrides };
+      const trainer = trained(overrides, 0);
+      const heldOut = task(1000, summary, 64);
+      const before = trainer.evaluate(heldOut);
+      expect(before.applied).toBe(false);
+      for (let i = 0; i < 250; i += 1) expect(trainer.step(task(i, summary), 1e-2).applied).toBe(true);
+      const after = trainer.evaluate(heldOut);
+      expect(trainer.steps).toBe(250);
+      expect(after.loss).toBeLessThan(before.loss / 4);
+      for (const layer of after.layers) expect(layer.hits[0] / layer.tokens).toBeGreaterThan(0.9);
+
+      const directory = fresh();
+      trainer.save(directory, false);
+      const { experts, finite } = predictAll(openPredictor(directory), heldOut);
+      expect(finite).toBe(true);
+      const tokens = heldOut.tokens.length;
+      for (let layer = 0; layer < 2; layer += 1) {
+        const hits = [0, 0, 0];
+        for (let row = layer * tokens; row < (layer + 1) * tokens; row += 1) {
+          const rank = experts.subarray(row * 3, row * 3 + 3).indexOf(heldOut.experts[row * TOP] as number);
+          for (let i = rank; rank >= 0 && i < 3; i += 1) hits[i] = (hits[i] as number) + 1;
+        }
+        expect(hits).toEqual(after.layers[layer]?.hits);
+      }
+    }
+  });
+
+  it('goes on from a save as if it had never stopped, with any number of threads', () => {
+    const whole = trained({}, 6);
+    const directory = fresh();
+    trained({}, 3).save(directory, true);
+    const rest = new addon.PredictorTrainer({ embedding, directory, settings: { ...settings, threads: 2 } });
+    expect(rest.steps).toBe(3);
+    expect(rest.shape).toEqual(shape);
+    for (let i = 3; i < 6; i += 1) rest.step(task(i), 1e-2);
+    const saved = [whole, rest].map((trainer) => {
+      const path = fresh();
+      trainer.save(path, true);
+      return readFileSync(join(path, 'predictor.json'), 'utf8');
+    });
+    expect(saved[1]).toBe(saved[0]);
+  });
+
+  it('refuses what does not fit, and changes nothing', () => {
+    const trainer = trained({}, 1);
+    const batch = task(1);
+    const step = (changes: object) => thrown(() => trainer.step({ ...batch, ...changes }, 1e-2));
+    const before = trainer.evaluate(batch).loss;
+    for (const changes of [
+      { experts: batch.experts.subarray(1) },
+      { logits: new Float64Array(batch.logits) },
+      { experts: new Uint16Array(batch.experts.length).fill(6) },
+      { logits: new Float32Array(batch.logits.length).fill(Number.NaN) },
+      { top: 0 },
+      { top: 1.5 },
+      { tokens: Int32Array.from(batch.tokens, () => WORDS) },
+      { tokens: Array.from(batch.tokens) },
+      { offsets: batch.offsets.subarray(1) },
+      { offsets: undefined },
+    ]) {
+      expect(step(changes).code, JSON.stringify(Object.keys(changes))).toBe('invalid_request');
+    }
+    expect(step({ experts: batch.experts.subarray(1) }).details).toEqual({
+      expected: batch.experts.length,
+      found: batch.experts.length - 1,
+    });
+    expect(thrown(() => trainer.step(batch, Number.NaN)).message).toMatch(/learningRate/);
+    expect(thrown(() => trainer.step(undefined as never, 1)).code).toBe('invalid_request');
+    expect(thrown(() => trainer.save(join(root, 'nowhere'), true)).code).toBe('io_error');
+    expect(trainer.evaluate(batch).loss).toBe(before);
+    expect(trainer.steps).toBe(1);
+    trainer.close();
+    trainer.close();
+    expect(thrown(() => trainer.evaluate(batch)).message).toMatch(/closed/);
+    expect(thrown(() => trainer.shape).message).toMatch(/closed/);
+  });
+
+  it('refuses shapes and settings out of range by name', () => {
+    const open = (overrides: object, other: object = {}) =>
+      thrown(
+        () =>
+          new addon.PredictorTrainer({
+            embedding,
+            settings,
+            shape: { ...shape, ...overrides },
+            seed: 1,
+            ...other,
+          }),
+      );
+    for (const [name, value] of [
+      ['hidden', 0],
+      ['hidden', 1.5],
+      ['experts', 70000],
+      ['layers', '2'],
+      ['causal', 1],
+      ['blocks', 5],
+      ['positions', undefined],
+      ['summary', undefined],
+    ]) {
+      expect(open({ [name as string]: value }).message).toContain(`"${name}"`);
+    }
+    for (const [name, value] of Object.entries({
+      beta1: 1,
+      epsilon: 0,
+      weightDecay: -1,
+      top: 0,
+      sharpness: -1,
+      lambda: Number.NaN,
+      distillation: 'l2',
+      studentOverTop: 0,
+      clipNorm: -1,
+      threads: 0,
+    })) {
+      const error = open({}, { settings: { ...settings, [name]: value } });
+      expect(error.code).toBe('invalid_request');
+      expect(error.message).toContain(`"${name}"`);
+    }
+    expect(open({ bidirectional: true, causal: true }).message).toMatch(/causal .*bidirectional/);
+    expect(open({ bidirectional: true, hidden: 7 }).message).toMatch(/even, found 7/);
+    expect(open({ blocks: 1 }).message).toMatch(/multiple of 16, found 24/);
+    expect(open({ dIn: WIDTH + 1 }).details).toEqual({ expected: WIDTH + 1, found: WIDTH });
+    expect(open({}, { seed: -1 }).message).toContain('"seed"');
+    expect(open({}, { embedding: {} }).message).toContain('TokenEmbedding');
+    expect(open({}, { embedding: trained({}, 0) }).message).toContain('TokenEmbedding');
+    expect(open({}, { directory: join(root, 'none') }).code).toBe('io_error');
+  });
+});
