@@ -127,6 +127,7 @@ function engineConfig(options: ServeOptions): EngineConfig {
     policy: options.policy,
     predictor: options.predictor,
     hashFunction: options.hashFunction,
+    refine: options.refine === 'graph',
     routing: options.routing,
     routingK: options.routingK,
     lookahead: options.lookahead,

@@ -1,7 +1,9 @@
 /** The inference thread's work: takes batches up, encodes, scores or generates, one native step after the other. */
+
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { BuilderStats } from '../predictor/builder-stats.js';
+import type { TableRefiner } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
@@ -34,6 +36,8 @@ export interface InferenceLoopOptions {
   resident: ResidentFlag;
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
+  /** Null: tables stay as they are while a pass runs. */
+  refiner: TableRefiner | null;
   queue: QueueConsumer<QueuedBatch>;
   /** The next control message, if one has arrived. */
   nextControl: () => ToInference | undefined;
@@ -82,6 +86,7 @@ export class InferenceLoop {
     this.#steps = new NativeSteps({
       engine,
       foresight: this.#foresight,
+      refiner: options.refiner,
       quality: this.#quality,
       maxBatchTokens,
       ledger: this.#ledger,

@@ -7,7 +7,7 @@ import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
 import { openStepper } from '../predictor/decoder-stepper.js';
-import { routingShape } from '../predictor/hash-function.js';
+import { routingShape, type TableRefiner } from '../predictor/hash-function.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
@@ -55,27 +55,35 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-/** What names the experts of generations; without it they are fetched on demand. What is wrong with it the hash builder says. */
-async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
-  const { predictor, fingerprint, pack } = data;
-  if (predictor === null) return null;
+interface Predictors {
+  stepTables: StepTables | null;
+  refiner: TableRefiner | null;
+}
+
+/** What predicts on this thread; without it experts are fetched on demand. What is wrong with it the hash builder says. */
+async function openPredictors(shape: ModelShape): Promise<Predictors> {
+  const { predictor, fingerprint, pack, config } = data;
+  if (predictor === null) return { stepTables: null, refiner: null };
   try {
     const addon = loadAddon();
     const embedding = () => new addon.TokenEmbedding({ pack });
     const { directory, kind } = predictor;
     const options = { model: shape, fingerprint, addon, embedding, ...(kind && { kind }) };
-    const { function: hashFunction } = await openPredictor(directory, { ...options, sides: ['decoder'] });
+    const opened = await openPredictor(directory, { ...options, sides: ['decoder'] });
     const { decoderLayers, experts } = routingShape(shape);
-    const stepper = openStepper(hashFunction, decoderLayers);
-    return stepper && new StepTables(stepper, decoderLayers, experts);
+    const stepper = openStepper(opened.function, decoderLayers);
+    return {
+      stepTables: stepper && new StepTables(stepper, decoderLayers, experts),
+      refiner: (config.refine && opened.refiner) || null,
+    };
   } catch {
-    return null;
+    return { stepTables: null, refiner: null };
   }
 }
 
 const opened = open();
 if (opened !== undefined) {
-  const stepTables = await openStepTables(opened.engine.shape);
+  const predictors = await openPredictors(opened.engine.shape);
   new InferenceLoop({
     engine: opened.engine,
     pageTokens: opened.kvPageTokens,
@@ -84,7 +92,7 @@ if (opened !== undefined) {
     lookahead: data.config.lookahead,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
-    stepTables,
+    ...predictors,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
     emit,

@@ -1,10 +1,13 @@
 /** The native engine's steps with their accounts: passes counted, costs booked, errors turned into failed jobs. */
+
 import { SidaError } from '../errors.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
+import type { TableRefiner } from '../predictor/hash-function.js';
 import type { InferenceCounters } from './counters.js';
 import { type Foreknowledge, routingOf } from './foreknowledge.js';
 import type { Foresight } from './foresight.js';
 import type { JobLedger } from './job-ledger.js';
+import { refinement } from './refinement.js';
 import type { RoutingQuality } from './routing-quality.js';
 
 /** One decoder sequence of a step. */
@@ -21,6 +24,8 @@ export interface DecodeSequence {
 export interface NativeStepsOptions {
   engine: Engine;
   foresight: Foresight;
+  /** Null: tables stay as they are while a pass runs. */
+  refiner: TableRefiner | null;
   quality: RoutingQuality;
   ledger: JobLedger;
   counters: InferenceCounters;
@@ -125,9 +130,12 @@ export class NativeSteps {
   }
 
   #run(batch: NativeBatch, jobs: readonly number[], known: Foreknowledge): RunResult | undefined {
-    const { engine, foresight, quality, ledger, counters, onJobError } = this.#options;
+    const { engine, foresight, refiner, quality, ledger, counters, onJobError } = this.#options;
     try {
-      const result = engine.runBatch(routed(batch, known), foresight.plan(known));
+      const plan = foresight.plan(known);
+      const side = batch.phase === 'encode' ? 'encoder' : 'decoder';
+      const onRouted = plan ? refinement(refiner, side, known, (now) => foresight.plan(now)) : undefined;
+      const result = engine.runBatch(routed(batch, known), plan, onRouted);
       counters.addPass(result.stats, batch.tokens.length);
       ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known));
       return result;

@@ -94,6 +94,10 @@ describe('the boundary of the predictor', () => {
       /"alpha"/,
     );
     expect(
+      thrown(() => predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), new Float32Array(5)))
+        .message,
+    ).toMatch(/"chance" to hold 6 elements, found 5/);
+    expect(
       thrown(() =>
         predictor.predict(good, 1, new Uint16Array(6), new Float32Array(6), undefined, new Float32Array(1)),
       ).message,

@@ -13,10 +13,12 @@ namespace sida {
 ///   predictor-<sha>.safetensors    weights, float32, names and shapes of PredictorLayout
 ///   optimizer-<sha>.safetensors    only where training is to go on: "mean." and "square." + those names
 /// The weights are named compress.weight, compress.bias, position.weight, summary.weight,
-/// lstm.<0|1>.input.weight, …hidden.weight, …bias, lstm.<0|1>.reverse.input.weight, …, residual.weight,
-/// residual.bias, heads.weight and heads.bias; those that a predictor lacks are not there. <sha> is the first
-/// 16 digits. The rename of predictor.json is the moment at which a save happens, so a crash leaves the
-/// predictor of before or the new one.
+/// lstm.<0|1>.<input.weight|hidden.weight|bias>, the same with lstm.<0|1>.reverse, residual.weight,
+/// residual.bias, heads.weight, heads.bias, norm.gain and, of each block,
+/// block.<n>.attention.<norm.gain|qkv.weight|position.bias|out.weight> and
+/// block.<n>.ffn.<norm.gain|in.weight|in.bias|out.weight>; those that a predictor lacks are not there.
+/// <sha> is the first 16 digits. The rename of predictor.json is the moment at which a save happens, so a
+/// crash leaves the predictor of before or the new one.
 struct PredictorCheckpoint {
   PredictorWeights weights;
   std::optional<AdamWState> optimizer;

@@ -19,19 +19,16 @@ export function writeGraph(path: string, graph: HashGraph): void {
   const { experts } = graph.shape;
   for (const side of SIDES) {
     const layers = layersOf(graph.shape, side);
-    const { frequencies, transitions, alpha, start } = graph.sides[side];
+    const { frequencies, transitions, alpha } = graph.sides[side];
     tensors[`${side}.frequencies`] = { shape: [layers, experts], data: frequencies };
     tensors[`${side}.transitions`] = {
       shape: [Math.max(0, layers - 1), experts, experts],
       data: transitions,
     };
     tensors[`${side}.alpha`] = { shape: [layers, experts], data: alpha };
-    tensors[`${side}.start`] = { shape: [start.length], data: start };
     for (const [name, settings] of graph.refiners) {
-      const { exponents, ranks } = settings[side];
+      const { exponents } = settings[side];
       tensors[`${name}.${side}.exponents`] = { shape: [layers, layers], data: exponents };
-      const width = layers === 0 ? 0 : ranks.length / (layers * layers);
-      tensors[`${name}.${side}.ranks`] = { shape: [layers, layers, width], data: ranks };
     }
   }
   writeSafetensors(path, tensors, FORMAT);
@@ -82,24 +79,12 @@ class GraphReader {
       frequencies,
       transitions,
       alpha: this.#read(`${side}.alpha`, [layers, experts], 1),
-      start: this.#read(`${side}.start`, [this.#width(`${side}.start`, 0)], 1),
     };
   }
 
   settings(prefix: string, side: Side): RefinerSettings {
     const layers = layersOf(this.#shape, side);
-    const width = layers === 0 ? 0 : this.#width(`${prefix}.ranks`, 2);
-    return {
-      exponents: this.#read(`${prefix}.exponents`, [layers, layers], MAX_EXPONENT),
-      ranks: this.#read(`${prefix}.ranks`, [layers, layers, width], 1),
-    };
-  }
-
-  /** The number of ranks, as the tensor itself says. */
-  #width(name: string, dimension: number): number {
-    const width = this.#file.tensors.get(name)?.shape[dimension] ?? 1;
-    if (width >= 1 && width <= this.#shape.experts) return width;
-    throw invalid(this.#path, `${name} has ${width} ranks, expected 1 to ${this.#shape.experts}`);
+    return { exponents: this.#read(`${prefix}.exponents`, [layers, layers], MAX_EXPONENT) };
   }
 
   #read(name: string, shape: number[], limit: number): Float32Array<ArrayBuffer> {

@@ -15,16 +15,12 @@ export interface GraphSide {
   transitions: F32;
   /** The router's mean probability of an expert where it is the best; (L, E). */
   alpha: F32;
-  /** Probability that the token table's expert of this rank in the first layer is the true one; (ranks). */
-  start: F32;
 }
 
 /** How strongly the graph corrects the tables of one hash function; chosen on held-out traces. */
 export interface RefinerSettings {
   /** [layer known][layer to sharpen], 0 for no change; (L, L). */
   exponents: F32;
-  /** Probability that a table's expert of this rank is the true one, just before; (L, L, ranks). */
-  ranks: F32;
 }
 
 /** Hash functions whose tables the graph can refine. */
@@ -54,14 +50,15 @@ export class HashGraph {
   }
 
   /** Of layer `to` from layer `from`, as the settings of one hash function say. */
-  rescorer(side: Side, from: number, to: number, exponent: number, ranks: F32): LayerRescorer {
+  rescorer(side: Side, from: number, to: number, exponent: number): LayerRescorer {
     const { experts } = this.shape;
     const { frequencies, alpha } = this.sides[side];
     const ratios = Float32Array.from(
       this.chain(side, from, to),
       (p, i) => (p / frequencies[to * experts + (i % experts)]!) ** exponent,
     );
-    return new LayerRescorer({ ratios, ranks, alpha: alpha.subarray(to * experts, (to + 1) * experts) });
+    const ofLayer = (values: F32) => values.subarray(to * experts, (to + 1) * experts);
+    return new LayerRescorer({ ratios, frequencies: ofLayer(frequencies), alpha: ofLayer(alpha) });
   }
 
   /** The refiner of a hash function's tables; undefined where none was tuned for it. */
@@ -70,13 +67,12 @@ export class HashGraph {
     if (settings === undefined) return undefined;
     const rescorers = (side: Side): Rescorers => {
       const layers = layersOf(this.shape, side);
-      const { exponents, ranks } = settings[side];
-      const width = ranks.length / (layers * layers);
+      const { exponents } = settings[side];
       return Array.from({ length: layers }, (_, from) =>
         Array.from({ length: layers }, (_, to) => {
           const at = from * layers + to;
           if (to <= from || exponents[at] === 0) return undefined;
-          return this.rescorer(side, from, to, exponents[at]!, ranks.slice(at * width, (at + 1) * width));
+          return this.rescorer(side, from, to, exponents[at]!);
         }),
       );
     };
@@ -91,7 +87,7 @@ export class HashGraph {
 
   #chained(side: Side, { tokens, width, ...first }: TokenRows): TokenRows {
     const { experts: perLayer } = this.shape;
-    const { frequencies, alpha: sureness, start } = this.sides[side];
+    const { frequencies, alpha: sureness } = this.sides[side];
     const layers = layersOf(this.shape, side);
     const rows = tokens.length + 1;
     const experts = new Uint16Array(layers * rows * width);
@@ -100,17 +96,17 @@ export class HashGraph {
     experts.set(first.experts.subarray(0, rows * width));
     alpha.set(first.alpha.subarray(0, rows * width));
     chance.set(first.chance.subarray(0, rows * width));
-    const ranks = Math.min(width, start.length);
-    const rest = Math.max(0, 1 - start.subarray(0, ranks).reduce((sum, p) => sum + p, 0));
     const likely = new Float64Array(perLayer);
     const order = Array.from({ length: perLayer }, (_, i) => i);
     for (let layer = 1; layer < layers; layer++) {
       const chain = this.chain(side, 0, layer);
       for (let row = 0; row < rows; row++) {
+        const begin = first.chance.subarray(row * width, (row + 1) * width);
+        const rest = Math.max(0, 1 - begin.reduce((sum, p) => sum + p, 0));
         for (let f = 0; f < perLayer; f++) likely[f] = rest * frequencies[layer * perLayer + f]!;
-        for (let j = 0; j < ranks; j++) {
+        for (let j = 0; j < width; j++) {
           const base = first.experts[row * width + j]! * perLayer;
-          for (let f = 0; f < perLayer; f++) likely[f]! += start[j]! * chain[base + f]!;
+          for (let f = 0; f < perLayer; f++) likely[f]! += begin[j]! * chain[base + f]!;
         }
         order.sort((a, b) => likely[b]! - likely[a]! || a - b);
         const to = (layer * rows + row) * width;

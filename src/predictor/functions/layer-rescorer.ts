@@ -1,37 +1,39 @@
 /** Sharpens one layer of a table from the true experts of an earlier layer of the same pass. */
 import { NO_EXPERT } from '../hash-table.js';
 
+/** What is left of 1 where every expert was taken from it. */
+const ROUNDING = 1e-6;
+
 export interface RescorerOptions {
   /** (P(f | e) / P(f)) ^ exponent of expert f of this layer, given expert e of the earlier one; (experts, experts). */
   ratios: Float32Array;
-  /** Probability that the expert a table names at this rank is the true one; (ranks). */
-  ranks: Float32Array;
+  /** P(f), above 0; (experts). */
+  frequencies: Float32Array;
   /** α of experts that the table did not name; (experts). */
   alpha: Float32Array;
 }
 
 /**
- * Naive Bayes: a candidate weighs ranks[its rank] · ratio. Experts that the table does not name share what its ranks
- * leave. A candidate's chance is its share of all weights. The table's α is no weight: it is the router's probability,
- * not how sure the table is of its expert.
+ * Naive Bayes: a candidate weighs chance · ratio. Experts that the table does not name share, by their frequency, what
+ * its chances leave. A candidate's new chance is its share of all weights.
  */
 export class LayerRescorer {
   readonly #experts: number;
   readonly #ratios: Float32Array;
-  readonly #ranks: Float32Array;
+  readonly #frequencies: Float32Array;
   readonly #alpha: Float32Array;
-  /** For each earlier expert, those of this layer by falling ratio; (experts, experts). */
+  /** For each earlier expert, those of this layer by falling frequency · ratio; (experts, experts). */
   readonly #successors: Uint16Array;
-  /** Sum of the ratios after each earlier expert; (experts). */
+  /** Sum of frequency · ratio after each earlier expert; (experts). */
   readonly #sums: Float64Array;
   /** Stamp of the row that last named an expert; (experts). */
   readonly #named: Float64Array;
   #row = 0;
 
-  constructor({ ratios, ranks, alpha }: RescorerOptions) {
+  constructor({ ratios, frequencies, alpha }: RescorerOptions) {
     this.#experts = alpha.length;
     this.#ratios = ratios;
-    this.#ranks = ranks;
+    this.#frequencies = frequencies;
     this.#alpha = alpha;
     this.#named = new Float64Array(this.#experts);
     this.#successors = new Uint16Array(ratios.length);
@@ -39,8 +41,9 @@ export class LayerRescorer {
     const order = Array.from({ length: this.#experts }, (_, i) => i);
     for (let e = 0; e < this.#experts; e++) {
       const base = e * this.#experts;
-      for (let f = 0; f < this.#experts; f++) this.#sums[e]! += ratios[base + f]!;
-      order.sort((a, b) => ratios[base + b]! - ratios[base + a]! || a - b);
+      const weights = Array.from(frequencies, (p, f) => p * ratios[base + f]!);
+      this.#sums[e] = weights.reduce((sum, weight) => sum + weight, 0);
+      order.sort((a, b) => weights[b]! - weights[a]! || a - b);
       this.#successors.set(order, base);
     }
   }
@@ -57,7 +60,7 @@ export class LayerRescorer {
     const count = Math.min(k, this.#experts);
     for (let t = 0; t < routed.length; t++) {
       if (routed[t]! >= this.#experts) continue;
-      const { found, total } = this.#bestOf(routed[t]!, t * k, k, count, experts, alpha, best);
+      const { found, total } = this.#bestOf(routed[t]!, t * k, k, count, experts, alpha, chance, best);
       experts.set(best.experts, t * k);
       alpha.set(best.alpha, t * k);
       for (let j = 0; j < found; j++) chance[t * k + j] = total > 0 ? best.weights[j]! / total : 0;
@@ -75,6 +78,7 @@ export class LayerRescorer {
     count: number,
     experts: Uint16Array,
     alpha: Float32Array,
+    chance: Float32Array,
     best: { experts: Uint16Array; alpha: Float32Array; weights: Float64Array },
   ): { found: number; total: number } {
     const base = routed * this.#experts;
@@ -92,30 +96,29 @@ export class LayerRescorer {
       best.alpha[at] = itsAlpha;
       best.weights[at] = weight;
     };
-    let rest = 1;
-    let named = 0;
-    let least = 1;
-    let total = 0;
-    let others = this.#sums[routed]!;
+    let [rest, unnamed, total, others] = [1, 1, 0, this.#sums[routed]!];
     for (let j = 0; j < k; j++) {
       const expert = experts[from + j]!;
       if (expert >= this.#experts || this.#named[expert] === row) continue;
       this.#named[expert] = row;
-      least = this.#ranks[Math.min(named, this.#ranks.length - 1)]!;
-      rest -= named < this.#ranks.length ? least : 0;
-      named++;
       const ratio = this.#ratios[base + expert]!;
-      others -= ratio;
-      total += least * ratio;
-      offer(expert, least * ratio, alpha[from + j]!);
+      const weight = chance[from + j]! * ratio;
+      rest -= chance[from + j]!;
+      unnamed -= this.#frequencies[expert]!;
+      others -= this.#frequencies[expert]! * ratio;
+      total += weight;
+      offer(expert, weight, alpha[from + j]!);
     }
-    const floor = Math.min(least, Math.max(0, rest) / Math.max(1, this.#experts - named));
+    const scale = unnamed > ROUNDING ? Math.max(0, rest) / unnamed : 0;
     for (let i = 0, left = count; i < this.#experts && left > 0; i++) {
       const expert = this.#successors[base + i]!;
       if (this.#named[expert] === row) continue;
       left--;
-      offer(expert, floor * this.#ratios[base + expert]!, this.#alpha[expert]!);
+      const weight = scale * this.#frequencies[expert]! * this.#ratios[base + expert]!;
+      offer(expert, weight, this.#alpha[expert]!);
     }
-    return { found, total: total + floor * Math.max(0, others) };
+    const ofFound = best.weights.subarray(0, found).reduce((sum, weight) => sum + weight, 0);
+    // `others` is a difference of sums and may lose the smallest of them.
+    return { found, total: Math.max(ofFound, total + scale * Math.max(0, others)) };
   }
 }

@@ -61,14 +61,14 @@ export class GraphLearner {
     }
   }
 
-  /** The graph of all records added so far. `start`: of the token table's first layer; (ranks). */
-  finish(start: Record<Side, Float32Array<ArrayBuffer>>): HashGraph {
-    const side = (name: Side) => graphSide(this.#counts[name], this.#shape.experts, start[name]);
+  /** The graph of all records added so far. */
+  finish(): HashGraph {
+    const side = (name: Side) => graphSide(this.#counts[name], this.#shape.experts);
     return new HashGraph(this.#shape, { encoder: side('encoder'), decoder: side('decoder') });
   }
 }
 
-function graphSide(counts: Counts, experts: number, start: Float32Array<ArrayBuffer>): GraphSide {
+function graphSide(counts: Counts, experts: number): GraphSide {
   const { tokens, wins, sureness, pairs } = counts;
   // One more of each, so that no expert is impossible.
   const frequencies = Float32Array.from(wins, (n) => (n + 1) / (tokens + experts));
@@ -81,5 +81,5 @@ function graphSide(counts: Counts, experts: number, start: Float32Array<ArrayBuf
     }
   }
   const alpha = Float32Array.from(wins, (n, i) => (n === 0 ? 1 / experts : sureness[i]! / n));
-  return { frequencies, transitions, alpha, start };
+  return { frequencies, transitions, alpha };
 }

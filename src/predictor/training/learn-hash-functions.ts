@@ -1,10 +1,8 @@
 /** One pass over traces that learns the token table and the hash graph. */
 import type { HashGraph } from '../functions/graph.js';
 import type { TokenTable } from '../functions/token-table.js';
-import { layersOf, type Side } from '../hash-function.js';
 import { GraphLearner } from './graph-learning.js';
-import { inputOf, routedOf } from './hit-rates.js';
-import { rankProbabilities, tuneRefiner } from './refiner-tuning.js';
+import { tuneRefiner } from './refiner-tuning.js';
 import type { TeacherRecord, TeacherSource } from './teacher.js';
 import { TokenTableLearner } from './token-table-learning.js';
 
@@ -41,17 +39,13 @@ export async function learnHashFunctions(
   const heldOut = sample.records;
   const backOff = tables.tuneBackOff(heldOut);
   const table = tables.finish({ backOff });
-  const start = {
-    encoder: startOf(table, heldOut, 'encoder'),
-    decoder: startOf(table, heldOut, 'decoder'),
-  };
-  const tuned = graphs.finish(start);
+  const tuned = graphs.finish();
   const settings = {
     token: tuneRefiner(tuned, table, heldOut),
     graph: tuneRefiner(tuned, tuned.hashFunction(table), heldOut),
   };
   heldOut.forEach(learn);
-  const graph = graphs.finish(start);
+  const graph = graphs.finish();
   graph.refiners.set('token', settings.token).set('graph', settings.graph);
   return { table: tables.finish({ backOff }), graph, heldOut };
 }
@@ -93,16 +87,4 @@ class HeldOutSample {
       this.#blocks = this.#blocks.filter((_, i) => i % 2 === 0);
     }
   }
-}
-
-/** How often the table's expert of each rank in the first layer is the true one; (width). */
-function startOf(table: TokenTable, heldOut: TeacherRecord[], side: Side): Float32Array<ArrayBuffer> {
-  const { width } = table.sides[side];
-  const layers = layersOf(table.shape, side);
-  const input = inputOf(heldOut, side);
-  const experts = new Uint16Array(layers * input.tokens.length * width);
-  const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
-  table.fill(side, input, width, experts, alpha, chance);
-  const first = routedOf(heldOut, side, layers).subarray(0, layers === 0 ? 0 : input.tokens.length);
-  return rankProbabilities(experts, first, width, table.shape.experts);
 }

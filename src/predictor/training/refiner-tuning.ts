@@ -4,9 +4,13 @@ import { type HashFunction, layersOf, type Side } from '../hash-function.js';
 import { inputOf, routedOf } from './hit-rates.js';
 import type { TeacherRecord } from './teacher.js';
 
-/** Ranks of a table that are weighed one by one. */
+/** Experts of a token that are weighed one by one. */
 const RANKS = 8;
-const EXPONENTS = [0, 0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5] as const;
+/** Of an expert that a table rules out: no single token may decide. */
+const LEAST_CHANCE = 1e-4;
+/** In nats a token: refining takes time, and what it gains below this is worth none. */
+const LEAST_GAIN = 0.01;
+const EXPONENTS = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1, 1.25, 1.5] as const;
 
 export function tuneRefiner(
   graph: HashGraph,
@@ -28,10 +32,7 @@ function tuneSide(
 ): RefinerSettings {
   const layers = layersOf(graph.shape, side);
   const k = Math.min(RANKS, graph.shape.experts);
-  const settings = {
-    exponents: new Float32Array(layers * layers),
-    ranks: new Float32Array(layers * layers * k),
-  };
+  const settings = { exponents: new Float32Array(layers * layers) };
   const input = inputOf(heldOut, side);
   const tokens = input.tokens.length;
   const experts = new Uint16Array(layers * tokens * k);
@@ -44,31 +45,26 @@ function tuneSide(
   for (let from = 0; from < layers; from++) {
     for (let to = from + 1; to < layers; to++) {
       const [first, end] = [to * tokens * k, (to + 1) * tokens * k];
-      const ranks = rankProbabilities(experts.subarray(first, end), ofLayer(to), k, graph.shape.experts);
-      let best = {
-        hits: hitsOf(experts.subarray(first, end), ofLayer(to), k),
-        exponent: 0,
+      const copy = (exponent: number) => ({
+        exponent,
         experts: experts.slice(first, end),
         alpha: alpha.slice(first, end),
         chance: chance.slice(first, end),
-      };
+      });
+      const surprise = (said: Pick<ReturnType<typeof copy>, 'experts' | 'chance'>) =>
+        surpriseOf(said.experts, said.chance, ofLayer(to), k, graph.shape.experts);
+      const unrefined = copy(0);
+      let best = { ...unrefined, surprise: surprise(unrefined) - LEAST_GAIN * tokens };
       for (const exponent of EXPONENTS) {
-        const tried = {
-          hits: 0,
-          exponent,
-          experts: experts.slice(first, end),
-          alpha: alpha.slice(first, end),
-          chance: chance.slice(first, end),
-        };
+        const tried = copy(exponent);
         graph
-          .rescorer(side, from, to, exponent, ranks)
+          .rescorer(side, from, to, exponent)
           .rescore(ofLayer(from), k, tried.experts, tried.alpha, tried.chance);
-        tried.hits = hitsOf(tried.experts, ofLayer(to), k);
-        if (exponent > 0 && tried.hits > best.hits) best = tried;
+        const its = surprise(tried);
+        if (its < best.surprise) best = { ...tried, surprise: its };
       }
       const at = from * layers + to;
       settings.exponents[at] = best.exponent;
-      settings.ranks.set(ranks, at * k);
       experts.set(best.experts, first);
       alpha.set(best.alpha, first);
       chance.set(best.chance, first);
@@ -77,21 +73,25 @@ function tuneSide(
   return settings;
 }
 
-function hitsOf(table: Uint16Array, truth: Uint16Array, k: number): number {
-  return truth.reduce((hits, expert, t) => hits + (table[t * k] === expert ? 1 : 0), 0);
-}
-
-/** Share of tokens whose true expert stands at each rank of `table` (tokens, k), one more counted for every expert. */
-export function rankProbabilities(
-  table: Uint16Array,
+/** Negative log-likelihood of the true experts; those that are not named share what the named ones leave. */
+function surpriseOf(
+  experts: Uint16Array,
+  chance: Float32Array,
   truth: Uint16Array,
   k: number,
-  experts: number,
-): Float32Array<ArrayBuffer> {
-  const counts = new Float32Array(k).fill(1);
-  for (let t = 0; t < truth.length; t++) {
-    const rank = table.subarray(t * k, (t + 1) * k).indexOf(truth[t]!);
-    if (rank >= 0) counts[rank]!++;
-  }
-  return counts.map((count) => count / (truth.length + experts));
+  perLayer: number,
+): number {
+  let surprise = 0;
+  truth.forEach((expert, t) => {
+    let [p, rest, others] = [0, 1, perLayer];
+    for (let i = t * k; i < (t + 1) * k; i++) {
+      if (experts[i]! >= perLayer) continue;
+      rest -= chance[i]!;
+      others--;
+      if (experts[i] === expert) p = chance[i]!;
+    }
+    const shared = others > 0 ? Math.max(0, rest) / others : 0;
+    surprise -= Math.log(Math.max(p > 0 ? p : shared, LEAST_CHANCE));
+  });
+  return surprise;
 }

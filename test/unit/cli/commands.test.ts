@@ -113,9 +113,9 @@ describe('sida plan --routing predicted', () => {
     expect(predicted.workspace).toBeGreaterThan(exact.workspace);
   });
 
-  it.each(['0', '65', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
+  it.each(['0', '5', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
     const { code, stderr } = await sida('plan', MINI, '--routing-k', k);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 64')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 4')]);
   });
 });
 

@@ -19,14 +19,15 @@ describe('layer rescorer', () => {
   const rows = fc.record({
     k: fc.integer({ min: 1, max: 16 }),
     ratios: fc.array(fc.float({ min: 0, max: 50, noNaN: true }), { minLength: E * E, maxLength: E * E }),
-    ranks: fc.array(unit, { minLength: 1, maxLength: 8 }),
+    frequencies: fc.array(fc.integer({ min: 1, max: 99 }), { minLength: E, maxLength: E }),
+    sure: fc.array(unit, { minLength: 5, maxLength: 5 }),
     routed: fc.array(fc.oneof(fc.nat(E - 1), fc.constant(NO_EXPERT)), { minLength: 1, maxLength: 5 }),
     named: fc.array(fc.uniqueArray(fc.nat(E - 1)), { minLength: 5, maxLength: 5 }),
   });
 
   it('never names an expert twice, leaves no gap, and keeps each expert with its own alpha', () => {
     fc.assert(
-      fc.property(rows, ({ k, ratios, ranks, routed, named }) => {
+      fc.property(rows, ({ k, ratios, frequencies, sure, routed, named }) => {
         const experts = new Uint16Array(routed.length * k).fill(NO_EXPERT);
         const alpha = new Float32Array(experts.length);
         routed.forEach((_, t) => {
@@ -37,12 +38,15 @@ describe('layer rescorer', () => {
             t * k,
           );
         });
-        const chance = new Float32Array(experts.length).fill(77);
+        // Each further expert half as likely as the one before: at most 1 together.
+        const chance = Float32Array.from(experts, (_, i) => sure[Math.floor(i / k)]! * 0.5 ** ((i % k) + 1));
         const before = experts.slice();
+        const given = chance.slice();
+        const sum = frequencies.reduce((a, b) => a + b);
         const newcomers = Float32Array.from({ length: E }, (_, e) => (e + 1) / 64);
         new LayerRescorer({
           ratios: Float32Array.from(ratios),
-          ranks: Float32Array.from(ranks),
+          frequencies: Float32Array.from(frequencies, (n) => n / sum),
           alpha: newcomers,
         }).rescore(Uint16Array.from(routed), k, experts, alpha, chance);
         routed.forEach((e, t) => {
@@ -50,7 +54,7 @@ describe('layer rescorer', () => {
           const was = [...before.subarray(t * k, (t + 1) * k)];
           if (e === NO_EXPERT) {
             expect(row).toEqual(was);
-            expect(chance[t * k]).toBe(77);
+            expect(chance[t * k]).toBe(given[t * k]);
             return;
           }
           const count = Math.min(k, E);
@@ -69,18 +73,44 @@ describe('layer rescorer', () => {
     );
   });
 
+  it('weighs how sure the table is against what follows the earlier expert', () => {
+    // After expert 1, expert 4 is ten times as likely as otherwise; after all others the ratios say nothing.
+    const ratios = new Float32Array(E * E).fill(1);
+    ratios[1 * E + 4] = 10;
+    const rescorer = new LayerRescorer({
+      ratios,
+      frequencies: new Float32Array(E).fill(1 / E),
+      alpha: new Float32Array(E).fill(0.25),
+    });
+    const experts = Uint16Array.of(7, 4, 7, 4, 7, 3);
+    const alpha = new Float32Array(6).fill(0.5);
+    const chance = Float32Array.of(0.98, 0.01, 0.5, 0.1, 0.2, 0.1);
+    rescorer.rescore(Uint16Array.of(1, 1, 1), 2, experts, alpha, chance);
+    expect([...experts]).toEqual([7, 4, 4, 7, 4, 7]);
+    // The third row's ten others had 0.7 between them, 4 now weighs ten times its part.
+    const whole = [0.98 + 0.1 + 0.01, 0.5 + 1 + 0.4, 0.2 + 0.1 + 0.7 + 9 * 0.07];
+    const weights = [0.98, 0.1, 1, 0.5, 0.7, 0.2];
+    chance.forEach((p, i) => {
+      expect(p).toBeCloseTo(weights[i]! / whole[Math.floor(i / 2)]!, 5);
+    });
+    expect([...alpha]).toEqual([0.5, 0.5, 0.5, 0.5, 0.25, 0.5]);
+  });
+
   it('keeps the order where the ratios say nothing, and ignores what a table must not hold', () => {
-    const options = { ratios: new Float32Array(E * E).fill(1), ranks: Float32Array.of(0.5, 0.3, 0.1) };
-    const rescorer = new LayerRescorer({ ...options, alpha: new Float32Array(E) });
+    const rescorer = new LayerRescorer({
+      ratios: new Float32Array(E * E).fill(1),
+      frequencies: new Float32Array(E).fill(1 / E),
+      alpha: new Float32Array(E),
+    });
     const experts = Uint16Array.of(7, 2, 5);
-    const chance = new Float32Array(3);
+    const chance = Float32Array.of(0.5, 0.3, 0.1);
     rescorer.rescore(Uint16Array.of(0), 3, experts, new Float32Array(3), chance);
     expect([...experts]).toEqual([7, 2, 5]);
-    // Nine others share the last tenth.
     [0.5, 0.3, 0.1].forEach((p, j) => {
       expect(chance[j]).toBeCloseTo(p, 5);
     });
     const broken = Uint16Array.of(7, 7, 999);
+    chance.fill(1 / 3);
     rescorer.rescore(Uint16Array.of(0), 3, broken, new Float32Array(3), chance);
     expect(broken[0]).toBe(7);
     expect(new Set(broken).size).toBe(3);
@@ -120,7 +150,7 @@ describe('hash graph', () => {
   it('rewrites the layers to come and no other', () => {
     const experts = Uint16Array.from({ length: 3 * 2 * 2 }, (_, i) => i % 4);
     const alpha = new Float32Array(experts.length).fill(0.5);
-    const chance = alpha.slice();
+    const chance = new Float32Array(experts.length).fill(0.25);
     const before = experts.slice();
     const refiner = graph.refiner('token')!;
     refiner.refine('encoder', 0, Uint16Array.of(0, 5), 3, 2, 2, experts, alpha, chance);
