@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { packFingerprint } from '../dist/checkpoint/identity.js';
 import { readManifest } from '../dist/checkpoint/manifest.js';
 import { formatBytes } from '../dist/config/bytes.js';
-import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { resolveServeOptions } from '../dist/config/resolve.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { readMeta } from '../dist/trace/trace-file.js';
@@ -31,19 +30,16 @@ export function systemOptions(name, { predictor, trace }) {
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
     case 'graph+lstm':
-      return { policy, predictor, hashFunction: 'lstm', refine: 'true' };
+      return { policy, predictor, hashFunction: 'lstm', refine: 'graph' };
     case 'lstm':
-      return { policy, predictor, hashFunction: 'lstm', refine: 'false' };
+      return { policy, predictor, hashFunction: 'lstm', refine: 'none' };
     case 'token':
     case 'shuffled':
-      return { policy, predictor, hashFunction: name, refine: 'false' };
+      return { policy, predictor, hashFunction: name, refine: 'none' };
     default:
       return { policy: name.replace('none, ', ''), predictor: 'none' };
   }
 }
-
-/** Whether this engine knows how to refine tables while a pass runs. */
-export const CAN_REFINE = 'refine' in SERVE_OPTIONS;
 
 export function machine() {
   return {
@@ -58,10 +54,8 @@ export const median = (values) => values.toSorted((a, b) => a - b)[values.length
 
 /** `sida serve`'s options as the engine gets them. */
 function engineConfig(flags) {
-  const { refine, ...others } = flags;
-  const known = CAN_REFINE && refine !== undefined ? { ...others, refine } : others;
-  const options = resolveServeOptions({ flags: known, env: {} });
-  return { ...options, batchWaitMs: options.batchWait, linkLatencyMs: options.linkLatency };
+  const { batchWait, linkLatency, refine, ...options } = resolveServeOptions({ flags, env: {} });
+  return { ...options, batchWaitMs: batchWait, linkLatencyMs: linkLatency, refine: refine === 'graph' };
 }
 
 function runOnce(setup, { pack, fingerprint, texts, labels, predictor, trace, engine }) {
@@ -130,7 +124,7 @@ function judge(runs, rates) {
       // P5, by the disk read in a row, and by the disk read expert by expert.
       overBound: run.wallMs / bound(bandwidth),
       overExpertBound: run.wallMs / bound(perExpert),
-      ...(run.beladyBytes > 0 && { overBelady: run.bytesMoved / run.beladyBytes }), // P6
+      ...(share < 1 && { overBelady: run.bytesMoved / run.beladyBytes }), // P6
       ...(Number.isFinite(least) && least > 0 && { overBestPolicy: run.bytesMoved / least }), // P7
       hashBuilding: run.tables.seconds / run.passSeconds, // P9
     });
@@ -144,14 +138,12 @@ function judge(runs, rates) {
 export async function measureSystems({ name, about, setups, rounds, work }) {
   const { pack, texts, labels, trace } = work;
   const fingerprint = packFingerprint((await readManifest(pack)).files);
-  const wanted = setups.filter(({ system }) => system !== 'graph+lstm' || CAN_REFINE);
-  if (wanted.length < setups.length) console.error('graph+lstm is left out: this engine does not refine tables');
-  const samples = wanted.map(() => []);
+  const samples = setups.map(() => []);
   const rates = [];
-  const references = wanted.findIndex(({ system }) => system === 'resident');
+  const references = setups.findIndex(({ system }) => system === 'resident');
   let reference;
   for (let round = 0; round < rounds; round++) {
-    for (const [i, setup] of wanted.entries()) {
+    for (const [i, setup] of setups.entries()) {
       if (i % 8 === 0) rates.push(diskRates(pack, work.slotBytes));
       const { scores, ...sample } = runOnce(setup, { ...work, fingerprint });
       if (i === references && reference === undefined) reference = scores;
@@ -159,18 +151,20 @@ export async function measureSystems({ name, about, setups, rounds, work }) {
       const { system, share, lookahead, link } = setup;
       const { passP50Ms, bytesMoved, differing: wrong } = samples[i].at(-1);
       console.error(
-        `round ${round + 1}/${rounds}, ${i + 1}/${wanted.length}: ${link}, ${share * 100} %, look-ahead ${lookahead}, ${system}: ` +
+        `round ${round + 1}/${rounds}, ${i + 1}/${setups.length}: ${link}, ${share * 100} %, look-ahead ${lookahead}, ${system}: ` +
           `${passP50Ms.toFixed(2)} ms, ${formatBytes(bytesMoved)} moved, ${wrong} differ`,
       );
     }
   }
-  const runs = wanted.map((setup, i) => ({
+  const runs = setups.map((setup, i) => ({
     ...setup,
     ...summary(samples[i]),
     differing: samples[i].reduce((sum, sample) => sum + sample.differing, 0),
     wallMsOfRounds: samples[i].map(({ wallMs }) => wallMs),
   }));
-  const disk = Object.fromEntries(['sequential', 'experts'].map((key) => [key, median(rates.map((r) => r[key]))]));
+  const disk = Object.fromEntries(
+    ['sequential', 'experts'].map((key) => [key, median(rates.map((r) => r[key]))]),
+  );
   const slotCounts = [...new Set(runs.map(({ slots }) => slots))];
   const meta = await readMeta(trace);
   const hot = await staticHotLoads(trace, meta, texts.length, slotCounts);
@@ -193,7 +187,6 @@ export async function measureSystems({ name, about, setups, rounds, work }) {
     neededInTrace: hot.needed,
     comparisons,
     differing: runs.reduce((sum, { differing: count }) => sum + count, 0),
-    withoutRefining: !CAN_REFINE,
     runs,
   };
   writeFileSync(`bench/results/${name}.json`, `${JSON.stringify(result, null, 1)}\n`);

@@ -26,7 +26,8 @@ const { values } = parseArgs({
     name: { type: 'string', default: 'predictors' },
   },
 });
-if (values.trace === undefined) throw new Error('--trace DIR is required: `sida trace` of the validation set');
+if (values.trace === undefined)
+  throw new Error('--trace DIR is required: `sida trace` of the validation set');
 const list = (text) => text.split(',').map((part) => part.trim());
 const PREDICTING = ['token', 'lstm', 'graph+lstm', 'replay', 'shuffled'];
 /** Sentences before the clock runs; over the link enough to bring all experts to host memory. */
