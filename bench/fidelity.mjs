@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { machine } from './predictor-systems.mjs';
+import { commandText, machine } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -52,7 +52,7 @@ function evaluate(name, args) {
 
 const result = {
   question: 'How often is the predictor right, and what does predicted mode keep?',
-  command: `node bench/fidelity.mjs --data DATA --predictor P --limit ${values.limit}${values.text ? ` --text ${basename(values.text)}` : ''}`,
+  command: commandText('fidelity.mjs'),
   ...machine(),
   threads: Number(values.threads),
   tasks: Object.fromEntries(

@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { machine } from './predictor-systems.mjs';
+import { commandText, machine } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -74,7 +74,7 @@ try {
     runs.push({ ...train(name, variant, out), commit: machine().commit });
     const result = {
       question: 'What pays in a predictor, on held-out text, against the cost of a token?',
-      command: `node bench/predictor-presets.mjs --trace ${conditions.traces.join(' --trace ')} --held-out ${conditions.heldOut} --max-minutes ${conditions.maxMinutes} --threads ${conditions.threads}`,
+      command: commandText('predictor-presets.mjs'),
       ...machine(),
       conditions,
       runs,

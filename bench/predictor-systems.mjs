@@ -3,13 +3,12 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { packFingerprint } from '../dist/checkpoint/identity.js';
 import { readManifest } from '../dist/checkpoint/manifest.js';
 import { formatBytes } from '../dist/config/bytes.js';
 import { resolveServeOptions } from '../dist/config/resolve.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { readMeta } from '../dist/trace/trace-file.js';
 import { diskRates } from './link-rates.mjs';
 import { staticHotLoads } from './static-hot.mjs';
 
@@ -48,6 +47,12 @@ export function machine() {
     node: process.version,
     isa: loadAddon().cpuFeatures().isa,
   };
+}
+
+/** The command of this process; of paths only the names. */
+export function commandText(file) {
+  const args = process.argv.slice(2).map((arg) => (arg.includes('/') ? basename(arg) : arg));
+  return ['node', `bench/${file}`, ...args].join(' ');
 }
 
 export const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
@@ -166,8 +171,7 @@ export async function measureSystems({ name, about, setups, rounds, work }) {
     ['sequential', 'experts'].map((key) => [key, median(rates.map((r) => r[key]))]),
   );
   const slotCounts = [...new Set(runs.map(({ slots }) => slots))];
-  const meta = await readMeta(trace);
-  const hot = await staticHotLoads(trace, meta, texts.length, slotCounts);
+  const hot = await staticHotLoads(trace, work.hotTrace, texts.length, slotCounts);
   for (const run of runs) {
     const loads = hot.loads[slotCounts.indexOf(run.slots)];
     if (run.share < 1) run.staticHotBytes = loads * run.slotBytes;

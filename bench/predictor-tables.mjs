@@ -3,7 +3,7 @@ import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY } from './sida-paper.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
-const times = (ratio) => (ratio === undefined ? '–' : `${ratio.toFixed(2)}×`);
+const times = (ratio) => (ratio == null ? '–' : `${ratio.toFixed(2)}×`);
 const of100 = (value) => `${value.toFixed(2)} %`;
 const verdict = (reached) => (reached ? 'reached' : 'missed');
 
@@ -66,7 +66,7 @@ function systemsTable(name, link) {
 function targetsTable(name) {
   const r = result(name);
   const range = (key, keep) => {
-    const values = r.runs.filter((run) => run[key] !== undefined && keep(run)).map((run) => run[key]);
+    const values = r.runs.filter((run) => run[key] != null && keep(run)).map((run) => run[key]);
     return values.length === 0 ? undefined : { best: Math.min(...values), worst: Math.max(...values) };
   };
   const rows = [];

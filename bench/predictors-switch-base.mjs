@@ -1,6 +1,6 @@
 // What is a prediction worth where an expert is megabytes? A Switch-base-64 shape (bf16) with random weights: too big
 // to train here, so its routing is that of random routers, and only ratios of time and bytes mean anything.
-//   node bench/predictors-switch-base.mjs --train-data sst2/train.jsonl [--train-sentences 2000] [--minutes 3]
+//   node bench/predictors-switch-base.mjs --train-data sst2/train.jsonl [--train-sentences 2000] [--minutes 2]
 //     [--sentences 32] [--rounds 1] [--threads N] [--experts 64] [--layers 12] [--d-model 768] [--d-ff 3072]
 //     [--dir DIR] [--keep]
 // Makes checkpoint and pack (16 GB on disk for a while), traces its routing on SST-2 sentences, trains a predictor on
@@ -22,13 +22,13 @@ import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { formatBytes } from '../dist/config/bytes.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { measureSystems } from './predictor-systems.mjs';
+import { commandText, measureSystems } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
     'train-data': { type: 'string' },
     'train-sentences': { type: 'string', default: '2000' },
-    minutes: { type: 'string', default: '3' },
+    minutes: { type: 'string', default: '2' },
     sentences: { type: 'string', default: '32' },
     rounds: { type: 'string', default: '1' },
     threads: { type: 'string', default: String(availableParallelism()) },
@@ -82,26 +82,24 @@ function trace(file, out) {
     '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', BATCH_TOKENS, '--threads', threads); // biome-ignore format: a command line
 }
 
-/** At a quarter of the residency every system; elsewhere what the targets compare. */
+const WITHOUT = ['none, lru', 'none, fifo', 'none, lfu', 'none, lifo'];
+
+/** At an eighth of the residency every system; elsewhere what the targets compare. */
 function setups(sentences) {
   const disk = (share, lookahead, systems) =>
-    systems.map((system) => ({ system, share, lookahead, link: 'disk', warmUp: 8 }));
+    systems.map((system) => ({ system, share, lookahead, link: 'disk', warmUp: 16 }));
+  // Enough to bring all experts that are needed to host memory.
+  const warmUp = sentences;
   const link = (systems) =>
-    systems.map((system) => ({
-      system,
-      share: 0.25,
-      lookahead: 4,
-      link: 'simulated link',
-      warmUp: sentences,
-    }));
-  const resident = { system: 'resident', share: 1, lookahead: 4, warmUp: sentences };
+    systems.map((system) => ({ system, share: 0.125, lookahead: 4, link: 'simulated link', warmUp }));
+  const resident = { system: 'resident', share: 1, lookahead: 4, warmUp };
   return [
     { ...resident, link: 'disk' },
-    ...disk(0.25, 4, ['none, lru', 'none, lfu', 'token', 'lstm', 'graph+lstm', 'replay', 'shuffled']),
-    ...disk(0.25, 1, ['lstm', 'replay']),
-    ...disk(0.125, 4, ['none, lru', 'none, lfu', 'lstm', 'replay']),
+    ...disk(0.125, 4, [...WITHOUT, 'token', 'lstm', 'graph+lstm', 'replay', 'shuffled']),
+    ...disk(0.125, 1, ['lstm', 'graph+lstm', 'replay']),
+    ...disk(0.25, 4, ['none, lru', 'none, lfu', 'lstm', 'graph+lstm', 'replay']),
     { ...resident, link: 'simulated link' },
-    ...link(['none, lru', 'none, lfu', 'lstm', 'replay']),
+    ...link(['none, lru', 'none, lfu', 'lstm', 'graph+lstm', 'replay']),
   ];
 }
 
@@ -127,9 +125,7 @@ try {
     name: 'predictors-switch-base',
     about: {
       question: 'What is a prediction worth where an expert is megabytes?',
-      command: `node bench/predictors-switch-base.mjs --train-data sst2/train.jsonl${[
-        ...['train-sentences', 'minutes', 'sentences', 'rounds'].map((name) => ` --${name} ${values[name]}`),
-      ].join('')}`,
+      command: commandText('predictors-switch-base.mjs'),
       weights: 'random',
       shape: `Switch-base-${values.experts}, ${values.layers} + ${values.layers} layers, d ${values['d-model']}, ff ${values['d-ff']}, bf16, vocabulary 8000`,
       threads: Number(threads),
@@ -145,6 +141,7 @@ try {
       labels: ['negative', 'positive'],
       predictor: at('predictor'),
       trace: at('trace-validation'),
+      hotTrace: at('trace-train'),
       engine: { threads, maxBatchTokens: BATCH_TOKENS },
     },
   });

@@ -1,21 +1,23 @@
 // What is a prediction worth? The bundled model on SST-2's validation set, one sentence a batch, queue kept full:
 // resident, on demand (every policy), token, lstm, graph+lstm, replay and shuffled, at four budgets and two
 // look-aheads, from disk and over a simulated 12 GB/s link.
-//   node bench/predictors.mjs --predictor DIR --trace DIR [--rounds 3] [--sentences 872] [--threads N]
+//   node bench/predictors.mjs --predictor DIR --trace DIR --hot-trace DIR [--rounds 3] [--sentences 872] [--threads N]
 //     [--only token,lstm] [--links disk] [--shares 25] [--lookaheads 4] [--name predictors]
-// DIR: a directory of `sida train`, and the trace of test/data/sst2-validation.jsonl that replay reads.
+// DIR: a directory of `sida train`, the trace of test/data/sst2-validation.jsonl that replay reads, and the trace of
+// the training set, whose hottest experts a static policy would keep.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { LINKS, measureSystems, POLICIES } from './predictor-systems.mjs';
+import { commandText, LINKS, measureSystems, POLICIES } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
     predictor: { type: 'string', default: 'models/switch-mini/predictor' },
     trace: { type: 'string' },
+    'hot-trace': { type: 'string' },
     rounds: { type: 'string', default: '3' },
     sentences: { type: 'string', default: '872' },
     threads: { type: 'string', default: String(availableParallelism()) },
@@ -69,7 +71,7 @@ try {
     name: values.name,
     about: {
       question: 'What is a prediction worth: time, bytes and answers against every policy without one?',
-      command: `node bench/predictors.mjs --predictor P --trace T${values.only ? ` --only ${values.only}` : ''}`,
+      command: commandText('predictors.mjs'),
       threads: Number(values.threads),
       seed: 'none: nothing is drawn at random',
     },
@@ -82,6 +84,7 @@ try {
       labels: ['negative', 'positive'],
       predictor: values.predictor,
       trace: values.trace,
+      hotTrace: values['hot-trace'],
       engine: { threads: values.threads },
     },
   });

@@ -1,6 +1,9 @@
-// What a static choice of experts would move: the hottest stay for ever, all others share one slot. They are chosen in
-// hindsight from the very run they are judged by, which is more than a real static policy could know.
-import { readTrace } from '../dist/trace/trace-file.js';
+// What a static choice of experts would move: those that were needed most in other text stay for ever, all others share
+// one slot.
+import { readMeta, readTrace } from '../dist/trace/trace-file.js';
+
+/** Enough to know which experts are hot. */
+const HOT_SENTENCES = 5000;
 
 /** Needed experts (layer · experts + index) of each layer's turn: the encoder's, then those of the first decoder token. */
 async function visitsOf(trace, { experts, layers, top }, sentences) {
@@ -26,12 +29,23 @@ async function visitsOf(trace, { experts, layers, top }, sentences) {
   return visits;
 }
 
-/** Loads over the first `sentences` of a trace with each number of slots, and the experts needed. */
-export async function staticHotLoads(trace, meta, sentences, slotCounts) {
-  const visits = await visitsOf(trace, meta, sentences);
-  const uses = new Float64Array(meta.layers.length * meta.experts);
+/** Times that each expert was needed. */
+function usesOf(visits, { layers, experts }) {
+  const uses = new Float64Array(layers.length * experts);
   for (const ids of visits) for (const id of ids) uses[id] += 1;
-  const hottest = Array.from(uses.keys()).sort((a, b) => uses[b] - uses[a]);
+  return uses;
+}
+
+/**
+ * Loads over the first `sentences` of `trace` with each number of slots, and the experts needed. The hot ones are those
+ * of `hotTrace`.
+ */
+export async function staticHotLoads(trace, hotTrace, sentences, slotCounts) {
+  const meta = await readMeta(trace);
+  const visits = await visitsOf(trace, meta, sentences);
+  const uses = usesOf(visits, meta);
+  const known = usesOf(await visitsOf(hotTrace, await readMeta(hotTrace), HOT_SENTENCES), meta);
+  const hottest = Array.from(known.keys()).sort((a, b) => known[b] - known[a]);
   const needed = visits.reduce((sum, ids) => sum + ids.size, 0);
   const loads = slotCounts.map((slots) => {
     const hot = hottest.slice(0, slots - 1);

@@ -5,9 +5,9 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { machine } from './predictor-systems.mjs';
+import { commandText, machine } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -71,7 +71,7 @@ try {
   const only = (kind) => heldOut[kind].filter(({ layer }) => predicted.includes(layer));
   const result = {
     question: 'How long does `sida train` take to half of the way from the token table to 100 %?',
-    command: `node bench/train-time.mjs --trace ${values.trace.map((path) => basename(path)).join(' --trace ')} --held-out ${basename(values['held-out'])} --threads ${values.threads} --max-minutes ${values['max-minutes']}`,
+    command: commandText('train-time.mjs'),
     ...machine(),
     threads: Number(values.threads),
     seed: Number(values.seed),
