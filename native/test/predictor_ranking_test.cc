@@ -14,7 +14,7 @@ namespace {
 
 using namespace sida::testing;
 
-constexpr float kSharpness = 2.5f;
+constexpr ExpertSharpness kSharpness{0.4f, 2.5f};
 constexpr const char* kSets[] = {"scalar", "avx2", "avx512"};
 
 TEST_CASE("expert ranking: the best k in order with their softmax, the same bits in every instruction set") {
@@ -30,7 +30,10 @@ TEST_CASE("expert ranking: the best k in order with their softmax, the same bits
       std::iota(order.begin(), order.end(), uint16_t{0});
       std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return z[a] > z[b]; });
       double sum = 0, sharp_sum = 0;
-      for (const double v : logits) sum += std::exp(v), sharp_sum += std::exp(v * kSharpness);
+      for (const double v : logits) {
+        sum += std::exp(v * kSharpness.alpha);
+        sharp_sum += std::exp(v * kSharpness.chance);
+      }
 
       std::vector<float> first, first_chance;
       for (const char* isa : kSets) {
@@ -41,15 +44,16 @@ TEST_CASE("expert ranking: the best k in order with their softmax, the same bits
         REQUIRE(rank_experts_named(isa)(z.data(), n, k, kSharpness, ids.data(), alpha.data(), chance.data()));
         CHECK(std::equal(ids.begin(), ids.end(), order.begin()));
         for (size_t i = 0; i < k; ++i) {
-          CHECK(alpha[i] == doctest::Approx(std::exp(logits[order[i]]) / sum).epsilon(1e-5));
-          const double sharp = std::exp(logits[order[i]] * kSharpness) / sharp_sum;
+          const double soft = std::exp(logits[order[i]] * kSharpness.alpha) / sum;
+          CHECK(alpha[i] == doctest::Approx(soft).epsilon(1e-5));
+          const double sharp = std::exp(logits[order[i]] * kSharpness.chance) / sharp_sum;
           CHECK(chance[i] == doctest::Approx(sharp).epsilon(1e-4));
         }
         if (first.empty()) first = alpha, first_chance = chance;
         CHECK(alpha == first);
         CHECK(chance == first_chance);
         std::vector<float> alone(k);
-        REQUIRE(rank_experts_named(isa)(z.data(), n, k, 1.0f, ids.data(), alone.data(), nullptr));
+        REQUIRE(rank_experts_named(isa)(z.data(), n, k, kSharpness, ids.data(), alone.data(), nullptr));
         CHECK(alone == alpha);
       }
     }
@@ -66,7 +70,7 @@ TEST_CASE("expert ranking: a logit that is not finite is told, wherever it stand
         if (cpu_kernels_named(isa) == nullptr) continue;
         uint16_t id = 0;
         float alpha = 0;
-        CHECK_FALSE(rank_experts_named(isa)(z.data(), z.size(), 1, 1.0f, &id, &alpha, nullptr));
+        CHECK_FALSE(rank_experts_named(isa)(z.data(), z.size(), 1, kSharpness, &id, &alpha, nullptr));
       }
     }
   }

@@ -100,29 +100,32 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("predictor: chances are the softmax of the logits times each layer's sharpness") {
+TEST_CASE("predictor: alpha and chance are the softmax of the logits times each layer's sharpness") {
   const PredictorWeights weights = some_weights(false, false, true);
   const PredictorConfig& config = weights.layout.config();
-  const std::vector<float> sharpness = {1, 4, 0.5f};
-  Predictor predictor(weights, some_embedding(), 2, sharpness);
+  const std::vector<float> alpha = {1, 0.05f, 3}, chance = {1, 4, 0.5f};
+  Predictor predictor(weights, some_embedding(), 2, {alpha, chance});
   const Tokens input;
   const size_t tokens = input.tokens.size();
   Table table(config, tokens, 3);
   REQUIRE(predictor.predict(input.view(), table.view(3)));
   for (size_t row = 0; row < 3 * tokens; ++row) {
-    const float s = sharpness[row / tokens];
     const float* logits = table.logits.data() + row * config.experts;
-    double sum = 0;
-    for (size_t e = 0; e < config.experts; ++e) sum += std::exp(double{logits[e]} * s);
+    const auto softmax = [&](size_t expert, double sharpness) {
+      double sum = 0;
+      for (size_t e = 0; e < config.experts; ++e) sum += std::exp(logits[e] * sharpness);
+      return std::exp(logits[expert] * sharpness) / sum;
+    };
     for (size_t j = row * 3; j < row * 3 + 3; ++j) {
-      const double expected = std::exp(double{logits[table.experts[j]]} * s) / sum;
-      REQUIRE(table.chance[j] == doctest::Approx(expected).epsilon(1e-4));
-      if (s == 1) REQUIRE(table.chance[j] == table.alpha[j]);
+      const size_t expert = table.experts[j];
+      REQUIRE(table.alpha[j] == doctest::Approx(softmax(expert, alpha[row / tokens])).epsilon(1e-4));
+      REQUIRE(table.chance[j] == doctest::Approx(softmax(expert, chance[row / tokens])).epsilon(1e-4));
     }
   }
   const std::vector<float> few = {1, 1}, none = {1, 0, 1}, nan = {1, 1, std::nanf("")};
   for (const std::vector<float>& bad : {few, none, nan}) {
-    CHECK_THROWS_AS(Predictor(weights, some_embedding(), 1, bad), Error);
+    CHECK_THROWS_AS(Predictor(weights, some_embedding(), 1, {bad, {}}), Error);
+    CHECK_THROWS_AS(Predictor(weights, some_embedding(), 1, {{}, bad}), Error);
   }
 }
 

@@ -345,9 +345,9 @@ export interface Predictor {
   /** Memory held, scratch space and live sequences included. */
   readonly bytes: number;
   /**
-   * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and their
-   * probabilities (softmax over all experts of the layer). `chance`, optional and of the same shape: the softmax of
-   * the logits times the layer's sharpness. False where a logit is not finite: the arrays then hold nothing of use.
+   * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and the softmax, over
+   * all experts of the layer, of the logits times its `alphaSharpness`. `chance`, optional and of the same shape: with
+   * its `chanceSharpness`. False where a logit is not finite: the arrays then hold nothing of use.
    * `logits`, optional: (layers, tokens, experts).
    */
   predict(
@@ -456,13 +456,14 @@ export interface NativeAddon {
   ) => TokenEmbedding;
   /**
    * Opens a directory that a trainer saved. Throws checkpoint_invalid where it is damaged, not finite or of
-   * another model. `threads`: 1 runs on the calling thread. `sharpness`, above 0: of each layer, 1 where not given.
+   * another model. `threads`: 1 runs on the calling thread. The sharpness of each layer is above 0, 1 where not given.
    */
   Predictor: new (options: {
     directory: string;
     embedding: TokenEmbedding;
     threads: number;
-    sharpness?: Float32Array;
+    alphaSharpness?: Float32Array;
+    chanceSharpness?: Float32Array;
   }) => Predictor;
   /** `directory`: goes on from what a trainer saved there. */
   PredictorTrainer: new (

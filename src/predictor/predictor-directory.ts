@@ -21,6 +21,7 @@ import {
   type TableRefiner,
 } from './hash-function.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
+import type { Sharpness } from './training/sharpness.js';
 import { Teacher } from './training/teacher.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
@@ -128,6 +129,21 @@ function openFunction(
   return kind === 'token' ? table : readGraph(join(directory, GRAPH), shape).hashFunction(table);
 }
 
+/** As the addon's Predictor takes them. */
+export function sharpnessOptions({ alpha, chance }: Sharpness) {
+  return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
+}
+
+function checkSharpness(path: string, side: Side, sharpness: Sharpness, layers: number): void {
+  for (const kind of ['alpha', 'chance'] as const) {
+    const { length } = sharpness[kind];
+    if (length === layers) continue;
+    throw invalid(
+      `${path}: sharpness.${side}.${kind} has ${length} values, the ${side} ${layers} MoE layers`,
+    );
+  }
+}
+
 function hasNetwork(directory: string, side: Side): boolean {
   return existsSync(join(directory, side));
 }
@@ -149,11 +165,12 @@ function openLstm(
       if (!hasNetwork(directory, side)) continue;
       const path = join(directory, side);
       const own = sharpness?.[side];
+      if (own) checkSharpness(join(directory, MANIFEST), side, own, layersOf(shape, side));
       const network = new addon.Predictor({
         directory: path,
         embedding: shared,
         threads,
-        ...(own && { sharpness: Float32Array.from(own) }),
+        ...(own && sharpnessOptions(own)),
       });
       networks[side] = network;
       const expected = { layers: layersOf(shape, side), experts: shape.experts, dIn: model.dModel };

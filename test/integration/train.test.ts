@@ -115,7 +115,9 @@ describe('a trained predictor', () => {
       options: { hidden: 16, top: 30, lambda: 0.005, lr: 0.005 },
     });
     const { encoder, decoder } = manifest.sharpness;
-    expect([encoder.length, decoder.length]).toEqual([2, 2]);
+    for (const { alpha, chance } of [encoder, decoder]) {
+      expect([alpha.length, chance.length]).toEqual([2, 2]);
+    }
     expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'token', 'graph']);
     for (const layers of Object.values(manifest.heldOut)) expect(layers).toHaveLength(4);
     const { shape } = loadAddon().inspectCheckpoint(MINI);

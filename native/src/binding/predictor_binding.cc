@@ -26,9 +26,16 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const Napi::Object options = object_from_js(info[0], "options");
     const auto embedding = PredictorEmbeddingBinding::of(options.Get("embedding"));
     const size_t threads = whole_from_js(options, "threads", 1, kMaxPredictorThreads);
-    const PredictorCheckpoint checkpoint = load_predictor(text_from_js(options, "directory"), false);
-    const auto sharpness = copy_from_js<float>(options.Get("sharpness"), "sharpness");
-    predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
+    const std::string directory = text_from_js(options, "directory");
+    const PredictorCheckpoint checkpoint = load_predictor(directory, false);
+    const auto alpha = copy_from_js<float>(options.Get("alphaSharpness"), "alphaSharpness");
+    const auto chance = copy_from_js<float>(options.Get("chanceSharpness"), "chanceSharpness");
+    const PredictorSharpness sharpness{alpha, chance};
+    try {
+      predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
+    } catch (const Error& error) {
+      throw Error(error.code(), escape_text(directory) + ": " + error.what(), error.numbers());
+    }
   });
 }
 

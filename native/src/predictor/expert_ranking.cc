@@ -73,13 +73,14 @@ class BestFew {
   size_t count_ = 0;
 };
 
-[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k, float sharpness,
-                                             uint16_t* ids, float* probabilities, float* chances) {
+[[gnu::always_inline]] inline bool rank_body(const float* logits, size_t n, size_t k,
+                                             ExpertSharpness sharpness, uint16_t* ids, float* alpha,
+                                             float* chance) {
   const float top = greatest(logits, n);
-  const float sum = sum_of_powers(logits, n, top, 1.0f);
-  const float sharp_sum = chances != nullptr ? sum_of_powers(logits, n, top, sharpness) : 1.0f;
-  if (!std::isfinite(sum) || !std::isfinite(sharp_sum)) return false;
-  BestFew best(k, ids, probabilities);
+  const float alpha_sum = sum_of_powers(logits, n, top, sharpness.alpha);
+  const float chance_sum = chance != nullptr ? sum_of_powers(logits, n, top, sharpness.chance) : 1.0f;
+  if (!std::isfinite(alpha_sum) || !std::isfinite(chance_sum)) return false;
+  BestFew best(k, ids, alpha);
   for (size_t i = 0; i < n; i += kLanes) {
     const size_t end = std::min(i + kLanes, n);
     if (end - i == kLanes && !best.takes(greatest(logits + i, kLanes))) continue;
@@ -88,18 +89,18 @@ class BestFew {
     }
   }
   for (size_t i = 0; i < k; ++i) {
-    const float below = probabilities[i] - top;
-    probabilities[i] = gate_exp(below) / sum;
-    if (chances != nullptr) chances[i] = gate_exp(below * sharpness) / sharp_sum;
+    const float below = alpha[i] - top;
+    alpha[i] = gate_exp(below * sharpness.alpha) / alpha_sum;
+    if (chance != nullptr) chance[i] = gate_exp(below * sharpness.chance) / chance_sum;
   }
   return true;
 }
 
 // The same text for each instruction set, as in lstm_cell.cc: the results are the same bits.
-#define SIDA_RANK(name, attributes)                                                                    \
-  attributes bool rank_##name(const float* logits, size_t n, size_t k, float sharpness, uint16_t* ids, \
-                              float* out, float* chances) {                                            \
-    return rank_body(logits, n, k, sharpness, ids, out, chances);                                      \
+#define SIDA_RANK(name, attributes)                                                               \
+  attributes bool rank_##name(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, \
+                              uint16_t* ids, float* alpha, float* chance) {                       \
+    return rank_body(logits, n, k, sharpness, ids, alpha, chance);                                \
   }
 SIDA_RANK(plain, )
 #if defined(__x86_64__)
@@ -119,10 +120,10 @@ RankExperts* rank_experts_named(const char* isa) {
   return rank_plain;
 }
 
-bool rank_experts(const float* logits, size_t n, size_t k, float sharpness, uint16_t* ids,
-                  float* probabilities, float* chances) {
+bool rank_experts(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, uint16_t* ids,
+                  float* alpha, float* chance) {
   static RankExperts* const rank = rank_experts_named(cpu_kernels().isa);
-  return rank(logits, n, k, sharpness, ids, probabilities, chances);
+  return rank(logits, n, k, sharpness, ids, alpha, chance);
 }
 
 }  // namespace sida

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "predictor/expert_ranking.h"
 
 namespace sida {
 namespace {
@@ -25,21 +24,30 @@ PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& ste
               "Expected a causal predictor to step through a sequence, found one that sees the whole input");
 }
 
-void check_sharpness(std::span<const float> sharpness, size_t layers) {
-  if (sharpness.size() != layers) {
+void check_sharpness(const std::string& name, std::span<const float> sharpness, size_t layers) {
+  if (!sharpness.empty() && sharpness.size() != layers) {
     throw Error(
         "checkpoint_invalid",
-        "the sharpness has " + std::to_string(sharpness.size()) + " values, the predictor " +
+        "the " + name + " sharpness has " + std::to_string(sharpness.size()) + " values, the predictor " +
             std::to_string(layers) + " layers",
         {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
   }
   for (const float value : sharpness) {
     if (value > 0 && value <= kMostSharpness) continue;
     throw Error("checkpoint_invalid",
-                "the sharpness of a layer is " + std::to_string(value) +
+                "the " + name + " sharpness of a layer is " + std::to_string(value) +
                     ", expected more than 0 and at most " + std::to_string(kMostSharpness),
                 {{"found", static_cast<double>(value)}});
   }
+}
+
+std::vector<ExpertSharpness> of_each_layer(const PredictorSharpness& sharpness, size_t layers) {
+  check_sharpness("alpha", sharpness.alpha, layers);
+  check_sharpness("chance", sharpness.chance, layers);
+  std::vector<ExpertSharpness> each(layers);
+  for (size_t l = 0; l < sharpness.alpha.size(); ++l) each[l].alpha = sharpness.alpha[l];
+  for (size_t l = 0; l < sharpness.chance.size(); ++l) each[l].chance = sharpness.chance[l];
+  return each;
 }
 
 }  // namespace
@@ -53,22 +61,20 @@ struct Predictor::Chunk {
 };
 
 Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
-                     std::span<const float> sharpness)
+                     const PredictorSharpness& sharpness)
     : vocab_(embedding.vocab()),
-      sharpness_(sharpness.begin(), sharpness.end()),
+      sharpness_(of_each_layer(sharpness, weights.layout.config().layers)),
       network_(weights.layout.config(), NetworkUse::kFolded),
       pool_(std::max(threads, size_t{1})),
       activations_(pool_.threads()) {
   if (embedding.d_model() != config().d_in) {
     throw Error("checkpoint_invalid",
-                "The predictor takes token embeddings of width " + std::to_string(config().d_in) +
+                "the predictor takes token embeddings of width " + std::to_string(config().d_in) +
                     ", the model's have " + std::to_string(embedding.d_model()) +
                     "; is it another model's predictor?",
                 {{"expected", static_cast<double>(config().d_in)},
                  {"found", static_cast<double>(embedding.d_model())}});
   }
-  if (sharpness_.empty()) sharpness_.assign(config().layers, 1.0f);
-  check_sharpness(sharpness_, config().layers);
   network_.load(weights.values.data(), &pool_);
   fold(weights, embedding);
   if (config().causal) stepper_ = std::make_unique<PredictorStepper>(network_);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "predictor/expert_ranking.h"
 #include "predictor/predictor_network.h"
 #include "predictor/predictor_stepper.h"
 #include "predictor/token_embedding.h"
@@ -15,24 +16,30 @@
 
 namespace sida {
 
-/// Where a prediction is written: the k most likely experts of each MoE layer and token, best first, and
-/// their probabilities, (layers, tokens, k) each.
+/// Where a prediction is written: the k most likely experts of each MoE layer and token, best first, with
+/// two softmaxes of the logits over all experts, (layers, tokens, k) each.
 struct ExpertTable {
   size_t k = 0;
   uint16_t* experts = nullptr;
-  float* alpha = nullptr;
-  float* chance = nullptr;  ///< softmax of the logits times the layer's sharpness; may be null
+  float* alpha = nullptr;   ///< of the logits times the layer's alpha sharpness
+  float* chance = nullptr;  ///< of the logits times its chance sharpness; may be null
   float* logits = nullptr;  ///< (layers, tokens, experts); may be null
+};
+
+/// What the logits are multiplied by, (layers) each; empty for ones.
+struct PredictorSharpness {
+  std::span<const float> alpha;
+  std::span<const float> chance;
 };
 
 /// A trained predictor of token ids. The products of the embedding with the compressing weights are computed
 /// once for the whole vocabulary, so neither is held. One caller at a time; calls block.
 class Predictor {
  public:
-  /// `sharpness`: (layers), empty for ones. Throws checkpoint_invalid where the embedding is not as wide as
-  /// the predictor's input, or the sharpness not above 0 and of every layer.
+  /// Throws checkpoint_invalid where the embedding is not as wide as the predictor's input, or a sharpness
+  /// not above 0 and of every layer.
   Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
-            std::span<const float> sharpness = {});
+            const PredictorSharpness& sharpness = {});
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
@@ -68,7 +75,7 @@ class Predictor {
   bool rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const;
 
   size_t vocab_;
-  std::vector<float> sharpness_;  ///< (layers)
+  std::vector<ExpertSharpness> sharpness_;  ///< (layers)
   PredictorNetwork network_;
   AlignedFloats products_;          ///< (vocab, h)
   AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary

@@ -11,6 +11,8 @@ namespace sida {
 namespace {
 
 constexpr size_t kChunkSequences = 16;
+// A chunk takes no further sequence once it has these.
+constexpr size_t kChunkTokens = 256;
 // Weights that one task sums or updates.
 constexpr size_t kBlock = 1 << 14;
 
@@ -77,20 +79,24 @@ TrainingReport PredictorTrainer::evaluate(const SequenceBatch& batch, const Teac
 
 void PredictorTrainer::split(const SequenceBatch& batch, double scale) {
   const PredictorConfig& config = network_.config();
-  used_chunks_ = (batch.lengths.size() + kChunkSequences - 1) / kChunkSequences;
-  if (chunks_.size() < used_chunks_) chunks_.resize(used_chunks_);
+  used_chunks_ = 0;
   size_t row = 0;
-  for (size_t i = 0; i < used_chunks_; ++i) {
-    Chunk& chunk = chunks_[i];
-    const size_t first = i * kChunkSequences;
-    const size_t sequences = std::min(kChunkSequences, batch.lengths.size() - first);
-    chunk.batch.lengths = batch.lengths.subspan(first, sequences);
+  for (size_t first = 0; first < batch.lengths.size();) {
+    size_t last = first;
+    size_t rows = 0;
+    for (; last < batch.lengths.size() && last - first < kChunkSequences && rows < kChunkTokens; ++last) {
+      rows += batch.lengths[last];
+    }
+    if (chunks_.size() == used_chunks_) chunks_.emplace_back();
+    Chunk& chunk = chunks_[used_chunks_++];
+    chunk.batch.lengths = batch.lengths.subspan(first, last - first);
     chunk.batch.x = batch.x + row * config.d_in;
     chunk.batch.summaries = batch.summaries == nullptr ? nullptr : batch.summaries + first * config.d_in;
     chunk.first_row = row;
     chunk.scale = static_cast<float>(scale);
     chunk.error = nullptr;
-    row += chunk.batch.rows();
+    row += rows;
+    first = last;
   }
 }
 

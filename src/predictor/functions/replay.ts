@@ -2,14 +2,15 @@
 import type { PredictorInput } from '../../native/addon-types.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
 import { NO_EXPERT } from '../hash-table.js';
-import { type TeacherSource, teacherProbabilities } from '../training/teacher.js';
+import { routerProbabilities } from '../training/router-probabilities.js';
+import type { TeacherSource } from '../training/teacher.js';
 
 /** Where a recorded side's routers sent its tokens: only the best expert of each. */
 interface Routing {
   tokens: Int32Array;
   /** (layers, tokens). */
   experts: Uint16Array;
-  /** (layers, tokens), softmax over the recorded experts. */
+  /** (layers, tokens). */
   alpha: Float32Array;
 }
 
@@ -26,13 +27,17 @@ export class ReplayFunction implements HashFunction {
 
   /** Holds about 4 bytes a token and 6 a token and layer. */
   static async load(source: TeacherSource): Promise<ReplayFunction> {
+    const { experts } = source.shape;
     const recorded = new Map<string, Record<Side, Routing>>();
     for await (const { encoder, decoder, top } of source.records()) {
       const key = keyOf(encoder.tokens);
       const earlier = recorded.get(key);
       // The same input goes on the same way: the longest recording says most.
       if (earlier && earlier.decoder.tokens.length >= decoder.tokens.length) continue;
-      recorded.set(key, { encoder: routingOf(encoder, top), decoder: routingOf(decoder, top) });
+      recorded.set(key, {
+        encoder: routingOf(encoder, top, experts),
+        decoder: routingOf(decoder, top, experts),
+      });
     }
     return new ReplayFunction(source.shape, recorded);
   }
@@ -100,11 +105,12 @@ function begins(whole: Int32Array, start: Int32Array): boolean {
 function routingOf(
   { tokens, experts, logits }: { tokens: Int32Array; experts: Uint16Array; logits: Float32Array },
   top: number,
+  perLayer: number,
 ): Routing {
   const rows = experts.length / top;
   const probabilities = new Float64Array(top);
   const alpha = Float32Array.from({ length: rows }, (_, row) => {
-    teacherProbabilities(logits, row * top, top, probabilities);
+    routerProbabilities(logits, row * top, top, perLayer, probabilities);
     return probabilities[0]!;
   });
   return { tokens, experts: Uint16Array.from({ length: rows }, (_, row) => experts[row * top]!), alpha };

@@ -3,7 +3,8 @@
 import type { GraphSide } from '../functions/graph.js';
 import { HashGraph } from '../functions/graph.js';
 import { layersOf, type RoutingShape, SIDES, type Side } from '../hash-function.js';
-import { type TeacherRecord, teacherProbabilities } from './teacher.js';
+import { routerProbabilities } from './router-probabilities.js';
+import type { TeacherRecord } from './teacher.js';
 
 /** The next layer's overall frequencies count as this many tokens of each expert. */
 const PRIOR_WEIGHT = 8;
@@ -51,7 +52,7 @@ export class GraphLearner {
         for (let layer = 0, before = 0; layer < layers; layer++) {
           const from = (layer * tokens.length + t) * top;
           const best = experts[from]!;
-          teacherProbabilities(logits, from, top, probabilities);
+          routerProbabilities(logits, from, top, perLayer, probabilities);
           counts.wins[layer * perLayer + best]!++;
           counts.sureness[layer * perLayer + best]! += probabilities[0]!;
           if (layer > 0) counts.pairs[((layer - 1) * perLayer + before) * perLayer + best]!++;

@@ -1,6 +1,7 @@
 /** How often a hash function names the expert that the model's router chose. */
 import { type HashFunction, layersOf, SIDES, type Side, type TableRefiner } from '../hash-function.js';
-import { bestExperts, type TeacherRecord, type TeacherSource, teacherProbabilities } from './teacher.js';
+import { probabilitiesOf } from './router-probabilities.js';
+import { bestExperts, type TeacherRecord, type TeacherSource } from './teacher.js';
 
 const TOP = 3;
 
@@ -37,7 +38,9 @@ export async function hitRates(
     counters[side] = Array.from({ length: layers }, () => new Counter());
   }
   const flush = (batch: TeacherRecord[]) => {
-    for (const side of SIDES) countBatch(hash, side, batch, Math.max(k, TOP), counters[side], refiner);
+    for (const side of SIDES) {
+      countBatch(hash, side, batch, Math.max(k, TOP), teacher.shape.experts, counters[side], refiner);
+    }
   };
   let batch: TeacherRecord[] = [];
   let tokens = 0;
@@ -103,6 +106,7 @@ function countBatch(
   side: Side,
   records: TeacherRecord[],
   k: number,
+  perLayer: number,
   counters: Counter[],
   refiner: TableRefiner | undefined,
 ): void {
@@ -118,7 +122,7 @@ function countBatch(
     return;
   }
   const routed = routedOf(records, side, layers);
-  const sure = surenessOf(records, side, layers, tokens);
+  const sure = probabilitiesOf(routed, records, side, layers, perLayer);
   counters.forEach((counter, layer) => {
     for (let t = 0; t < tokens; t++) {
       const row = layer * tokens + t;
@@ -130,22 +134,4 @@ function countBatch(
     const truth = routed.subarray(layer * tokens, (layer + 1) * tokens);
     refiner?.refine(side, layer, truth, layers, tokens, k, experts, alpha, chance);
   });
-}
-
-/** The router's probability of its best expert, (layers, tokens). */
-function surenessOf(records: TeacherRecord[], side: Side, layers: number, tokens: number): Float64Array {
-  const sure = new Float64Array(layers * tokens);
-  let at = 0;
-  for (const { top, ...record } of records) {
-    const { logits, tokens: own } = record[side];
-    const probabilities = new Float64Array(top);
-    for (let layer = 0; layer < layers; layer++) {
-      for (let t = 0; t < own.length; t++) {
-        teacherProbabilities(logits, (layer * own.length + t) * top, top, probabilities);
-        sure[layer * tokens + at + t] = probabilities[0]!;
-      }
-    }
-    at += own.length;
-  }
-  return sure;
 }

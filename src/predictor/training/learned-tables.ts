@@ -7,14 +7,14 @@ import { writeGraph } from '../functions/graph-file.js';
 import { LstmFunction } from '../functions/lstm.js';
 import type { TokenTable } from '../functions/token-table.js';
 import type { HashFunction } from '../hash-function.js';
-import { GRAPH, TOKEN_TABLE } from '../predictor-directory.js';
+import { GRAPH, sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
 import { hitRates } from './hit-rates.js';
 import { learnHashFunctions } from './learn-hash-functions.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { SequenceSet } from './network-training.js';
 import { tuneRefiner } from './refiner-tuning.js';
 import type { TrainingSetup } from './setup.js';
-import { fitSharpness } from './sharpness.js';
+import { fitSharpness, type Sharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
 import { Teacher, type TeacherRecord, type TeacherSource } from './teacher.js';
 
@@ -94,12 +94,12 @@ export async function learnAndMeasure(
   const { table, graph } = await learnTables(setup, events);
   const { embedding, stacks } = setup;
   const records = await tuningRecords(setup);
-  const open = (stack: Stack, sharpness?: number[]) =>
+  const open = (stack: Stack, sharpness?: Sharpness) =>
     new addon.Predictor({
       directory: join(directory, stack),
       embedding,
       threads,
-      ...(sharpness && { sharpness: Float32Array.from(sharpness) }),
+      ...(sharpness && sharpnessOptions(sharpness)),
     });
   const sharpness: NetworkSharpness = {};
   const networks: Partial<Record<Stack, Predictor>> = {};

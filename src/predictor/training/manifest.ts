@@ -6,6 +6,10 @@ import { SidaError } from '../../errors.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
+/** Wider than what is fitted; the addon takes it. */
+const LEAST_SHARPNESS = 1e-4;
+const MOST_SHARPNESS = 1e4;
+
 const layerHits = z.object({
   layer: z.string(),
   tokens: z.number(),
@@ -13,6 +17,8 @@ const layerHits = z.object({
   hits: z.tuple([z.number(), z.number(), z.number()]),
 });
 export type LayerHitShares = z.infer<typeof layerHits>;
+
+const sharpness = z.array(z.number().min(LEAST_SHARPNESS).max(MOST_SHARPNESS));
 
 const manifestSchema = z.object({
   format: z.literal('sida-predictor'),
@@ -32,8 +38,10 @@ const manifestSchema = z.object({
       tokens: z.number(),
     }),
   ),
-  /** Of each network's layers, as training/sharpness.ts fits it. */
-  sharpness: z.partialRecord(z.enum(['encoder', 'decoder']), z.array(z.number().positive())).exactOptional(),
+  /** Of the layers of each network, as training/sharpness.ts fits it. */
+  sharpness: z
+    .partialRecord(z.enum(['encoder', 'decoder']), z.object({ alpha: sharpness, chance: sharpness }))
+    .exactOptional(),
   options: z.record(z.string(), z.unknown()),
   /** Of each hash function, by name. */
   heldOut: z.record(z.string(), z.array(layerHits)),

@@ -6,19 +6,6 @@ import { readMeta, readTrace, shapeOf, type TraceMeta } from '../../trace/trace-
 import type { TraceRecord } from '../../trace/trace-record.js';
 import { type RoutingShape, SIDES, type Side } from '../hash-function.js';
 
-/** Softmax over the `top` recorded logits from `from` on, into `out`. */
-export function teacherProbabilities(
-  logits: Float32Array,
-  from: number,
-  top: number,
-  out: Float64Array,
-): void {
-  let sum = 0;
-  // The best is recorded first.
-  for (let i = 0; i < top; i++) sum += out[i] = Math.exp(logits[from + i]! - logits[from]!);
-  for (let i = 0; i < top; i++) out[i]! /= sum;
-}
-
 export interface TeacherRecord extends TraceRecord {
   /** Experts recorded of each token and layer. */
   top: number;

@@ -1,6 +1,6 @@
 /** How often, and how surely, each token id went to each expert. */
+import { routerProbabilities } from './router-probabilities.js';
 import type { TeacherRecord } from './teacher.js';
-import { teacherProbabilities } from './teacher.js';
 
 /** Counts of one token, or of all: (layers, experts) each. */
 export interface Counts {
@@ -36,10 +36,12 @@ export class TokenCounts {
       for (let layer = 0; layer < this.#layers; layer++) {
         const from = (layer * tokens.length + t) * top;
         const base = layer * this.#experts;
-        teacherProbabilities(logits, from, top, probabilities);
+        const unrecorded = routerProbabilities(logits, from, top, this.#experts, probabilities);
         for (const counts of [own, this.all]) {
           counts.wins[base + experts[from]!]!++;
-          for (let i = 0; i < top; i++) counts.mass[base + experts[from + i]!]! += probabilities[i]!;
+          const mass = counts.mass.subarray(base, base + this.#experts);
+          for (let i = 0; i < top; i++) mass[experts[from + i]!]! += probabilities[i]! - unrecorded;
+          for (let e = 0; e < this.#experts; e++) mass[e]! += unrecorded;
         }
       }
     }

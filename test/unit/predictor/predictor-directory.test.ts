@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
@@ -97,7 +97,10 @@ async function predictorDirectory(): Promise<string> {
       experts: SHAPE.experts,
       vocab: SHAPE.vocab,
       trainedOn: [],
-      sharpness: { encoder: [1, 2, 3], decoder: [4, 0.5] },
+      sharpness: {
+        encoder: { alpha: [0.5, 1, 2], chance: [0.5, 2, 3] },
+        decoder: { alpha: [1, 0.1], chance: [4, 0.5] },
+      },
       options: {},
       heldOut: {},
       run: {},
@@ -124,6 +127,12 @@ function copy(change: (directory: string) => void): string {
   cpSync(made, directory, { recursive: true });
   change(directory);
   return directory;
+}
+
+function sharpen(path: string, encoder: { alpha: number[]; chance: number[] }): void {
+  const file = join(path, 'sida-predictor.json');
+  const manifest = JSON.parse(readFileSync(file, 'utf8'));
+  writeFileSync(file, JSON.stringify({ ...manifest, sharpness: { encoder } }));
 }
 
 describe('predictor directory', () => {
@@ -159,7 +168,7 @@ describe('predictor directory', () => {
         expect([...names].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, NO_EXPERT, NO_EXPERT]);
         const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
         expect(sum).toBeCloseTo(1, 4);
-        // The encoder's first layer is as sharp as the network, its others and the decoder are not.
+        // Both are of the same sharpness in the encoder's first layer alone.
         expect(chance[row * 10] === alpha[row * 10]).toBe(side === 'encoder' && row < input.tokens.length);
       }
     }
@@ -214,6 +223,11 @@ describe('predictor directory', () => {
   it.each([
     ['no manifest', (path: string) => rmSync(join(path, 'sida-predictor.json')), 'ENOENT'],
     ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
+    [
+      'a sharpness of 0',
+      (path: string) => sharpen(path, { alpha: [1, 0, 2], chance: [1, 2, 3] }),
+      'sida-predictor.json: no predictor of this version',
+    ],
   ] as const)('refuses %s', async (_, damage, message) => {
     await expect(openPredictor(copy(damage), options)).rejects.toMatchObject({
       code: 'cannot_run',
@@ -247,7 +261,19 @@ describe('predictor directory', () => {
       'a network of fewer layers',
       'lstm',
       (path: string) => saveNetwork(path, 'decoder', { layers: 1 }),
-      '2 values, the predictor 1 layers',
+      'decoder: the alpha sharpness has 2 values, the predictor 1 layers',
+    ],
+    [
+      'alpha sharpness of fewer layers',
+      'lstm',
+      (path: string) => sharpen(path, { alpha: [1, 2], chance: [1, 2, 3] }),
+      'sida-predictor.json: sharpness.encoder.alpha has 2 values, the encoder 3 MoE layers',
+    ],
+    [
+      'chance sharpness of more layers',
+      'lstm',
+      (path: string) => sharpen(path, { alpha: [1, 2, 3], chance: [1, 2, 3, 4] }),
+      'sida-predictor.json: sharpness.encoder.chance has 4 values, the encoder 3 MoE layers',
     ],
   ] as const)('refuses %s', async (_, kind, damage, message) => {
     await expect(openPredictor(copy(damage), { ...options, kind })).rejects.toMatchObject({

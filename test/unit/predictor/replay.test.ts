@@ -179,7 +179,7 @@ describe('hit rates', () => {
       close() {},
     };
     const rates = await hitRates(fixed, sourceOf(once), { k: 4 });
-    const sure = 1 / (1 + Math.exp(-1) + Math.exp(-2) + Math.exp(-3));
+    const sure = 1 / Array.from({ length: 8 }, (_, i) => Math.exp(-i)).reduce((a, b) => a + b);
     const alphaError = expect.closeTo(sure - 0.5, 6);
     for (const i of [0, 1, 2]) {
       expect(rates[i]).toEqual({ layer: LAYERS[i], tokens: 3, hits: [1, 2, 2], alphaError, unknown: 0 });

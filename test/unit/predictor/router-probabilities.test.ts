@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import {
+  probabilitiesOf,
+  routerProbabilities,
+} from '../../../src/predictor/training/router-probabilities.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { recordsOf, SHAPE, TOP } from './routing-fixture.js';
+
+function softmax(logits: number[]): number[] {
+  const sum = logits.reduce((total, z) => total + Math.exp(z), 0);
+  return logits.map((z) => Math.exp(z) / sum);
+}
+
+describe('router probabilities', () => {
+  const all = [2, 1.4, 0.9, 0.6, 0.3, 0, -0.3, -0.6];
+
+  it('are the softmax where every expert is recorded', () => {
+    const out = new Float64Array(8);
+    routerProbabilities(Float32Array.from([9, ...all]), 1, 8, 8, out);
+    softmax(all).forEach((p, i) => {
+      expect(out[i]).toBeCloseTo(p, 6);
+    });
+  });
+
+  it('are exact where the other logits fall on as the recorded ones did', () => {
+    const out = new Float64Array(5);
+    const unrecorded = routerProbabilities(Float32Array.from(all), 0, 5, 8, out);
+    const truth = softmax(all);
+    truth.slice(0, 5).forEach((p, i) => {
+      expect(out[i]).toBeCloseTo(p, 6);
+    });
+    expect(unrecorded).toBeCloseTo((truth[5]! + truth[6]! + truth[7]!) / 3, 6);
+  });
+
+  it('of equal logits, and of a single one, are those of a flat router', () => {
+    for (const top of [1, 5]) {
+      const out = new Float64Array(top);
+      const unrecorded = routerProbabilities(new Float32Array(top).fill(3), 0, top, 8, out);
+      for (const p of [...out, unrecorded]) expect(p).toBeCloseTo(1 / 8, 12);
+    }
+  });
+
+  it('name recorded and other experts of several records, and sum to 1', () => {
+    const records = recordsOf(3);
+    const tokens = records.reduce((sum, { encoder }) => sum + encoder.tokens.length, 0);
+    const sums = new Float64Array(3 * tokens);
+    for (let e = 0; e < SHAPE.experts; e++) {
+      const named = new Uint16Array(3 * tokens).fill(e);
+      probabilitiesOf(named, records, 'encoder', 3, SHAPE.experts).forEach((p, row) => {
+        sums[row]! += p;
+      });
+    }
+    for (const sum of sums) expect(sum).toBeCloseTo(1, 9);
+  });
+
+  it('make the token table say the probability among all experts', () => {
+    const learner = new TokenTableLearner(SHAPE);
+    for (const record of recordsOf(60)) learner.add(record);
+    const { alpha, width } = learner.finish({ width: SHAPE.experts }).sides.encoder;
+    expect(TOP).toBeLessThan(SHAPE.experts);
+    for (let from = 0; from < alpha.length; from += width) {
+      expect(alpha.subarray(from, from + width).reduce((sum, p) => sum + p, 0)).toBeCloseTo(1, 5);
+    }
+  });
+});
