@@ -130,7 +130,11 @@ function judge(runs, rates) {
       overBound: run.wallMs / bound(bandwidth),
       overExpertBound: run.wallMs / bound(perExpert),
       ...(share < 1 && { overBelady: run.bytesMoved / run.beladyBytes }), // P6
-      ...(Number.isFinite(least) && least > 0 && { overBestPolicy: run.bytesMoved / least }), // P7
+      ...(Number.isFinite(least) &&
+        least > 0 && {
+          overBestPolicy: run.bytesMoved / least, // P7
+          beladyOverBestPolicy: run.beladyBytes / least,
+        }),
       hashBuilding: run.tables.seconds / run.passSeconds, // P9
     });
   }

@@ -62,52 +62,65 @@ function systemsTable(name, link) {
   return `${linkText(r, link)}.\n\n${table(head, rows)}\n\n${source(r)}`;
 }
 
-/** The worst and best of a ratio over runs of a system, against its target. */
-function targetsTable(name) {
-  const r = result(name);
-  const range = (key, keep) => {
-    const values = r.runs.filter((run) => run[key] != null && keep(run)).map((run) => run[key]);
-    return values.length === 0 ? undefined : { best: Math.min(...values), worst: Math.max(...values) };
-  };
-  const rows = [];
-  const add = (target, what, limit, key, keep, show = times) => {
-    for (const link of ['disk', 'simulated link']) {
-      for (const system of ['lstm', 'graph+lstm', 'replay']) {
-        const found = range(key, (run) => run.system === system && run.link === link && keep(run));
-        if (found === undefined) continue;
-        const cells = [show(limit), show(found.best), show(found.worst), verdict(found.worst <= limit)];
-        rows.push([target, what, link, system, ...cells]);
-      }
-    }
-  };
-  const scarce = (run) => run.share < 1;
-  const few = (run) => run.share <= 0.25;
-  add('P5', 'time over max(compute, bytes ÷ link)', 1.1, 'overBound', scarce);
-  add('P6', "bytes over Belady's", 1.1, 'overBelady', scarce);
-  for (const [lookahead, limit] of [
+const scarce = (run) => run.share < 1;
+const fewAt = (lookahead) => (run) => run.share <= 0.25 && run.lookahead === lookahead;
+
+/** What each ratio may be at most, and over which runs. */
+const TARGETS = [
+  { target: 'P5', what: 'time over max(compute, bytes ÷ link)', key: 'overBound', limit: 1.1, keep: scarce },
+  { target: 'P6', what: "bytes over Belady's", key: 'overBelady', limit: 1.1, keep: scarce },
+  ...[
     [1, 0.88],
     [4, 0.76],
-  ]) {
-    const at = (run) => few(run) && run.lookahead === lookahead;
-    add(
-      'P7',
-      `bytes over the best policy without prediction, look-ahead ${lookahead}`,
-      limit,
-      'overBestPolicy',
-      at,
-    );
-  }
-  add('P9', 'hash building over pass', 0.05, 'hashBuilding', scarce, percent);
-  const differ = verdict(r.differing === 0);
+  ].map(([lookahead, limit]) => ({
+    target: 'P7',
+    what: `bytes over the best without prediction, at most a quarter fits, look-ahead ${lookahead}`,
+    key: 'overBestPolicy',
+    least: 'beladyOverBestPolicy',
+    limit,
+    keep: fewAt(lookahead),
+  })),
+  {
+    target: 'P9',
+    what: 'hash building over pass',
+    key: 'hashBuilding',
+    limit: 0.05,
+    keep: scarce,
+    show: percent,
+  },
+];
+
+/** Best and worst of each ratio over the runs of a system, against its target. */
+function targetsTable(name) {
+  const r = result(name);
+  const row = ({ target, what, limit, show = times }, runs, key, label) => {
+    const values = runs.map((run) => run[key]).filter((value) => value != null);
+    if (values.length === 0) return [];
+    const [best, worst] = [Math.min(...values), Math.max(...values)];
+    return [
+      [target, what, runs[0].link, label, show(limit), show(best), show(worst), verdict(worst <= limit)],
+    ];
+  };
+  const rows = TARGETS.flatMap((one) =>
+    ['disk', 'simulated link'].flatMap((link) => {
+      const of = (system) =>
+        r.runs.filter((run) => run.system === system && run.link === link && one.keep(run));
+      return [
+        ...['lstm', 'graph+lstm', 'replay'].flatMap((system) => row(one, of(system), one.key, system)),
+        ...(one.least === undefined
+          ? []
+          : row(one, of('replay'), one.least, 'Belady: no system can move less')),
+      ];
+    }),
+  );
+  const differ = [r.differing, r.differing, verdict(r.differing === 0)];
   rows.push([
     'P12',
     `answers that differ, ${r.comparisons} runs of ${r.sentences}`,
     'both',
     'all',
-    '0',
-    r.differing,
-    r.differing,
-    differ,
+    0,
+    ...differ,
   ]);
   const head = ['', 'what', 'link', 'system', 'target', 'best', 'worst', ''];
   return `${table(head, rows)}\n\n${source(r)}`;
