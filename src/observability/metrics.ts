@@ -234,6 +234,17 @@ function copyEngine(registry: Registry, engine: EngineHandle): void {
       this.inc({ top: '3' }, c?.routingHitsTop3 ?? 0);
     },
   });
+  new Gauge({
+    name: 'sida_predictor_up',
+    help: 'By hash function: 1 while it names experts, 0 where none does (function none): no predictor was asked for, or it could not be opened',
+    labelNames: ['function'],
+    registers: [registry],
+    collect() {
+      const name = engine.model?.predictor.name;
+      this.reset();
+      if (name !== undefined) this.set({ function: name ?? 'none' }, name === null ? 0 : 1);
+    },
+  });
   new Counter({
     name: 'sida_hash_tables_total',
     help: 'Batches by what became of their hash tables: ready, failed (the predictor could not say), abandoned (too late), skipped (after many late ones)',
