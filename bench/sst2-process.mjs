@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
+import { planResidency } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
@@ -25,7 +26,15 @@ const rows = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
   .split('\n')
   .map((line) => JSON.parse(line));
 const inputs = rows.map((row) => Int32Array.from(tokenizer.encode(`sst2 sentence: ${row.text}`)));
-const rank = EVICTION_POLICIES[policy];
+/** What a server without a predictor plans. */
+const plan = () =>
+  planResidency({
+    visits: [],
+    passVisits: 0,
+    prefetchVisits: 0,
+    residency: engine.residency(),
+    policy: EVICTION_POLICIES[policy],
+  });
 const digest = createHash('sha256');
 const one = Int32Array.of(1);
 const milliseconds = [];
@@ -38,8 +47,7 @@ inputs.forEach((tokens, i) => {
   const started = performance.now();
   const encoded = engine.runBatch(
     { phase: 'encode', sequences: one, offsets: Int32Array.of(0, tokens.length), tokens },
-    null,
-    rank,
+    plan(),
   );
   const decoded = engine.runBatch(
     {
@@ -50,8 +58,7 @@ inputs.forEach((tokens, i) => {
       tokens: Int32Array.of(0),
       logitRows: Int32Array.of(0),
     },
-    null,
-    rank,
+    plan(),
   );
   // The first sentences fill an empty device.
   if (i >= 50) milliseconds.push(performance.now() - started);

@@ -5,6 +5,17 @@
 #include <exception>
 
 namespace sida {
+namespace {
+
+// A sleeping thread wakes about this late, which is longer than a fast link takes for a block.
+constexpr std::chrono::microseconds kWakeUp{80};
+
+void wait_until(std::chrono::steady_clock::time_point end) {
+  std::this_thread::sleep_until(end - kWakeUp);
+  while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
+}  // namespace
 
 TransferEngine::TransferEngine(const ExpertLayout& layout, HostTier& source, SimulatedLink link, Done done)
     : layout_(layout), source_(source), link_(link), done_(std::move(done)), thread_([this] { work(); }) {}
@@ -57,8 +68,8 @@ void TransferEngine::move(const Transfer& transfer) {
   }
   if (link_.bandwidth > 0 || link_.latency > 0) {
     const double wire = link_.bandwidth > 0 ? static_cast<double>(layout_.block_bytes) / link_.bandwidth : 0;
-    std::this_thread::sleep_until(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                              std::chrono::duration<double>(link_.latency + wire)));
+    wait_until(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                           std::chrono::duration<double>(link_.latency + wire)));
   }
   done_(transfer.id, error);
 }
