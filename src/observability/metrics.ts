@@ -166,6 +166,11 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     (c) => c.routingsPredicted,
   ],
   [
+    'sida_predictor_distrusted_passes_total',
+    'Passes run without hash tables because most of what those had made prefetch was wasted',
+    (c) => c.passesDistrusted,
+  ],
+  [
     'sida_hash_build_seconds_total',
     'Seconds the hash-building thread spent on hash tables',
     (c) => c.tables.seconds,

@@ -11,6 +11,7 @@ import {
   TABLE_PENDING,
   TABLE_READY,
 } from './hash-table.js';
+import { Patience } from './patience.js';
 
 export interface BatchInput {
   id: number;
@@ -36,30 +37,20 @@ export interface TableBuilderOptions {
   clock?: () => number;
 }
 
-/** So many tables in a row that nobody could use, or so long over them, and the next ones are not even begun. */
-const PATIENCE = 8;
-const PATIENCE_MS = 100;
-/** Least pause, as a multiple of the time the last table took; it bounds what building in vain can cost. */
-const PAUSE = 16;
-/** A pause doubles this often at most. */
-const DOUBLINGS = 6;
-
 export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
-  #lostInARow = 0;
-  #lostMs = 0;
-  #pauses = 0;
-  #pausedUntil = Number.NEGATIVE_INFINITY;
+  readonly #patience: Patience;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
+    this.#patience = new Patience(this.#clock);
   }
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (!batch.required && this.#clock() < this.#pausedUntil) {
+    if (!batch.required && this.#patience.paused) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -78,19 +69,10 @@ export class TableBuilder {
       (tables.decoder === null || this.#fill('decoder', batch, tables.decoder));
     const tookMs = this.#clock() - begin;
     stats.add('seconds', tookMs / 1000);
-    if (settled && tables.encoder.state === TABLE_READY) {
-      stats.add('ready', 1);
-      this.#lostInARow = 0;
-      this.#lostMs = 0;
-      this.#pauses = 0;
-      return;
-    }
-    stats.add(settled ? 'failed' : 'abandoned', 1);
-    this.#lostInARow += 1;
-    this.#lostMs += tookMs;
-    if (this.#lostInARow < PATIENCE && this.#lostMs < PATIENCE_MS) return;
-    this.#pausedUntil = this.#clock() + tookMs * PAUSE * 2 ** this.#pauses;
-    this.#pauses = Math.min(this.#pauses + 1, DOUBLINGS);
+    const ready = settled && tables.encoder.state === TABLE_READY;
+    stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
+    if (ready) this.#patience.kept();
+    else this.#patience.lost(tookMs);
   }
 
   #table(side: Side, batchId: number, { tokens }: PredictorInput): HashTable {

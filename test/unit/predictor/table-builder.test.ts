@@ -144,7 +144,8 @@ describe('table builder', () => {
   it('pauses after eight useless tables in a row, 16 times as long as one took, then twice that, up to 64 times', () => {
     const { pauses, stats } = lateBuilder(1);
     expect(pauses(16)).toEqual([...Array(7).fill(0), 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
-    expect(stats.figures()).toMatchObject({ abandoned: 16, ready: 0, seconds: 0.016 });
+    expect(stats.figures()).toMatchObject({ abandoned: 16, ready: 0 });
+    expect(stats.figures().seconds).toBeCloseTo(0.016, 9);
     expect(stats.figures().skipped).toBeGreaterThan(0);
   });
 
