@@ -1,11 +1,12 @@
 /** Plans the passes of one engine from the tables at hand. */
-import type { Engine, ResidencyPlan } from '../native/addon-types.js';
+import type { Engine, ResidencyPlan, RunStats } from '../native/addon-types.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
 import { batchVisits, openTables, visitsOf } from './expected-visits.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import type { QueuedBatch } from './messages.js';
+import { PrefetchTrust } from './prefetch-trust.js';
 import { planResidency } from './residency-planner.js';
 
 export interface ForesightOptions {
@@ -18,6 +19,7 @@ export interface ForesightOptions {
 export class Foresight {
   readonly #options: ForesightOptions;
   readonly #decoderFirstLayer: number;
+  readonly #trust = new PrefetchTrust();
 
   constructor(options: ForesightOptions) {
     this.#options = options;
@@ -32,10 +34,29 @@ export class Foresight {
     resident.all = engine.usage().slots >= engine.plan.experts;
   }
 
+  /** Whether tables say anything of use: an expert may have to give way, and they were right of late. */
+  get foresees(): boolean {
+    return !this.#options.resident.all && this.#trust.trusts;
+  }
+
+  /** Passes run without tables that were there, because they had been wrong. */
+  get distrusted(): number {
+    return this.#trust.distrusted;
+  }
+
+  /** What a pass made of its plan. */
+  judge(stats: RunStats): void {
+    if (!this.#options.resident.all) this.#trust.judge(stats);
+  }
+
   /** Null where every expert has a slot: nothing has to give way. */
   plan({ own, behind }: Pick<Foreknowledge, 'own' | 'behind'>): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
+    if (!this.#trust.trusts) {
+      const nothing = { visits: [], passVisits: 0, prefetchVisits: 0 };
+      return planResidency({ ...nothing, residency: engine.residency(), policy });
+    }
     const upcoming = queue.waiting().map(({ tables }) => openTables(tables));
     const next = upcoming[0]?.encoder;
     return planResidency({
