@@ -3,7 +3,7 @@ import type { Engine, ResidencyPlan } from '../native/addon-types.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
-import { batchVisits, openTables } from './expected-visits.js';
+import { batchVisits, openTables, visitsOf } from './expected-visits.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import type { QueuedBatch } from './messages.js';
 import { planResidency } from './residency-planner.js';
@@ -36,12 +36,17 @@ export class Foresight {
   plan({ own, behind }: Pick<Foreknowledge, 'own' | 'behind'>): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
-    const upcoming = queue
-      .waiting()
-      .flatMap(({ tables }) => batchVisits(openTables(tables), this.#decoderFirstLayer));
+    const upcoming = queue.waiting().map(({ tables }) => openTables(tables));
+    const next = upcoming[0]?.encoder;
     return planResidency({
-      visits: [...own, ...behind, ...upcoming],
+      visits: [
+        ...own,
+        ...behind,
+        ...upcoming.flatMap((tables) => batchVisits(tables, this.#decoderFirstLayer)),
+      ],
       passVisits: own.length,
+      // Further ahead a prefetch hides no more, and is more often wrong.
+      prefetchVisits: own.length + behind.length + visitsOf(next ?? null, 0).length,
       residency: engine.residency(),
       policy,
     });

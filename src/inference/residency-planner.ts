@@ -15,12 +15,17 @@ export interface PlanInput {
   visits: readonly ExpectedVisit[];
   /** How many of them belong to the pass. */
   passVisits: number;
+  /** How many of them prefetches may be for: the pass's and those soon behind it. */
+  prefetchVisits: number;
   residency: Residency;
   policy: EvictionPolicy;
 }
 
-/** An expert is prefetched for a layer that needs it with at least this chance. */
-export const PREFETCH_CHANCE = 0.5;
+/**
+ * An expert is prefetched for a layer that needs it with at least this chance: a wrong prefetch costs a move, and what
+ * it evicted another. Measured in docs/predictor.md.
+ */
+export const PREFETCH_CHANCE = 0.8;
 
 /** Keys of policies without foresight begin here, behind every time a plan can name. */
 const UNKNOWN = 2 ** 40;
@@ -33,7 +38,8 @@ const ABSENT = 0;
  * rule. Without, only this pass's needs are protected. Loads: absent experts that are likely needed, the nearest
  * first; the store takes up each as soon as a slot is free or holds an expert with a larger key.
  */
-export function planResidency({ visits, passVisits, residency, policy }: PlanInput): ResidencyPlan {
+export function planResidency(input: PlanInput): ResidencyPlan {
+  const { visits, passVisits, prefetchVisits, residency, policy } = input;
   const { before, after } = policy.rank(residency);
   const seen = policy.foresight ? visits : visits.slice(0, passVisits);
   const keys = policy.foresight ? expectedUse(seen, 0, before) : unknownUse(before);
@@ -45,7 +51,7 @@ export function planResidency({ visits, passVisits, residency, policy }: PlanInp
       if (need[index]! < PREFETCH_CHANCE) continue;
       const id = firstId + index;
       if (!policy.foresight) keys[id] = Math.min(keys[id]!, time);
-      if (residency.state[id] !== ABSENT || listed.has(id)) continue;
+      if (time >= prefetchVisits || residency.state[id] !== ABSENT || listed.has(id)) continue;
       listed.add(id);
       loads.push(id);
     }

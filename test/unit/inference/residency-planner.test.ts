@@ -25,16 +25,29 @@ describe('residency planner', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 1: 1, 3: 0.9, 2: 0.4 }), visit(1, { 0: 1, 2: 1 }), visit(0, { 0: 1, 3: 1 })],
       passVisits: 2,
+      prefetchVisits: 9,
       residency: experts((id) => (id === 1 ? 2 : 0)),
       policy: FORESIGHT,
     });
     expect([...loads]).toEqual([3, 4, 6, 0]);
   });
 
+  it('prefetches for the visits it is told to, however likely the others are', () => {
+    const { loads } = planResidency({
+      visits: [visit(0, { 0: 1 }), visit(1, { 1: 1 }), visit(0, { 2: 1 })],
+      passVisits: 1,
+      prefetchVisits: 2,
+      residency: experts(() => 0),
+      policy: FORESIGHT,
+    });
+    expect([...loads]).toEqual([0, 5]);
+  });
+
   it('keys are the times of the next use; what no table names lies behind all of them', () => {
     const { keys, keysAfter } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 0: 1 }), visit(0, { 0: 1, 1: 1 }), visit(1, { 1: 1 })],
       passVisits: 2,
+      prefetchVisits: 9,
       residency: experts(() => 2),
       policy: FORESIGHT,
     });
@@ -48,6 +61,7 @@ describe('residency planner', () => {
     const { keys } = planResidency({
       visits: [visit(0, { 0: 1, 1: 0.6, 2: 0.1 })],
       passVisits: 1,
+      prefetchVisits: 9,
       residency: experts(() => 2),
       policy: FORESIGHT,
     });
@@ -61,6 +75,7 @@ describe('residency planner', () => {
     const { keys, loads } = planResidency({
       visits: [visit(0, { 1: 1 }), visit(0, { 2: 1 })],
       passVisits: 1,
+      prefetchVisits: 9,
       residency,
       policy: EVICTION_POLICIES.fifo,
     });
@@ -70,7 +85,13 @@ describe('residency planner', () => {
   });
 
   it('without tables it plans no load', () => {
-    const plan = planResidency({ visits: [], passVisits: 0, residency: experts(() => 0), policy: FORESIGHT });
+    const plan = planResidency({
+      visits: [],
+      passVisits: 0,
+      prefetchVisits: 9,
+      residency: experts(() => 0),
+      policy: FORESIGHT,
+    });
     expect(plan.loads).toHaveLength(0);
   });
 
@@ -85,7 +106,13 @@ describe('residency planner', () => {
         );
         const given = structuredClone(residency);
         const expected = some.map(([layer, need]) => visit(layer, { ...need }));
-        const { keys, keysAfter, loads } = planResidency({ visits: expected, passVisits, residency, policy });
+        const { keys, keysAfter, loads } = planResidency({
+          visits: expected,
+          passVisits,
+          prefetchVisits: 12,
+          residency,
+          policy,
+        });
         expect(residency).toEqual(given);
         expect([...keys, ...keysAfter].every(Number.isFinite)).toBe(true);
         expect(new Set(loads).size).toBe(loads.length);
