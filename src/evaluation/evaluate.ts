@@ -7,7 +7,7 @@ import {
   SIDES,
   type TableRefiner,
 } from '../predictor/hash-function.js';
-import { type LabelFidelity, LabelCounts, type Perplexity, PerplexityCounts } from './fidelity.js';
+import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, type ExactRun, runExact, runPredicted } from './model-runner.js';
 import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
@@ -59,7 +59,7 @@ export interface SourceReport {
 }
 
 export async function evaluate(source: EvaluationSource, options: EvaluationOptions): Promise<SourceReport> {
-  const { engine, budgets, lookaheads, onProgress } = options;
+  const { engine, functions, budgets, lookaheads, onProgress } = options;
   const totals = new Totals(source, options);
   for (const [i, input] of source.inputs.entries()) {
     totals.add(input);
@@ -71,6 +71,7 @@ export async function evaluate(source: EvaluationSource, options: EvaluationOpti
     expertBytes: slot,
     budgets,
     lookaheads,
+    refine: functions[0].refiner !== undefined,
     onReplay: (done, total) => onProgress('replay', done, total),
   });
   return { ...totals.result(), moved };
@@ -108,7 +109,7 @@ class Totals {
     });
     this.#count(exact, tables);
     this.#compare(input, exact, tables[0]!);
-    this.batches.push(batchOf(exact, tables[0]!, functions[0].function, this.#shape));
+    this.batches.push(batchOf(exact, tables[0]!, functions[0].refiner ?? null, this.#shape.encoderLayers));
   }
 
   #count({ inputs, routing }: ExactRun, tables: readonly Tables[]): void {

@@ -128,7 +128,12 @@ export class PerplexityCounts {
     const exact = Math.exp(-this.#exact / this.#tokens);
     const predicted = this.#predicted.map(({ logprob, unrouted }, i) => {
       const perplexity = unrouted > 0 ? null : Math.exp(-logprob / this.#tokens);
-      return { k: this.#ks[i]!, perplexity, ratio: perplexity === null ? null : perplexity / exact, unrouted };
+      return {
+        k: this.#ks[i]!,
+        perplexity,
+        ratio: perplexity === null ? null : perplexity / exact,
+        unrouted,
+      };
     });
     return { tokens: this.#tokens, exact, predicted };
   }

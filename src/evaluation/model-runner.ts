@@ -26,6 +26,8 @@ export interface TruePass {
   tokens: number;
   /** Flat ids that each MoE layer of the pass ran, ascending. */
   needed: number[][];
+  /** Expert of each token, NO_EXPERT over capacity; (layers, tokens). */
+  dispatch: Uint16Array;
 }
 
 export interface ExactRun {
@@ -199,11 +201,16 @@ function joinSteps(steps: TrueRouting[]): TrueRouting {
   return joined;
 }
 
-function passOf(side: Side, { layers, found }: RunResult, tokens: number, experts: number): TruePass {
+function passOf(
+  side: Side,
+  { layers, found, dispatch }: RunResult,
+  tokens: number,
+  experts: number,
+): TruePass {
   const needed = Array.from(layers, (flatLayer, layer) => {
     const ids: number[] = [];
     for (let e = 0; e < experts; e++) if (found[layer * experts + e] !== 0) ids.push(flatLayer * experts + e);
     return ids;
   });
-  return { side, tokens, needed };
+  return { side, tokens, needed, dispatch };
 }

@@ -18,6 +18,8 @@ export interface MovedOptions {
   expertBytes: number;
   budgets: readonly SlotBudget[];
   lookaheads: readonly number[];
+  /** Whether there is a refiner: the batches tell of refined tables. */
+  refine: boolean;
   /** Called between two replays; may throw to end them. */
   onReplay?: (done: number, total: number) => Promise<void>;
 }
@@ -26,6 +28,8 @@ export interface Moved {
   policy: EvictionPolicyName | 'static' | 'belady';
   /** Whether tables of the hash function were at hand. */
   tables: boolean;
+  /** Whether the routing of each layer refined them. */
+  refined: boolean;
   /** Batches seen behind the running one; null: none for a reactive policy, all of them for `belady`. */
   lookahead: number | null;
   loads: number;
@@ -36,7 +40,7 @@ export interface BudgetMoves extends SlotBudget {
   policies: Moved[];
 }
 
-interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
+interface Rule extends Pick<Moved, 'policy' | 'tables' | 'refined' | 'lookahead'> {
   loads(batches: readonly ReplayBatch[], experts: number, slots: number): number;
 }
 
@@ -44,9 +48,9 @@ const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],
-  { experts, expertBytes, budgets, lookaheads, onReplay }: MovedOptions,
+  { experts, expertBytes, budgets, lookaheads, refine, onReplay }: MovedOptions,
 ): Promise<BudgetMoves[]> {
-  const rules = rulesOf(lookaheads);
+  const rules = rulesOf(lookaheads, refine);
   const moves: BudgetMoves[] = [];
   let done = 0;
   for (const { budget, slots } of budgets) {
@@ -62,31 +66,34 @@ export async function movedBytes(
   return moves;
 }
 
-function rulesOf(lookaheads: readonly number[]): Rule[] {
+function rulesOf(lookaheads: readonly number[], refine: boolean): Rule[] {
   return [
     ...REACTIVE.map((policy) => storeRule(policy, null)),
-    { policy: 'static', tables: false, lookahead: null, loads: staticLoads },
+    { policy: 'static', tables: false, refined: false, lookahead: null, loads: staticLoads },
     // The policy of the SiDA paper sees the running batch alone.
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),
+    ...(refine ? lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead, true)) : []),
     ...lookaheads.map((lookahead) => beladyRule(lookahead)),
     {
       policy: 'belady',
       tables: false,
+      refined: false,
       lookahead: null,
       loads: (batches, experts, slots) => fewestLoads(visitsOf(batches), experts, slots),
     },
   ];
 }
 
-function storeRule(policy: EvictionPolicyName, lookahead: number | null): Rule {
+function storeRule(policy: EvictionPolicyName, lookahead: number | null, refined = false): Rule {
   return {
     policy,
     tables: lookahead !== null,
+    refined,
     lookahead,
     loads(batches, experts, slots) {
       const store = new StoreSimulation(experts, slots);
-      replay(batches, simulated(store), { policy: EVICTION_POLICIES[policy], lookahead });
+      replay(batches, simulated(store), { policy: EVICTION_POLICIES[policy], lookahead, refine: refined });
       return store.loads;
     },
   };
@@ -96,6 +103,7 @@ function beladyRule(lookahead: number): Rule {
   return {
     policy: 'belady',
     tables: false,
+    refined: false,
     lookahead,
     loads(batches, experts, slots) {
       const belady = new Belady(experts, slots, lookahead);
@@ -121,6 +129,6 @@ function staticLoads(batches: readonly ReplayBatch[], experts: number, slots: nu
   const store = new StoreSimulation(experts, slots);
   store.pin(used.slice(0, slots < experts ? slots - 1 : experts));
   const { lru } = EVICTION_POLICIES;
-  replay(batches, simulated(store), { policy: lru, lookahead: null });
+  replay(batches, simulated(store), { policy: lru, lookahead: null, refine: false });
   return store.loads;
 }

@@ -58,13 +58,13 @@ export function windowsOf(texts: readonly (readonly number[])[], endToken: numbe
 
 /** Throws cannot_run for a vocabulary without sentinels. */
 export function sentinelsOf(vocab: number, pieceOf: (id: number) => string): number[] {
-  const ids: number[] = [];
+  const ids = new Map<number, number>();
   for (let id = 0; id < vocab; id++) {
     const number = /^<extra_id_(\d{1,4})>$/.exec(pieceOf(id))?.[1];
-    if (number !== undefined) ids[Number(number)] = id;
+    if (number !== undefined) ids.set(Number(number), id);
   }
-  const first = ids.findIndex((id) => id === undefined);
-  const sentinels = first < 0 ? ids : ids.slice(0, first);
+  const sentinels: number[] = [];
+  while (ids.has(sentinels.length)) sentinels.push(ids.get(sentinels.length)!);
   if (sentinels.length > 0) return sentinels;
   throw new SidaError({
     code: 'cannot_run',
