@@ -1,8 +1,8 @@
-/** Belady's rule (MIN) with the whole future in view: no order of evictions loads less. */
+/** Belady's rule (MIN) with the whole future in view: nothing loads less. */
 
 /**
- * Experts loaded over visits, each the flat ids that a layer needs, by a device of `slots`. `experts`: of the model,
- * all layers.
+ * Experts loaded over visits, each the flat ids that a layer needs, by a device of `slots`. As in the expert store a
+ * visit takes those at hand first, and an expert may go once it has computed. `experts`: of the model, all layers.
  */
 export function fewestLoads(visits: readonly (readonly number[])[], experts: number, slots: number): number {
   const turns = turnsOf(visits, experts);
@@ -13,15 +13,14 @@ export function fewestLoads(visits: readonly (readonly number[])[], experts: num
   let [size, loads] = [0, 0];
   for (const ids of visits) {
     for (const id of ids) {
-      if (held[id] !== 0) continue;
+      place[id]! += 1;
+      next[id] = turns[id]![place[id]!] ?? visits.length;
+    }
+    for (const id of ids.filter((own) => held[own] === 0)) {
       loads += 1;
       if (size === slots) held[farthest(held, next)] = 0;
       else size += 1;
       held[id] = 1;
-    }
-    for (const id of ids) {
-      place[id]! += 1;
-      next[id] = turns[id]![place[id]!] ?? visits.length;
     }
   }
   return loads;
