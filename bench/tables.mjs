@@ -1,14 +1,11 @@
-// Writes the tables of README.md and docs/benchmarks.md from bench/results/*.json, between <!-- table NAME --> marks.
+// Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-
-const result = (name) => JSON.parse(readFileSync(`bench/results/${name}.json`, 'utf8'));
-const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 30 ? 1 : 0)} MiB`;
-const table = (head, rows) =>
-  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-const source = (r) => `\`${r.command}\` · commit ${r.commit} · ${r.machine} · ${r.isa}`;
+import { predictorTables } from './predictor-tables.mjs';
+import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
+  ...predictorTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -89,12 +86,23 @@ const tables = {
   },
 };
 
-for (const file of ['README.md', 'docs/benchmarks.md']) {
+/** What is not measured yet keeps what stands there. */
+function filledTable(name, before) {
+  try {
+    return `${tables[name]()}\n`;
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+    console.error(`${name}: ${error.path} is not there`);
+    return before;
+  }
+}
+
+for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md']) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
-    /(<!-- table ([\w-]+) -->\n)[\s\S]*?(<!-- end -->)/g,
-    (_, begin, name, end) => `${begin}${tables[name]()}\n${end}`,
+    /(<!-- table ([\w-]+) -->\n)([\s\S]*?)(<!-- end -->)/g,
+    (_, begin, name, before, end) => `${begin}${filledTable(name, before)}${end}`,
   );
   if (filled !== text) writeFileSync(file, filled);
 }
