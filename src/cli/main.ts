@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { VERSION } from '../config/version.js';
 import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';
+import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
 import { serveCommand } from './serve.js';
@@ -25,6 +26,7 @@ for (const command of [
   planCommand(),
   traceCommand(),
   trainCommand(),
+  evalCommand(),
   doctorCommand(),
 ]) {
   command.copyInheritedSettings(program);

@@ -3,7 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'load' | 'trace' | 'tables';
+  phase: 'convert' | 'hash' | 'load' | 'trace' | 'tables' | 'evaluate' | 'replay';
   done: number;
   total: number;
 }
@@ -14,6 +14,8 @@ const TITLES = {
   load: 'Loading',
   trace: 'Tracing',
   tables: 'Learning tables',
+  evaluate: 'Evaluating',
+  replay: 'Counting bytes',
 } as const;
 
 export class Progress {
@@ -71,6 +73,8 @@ export class Progress {
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;
+  if (phase === 'evaluate') return `${done}/${total} inputs`;
+  if (phase === 'replay') return `${done}/${total} replays`;
   if (phase === 'tables') return `${done}/${total} sequences`;
   return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

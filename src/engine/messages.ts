@@ -192,6 +192,8 @@ export interface EngineCounters {
   routingsPredicted: number;
   routingHitsTop1: number;
   routingHitsTop3: number;
+  /** Passes run without tables because most of what those had made prefetch was wasted. */
+  passesDistrusted: number;
   /** Bytes perfect foresight would have moved; lags by the look-ahead. */
   beladyBytes: number;
   /** Times and seconds the inference thread waited for the table of the batch at hand. */

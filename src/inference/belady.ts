@@ -62,7 +62,8 @@ export class Belady {
     const { batch, ids } = visits[at]!;
     const next = new Float64Array(held.length);
     for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
-    for (let later = visits.length - 1; later >= at; later--) {
+    // Experts at hand compute first, and each may go once it has computed.
+    for (let later = visits.length - 1; later > at; later--) {
       if (visits[later]!.batch > batch + this.#lookahead) continue;
       for (const id of visits[later]!.ids) next[id] = later;
     }

@@ -11,6 +11,7 @@ type CountersNow = Pick<
   | 'routingsPredicted'
   | 'routingHitsTop1'
   | 'routingHitsTop3'
+  | 'passesDistrusted'
   | 'beladyBytes'
   | 'tables'
 >;

@@ -24,8 +24,3 @@ export function openTables(tables: BatchTables | null): OpenTables {
     decoder: tables?.decoder ? openHashTable(tables.decoder) : null,
   };
 }
-
-/** The passes of a batch in their order. */
-export function batchVisits({ encoder, decoder }: OpenTables, decoderFirstLayer: number): ExpectedVisit[] {
-  return [...visitsOf(encoder, 0), ...visitsOf(decoder, decoderFirstLayer)];
-}

@@ -1,12 +1,13 @@
 /** Plans the passes of one engine from the tables at hand. */
-import type { Engine, ResidencyPlan } from '../native/addon-types.js';
+import type { Engine, Residency, ResidencyPlan, RunStats } from '../native/addon-types.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
-import { batchVisits, openTables, visitsOf } from './expected-visits.js';
+import { openTables, visitsOf } from './expected-visits.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import type { QueuedBatch } from './messages.js';
-import { planResidency } from './residency-planner.js';
+import { PrefetchTrust } from './prefetch-trust.js';
+import { type ExpectedVisit, planResidency } from './residency-planner.js';
 
 export interface ForesightOptions {
   engine: Engine;
@@ -15,9 +16,33 @@ export interface ForesightOptions {
   resident: ResidentFlag;
 }
 
+/** What the tables of a batch in the queue say of its passes. */
+export interface UpcomingBatch {
+  encoder: readonly ExpectedVisit[];
+  decoder: readonly ExpectedVisit[];
+}
+
+/** `upcoming`: the batches in the queue, the next one first. */
+export function planPass(
+  { own, behind }: Pick<Foreknowledge, 'own' | 'behind'>,
+  upcoming: readonly UpcomingBatch[],
+  residency: Residency,
+  policy: EvictionPolicy,
+): ResidencyPlan {
+  return planResidency({
+    visits: [...own, ...behind, ...upcoming.flatMap(({ encoder, decoder }) => [...encoder, ...decoder])],
+    passVisits: own.length,
+    // Further ahead a prefetch hides no more, and is more often wrong.
+    prefetchVisits: own.length + behind.length + (upcoming[0]?.encoder.length ?? 0),
+    residency,
+    policy,
+  });
+}
+
 export class Foresight {
   readonly #options: ForesightOptions;
   readonly #decoderFirstLayer: number;
+  readonly #trust = new PrefetchTrust();
 
   constructor(options: ForesightOptions) {
     this.#options = options;
@@ -32,23 +57,30 @@ export class Foresight {
     resident.all = engine.usage().slots >= engine.plan.experts;
   }
 
+  /** Whether tables say anything of use: an expert may have to give way, and they were right of late. */
+  get foresees(): boolean {
+    return !this.#options.resident.all && this.#trust.trusts;
+  }
+
+  /** Passes run without tables that were there, because they had been wrong. */
+  get distrusted(): number {
+    return this.#trust.distrusted;
+  }
+
+  /** What a pass made of its plan. */
+  judge(stats: RunStats): void {
+    if (!this.#options.resident.all) this.#trust.judge(stats);
+  }
+
   /** Null where every expert has a slot: nothing has to give way. */
   plan({ own, behind }: Pick<Foreknowledge, 'own' | 'behind'>): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
-    const upcoming = queue.waiting().map(({ tables }) => openTables(tables));
-    const next = upcoming[0]?.encoder;
-    return planResidency({
-      visits: [
-        ...own,
-        ...behind,
-        ...upcoming.flatMap((tables) => batchVisits(tables, this.#decoderFirstLayer)),
-      ],
-      passVisits: own.length,
-      // Further ahead a prefetch hides no more, and is more often wrong.
-      prefetchVisits: own.length + behind.length + visitsOf(next ?? null, 0).length,
-      residency: engine.residency(),
-      policy,
+    if (!this.#trust.trusts) return planPass({ own: [], behind: [] }, [], engine.residency(), policy);
+    const upcoming = queue.waiting().map(({ tables }) => {
+      const { encoder, decoder } = openTables(tables);
+      return { encoder: visitsOf(encoder, 0), decoder: visitsOf(decoder, this.#decoderFirstLayer) };
     });
+    return planPass({ own, behind }, upcoming, engine.residency(), policy);
   }
 }

@@ -139,6 +139,7 @@ export class InferenceLoop {
       routingsPredicted: this.#quality.total.predicted,
       routingHitsTop1: this.#quality.total.top1,
       routingHitsTop3: this.#quality.total.top3,
+      passesDistrusted: this.#foresight.distrusted,
       beladyBytes: this.#belady.loads * engine.plan.slot,
       tables: this.#options.builderStats.figures(),
     });
@@ -251,7 +252,8 @@ export class InferenceLoop {
         logprobs,
         routingK,
       });
-      if (routingK > 0 || !this.#options.resident.all) this.#stepTables?.begin(sequence, items[i]!.tokens);
+      const required = routingK > 0;
+      if (required || this.#foresight.foresees) this.#stepTables?.begin(sequence, items[i]!.tokens, required);
     });
     if (scoring.length > 0) this.#score(scoring, decoder, routingK);
   }
@@ -284,7 +286,11 @@ export class InferenceLoop {
     if (this.#generations.size === 0) return false;
     const { engine, emit } = this.#options;
     const outcomes = [...groupByRouting(this.#generations.values())].map((running) => {
-      return decodeStep(running, this.#steps, engine.shape.eosTokenId, this.#foreknow(running));
+      const known = this.#foreknow(running);
+      const begin = clockMs();
+      const outcome = decodeStep(running, this.#steps, engine.shape.eosTokenId, known);
+      this.#stepTables?.stepTook(clockMs() - begin);
+      return outcome;
     });
     const tokens = outcomes.flatMap((outcome) => outcome.tokens);
     if (tokens.length > 0) emit({ type: 'tokens', tokens });
@@ -301,13 +307,20 @@ export class InferenceLoop {
     const { routingK } = running[0]!;
     const sequences = running.map(({ sequence }) => sequence);
     const tokens = running.map(({ nextToken }) => nextToken);
-    const table = this.#stepTables?.step(sequences, tokens) ?? null;
+    const table = this.#stepTable(sequences, tokens, routingK > 0);
     return {
       own: visitsOf(table, this.#decoderFirstLayer),
       behind: [],
       predicted: tableRows(table, [...running.keys()]),
       routingK,
     };
+  }
+
+  #stepTable(sequences: number[], tokens: number[], required: boolean): HashTable | null {
+    if (required || this.#foresight.foresees)
+      return this.#stepTables?.step(sequences, tokens, required) ?? null;
+    for (const sequence of sequences) this.#stepTables?.end(sequence);
+    return null;
   }
 
   #done(item: number, job: number, scores?: number[]): void {

@@ -73,12 +73,20 @@ async function openPredictors(shape: ModelShape): Promise<Predictors> {
     const { decoderLayers, experts } = routingShape(shape);
     const stepper = openStepper(opened.function, decoderLayers);
     return {
-      stepTables: stepper && new StepTables(stepper, decoderLayers, experts),
+      stepTables: stepper && new StepTables({ stepper, layers: decoderLayers, experts, onError: warnOnce() }),
       refiner: (config.refine && opened.refiner) || null,
     };
   } catch {
     return { stepTables: null, refiner: null };
   }
+}
+
+function warnOnce(): (error: unknown) => void {
+  let told = false;
+  return (error) => {
+    if (!told) process.stderr.write(`The predictor of generations failed: ${(error as Error).message}\n`);
+    told = true;
+  };
 }
 
 const opened = open();

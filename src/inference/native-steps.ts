@@ -134,8 +134,11 @@ export class NativeSteps {
     try {
       const plan = foresight.plan(known);
       const side = batch.phase === 'encode' ? 'encoder' : 'decoder';
-      const onRouted = plan ? refinement(refiner, side, known, (now) => foresight.plan(now)) : undefined;
+      const onRouted = foresight.foresees
+        ? refinement(refiner, side, known, (now) => foresight.plan(now))
+        : undefined;
       const result = engine.runBatch(routed(batch, known), plan, onRouted);
+      foresight.judge(result.stats);
       counters.addPass(result.stats, batch.tokens.length);
       ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known));
       return result;

@@ -8,48 +8,118 @@ import {
   TABLE_PREDICTED,
   TABLE_READY,
 } from '../predictor/hash-table.js';
+import { Patience } from '../predictor/patience.js';
+import { clockMs } from './clock.js';
+
+/** A table that takes more than this share of a usual step costs more than it can be sure to save. */
+const SHARE_OF_STEP = 0.2;
+/** Weight of the latest step in the usual one. */
+const LATEST = 0.1;
+
+export interface StepTablesOptions {
+  stepper: DecoderStepper;
+  /** MoE layers of the decoder, of so many experts each. */
+  layers: number;
+  experts: number;
+  onError: (error: unknown) => void;
+  /** Milliseconds. */
+  clock?: () => number;
+}
 
 export class StepTables {
-  readonly #stepper: DecoderStepper;
-  readonly #layers: number;
-  readonly #experts: number;
+  readonly #options: StepTablesOptions;
+  readonly #clock: () => number;
+  readonly #patience: Patience;
   readonly #sequences = new Set<number>();
+  #usualStepMs: number | undefined;
 
-  /** `layers`: MoE layers of the decoder, of so many experts each. */
-  constructor(stepper: DecoderStepper, layers: number, experts: number) {
-    this.#stepper = stepper;
-    this.#layers = layers;
-    this.#experts = experts;
+  constructor(options: StepTablesOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? clockMs;
+    this.#patience = new Patience(this.#clock);
   }
 
-  /** `context`: the sequence's encoder tokens. */
-  begin(sequence: number, context: Int32Array): void {
-    this.#stepper.begin(sequence, context);
+  /** `context`: the sequence's encoder tokens. `required`: tables route it. */
+  begin(sequence: number, context: Int32Array, required: boolean): void {
+    if (!required && this.#patience.paused) return;
+    this.#options.stepper.begin(sequence, context);
     this.#sequences.add(sequence);
   }
 
   end(sequence: number): void {
-    if (this.#sequences.delete(sequence)) this.#stepper.end(sequence);
+    if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
   }
 
-  /** The table of a step that feeds each sequence one token; null when it cannot be told. */
-  step(sequences: readonly number[], tokens: readonly number[]): HashTable | null {
-    if (!sequences.every((sequence) => this.#sequences.has(sequence))) return null;
-    const table = createHashTable({
-      batchId: 0,
-      layers: this.#layers,
-      tokens: tokens.length,
-      k: Math.min(TABLE_K, this.#experts),
-      kind: TABLE_PREDICTED,
-      expertsPerLayer: this.#experts,
-    });
-    const { k, experts, alpha, chance } = table;
-    if (!this.#stepper.step(Int32Array.from(sequences), Int32Array.from(tokens), k, experts, alpha, chance)) {
+  /** How long a step of the model took. */
+  stepTook(ms: number): void {
+    this.#usualStepMs = this.#usualStepMs === undefined ? ms : this.#usualStepMs * (1 - LATEST) + ms * LATEST;
+  }
+
+  /**
+   * The table of a step that feeds each sequence one token; null when it cannot be told. Of sequences that were not
+   * begun, or whose tokens were not all told, it names no expert; where they are `required` it is null.
+   */
+  step(sequences: readonly number[], tokens: readonly number[], required: boolean): HashTable | null {
+    if (!required && this.#patience.paused) {
       for (const sequence of sequences) this.end(sequence);
       return null;
     }
+    const rows = [...sequences.keys()].filter((row) => this.#sequences.has(sequences[row]!));
+    if (rows.length === 0 || (required && rows.length < sequences.length)) return null;
+    const begin = this.#clock();
+    const table = this.#table(tokens.length);
+    const known = rows.length === tokens.length ? table : this.#table(rows.length);
+    const ids = Int32Array.from(rows, (row) => sequences[row]!);
+    if (
+      !this.#step(
+        ids,
+        Int32Array.from(rows, (row) => tokens[row]!),
+        known,
+      )
+    ) {
+      for (const sequence of ids) this.end(sequence);
+      return null;
+    }
+    if (known !== table) spread(known, rows, table);
     fillNeed(table);
     table.settle(TABLE_READY);
+    const tookMs = this.#clock() - begin;
+    if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#patience.kept();
+    else this.#patience.lost(tookMs);
     return table;
+  }
+
+  #table(tokens: number): HashTable {
+    const { layers, experts } = this.#options;
+    return createHashTable({
+      batchId: 0,
+      layers,
+      tokens,
+      k: Math.min(TABLE_K, experts),
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: experts,
+    });
+  }
+
+  #step(ids: Int32Array, tokens: Int32Array, { k, experts, alpha, chance }: HashTable): boolean {
+    try {
+      return this.#options.stepper.step(ids, tokens, k, experts, alpha, chance);
+    } catch (error) {
+      this.#options.onError(error);
+      return false;
+    }
+  }
+}
+
+/** Row r of `from` becomes row rows[r] of `to`. */
+function spread(from: HashTable, rows: readonly number[], to: HashTable): void {
+  const { k } = from;
+  for (const name of ['experts', 'alpha', 'chance'] as const) {
+    for (let layer = 0; layer < from.layers; layer++) {
+      rows.forEach((row, r) => {
+        const at = (layer * from.tokens + r) * k;
+        to[name].set(from[name].subarray(at, at + k), (layer * to.tokens + row) * k);
+      });
+    }
   }
 }

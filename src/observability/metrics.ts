@@ -166,6 +166,11 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     (c) => c.routingsPredicted,
   ],
   [
+    'sida_predictor_distrusted_passes_total',
+    'Passes run without hash tables because most of what those had made prefetch was wasted',
+    (c) => c.passesDistrusted,
+  ],
+  [
     'sida_hash_build_seconds_total',
     'Seconds the hash-building thread spent on hash tables',
     (c) => c.tables.seconds,
@@ -232,6 +237,17 @@ function copyEngine(registry: Registry, engine: EngineHandle): void {
       this.reset();
       this.inc({ top: '1' }, c?.routingHitsTop1 ?? 0);
       this.inc({ top: '3' }, c?.routingHitsTop3 ?? 0);
+    },
+  });
+  new Gauge({
+    name: 'sida_predictor_up',
+    help: 'By hash function: 1 while it names experts, 0 where none does (function none): no predictor was asked for, or it could not be opened',
+    labelNames: ['function'],
+    registers: [registry],
+    collect() {
+      const name = engine.model?.predictor.name;
+      this.reset();
+      if (name !== undefined) this.set({ function: name ?? 'none' }, name === null ? 0 : 1);
     },
   });
   new Counter({

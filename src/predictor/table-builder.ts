@@ -11,6 +11,7 @@ import {
   TABLE_PENDING,
   TABLE_READY,
 } from './hash-table.js';
+import { Patience } from './patience.js';
 
 export interface BatchInput {
   id: number;
@@ -32,26 +33,24 @@ export interface TableBuilderOptions {
   shape: RoutingShape;
   stats: BuilderStats;
   onError: (error: unknown) => void;
+  /** Milliseconds. */
+  clock?: () => number;
 }
-
-/** So many tables in a row that came too late, and the next ones are not even begun. */
-const PATIENCE = 8;
-/** Longest run of batches without a table before a late builder tries again: 2 to this. */
-const LONGEST_PAUSE = 6;
 
 export class TableBuilder {
   readonly #options: TableBuilderOptions;
-  #lateInARow = 0;
-  #pause = 0;
+  readonly #clock: () => number;
+  readonly #patience: Patience;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
+    this.#patience = new Patience(this.#clock);
   }
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (this.#pause > 0 && !batch.required) {
-      this.#pause -= 1;
+    if (!batch.required && this.#patience.paused) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -63,21 +62,17 @@ export class TableBuilder {
 
   /** Fills them, unless the batch is taken up before. */
   fill(batch: BatchInput, tables: PendingTables): void {
-    const begin = performance.now();
+    const begin = this.#clock();
     const { stats } = this.#options;
     const settled =
-      this.#fill('encoder', batch.encoder, tables.encoder) &&
-      (tables.decoder === null || this.#fill('decoder', batch.decoder!, tables.decoder));
-    stats.add('seconds', (performance.now() - begin) / 1000);
-    if (settled) {
-      stats.add(tables.encoder.state === TABLE_READY ? 'ready' : 'failed', 1);
-      this.#lateInARow = 0;
-      return;
-    }
-    stats.add('abandoned', 1);
-    this.#lateInARow += 1;
-    const excess = this.#lateInARow - PATIENCE;
-    if (excess >= 0) this.#pause = 2 ** Math.min(excess, LONGEST_PAUSE);
+      this.#fill('encoder', batch, tables.encoder) &&
+      (tables.decoder === null || this.#fill('decoder', batch, tables.decoder));
+    const tookMs = this.#clock() - begin;
+    stats.add('seconds', tookMs / 1000);
+    const ready = settled && tables.encoder.state === TABLE_READY;
+    stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
+    if (ready) this.#patience.kept();
+    else this.#patience.lost(tookMs);
   }
 
   #table(side: Side, batchId: number, { tokens }: PredictorInput): HashTable {
@@ -93,17 +88,25 @@ export class TableBuilder {
   }
 
   /** False when the table was abandoned meanwhile. */
-  #fill(side: Side, input: PredictorInput, table: HashTable): boolean {
+  #fill(side: Side, batch: BatchInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
     const { hashFunction, onError } = this.#options;
     let filled = false;
     try {
-      filled = hashFunction.fill(side, input, table.k, table.experts, table.alpha, table.chance);
+      const { experts, alpha, chance, k } = table;
+      filled = hashFunction.fill(side, batch[side]!, k, experts, alpha, chance);
       if (filled) fillNeed(table);
+      else onError(new Error(cannotSay(hashFunction.name, side, batch.id)));
     } catch (error) {
       filled = false;
       onError(error);
     }
     return table.settle(filled ? TABLE_READY : TABLE_FAILED);
   }
+}
+
+function cannotSay(name: string, side: Side, batch: number): string {
+  const why =
+    name === 'replay' ? 'it was not recorded' : 'its output is not finite, or it has no such network';
+  return `${name} cannot name the experts of batch ${batch} in the ${side}: ${why}`;
 }

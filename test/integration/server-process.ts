@@ -119,6 +119,16 @@ export class ServerProcess {
   }
 }
 
+/** One scrape of /metrics: figures by name, with the labels as they stand there. */
+export async function metricsOf(server: ServerProcess): Promise<(name: string) => number> {
+  const lines = ((await server.get('/metrics')).body as string).split('\n');
+  return (name) => {
+    const line = lines.find((each) => each.startsWith(`${name} `));
+    if (line === undefined) throw new Error(`no metric ${name}:\n${lines.join('\n')}`);
+    return Number(line.slice(name.length + 1));
+  };
+}
+
 export interface Sentence {
   text: string;
   label: number;

@@ -33,7 +33,7 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'doctor']) {
+    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
@@ -48,6 +48,8 @@ describe('sida', () => {
     [['serve', '--model', MINI, '--device', 'cuda']],
     [['convert', MINI]],
     [['plan', MINI, '--memory-budget', 'lots']],
+    [['eval', MINI]],
+    [['eval', '--data', 'x.jsonl']],
   ])('exits 2 on wrong usage: %j', async (args) => {
     const { code, stdout, stderr } = await sida(...args);
     expect([code, stdout]).toEqual([2, '']);

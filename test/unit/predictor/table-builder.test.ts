@@ -13,7 +13,7 @@ import {
   TABLE_PREDICTED,
   TABLE_READY,
 } from '../../../src/predictor/hash-table.js';
-import { type BatchInput, TableBuilder } from '../../../src/predictor/table-builder.js';
+import { type BatchInput, type PendingTables, TableBuilder } from '../../../src/predictor/table-builder.js';
 import { inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { recordOf, recordsOf, removeFiles, SHAPE, sourceOf } from './routing-fixture.js';
@@ -34,6 +34,7 @@ function builderOf(hashFunction: HashFunction) {
     shape: SHAPE,
     stats,
     onError: (error) => errors.push(error),
+    clock: () => now,
   });
   return { builder, stats, errors };
 }
@@ -74,7 +75,6 @@ describe('table builder', () => {
       }
     }
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 0, abandoned: 0, skipped: 0 });
-    expect(stats.figures().seconds).toBeGreaterThan(0);
   });
 
   it('makes exact tables of recorded routing: the experts of the batch are needed, all others not', () => {
@@ -114,7 +114,10 @@ describe('table builder', () => {
     builder.fill(known, next);
     expect([next.encoder.state, next.decoder]).toEqual([TABLE_READY, null]);
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 1 });
-    expect(errors).toEqual([]);
+    expect(errors.map(String)).toEqual([
+      'Error: replay cannot name the experts of batch 5 in the encoder: it was not recorded',
+      'Error: replay cannot name the experts of batch 5 in the decoder: it was not recorded',
+    ]);
   });
 
   it('fails a table whose function throws, and tells it', () => {
@@ -138,39 +141,78 @@ describe('table builder', () => {
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 0, abandoned: 1 });
   });
 
-  it('pauses for twice as long with each late table after the eighth in a row, at most 64 batches', () => {
-    const { builder, stats } = builderOf(token);
-    expect(pauses(builder, 16)).toEqual([...Array(7).fill(0), 1, 2, 4, 8, 16, 32, 64, 64, 64]);
-    expect(stats.figures()).toMatchObject({ abandoned: 16, skipped: 255 });
+  it('pauses after eight useless tables in a row, 16 times as long as one took, then twice that, up to 64 times', () => {
+    const { pauses, stats } = lateBuilder(1);
+    expect(pauses(16)).toEqual([...Array(7).fill(0), 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
+    expect(stats.figures()).toMatchObject({ abandoned: 16, ready: 0 });
+    expect(stats.figures().seconds).toBeCloseTo(0.016, 9);
+    expect(stats.figures().skipped).toBeGreaterThan(0);
+  });
+
+  it('does not wait for the eighth where the tables take long', () => {
+    expect(lateBuilder(40).pauses(5)).toEqual([0, 0, 640, 1280, 2560]);
+    expect(lateBuilder(7000).pauses(1)).toEqual([112_000]);
   });
 
   it('starts again from patience after one table in time', () => {
-    const { builder } = builderOf(token);
-    expect(pauses(builder, 9)).toEqual([...Array(7).fill(0), 1, 2]);
+    const { builder, pauses } = lateBuilder(1);
+    expect(pauses(9)).toEqual([...Array(7).fill(0), 16, 32]);
     const batch = batchOf();
     const tables = builder.begin(batch)!;
     builder.fill(batch, tables);
     expect(tables.encoder.state).toBe(TABLE_READY);
-    expect(pauses(builder, 8)).toEqual([...Array(7).fill(0), 1]);
+    expect(pauses(8)).toEqual([...Array(7).fill(0), 16]);
+  });
+
+  it('pauses a function that never can say as well', () => {
+    const { builder, stats } = builderOf(slowed(replay, 50));
+    const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
+    for (let i = 0; i < 3; i++) {
+      const tables = builder.begin(unknown);
+      if (tables) builder.fill(unknown, tables);
+    }
+    expect(stats.figures()).toMatchObject({ failed: 1, skipped: 2 });
   });
 
   it('never skips where a batch cannot run without', () => {
-    const { builder, stats } = builderOf(token);
-    expect(pauses(builder, 12, true)).toEqual(Array(12).fill(0));
+    const { pauses, stats } = lateBuilder(1000);
+    expect(pauses(12, true)).toEqual(Array(12).fill(0));
     expect(stats.figures()).toMatchObject({ abandoned: 12, skipped: 0 });
   });
 });
 
-/** Batches skipped after each of `count` tables that come too late. */
-function pauses(builder: TableBuilder, count: number, required = false): number[] {
-  const batch = batchOf(undefined, 5, required);
-  return Array.from({ length: count }, () => {
-    let tables = builder.begin(batch);
-    expect(tables).not.toBeNull();
-    tables!.encoder.settle(TABLE_ABANDONED);
-    builder.fill(batch, tables!);
-    let skipped = 0;
-    for (tables = builder.begin(batch); tables === null; tables = builder.begin(batch)) skipped++;
-    return skipped;
+let now = 0;
+
+/** Takes so many milliseconds more of the test's clock. */
+function slowed(inner: HashFunction, ms: number): HashFunction {
+  const fill: HashFunction['fill'] = (...args) => {
+    now += ms;
+    return inner.fill(...args);
+  };
+  return { name: inner.name, fill, close: () => {} };
+}
+
+/** A builder whose tables take `ms` and are given up by their reader meanwhile. */
+function lateBuilder(ms: number) {
+  let current: PendingTables;
+  const late = slowed(token, ms);
+  const { builder, stats } = builderOf({
+    ...late,
+    fill: (...args) => {
+      current.encoder.settle(TABLE_ABANDONED);
+      return late.fill(...args);
+    },
   });
+  /** Milliseconds without tables after each of `count` that come too late. */
+  const pauses = (count: number, required = false) => {
+    const batch = batchOf(undefined, 5, required);
+    return Array.from({ length: count }, () => {
+      current = builder.begin(batch)!;
+      builder.fill(batch, current);
+      const begin = now;
+      while (builder.begin(batch) === null) now += 1;
+      return now - begin;
+    });
+  };
+  return { builder, stats, pauses };
 }

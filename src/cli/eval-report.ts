@@ -1,0 +1,127 @@
+/** What `sida eval` prints for a person. */
+import { formatBytes } from '../config/bytes.js';
+import type { LayerReport, SourceReport } from '../evaluation/evaluate.js';
+import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
+import type { HitShares } from '../evaluation/hit-counts.js';
+import type { BudgetMoves, Moved } from '../evaluation/moved-bytes.js';
+import { formatTable } from './table.js';
+
+export interface EvaluationReport {
+  model: { name: string; fingerprint: string };
+  predictor: { directory: string; hashFunction: string; warnings: string[] };
+  /** One slot: what one load moves. */
+  expertBytes: number;
+  sources: ({
+    file: string;
+    /** What the decoder was fed: labels, the model's own continuation, or what span corruption hid. */
+    kind: 'labels' | 'continuations' | 'corrupted';
+  } & SourceReport)[];
+}
+
+const DASH = '–';
+
+export function describeEvaluation({ model, predictor, sources }: EvaluationReport): string {
+  const head = `${model.name} with ${predictor.directory} (${predictor.hashFunction})`;
+  return [head, ...sources.map(describeSource)].join('\n\n');
+}
+
+function describeSource(source: EvaluationReport['sources'][number]): string {
+  const { file, kind, inputs, encoderTokens, decoderTokens, layers, labels, perplexity, moved } = source;
+  const what = { labels: 'with labels', continuations: 'continued greedily', corrupted: 'spans hidden' };
+  const parts = [
+    `${file}, ${what[kind]}: ${inputs} inputs, ${encoderTokens} encoder and ${decoderTokens} decoder tokens`,
+    hitTable(layers),
+  ];
+  if (labels !== null) parts.push(labelTable(labels));
+  if (perplexity !== null) parts.push(perplexityTable(perplexity));
+  parts.push(movedTable(moved));
+  return parts.join('\n\n');
+}
+
+function share(value: number): string {
+  return (100 * value).toFixed(1);
+}
+
+function hitCells({ hits, alphaError }: HitShares): string[] {
+  return [hits.map(share).join(' / '), alphaError === null ? DASH : alphaError.toFixed(3)];
+}
+
+/** A row of each layer, two columns of each hash function, raw and refined. */
+function hitTable(layers: readonly LayerReport[]): string {
+  const names = Object.keys(layers[0]?.functions ?? {});
+  const heads = names.flatMap((name) => {
+    const refined = layers.some(({ functions }) => functions[name]!.refined !== undefined);
+    return refined ? [name, `${name} refined`] : [name];
+  });
+  const rows = layers.map(({ layer, tokens, alpha, functions }) => [
+    layer,
+    String(tokens),
+    alpha.toFixed(3),
+    ...names.flatMap((name) => {
+      const { refined, ...raw } = functions[name]!;
+      return [...hitCells(raw), ...(refined === undefined ? [] : hitCells(refined))];
+    }),
+  ]);
+  const unknown = names
+    .filter((name) => layers.some(({ functions }) => functions[name]!.unknown > 0))
+    .map((name) => `${name} said nothing of some inputs: their tokens count as missed`);
+  const table = formatTable(`lrr${'r'.repeat(2 * heads.length)}`, [
+    ['hits top-1 / 2 / 3, %', 'tokens', 'α', ...heads.flatMap((name) => [name, '|Δα|'])],
+    ...rows,
+  ]);
+  return [table, ...unknown].join('\n');
+}
+
+function labelTable({ exact, predicted }: LabelFidelity): string {
+  const f1 = (value: number | null) => (value === null ? DASH : share(value));
+  return formatTable('lrrrrr', [
+    ['labels, %', 'accuracy', 'F1', 'fidelity', 'agreement', 'unrouted'],
+    ['exact', share(exact.accuracy), f1(exact.f1), '', '', ''],
+    ...predicted.map(({ k, accuracy, f1: own, fidelity, agreement, unrouted }) => [
+      `predicted, k = ${k}`,
+      share(accuracy),
+      f1(own),
+      fidelity === null ? DASH : share(fidelity),
+      share(agreement),
+      String(unrouted),
+    ]),
+  ]);
+}
+
+function perplexityTable({ tokens, exact, predicted }: Perplexity): string {
+  return formatTable('lrrr', [
+    [`perplexity of ${tokens} target tokens`, '', 'ratio', 'unrouted'],
+    ['exact', exact.toFixed(2), '', ''],
+    ...predicted.map(({ k, perplexity, ratio, unrouted }) => [
+      `predicted, k = ${k}`,
+      perplexity?.toFixed(2) ?? DASH,
+      ratio?.toFixed(3) ?? DASH,
+      String(unrouted),
+    ]),
+  ]);
+}
+
+/** A row of each policy, two columns of each budget: bytes, and their ratio to the least there can be. */
+function movedTable(moved: readonly BudgetMoves[]): string {
+  const rules = moved[0]?.policies ?? [];
+  const rows = rules.map((rule, i) => [
+    nameOf(rule),
+    ...moved.flatMap(({ policies }) => {
+      const least = policies.at(-1)!.bytes;
+      const { bytes } = policies[i]!;
+      return [formatBytes(bytes), least === 0 ? DASH : (bytes / least).toFixed(2)];
+    }),
+  ]);
+  return formatTable(`l${'rr'.repeat(moved.length)}`, [
+    ['bytes moved', ...moved.flatMap(({ budget, slots }) => [`${budget} (${slots} slots)`, '×'])],
+    ...rows,
+  ]);
+}
+
+function nameOf({ policy, tables, refined, lookahead }: Moved): string {
+  if (policy === 'belady')
+    return lookahead === null ? 'Belady, all batches' : `Belady, look-ahead ${lookahead}`;
+  if (!tables) return policy;
+  if (policy === 'fifo') return 'fifo with tables (SiDA-MoE)';
+  return `${policy}, look-ahead ${lookahead}${refined ? ', refined' : ''}`;
+}

@@ -1,0 +1,93 @@
+/** What `sida eval` is asked to measure, from its flags. */
+import { resolve } from 'node:path';
+import { parseBytes, parseShare } from '../config/bytes.js';
+import { wholeNumber } from '../config/parsers.js';
+import { UsageError } from '../config/resolve.js';
+import type { Tasks } from '../engine/model-directory.js';
+import { SidaError } from '../errors.js';
+import { TABLE_K } from '../predictor/hash-table.js';
+import { parseJoins } from './trace.js';
+
+export interface EvalRequest {
+  data?: { file: string; template: string; labels?: string[]; joins: Record<string, string> };
+  text?: string;
+  limit?: number;
+  maxNewTokens: number;
+  ks: number[];
+  lookaheads: number[];
+  /** As written. */
+  budgets: string[];
+}
+
+/** Values of the command line by commander's names. Throws UsageError; invalid_request for an unknown task. */
+export function requestOf(values: Record<string, unknown>, tasks: Tasks): EvalRequest {
+  const given = (name: string) => (values[name] === undefined ? undefined : String(values[name]));
+  if (values.data === undefined && values.text === undefined) {
+    throw new UsageError('Nothing to evaluate on: give --data or --text');
+  }
+  const limit = given('limit');
+  return {
+    ...(values.data !== undefined && { data: dataOf(given('data')!, values, tasks) }),
+    ...(values.text !== undefined && { text: resolve(given('text')!) }),
+    ...(limit !== undefined && { limit: number('limit', limit, 1, 1e9) }),
+    maxNewTokens: number('max-new-tokens', String(values.maxNewTokens), 1, 1024),
+    ks: numbers('routing-k', String(values.routingK), 1, TABLE_K),
+    lookaheads: numbers('lookahead', String(values.lookahead), 0, 64),
+    budgets: listOf('budgets', String(values.budgets)).map(budget),
+  };
+}
+
+function dataOf(file: string, values: Record<string, unknown>, tasks: Tasks): EvalRequest['data'] & object {
+  const task = values.task === undefined ? undefined : taskOf(String(values.task), tasks);
+  const template = values.template === undefined ? task?.template : String(values.template);
+  if (template === undefined) throw new UsageError('--data needs a --template, or a --task of the model');
+  const labels = values.labels === undefined ? task?.labels : listOf('labels', String(values.labels));
+  if (labels?.length === 1) {
+    throw new UsageError(
+      `Expected --labels to be two or more labels, found ${JSON.stringify(values.labels)}`,
+    );
+  }
+  return {
+    file: resolve(file),
+    template,
+    joins: parseJoins(values.join as string[]),
+    ...(labels !== undefined && { labels }),
+  };
+}
+
+function taskOf(name: string, tasks: Tasks): Tasks[string] {
+  if (Object.hasOwn(tasks, name)) return tasks[name]!;
+  const known = Object.keys(tasks);
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `The model has no task ${JSON.stringify(name)}; ${known.length === 0 ? 'it declares none' : `it has ${known.join(', ')}`}`,
+  });
+}
+
+/** Entries of `a,b`, each once. */
+function listOf(name: string, text: string): string[] {
+  const entries = [...new Set(text.split(',').map((entry) => entry.trim()))];
+  if (!entries.includes('')) return entries;
+  throw new UsageError(`Expected --${name} to be a list such as a,b, found ${JSON.stringify(text)}`);
+}
+
+function numbers(name: string, text: string, least: number, most: number): number[] {
+  return listOf(name, text).map((entry) => number(name, entry, least, most));
+}
+
+function number(name: string, text: string, least: number, most: number): number {
+  try {
+    return wholeNumber(least, most)(text);
+  } catch {
+    throw new UsageError(
+      `Expected --${name} to be whole numbers from ${least} to ${most}, found ${JSON.stringify(text)}`,
+    );
+  }
+}
+
+function budget(text: string): string {
+  if ((parseBytes(text) ?? 0) > 0 || parseShare(text) !== undefined) return text;
+  throw new UsageError(
+    `Expected --budgets to be sizes or shares such as 12.5%,25%,2GiB, found ${JSON.stringify(text)}`,
+  );
+}

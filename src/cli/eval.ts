@@ -1,0 +1,270 @@
+/** `sida eval`: what a predictor is worth on data. */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { Command } from 'commander';
+import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
+import type { ServeOptions } from '../config/options.js';
+import { resolveOptions } from '../config/resolve.js';
+import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { readTasks, readTokenizer } from '../engine/model-directory.js';
+import { predictorChoice } from '../engine/predictor-choice.js';
+import { SidaError } from '../errors.js';
+import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evaluation/evaluate.js';
+import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
+import type { SlotBudget } from '../evaluation/moved-bytes.js';
+import { corruptedSource, dataSource, readTextLines, type SourceLimits } from '../evaluation/sources.js';
+import { loadAddon } from '../native/addon.js';
+import type { Engine } from '../native/addon-types.js';
+import type { HashFunctionName } from '../predictor/hash-function.js';
+import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
+import { describeEvaluation, type EvaluationReport } from './eval-report.js';
+import { type EvalRequest, requestOf } from './eval-request.js';
+import { addFlags, givenFlags } from './flags.js';
+import { slotsWithin } from './plan.js';
+import { Progress } from './progress.js';
+
+const OPTIONS = [
+  'model',
+  'predictor',
+  'hashFunction',
+  'refine',
+  'memoryBudget',
+  'hostBudget',
+  'maxBatchTokens',
+  'kvTokens',
+  'threads',
+  'experts',
+  'packDir',
+] as const;
+type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
+
+const HELP = `
+Measures how often the predictor names the experts that the model's routers choose, what predicted mode keeps of the
+exact model's accuracy (--labels, --task) or perplexity (--text, or data without labels), and the bytes that each eviction
+policy would move. docs/evaluation.md tells how each figure is computed.
+
+Examples:
+  sida eval models/switch-mini --predictor predictors/sst2 --data test/data/sst2-validation.jsonl --task sst2
+  sida eval models/switch-mini --predictor predictors/sst2 --text wikitext2/test.txt --routing-k 1,2,3 --json
+  sida eval --model models/switch-mini --data reviews.jsonl --template 'sst2 sentence: {text}' --labels negative,positive --budgets 10%,20% --lookahead 0,2,8
+  sida eval models/switch-mini --hash-function shuffled --data reviews.jsonl --task sst2 --limit 100`;
+
+export function evalCommand(): Command {
+  const command = new Command('eval')
+    .description(
+      'Measure a predictor on data: hits, fidelity of predicted mode, bytes that policies would move',
+    )
+    .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
+    .option('--data <file>', 'JSON lines')
+    .option('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .option(
+      '--labels <list>',
+      'labels to score; the field `label` of a line is the name or the index of its own',
+    )
+    .option('--task <name>', 'template and labels of a task that the model declares in sida.json')
+    .option(
+      '--join <field=file>',
+      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      (join: string, joins: string[]) => [...joins, join],
+      [],
+    )
+    .option('--text <file>', 'plain text to measure perplexity on, by span corruption')
+    .option('--limit <n>', 'first lines only, of --data and of --text')
+    .option('--max-new-tokens <n>', 'decoder tokens of each line of data without labels', '4')
+    .option('--routing-k <list>', 'experts a token in predicted mode', '1,3')
+    .option('--lookahead <list>', 'batches seen behind the running one', '1,4')
+    .option(
+      '--budgets <list>',
+      "budgets to count bytes for: sizes, or shares of the experts' bytes",
+      '12.5%,25%,50%',
+    )
+    .option('--json', 'print JSON');
+  return addFlags(command, OPTIONS).addHelpText('after', HELP).action(evaluateModel);
+}
+
+async function evaluateModel(model: string | undefined, values: Record<string, unknown>): Promise<void> {
+  const flags = { ...(model !== undefined && { model }), ...givenFlags(values) };
+  const options = resolveOptions(OPTIONS, { flags, env: process.env });
+  const directory = resolve(options.model);
+  const request = requestOf(values, await readTasks(directory));
+  const lines = request.data && (await readLabelled({ ...request.data, ...limitOf(request) }));
+  const texts = request.text === undefined ? undefined : await readTextLines(request.text, request.limit);
+  const progress = new Progress();
+  let stopped = false;
+  const stop = () => {
+    stopped = true;
+  };
+  process.once('SIGINT', stop).once('SIGTERM', stop);
+  let steps = 0;
+  const onProgress = async (phase: 'evaluate' | 'replay', done: number, total: number) => {
+    progress.show({ phase, done, total });
+    // Signals are read between two inputs.
+    if (phase === 'replay' || steps++ % 8 === 0) await yieldToEvents();
+    if (stopped) throw new Error('Interrupted');
+  };
+  const closing: (() => void)[] = [];
+  try {
+    const prepared = await preparePack({
+      model: directory,
+      packDir: options.packDir,
+      experts: options.experts,
+      onProgress: progress.show.bind(progress),
+    });
+    const engine = openEngine(prepared.pack, options, request);
+    closing.push(() => engine.close());
+    const { functions, warnings, path } = await openFunctions(prepared, engine, options);
+    closing.push(
+      ...functions.map(
+        ({ function: hash }) =>
+          () =>
+            hash.close(),
+      ),
+    );
+    for (const warning of warnings) process.stderr.write(`sida: ${warning}\n`);
+    const limits = await limitsOf(directory, engine, options);
+    const budgets = slotBudgets(prepared.pack, options, request);
+    const report: EvaluationReport = {
+      model: { name: prepared.name, fingerprint: prepared.fingerprint },
+      predictor: { directory: path, hashFunction: functions[0].name, warnings },
+      expertBytes: engine.plan.slot,
+      sources: [],
+    };
+    for (const { file, kind, source } of sourcesOf(request, lines, texts, limits)) {
+      const { ks, lookaheads } = request;
+      const measured = await evaluate(source, { engine, functions, ks, lookaheads, budgets, onProgress });
+      report.sources.push({ file, kind, ...measured });
+      progress.stop();
+    }
+    process.stdout.write(
+      `${values.json === true ? JSON.stringify(report, null, 2) : describeEvaluation(report)}\n`,
+    );
+  } finally {
+    progress.stop();
+    for (const close of closing.reverse()) close();
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}
+
+function limitOf({ limit }: EvalRequest): { limit?: number } {
+  return limit === undefined ? {} : { limit };
+}
+
+function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
+  const addon = loadAddon();
+  const { maxBatchTokens, threads } = options;
+  // An encoder context and its decoder sequences, whose last pages may be all but empty.
+  const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
+  const limits = { maxBatchTokens, threads, kvTokens, maxRoutingK: Math.max(...ks) };
+  const plan = addon.planMemory({ pack }, limits);
+  return new addon.Engine({
+    pack,
+    budgetBytes: budgetBytes(options.memoryBudget, plan),
+    hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
+    linkBandwidth: 0,
+    linkLatency: 0,
+    ...limits,
+  });
+}
+
+interface Opened {
+  functions: [MeasuredFunction, ...MeasuredFunction[]];
+  warnings: string[];
+  path: string;
+}
+
+/** The chosen hash function, and the token table beside it. */
+async function openFunctions(
+  { pack, fingerprint }: PreparedPack,
+  { shape: model }: Engine,
+  options: Options,
+): Promise<Opened> {
+  const addon = loadAddon();
+  const choice = predictorChoice({ ...options, model: resolve(options.model) });
+  if (choice === null) {
+    const message =
+      options.predictor === 'none'
+        ? 'There is no predictor to evaluate: --predictor is none'
+        : `${options.model} has no predictor of its own: name a directory of \`sida train\` with --predictor`;
+    throw new SidaError({ code: 'cannot_run', message });
+  }
+  const path = resolve(choice.directory);
+  const open = async (kind?: HashFunctionName) => {
+    const opened = await openPredictor(path, {
+      model,
+      fingerprint,
+      addon,
+      embedding: () => new addon.TokenEmbedding({ pack }),
+      ...(kind && { kind }),
+      threads: options.threads,
+    });
+    const { function: hash, refiner, warnings } = opened;
+    const own: MeasuredFunction = {
+      name: hash.name,
+      function: hash,
+      ...(refiner && options.refine === 'graph' && { refiner }),
+    };
+    return { own, warnings };
+  };
+  const { own, warnings } = await open(choice.kind);
+  if (own.name === 'token' || !existsSync(join(path, TOKEN_TABLE))) {
+    return { functions: [own], warnings, path };
+  }
+  return { functions: [own, (await open('token')).own], warnings, path };
+}
+
+async function limitsOf(
+  directory: string,
+  { shape }: Engine,
+  { maxBatchTokens }: Options,
+): Promise<SourceLimits> {
+  const tokenizer = await readTokenizer(directory, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 24 });
+  if (tokenizer !== undefined) return { shape, tokenizer, maxBatchTokens };
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${directory} has no tokenizer.json: texts cannot be evaluated`,
+  });
+}
+
+/** The slots that `sida serve` would have, with exact routing. */
+function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
+  const { maxBatchTokens, kvTokens, threads } = options;
+  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });
+  return budgets.map((budget) => {
+    const bytes = budgetBytes(budget, plan);
+    if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };
+    throw new SidaError({
+      code: 'budget_too_small',
+      message: `--budgets ${budget}: ${bytes} bytes are too few, the model needs ${plan.smallest}`,
+      details: { needed_bytes: plan.smallest },
+    });
+  });
+}
+
+interface NamedSource {
+  file: string;
+  kind: EvaluationReport['sources'][number]['kind'];
+  source: EvaluationSource;
+}
+
+function sourcesOf(
+  { data, text, maxNewTokens }: EvalRequest,
+  lines: readonly DataLine[] | undefined,
+  texts: readonly string[] | undefined,
+  limits: SourceLimits,
+): NamedSource[] {
+  const sources: NamedSource[] = [];
+  const { file, labels } = data ?? { file: '' };
+  if (lines !== undefined) {
+    const work = labels === undefined ? { maxNewTokens } : { labels };
+    const kind = labels === undefined ? 'continuations' : 'labels';
+    sources.push({ file, kind, source: dataSource(file, lines, work, limits) });
+  }
+  if (text !== undefined && texts !== undefined) {
+    sources.push({ file: text, kind: 'corrupted', source: corruptedSource(text, texts, limits) });
+  } else if (lines !== undefined && labels === undefined) {
+    const own = lines.map((line) => line.text);
+    sources.push({ file, kind: 'corrupted', source: corruptedSource(file, own, limits) });
+  }
+  return sources;
+}

@@ -1,0 +1,74 @@
+/** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
+import type { EvictionPolicy } from '../inference/eviction/index.js';
+import { planPass, type UpcomingBatch } from '../inference/foresight.js';
+import type { ExpectedVisit } from '../inference/residency-planner.js';
+import type { Residency, ResidencyPlan } from '../native/addon-types.js';
+import type { StoreSimulation } from './store-simulation.js';
+
+export interface ReplayPass {
+  /** Flat ids that each MoE layer needs, ascending. */
+  visits: readonly (readonly number[])[];
+  /** What the pass's table says of its layers; empty without one. */
+  own: readonly ExpectedVisit[];
+  /** What the refined table says once a layer, by its number, is routed; empty without a refiner. */
+  refined: readonly (readonly ExpectedVisit[])[];
+  /** What tables say of the later passes of the batch. */
+  behind: readonly ExpectedVisit[];
+}
+
+export interface ReplayBatch<Pass extends ReplayPass = ReplayPass> {
+  passes: readonly Pass[];
+  /** What its tables say while it waits in the queue. */
+  foreseen: UpcomingBatch;
+}
+
+export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
+  residency(): Residency;
+  /** `onRouted`: the plan from the routing of a layer on; null where it stays as it was. */
+  run(pass: Pass, plan: ResidencyPlan | null, onRouted: (layer: number) => ResidencyPlan | null): void;
+}
+
+export interface ReplayRule {
+  policy: EvictionPolicy;
+  /** Batches whose tables wait behind the running one; null: there are no tables, and nothing is prefetched. */
+  lookahead: number | null;
+  /** Whether the routing of each layer refines the pass's table. */
+  refine: boolean;
+}
+
+export function replay<Pass extends ReplayPass>(
+  batches: readonly ReplayBatch<Pass>[],
+  store: ReplayStore<Pass>,
+  { policy, lookahead, refine }: ReplayRule,
+): void {
+  const { slots, state } = store.residency();
+  const everything = slots >= state.length;
+  batches.forEach(({ passes }, turn) => {
+    const upcoming = batches.slice(turn + 1, turn + 1 + (lookahead ?? 0)).map(({ foreseen }) => foreseen);
+    for (const pass of passes) {
+      const plan = (own: readonly ExpectedVisit[]) => {
+        if (everything) return null;
+        const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
+        return planPass(known, upcoming, store.residency(), policy);
+      };
+      store.run(pass, plan(pass.own), (layer) => {
+        const refined = refine ? pass.refined[layer] : undefined;
+        return refined === undefined ? null : plan(refined);
+      });
+    }
+  });
+}
+
+export function simulated(store: StoreSimulation): ReplayStore {
+  return {
+    residency: () => store.residency(),
+    run(pass, plan, onRouted) {
+      store.startPass(plan);
+      pass.visits.forEach((ids, layer) => {
+        const now = onRouted(layer);
+        if (now !== null) store.updatePlan(now);
+        store.visit(ids);
+      });
+    },
+  };
+}

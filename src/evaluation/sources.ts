@@ -1,0 +1,107 @@
+/** Turns files into the inputs of an evaluation. */
+import { readFile } from 'node:fs/promises';
+import { SidaError } from '../errors.js';
+import { planScoring, type ScoringPlan } from '../inference/scoring.js';
+import type { ModelShape } from '../native/addon-types.js';
+import { randomOf } from '../predictor/training/random.js';
+import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { EvaluationSource } from './evaluate.js';
+import type { DataLine } from './labelled-data.js';
+import { corrupt, sentinelsOf, windowsOf } from './span-corruption.js';
+
+export interface SourceLimits {
+  shape: ModelShape;
+  tokenizer: Tokenizer;
+  maxBatchTokens: number;
+}
+
+/** The corruption of a text is the same in every evaluation. */
+const SEED = 1;
+
+function cannotRun(message: string): SidaError {
+  return new SidaError({ code: 'cannot_run', message });
+}
+
+function decoderTokens({ inputs }: ScoringPlan): number {
+  return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
+}
+
+/** The tokens of the template's text with the labels to score, or to go on from for so many tokens. */
+export function dataSource(
+  file: string,
+  lines: readonly DataLine[],
+  work: { labels: readonly string[] } | { maxNewTokens: number },
+  { shape, tokenizer, maxBatchTokens }: SourceLimits,
+): EvaluationSource {
+  const inputs = lines.map(({ line, text, label }) => {
+    const tokens = Int32Array.from(tokenizer.encode(text));
+    if (tokens.length > maxBatchTokens) {
+      throw cannotRun(
+        `${file}, line ${line} has ${tokens.length} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+      );
+    }
+    return { line, tokens, ...(label !== undefined && { label }) };
+  });
+  if ('maxNewTokens' in work) {
+    const { maxNewTokens } = work;
+    return { inputs: inputs.map((input) => ({ ...input, work: { kind: 'continue', maxNewTokens } })) };
+  }
+  const { labels } = work;
+  const ids = labels.map((label) => tokenizer.encodePlain(label));
+  const plan = planScoring(ids, shape.decoderStartTokenId, shape.eosTokenId);
+  if (decoderTokens(plan) > maxBatchTokens) {
+    throw cannotRun(
+      `The labels have ${decoderTokens(plan)} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+    );
+  }
+  return {
+    inputs: inputs.map((input) => ({ ...input, work: { kind: 'score', plan } })),
+    scored: { kind: 'labels', labels },
+  };
+}
+
+/** The texts with spans of them hidden, to be told by the decoder. Throws cannot_run where there is too little text. */
+export function corruptedSource(
+  file: string,
+  texts: readonly string[],
+  { shape, tokenizer, maxBatchTokens }: SourceLimits,
+): EvaluationSource {
+  const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
+  const sentinels = sentinelsOf(vocabSize, (id) => tokenizer.idToToken(id));
+  const windows = windowsOf(
+    texts.map((text) => tokenizer.encodePlain(text)),
+    eosTokenId,
+  );
+  if (windows.length === 0) throw cannotRun(`${file} holds too little text to hide any of it`);
+  const random = randomOf(SEED);
+  const inputs = windows.map((ids, i) => {
+    const { input, target } = corrupt(ids, random, sentinels, eosTokenId);
+    const longest = Math.max(input.length, target.length);
+    if (longest > maxBatchTokens) {
+      throw cannotRun(
+        `A piece of ${file} has ${longest} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+      );
+    }
+    const plan = planScoring([target], decoderStartTokenId, eosTokenId);
+    return { line: i + 1, tokens: Int32Array.from(input), work: { kind: 'score', plan } as const };
+  });
+  return { inputs, scored: { kind: 'targets' } };
+}
+
+/** Lines of a plain text that hold something. */
+export async function readTextLines(file: string, limit?: number): Promise<string[]> {
+  let content: string;
+  try {
+    content = await readFile(file, 'utf8');
+  } catch (error) {
+    throw new SidaError({
+      code: 'invalid_request',
+      message: `Cannot read the text file ${file}: ${(error as Error).message}`,
+    });
+  }
+  return content
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .slice(0, limit);
+}

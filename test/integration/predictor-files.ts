@@ -1,0 +1,39 @@
+// A small predictor of the bundled model and the trace it comes from, made by the real commands.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { MINI, REPO, type Sentence } from './server-process.js';
+
+const MAIN = join(REPO, 'dist/cli/main.js');
+
+export interface PredictorFiles {
+  root: string;
+  /** What `--hash-function replay` reads. */
+  trace: string;
+  /** Holds networks of both stacks, the token table and the hash graph. */
+  predictor: string;
+  remove(): void;
+}
+
+function sida(...args: string[]): void {
+  const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
+}
+
+/** Traces the sentences and trains for two epochs: enough to be right now and then. */
+export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
+  const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
+  const [data, trace, predictor] = ['data.jsonl', 'trace', 'predictor'].map((name) => join(root, name)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(data, sentences.map((sentence) => JSON.stringify(sentence)).join('\n'));
+  const template = ['--template', 'sst2 sentence: {text}'];
+  sida('trace', MINI, '--data', data, ...template, '--out', trace, '--pack-dir', join(root, 'packs'));
+  const network = ['--hidden', '16', '--lr', '5e-3', '--clip-norm', '1', '--batch', '16'];
+  const length = ['--epochs', '2', '--evaluate-every', '5', '--patience', '0', '--threads', '1'];
+  sida('train', trace, '--out', predictor, ...network, ...length);
+  return { root, trace, predictor, remove: () => rmSync(root, { recursive: true, force: true }) };
+}
