@@ -30,13 +30,13 @@ export const PREFETCH_CHANCE = 0.8;
 /** Keys of policies without foresight begin here, behind every time a plan can name. */
 const UNKNOWN = 2 ** 40;
 
-const ABSENT = 0;
+const RESIDENT = 2;
 
 /**
  * With foresight an expert's key is its expected next use, in visits from now:
  * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
- * rule. Without, only this pass's needs are protected. Loads: absent experts that are likely needed, the nearest
- * first; the store takes up each as soon as a slot is free or holds an expert with a larger key.
+ * rule. Without, only this pass's needs are protected. Loads: likely needed experts that are not resident, the nearest
+ * first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as soon as a slot is free or holds an expert with a larger key.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
   const { visits, passVisits, prefetchVisits, residency, policy } = input;
@@ -51,7 +51,7 @@ export function planResidency(input: PlanInput): ResidencyPlan {
       if (need[index]! < PREFETCH_CHANCE) continue;
       const id = firstId + index;
       if (!policy.foresight) keys[id] = Math.min(keys[id]!, time);
-      if (time >= prefetchVisits || residency.state[id] !== ABSENT || listed.has(id)) continue;
+      if (time >= prefetchVisits || residency.state[id] === RESIDENT || listed.has(id)) continue;
       listed.add(id);
       loads.push(id);
     }

@@ -1,0 +1,172 @@
+// The planner and the real engine over random sequences of passes whose routing the test dictates.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
+import { type ExpectedVisit, planResidency } from '../../src/inference/residency-planner.js';
+import { loadAddon } from '../../src/native/addon.js';
+import type { Engine, RunResult } from '../../src/native/addon-types.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-planner-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const addon = loadAddon();
+const { pack } = await convertCheckpoint({
+  model: join(import.meta.dirname, '../fixtures/switch-tiny-untied'),
+  out: join(root, 'pack'),
+  experts: 'auto',
+  dense: 'auto',
+});
+const LAYERS = 2;
+const EXPERTS = 8;
+const TOKENS = 4;
+const limits = { maxBatchTokens: 16, kvTokens: 64, threads: 1, maxRoutingK: 1, routers: true };
+const plan = addon.planMemory({ pack }, limits);
+
+/** A pass: the expert of each token in each encoder layer, (layers, tokens). */
+type Pass = number[];
+
+const passes = fc.array(
+  fc.array(fc.nat(EXPERTS - 1), { minLength: LAYERS * TOKENS, maxLength: LAYERS * TOKENS }),
+  { minLength: 2, maxLength: 12 },
+);
+
+function open(slots: number): Engine {
+  return new addon.Engine({
+    ...limits,
+    pack,
+    budgetBytes: plan.fixed + slots * plan.slot,
+    hostBudgetBytes: 0,
+    linkBandwidth: 0,
+    linkLatency: 0,
+  });
+}
+
+/** The layers' needs as a table tells them; `extra`: flat encoder ids it names beside the true ones. */
+function visitsOf(pass: Pass, extra: readonly number[] = []): ExpectedVisit[] {
+  return Array.from({ length: LAYERS }, (_, layer) => {
+    const need = new Float32Array(EXPERTS);
+    for (const expert of pass.slice(layer * TOKENS, (layer + 1) * TOKENS)) need[expert] = 1;
+    for (const id of extra) if (Math.floor(id / EXPERTS) === layer) need[id % EXPERTS] = 1;
+    return { firstId: layer * EXPERTS, need };
+  });
+}
+
+function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planResidency> | null): RunResult {
+  const routing = { k: 1, experts: Uint16Array.from(pass), alpha: new Float32Array(pass.length).fill(0.5) };
+  const result = engine.runBatch(
+    {
+      phase: 'encode',
+      sequences: Int32Array.of(1),
+      offsets: Int32Array.of(0, TOKENS),
+      tokens: Int32Array.of(5, 6, 7, 8),
+      hiddenStates: true,
+      routing,
+    },
+    residencyPlan,
+  );
+  engine.releaseContexts(Int32Array.of(1));
+  return result;
+}
+
+interface Setup {
+  slots: number;
+  pinned: number[];
+  /** Passes behind the running one whose tables are known. */
+  lookahead: number;
+  policy: keyof typeof EVICTION_POLICIES;
+  /** Wrongly named experts of each pass. */
+  extra: number[][];
+}
+
+interface Total {
+  bytes: number;
+  wasted: number;
+  states: Float32Array[];
+}
+
+/** Runs all passes, checks the engine after each, and settles prefetches under way before it sums up. */
+function runAll(sequence: Pass[], setup: Setup | { slots: number; pinned: number[] }): Total {
+  const engine = open(setup.slots);
+  try {
+    if (setup.pinned.length > 0) engine.pin(Uint32Array.from(setup.pinned), true);
+    const total: Total = { bytes: 0, wasted: 0, states: [] };
+    sequence.forEach((pass, i) => {
+      const { stats, hiddenStates } = run(engine, pass, planOf(engine, sequence, i, setup));
+      total.bytes += stats.bytesMoved;
+      total.wasted += stats.prefetchesWasted;
+      total.states.push(hiddenStates!);
+      const { usedBytes, budgetBytes } = engine.usage();
+      expect(usedBytes).toBeLessThanOrEqual(budgetBytes);
+      const { state } = engine.residency();
+      for (const id of setup.pinned) expect(state[id]).toBe(2);
+      engine.checkIntegrity();
+    });
+    return total;
+  } finally {
+    engine.close();
+  }
+}
+
+function planOf(engine: Engine, sequence: Pass[], i: number, setup: Setup | { slots: number }) {
+  if (!('policy' in setup)) return null;
+  const known = sequence.slice(i, i + 1 + setup.lookahead);
+  return planResidency({
+    visits: known.flatMap((pass, ahead) => visitsOf(pass, setup.extra[i + ahead])),
+    passVisits: LAYERS,
+    prefetchVisits: 2 * LAYERS,
+    residency: engine.residency(),
+    policy: EVICTION_POLICIES[setup.policy],
+  });
+}
+
+const encoderId = fc.nat(LAYERS * EXPERTS - 1);
+const setups = fc
+  .record({
+    slots: fc.integer({ min: 2, max: 20 }),
+    pinned: fc.uniqueArray(encoderId, { maxLength: 3 }),
+    lookahead: fc.nat(4),
+    policy: fc.constantFrom(...(Object.keys(EVICTION_POLICIES) as (keyof typeof EVICTION_POLICIES)[])),
+    extra: fc.array(fc.array(encoderId, { maxLength: 6 }), { minLength: 12, maxLength: 12 }),
+  })
+  .map((setup) => ({ ...setup, pinned: setup.pinned.slice(0, setup.slots - 1) }));
+
+describe('the planner on the engine', () => {
+  it('any tables, any policy: within the budget, pins stay, nothing breaks, the answers are the same', () => {
+    fc.assert(
+      fc.property(passes, setups, (sequence, setup) => {
+        const { states } = runAll(sequence, setup);
+        const { slots, pinned } = setup;
+        expect(states).toEqual(runAll(sequence, { slots, pinned }).states);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('tables that tell the truth of all passes to come move no more than on demand', () => {
+    fc.assert(
+      fc.property(passes, setups, (sequence, { slots, pinned }) => {
+        const onDemand = runAll(sequence, { slots, pinned });
+        const setup: Setup = { slots, pinned, lookahead: 12, policy: 'farthest-next-use', extra: [] };
+        const planned = runAll(sequence, setup);
+        expect(planned.bytes).toBeLessThanOrEqual(onDemand.bytes);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('with wrong entries too it moves no more beyond that than the prefetches it reports as wasted', () => {
+    fc.assert(
+      fc.property(passes, setups, (sequence, { slots, pinned, extra }) => {
+        const onDemand = runAll(sequence, { slots, pinned });
+        const setup: Setup = { slots, pinned, lookahead: 12, policy: 'farthest-next-use', extra };
+        const planned = runAll(sequence, setup);
+        expect(planned.bytes).toBeLessThanOrEqual(onDemand.bytes + planned.wasted * plan.slot);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
