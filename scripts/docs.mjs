@@ -1,5 +1,6 @@
 // Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { createMetrics } from '../dist/observability/metrics.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
@@ -11,6 +12,11 @@ function fill(file, name, text) {
     old.replace(new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`), `$1${text}\n$2`),
   );
 }
+
+const shared = new Set(Object.values(SERVE_OPTIONS).map(({ flag }) => `--${flag}`));
+// Lists, where `serve` takes one value.
+const LISTS = ['--routing-k', '--lookahead'];
+const ownsFlag = (flag) => LISTS.includes(flag) || !(shared.has(flag) || flag === '--config');
 
 const table = (head, rows) =>
   [head, head.map(() => '---'), ...rows]
@@ -41,6 +47,20 @@ fill(
       unit,
       help,
     ]),
+  ),
+);
+
+fill(
+  'docs/cli.md',
+  'evaluation',
+  table(
+    ['flag', 'default', 'what'],
+    evalCommand()
+      .options.filter(({ long }) => ownsFlag(long))
+      .map(({ flags, description, defaultValue }) => {
+        const fallback = typeof defaultValue === 'string' ? defaultValue : '';
+        return [`\`${flags}\``, fallback, description];
+      }),
   ),
 );
 

@@ -170,16 +170,17 @@ describe('the simulated store', () => {
     },
   );
 
-  // The real one's link takes time, so that prefetches are now and then too late to be wrong.
+  // Transfers take the real one time. How far that carries at other budgets: docs/evaluation.md. With fifo at 128 slots
+  // two real runs differ by more than 3 %, as the order of loads decides there.
   it.each([
-    ['fifo', 0, false],
-    ['farthest-next-use', 1, false],
-    ['farthest-next-use', 4, false],
-    ['farthest-next-use', 4, true],
+    ['fifo', 0, false, [64]],
+    ['farthest-next-use', 1, false, [64, 128]],
+    ['farthest-next-use', 4, false, [64, 128]],
+    ['farthest-next-use', 4, true, [64, 128]],
   ] as const)(
     'with tables loads as much: %s, look-ahead %i, refined %s',
-    async (policy, lookahead, refine) => {
-      for (const slots of [64, 128]) {
+    async (policy, lookahead, refine, all) => {
+      for (const slots of all) {
         const { real, simulated: loads } = await loadsOf(labels, slots, policy, lookahead, refine);
         expect(Math.abs(loads / real - 1), `${slots} slots: ${loads} of ${real}`).toBeLessThan(0.03);
       }
