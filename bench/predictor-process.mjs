@@ -12,7 +12,7 @@ import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
 const { config, pack, fingerprint, texts, labels, warmUp } = JSON.parse(readFileSync(0, 'utf8'));
 
-const queue = createQueue(config.lookahead);
+const queue = createQueue(config.lookahead + 1);
 const builderStats = new BuilderStats().buffer;
 const resident = new ResidentFlag().buffer;
 const predictor = predictorChoice(config);

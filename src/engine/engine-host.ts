@@ -45,7 +45,8 @@ async function open(): Promise<void> {
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
   progress('load', 0, 1);
-  const queue = createQueue(config.lookahead);
+  // The batch that is taken up leaves the queue before its pass is planned.
+  const queue = createQueue(config.lookahead + 1);
   const { pack, name, fingerprint } = prepared;
   const builderStats = new BuilderStats().buffer;
   const resident = new ResidentFlag().buffer;
