@@ -235,7 +235,7 @@ inline Doubles reference_predictor(const PredictorLayout& layout, const Doubles&
             reference_linear(w(P::kSummaryWeight), nullptr, summaries + s * c.d_in, h, c.d_in);
         for (size_t i = 0; i < h; ++i) row[i] += more[i];
       }
-      for (const double v : row) compressed.push_back(std::max(v, 0.0));
+      for (const double v : row) compressed.push_back(layout.config().blocks > 0 ? v : std::max(v, 0.0));
     }
     const Doubles u = reference_features(layout, weights, compressed, tokens);
     for (size_t t = 0; t < tokens; ++t) {

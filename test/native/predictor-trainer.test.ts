@@ -20,7 +20,7 @@ import {
 
 describe('training', () => {
   it('learns words, neighbours and contexts; prediction hits where evaluation does', () => {
-    for (const overrides of [{}, { summary: true }, { summary: true, hidden: 32, blocks: 1 }]) {
+    for (const overrides of [{}, { summary: true }, { summary: true, hidden: 48, blocks: 2 }]) {
       const { summary } = { summary: false, ...overrides };
       const trainer = trained(overrides, 0);
       const heldOut = task(1000, summary, 64);

@@ -41,7 +41,7 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
 
   // Compression.
   float* dcompressed = down;
-  relu_backward(act->compressed.data(), rows * h, dcompressed);
+  if (config().blocks == 0) relu_backward(act->compressed.data(), rows * h, dcompressed);
   add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
                        &act->product);
   add_rows(dcompressed, h, rows, h, gradient(P::kCompressBias));

@@ -52,6 +52,8 @@ void PredictorNetwork::finish_compress(size_t rows, const float* position_produc
     add(b, h, row);
     if (position_products != nullptr) add(position_products + r * h, h, row);
     if (summary_product != nullptr) add(summary_product, h, row);
+    // A residual stream begins linear: the blocks have their own.
+    if (config().blocks > 0) continue;
     for (size_t i = 0; i < h; ++i) row[i] = std::max(row[i], 0.0f);
   }
 }

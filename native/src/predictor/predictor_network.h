@@ -31,7 +31,7 @@ struct PredictorActivations {
   RecurrentOrders orders;
   AlignedFloats features_of_positions;  ///< (longest, kPositionFeatures)
   AlignedFloats positions;              ///< (longest, h) their products with W
-  AlignedFloats compressed;             ///< (rows, h) relu(x · W + b + position · W + summary · W)
+  AlignedFloats compressed;  ///< (rows, h) x · W + b + position · W + summary · W; relu of it before LSTMs
   std::array<RecurrentActivations, kPredictorLstmLayers> recurrent;
   std::array<AlignedFloats, kPredictorLstmLayers> lstm_output;  ///< (rows, h)
   AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn
@@ -63,7 +63,7 @@ enum class NetworkUse : uint8_t {
 };
 
 /// The predictor's maths over packed weights:
-///   c = relu(FC(x) [+ FC(position)] [+ FC(summary)])
+///   c = FC(x) [+ FC(position)] [+ FC(summary)], before LSTMs its relu
 ///   y = LSTM(LSTM(c)), r = y + sparse attention(y), u = r + relu(FC(r)); with blocks: u = norm(blocks(c))
 ///   logits of MoE layer l = head l (u)
 /// Const methods may run on several threads, each with its own activations.
