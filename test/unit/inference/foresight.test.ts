@@ -1,0 +1,107 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
+import { Foresight } from '../../../src/inference/foresight.js';
+import type { QueuedBatch } from '../../../src/inference/messages.js';
+import type { ExpectedVisit } from '../../../src/inference/residency-planner.js';
+import type { RunStats } from '../../../src/native/addon-types.js';
+import { fillNeed } from '../../../src/predictor/expert-need.js';
+import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/predictor/hash-table.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
+import { residencyOf } from './residency-fixture.js';
+import { ScriptedEngine } from './scripted-engine.js';
+
+let close = () => {};
+afterEach(() => close());
+
+/** An engine of 4 experts in each of 2 layers, all absent, with `slots` of 8. */
+class SmallEngine extends ScriptedEngine {
+  slots = 4;
+
+  override usage() {
+    return { ...super.usage(), slots: this.slots };
+  }
+
+  override residency() {
+    return residencyOf(Array.from({ length: 8 }, () => ({ state: 0 })));
+  }
+}
+
+function setup() {
+  const engine = new SmallEngine(8);
+  const { producer, consumer } = createQueue(4);
+  close = () => producer.port.close();
+  const queue = new QueueProducer<QueuedBatch>(producer);
+  const resident = new ResidentFlag();
+  const foresight = new Foresight({
+    engine,
+    policy: EVICTION_POLICIES['farthest-next-use'],
+    queue: new QueueConsumer<QueuedBatch>(consumer),
+    resident,
+  });
+  const put = (expert: number, ready = true) => {
+    const table = createHashTable({
+      batchId: 1,
+      layers: 1,
+      tokens: 1,
+      k: 1,
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: 4,
+    });
+    table.experts[0] = expert;
+    table.chance[0] = 1;
+    fillNeed(table);
+    if (ready) table.settle(TABLE_READY);
+    queue.put({ batch: {} as never, tables: { encoder: table.buffer, decoder: null } });
+  };
+  return { engine, resident, foresight, put };
+}
+
+const visit = (firstId: number, index: number): ExpectedVisit => {
+  const need = new Float32Array(4);
+  need[index] = 1;
+  return { firstId, need };
+};
+const stats = (prefetchesBegun: number, prefetchesWasted: number) =>
+  ({ prefetchesBegun, prefetchesWasted }) as RunStats;
+
+describe('foresight', () => {
+  it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {
+    const { foresight, put } = setup();
+    put(2);
+    put(3, false);
+    put(3);
+    const { loads, keys } = foresight.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!;
+    expect([...loads]).toEqual([1, 4, 2]);
+    expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
+  });
+
+  it('plans nothing where every expert has a slot, and follows the budget', () => {
+    const { engine, resident, foresight } = setup();
+    expect([resident.all, foresight.foresees]).toEqual([false, true]);
+    engine.slots = 8;
+    foresight.slotsChanged();
+    expect([resident.all, foresight.foresees, foresight.plan({ own: [], behind: [] })]).toEqual([
+      true,
+      false,
+      null,
+    ]);
+    engine.slots = 3;
+    foresight.slotsChanged();
+    expect(foresight.foresees).toBe(true);
+  });
+
+  it('leaves tables aside while most of what they made prefetch is wasted', () => {
+    const { foresight, put } = setup();
+    put(2);
+    const own = [visit(0, 1)];
+    foresight.judge(stats(64, 60));
+    expect(foresight.foresees).toBe(false);
+    const plan = foresight.plan({ own, behind: [] })!;
+    expect(plan).toEqual({ ...plan, loads: new Uint32Array() });
+    expect(new Set(plan.keys).size).toBe(1);
+    for (let i = 0; i < 64; i++) foresight.judge(stats(0, 0));
+    expect([foresight.foresees, foresight.distrusted]).toEqual([true, 64]);
+    expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([1, 2]);
+  });
+});

@@ -1,0 +1,92 @@
+import { expect, it } from 'vitest';
+import { Belady } from '../../../src/inference/belady.js';
+import { tableRows } from '../../../src/inference/foreknowledge.js';
+import { RoutingQuality } from '../../../src/inference/routing-quality.js';
+import type { NativeBatch, RunResult } from '../../../src/native/addon-types.js';
+import {
+  createHashTable,
+  NO_EXPERT,
+  TABLE_PREDICTED,
+  TABLE_READY,
+} from '../../../src/predictor/hash-table.js';
+
+const EXPERTS = 6;
+
+function table(tokens: number, named: number[]) {
+  const k = named.length / tokens;
+  const made = createHashTable({
+    batchId: 1,
+    layers: 1,
+    tokens,
+    k,
+    kind: TABLE_PREDICTED,
+    expertsPerLayer: EXPERTS,
+  });
+  made.experts.set(named);
+  made.settle(TABLE_READY);
+  return made;
+}
+
+/** One layer, number 2 of the model, that sent the tokens so. */
+function ran(dispatch: number[], offsets: number[]): { result: RunResult; batch: NativeBatch } {
+  const found = new Uint8Array(EXPERTS);
+  for (const expert of dispatch) if (expert !== NO_EXPERT) found[expert] = 1;
+  const result = { layers: Int32Array.of(2), dispatch: Uint16Array.from(dispatch), found } as RunResult;
+  const batch: NativeBatch = {
+    phase: 'encode',
+    sequences: Int32Array.from(offsets.slice(1), (_, i) => i),
+    offsets: Int32Array.from(offsets),
+    tokens: new Int32Array(dispatch.length),
+  };
+  return { result, batch };
+}
+
+function quality(explained: number[] = []) {
+  const belady = new Belady(3 * EXPERTS, 2, 0);
+  const judge = new RoutingQuality({
+    expertsPerLayer: EXPERTS,
+    belady,
+    explains: (job) => explained.includes(job),
+  });
+  return { belady, judge };
+}
+
+it('counts hits of each sequence by the rank in the table, over-capacity tokens left out', () => {
+  const { judge } = quality();
+  const named = [0, 1, 2, 3, 5, 4, 3, 2, 1, 0, 2, 3, 4, 5, 0, 1];
+  // The pass has the table's tokens 3, 0, 1 and 2 in that order: first, third, fourth, none.
+  const predicted = tableRows(table(4, named), [3, 0, 1, 2]);
+  const { result, batch } = ran([4, 2, 2, NO_EXPERT], [0, 1, 4]);
+  const known = { own: [], behind: [], predicted, routingK: 0 };
+  expect(judge.judge(result, [7, 8], batch, known).hits).toEqual([
+    { predicted: 1, top1: 1, top3: 1 },
+    { predicted: 2, top1: 0, top3: 1 },
+  ]);
+  judge.judge(result, [7, 8], batch, known);
+  expect(judge.total).toEqual({ predicted: 6, top1: 2, top3: 4 });
+});
+
+it('judges no table that routes, and none that is not there', () => {
+  const { judge } = quality();
+  const { result, batch } = ran([4], [0, 1]);
+  const predicted = tableRows(table(1, [4]), [0]);
+  expect(judge.judge(result, [1], batch, { own: [], behind: [], predicted, routingK: 1 }).hits).toBeNull();
+  expect(
+    judge.judge(result, [1], batch, { own: [], behind: [], predicted: null, routingK: 0 }).hits,
+  ).toBeNull();
+  expect(judge.total.predicted).toBe(0);
+});
+
+it("tells Belady's rule what was needed, batch by batch, and a job that asks what it would have loaded", () => {
+  const { belady, judge } = quality([8]);
+  const nothing = { own: [], behind: [], predicted: null, routingK: 0 };
+  const pass = (dispatch: number[], job: number) => {
+    judge.nextBatch();
+    const { result, batch } = ran(dispatch, [0, dispatch.length]);
+    return judge.judge(result, [job], batch, nothing).beladyLoads;
+  };
+  expect(pass([0, 1], 7)).toBeNull();
+  expect(pass([1, 2], 8)).toEqual(new Set([2 * EXPERTS + 2]));
+  expect(pass([1, 2], 8)).toEqual(new Set());
+  expect([belady.loads, judge.beladyLoads]).toEqual([3, 3]);
+});

@@ -1,0 +1,86 @@
+import { Worker } from 'node:worker_threads';
+import { expect, it } from 'vitest';
+import { InferenceCounters } from '../../../src/inference/counters.js';
+import { TableWait } from '../../../src/inference/table-wait.js';
+import { Doorbell } from '../../../src/predictor/doorbell.js';
+import {
+  createHashTable,
+  type HashTable,
+  TABLE_ABANDONED,
+  TABLE_PENDING,
+  TABLE_PREDICTED,
+  TABLE_READY,
+} from '../../../src/predictor/hash-table.js';
+
+function pending(): HashTable {
+  return createHashTable({
+    batchId: 1,
+    layers: 1,
+    tokens: 1,
+    k: 1,
+    kind: TABLE_PREDICTED,
+    expertsPerLayer: 2,
+  });
+}
+
+function waiter() {
+  const bell = new Doorbell();
+  const counters = new InferenceCounters();
+  return { bell, counters, wait: new TableWait(bell, counters) };
+}
+
+/** Another thread that readies the table after a while and rings. */
+function readyAfter(ms: number, table: HashTable, bell: Doorbell): Worker {
+  const script = `const { table, bell, ms } = require('node:worker_threads').workerData;
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+    Atomics.compareExchange(new Int32Array(table), 8, ${TABLE_PENDING}, ${TABLE_READY});
+    Atomics.add(new Int32Array(bell), 0, 1);
+    Atomics.notify(new Int32Array(bell), 0);`;
+  return new Worker(script, { eval: true, workerData: { table: table.buffer, bell: bell.buffer, ms } });
+}
+
+it('does not wait, nor count a wait, where nothing is pending', () => {
+  const { wait, counters } = waiter();
+  const ready = pending();
+  ready.settle(TABLE_READY);
+  wait.settle({ encoder: ready, decoder: null });
+  wait.settle({ encoder: null, decoder: null });
+  wait.finish({ encoder: ready, decoder: null });
+  expect([ready.state, counters.tableWaits, counters.tableWaitSeconds]).toEqual([TABLE_READY, 0, 0]);
+});
+
+it('waits a tenth of a usual pass, then gives the tables up', () => {
+  const { wait, counters } = waiter();
+  wait.passTook(500);
+  const tables = { encoder: pending(), decoder: pending() };
+  wait.settle(tables);
+  expect([tables.encoder.state, tables.decoder.state]).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
+  expect(counters.tableWaits).toBe(1);
+  expect(counters.tableWaitSeconds).toBeGreaterThanOrEqual(0.05);
+  // Passes became short: so does the wait.
+  for (let i = 0; i < 100; i++) wait.passTook(1);
+  const before = counters.tableWaitSeconds;
+  wait.settle({ encoder: pending(), decoder: null });
+  expect(counters.tableWaitSeconds - before).toBeLessThan(0.04);
+});
+
+it('takes a table that is ready in time', async () => {
+  const { wait, bell } = waiter();
+  wait.passTook(100_000);
+  const table = pending();
+  const worker = readyAfter(30, table, bell);
+  wait.settle({ encoder: table, decoder: null });
+  expect(table.state).toBe(TABLE_READY);
+  await worker.terminate();
+});
+
+it('where tables route it waits for as long as it takes', async () => {
+  const { wait, bell, counters } = waiter();
+  wait.passTook(1);
+  const table = pending();
+  const worker = readyAfter(80, table, bell);
+  wait.finish({ encoder: table, decoder: null });
+  expect(table.state).toBe(TABLE_READY);
+  expect(counters.tableWaitSeconds).toBeGreaterThan(0.05);
+  await worker.terminate();
+});
