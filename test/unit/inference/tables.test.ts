@@ -1,6 +1,6 @@
 // What the inference thread reads out of hash tables: visits, rows, routing, and what refinement changes.
 import { describe, expect, it } from 'vitest';
-import { batchVisits, openTables, visitsOf } from '../../../src/inference/expected-visits.js';
+import { openTables, visitsOf } from '../../../src/inference/expected-visits.js';
 import {
   type Foreknowledge,
   NOTHING_KNOWN,
@@ -61,14 +61,6 @@ describe('expected visits', () => {
     failed.settle(TABLE_FAILED);
     expect(visitsOf(failed, 0)).toEqual([]);
     expect(openTables(null)).toEqual({ encoder: null, decoder: null });
-  });
-
-  it("of a batch are the encoder's, then the decoder's", () => {
-    const encoder = tableOf(2, 3, NAMED);
-    const decoder = tableOf(1, 3, NAMED.slice(0, 6));
-    const opened = openTables({ encoder: encoder.buffer, decoder: decoder.buffer });
-    expect(batchVisits(opened, 2).map(({ firstId }) => firstId)).toEqual([0, 4, 8]);
-    expect(batchVisits({ ...opened, decoder: null }, 2)).toHaveLength(2);
   });
 });
 
