@@ -32,8 +32,9 @@ export function planPass(
   return planResidency({
     visits: [...own, ...behind, ...upcoming.flatMap(({ encoder, decoder }) => [...encoder, ...decoder])],
     passVisits: own.length,
-    // Further ahead a prefetch hides no more, and is more often wrong.
-    prefetchVisits: own.length + behind.length + (upcoming[0]?.encoder.length ?? 0),
+    // The next batch's first layers load while this batch's last pass computes: before that, what it would evict is
+    // still of more use than it, and further ahead a prefetch hides no more.
+    prefetchVisits: own.length + behind.length + (behind.length > 0 ? 0 : (upcoming[0]?.encoder.length ?? 0)),
     residency,
     policy,
   });
