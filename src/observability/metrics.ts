@@ -167,7 +167,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
   ],
   [
     'sida_predictor_distrusted_passes_total',
-    'Passes run without hash tables because most of what those had made prefetch was wasted',
+    'Passes run without hash tables because most of what those had prefetched was wasted',
     (c) => c.passesDistrusted,
   ],
   [
