@@ -32,6 +32,12 @@ TEST_CASE("few rows: the bits of the panel product, in every instruction set") {
   }
 }
 
+TEST_CASE("matrix product: no rows are not read") {
+  const std::vector<float> weights(64, 1.0f);
+  AlignedFloats room;
+  multiply(nullptr, 1, 0, pack_transposed(weights.data(), 64, 1, &room), nullptr, 64, Epilogue::kStore);
+}
+
 TEST_CASE("matrix product: a row's bits do not depend on the rows beside it") {
   const size_t k = 40;
   for (const size_t n : {1, 31, 64, 65, 160, 200}) {

@@ -129,6 +129,21 @@ TEST_CASE("predictor: alpha and chance are the softmax of the logits times each 
   }
 }
 
+TEST_CASE("predictor: sequences without tokens are predicted nothing") {
+  const std::vector<int32_t> offsets = {0, 0, 0}, context = {7};
+  const std::vector<int32_t> context_offsets = {0, 1, 1};
+  for (const bool causal : {false, true}) {
+    for (const size_t blocks : {0, 2}) {
+      Predictor predictor(some_weights(causal, blocks, true), some_embedding(), 1);
+      Table table(predictor.config(), 0, 1);
+      CHECK(predictor.predict({{}, offsets, context, context_offsets}, table.view(1)));
+    }
+  }
+  Predictor stepped(some_weights(true, 0, false), some_embedding(), 1);
+  Table table(stepped.config(), 0, 1);
+  CHECK(stepped.step({}, {}, table.view(1)));
+}
+
 TEST_CASE("predictor: live sequences are counted and given back") {
   Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const size_t before = predictor.bytes();

@@ -66,8 +66,8 @@ function refinedVisits(
   const rows = Int32Array.from({ length: tokens }, (_, t) => t);
   const known = { own: visitsOf(own, firstLayer), behind: [], predicted: { table: own, rows }, routingK: 0 };
   const refined: ExpectedVisit[][] = [];
-  const onRouted = refinement(refiner, side, known, () => {
-    refined.push(known.own.map(({ firstId, need }) => ({ firstId, need: need.slice() })));
+  const onRouted = refinement(refiner, side, known, (now) => {
+    refined.push(now.own.map((visit) => ({ ...visit, need: visit.need.slice() })));
     return null;
   });
   for (let layer = 0; layer < own.layers; layer++) {

@@ -3,6 +3,9 @@
  * is computed after the fact, so a visit counts once the batches it may look ahead to are known.
  */
 
+/** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */
+const BATCH_VISITS = 48;
+
 /** A layer's turn as it was: the flat ids of the experts it needed. */
 export interface TrueVisit {
   batch: number;
@@ -44,7 +47,8 @@ export class Belady {
   /** Visits come in order of time, their batches ascending. */
   add(visit: TrueVisit): void {
     this.#open.push(visit);
-    while (this.#open[0]!.batch + this.#lookahead < visit.batch) {
+    const most = BATCH_VISITS * (this.#lookahead + 1);
+    while (this.#open.length > most || this.#open[0]!.batch + this.#lookahead < visit.batch) {
       this.#loads += this.#settle(this.#cache, this.#open, 0).length;
       this.#open.shift();
     }

@@ -1,7 +1,7 @@
 /** Whether tables are believed: not while most of what they made prefetch was evicted unused. */
 import type { RunStats } from '../native/addon-types.js';
 
-/** Prefetches that are enough to judge by. */
+/** Prefetches, without those taken back in time, that are enough to judge by. */
 const EVIDENCE = 64;
 /** Share of them that may be wasted. */
 const WASTE = 2 / 3;
@@ -9,8 +9,10 @@ const WASTE = 2 / 3;
 const PAUSE = 64;
 const DOUBLINGS = 6;
 
+type Prefetches = Pick<RunStats, 'prefetchesBegun' | 'prefetchesCancelled' | 'prefetchesWasted'>;
+
 export class PrefetchTrust {
-  #begun = 0;
+  #made = 0;
   #wasted = 0;
   #pauses = 0;
   #pause = 0;
@@ -26,22 +28,22 @@ export class PrefetchTrust {
   }
 
   /** After each pass. */
-  judge({ prefetchesBegun, prefetchesWasted }: Pick<RunStats, 'prefetchesBegun' | 'prefetchesWasted'>): void {
+  judge({ prefetchesBegun, prefetchesCancelled, prefetchesWasted }: Prefetches): void {
     if (this.#pause > 0) {
       this.#pause -= 1;
       this.#distrusted += 1;
       return;
     }
-    this.#begun += prefetchesBegun;
+    this.#made += prefetchesBegun - prefetchesCancelled;
     this.#wasted += prefetchesWasted;
-    if (this.#begun < EVIDENCE) return;
-    if (this.#wasted > this.#begun * WASTE) {
+    if (this.#made < EVIDENCE) return;
+    if (this.#wasted > this.#made * WASTE) {
       this.#pause = PAUSE * 2 ** this.#pauses;
       this.#pauses = Math.min(this.#pauses + 1, DOUBLINGS);
     } else {
       this.#pauses = 0;
     }
-    this.#begun = 0;
+    this.#made = 0;
     this.#wasted = 0;
   }
 }

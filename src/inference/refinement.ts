@@ -4,6 +4,7 @@ import { fillNeed } from '../predictor/expert-need.js';
 import type { Side, TableRefiner } from '../predictor/hash-function.js';
 import { NO_EXPERT } from '../predictor/hash-table.js';
 import type { Foreknowledge } from './foreknowledge.js';
+import type { ExpectedVisit } from './residency-planner.js';
 
 /** Undefined where there is nothing to sharpen. `plan` is asked anew after each layer but the last. */
 export function refinement(
@@ -22,10 +23,22 @@ export function refinement(
     for (let t = 0; t < routed.length; t++) ofTable[rows[t]!] = routed[t]!;
     refiner.refine(side, layer, ofTable, layers, tokens, k, experts, alpha, chance);
     fillNeed(table, layer + 1);
-    // The layer's own needs are certain now: no new prefetch may take the place of one.
-    const { need } = own[layer]!;
-    need.fill(0);
-    for (const expert of routed) if (expert !== NO_EXPERT) need[expert] = 1;
-    return plan(known);
+    const visits = own.map((visit, at) => (at > layer ? visit : settled(visit, at === layer ? routed : [])));
+    return plan({ ...known, own: visits });
   };
+}
+
+/**
+ * A visit whose layer needs just the `routed` experts: no prefetch may take the place of one, and those that nobody had
+ * foreseen are fetched on demand. The table keeps what it foretold, for it may speak of other passes too.
+ */
+function settled({ firstId, need: foretold }: ExpectedVisit, routed: Iterable<number>): ExpectedVisit {
+  const need = new Float32Array(foretold.length);
+  const prefetch = new Float32Array(foretold.length);
+  for (const expert of routed) {
+    if (expert === NO_EXPERT) continue;
+    need[expert] = 1;
+    prefetch[expert] = foretold[expert]!;
+  }
+  return { firstId, need, prefetch };
 }

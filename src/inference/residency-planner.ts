@@ -8,6 +8,8 @@ export interface ExpectedVisit {
   firstId: number;
   /** (experts of a layer), chance that the layer will need the expert. */
   need: Float32Array;
+  /** (experts of a layer), chance by which experts are prefetched where that is less than `need`. */
+  prefetch?: Float32Array;
 }
 
 export interface PlanInput {
@@ -36,7 +38,8 @@ const RESIDENT = 2;
  * With foresight an expert's key is its expected next use, in visits from now:
  * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
  * rule. Without, only this pass's needs are protected. Loads: likely needed experts that are not resident, the nearest
- * first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as soon as a slot is free or holds an expert with a larger key.
+ * first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as soon as a
+ * slot is free or holds an expert with a larger key.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
   const { visits, passVisits, prefetchVisits, residency, policy } = input;
@@ -46,12 +49,13 @@ export function planResidency(input: PlanInput): ResidencyPlan {
   const keysAfter = policy.foresight ? expectedUse(seen, passVisits, after) : unknownUse(after);
   const loads: number[] = [];
   const listed = new Set<number>();
-  seen.forEach(({ firstId, need }, time) => {
+  seen.forEach(({ firstId, need, prefetch = need }, time) => {
     for (let index = 0; index < need.length; index++) {
       if (need[index]! < PREFETCH_CHANCE) continue;
       const id = firstId + index;
       if (!policy.foresight) keys[id] = Math.min(keys[id]!, time);
-      if (time >= prefetchVisits || residency.state[id] === RESIDENT || listed.has(id)) continue;
+      if (prefetch[index]! < PREFETCH_CHANCE || time >= prefetchVisits) continue;
+      if (residency.state[id] === RESIDENT || listed.has(id)) continue;
       listed.add(id);
       loads.push(id);
     }

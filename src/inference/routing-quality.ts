@@ -79,9 +79,9 @@ export class RoutingQuality {
     for (let layer = 0; layer < layers.length; layer++) {
       for (let t = batch.offsets[sequence]!; t < batch.offsets[sequence + 1]!; t++) {
         const expert = dispatch[layer * tokens + t]!;
-        if (expert === NO_EXPERT) continue;
-        hits.predicted += 1;
         const at = (layer * table.tokens + rows[t]!) * table.k;
+        if (expert === NO_EXPERT || table.experts[at] === NO_EXPERT) continue;
+        hits.predicted += 1;
         let rank = 0;
         while (rank < named && table.experts[at + rank] !== expert) rank += 1;
         if (rank === 0) hits.top1 += 1;

@@ -42,7 +42,12 @@ export class StepTables {
   /** `context`: the sequence's encoder tokens. `required`: tables route it. */
   begin(sequence: number, context: Int32Array, required: boolean): void {
     if (!required && this.#patience.paused) return;
-    this.#options.stepper.begin(sequence, context);
+    try {
+      this.#options.stepper.begin(sequence, context);
+    } catch (error) {
+      this.#options.onError(error);
+      return;
+    }
     this.#sequences.add(sequence);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 namespace sida {
 namespace {
@@ -71,7 +72,8 @@ void TransferEngine::move(const Transfer& transfer) {
     wait_until(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                            std::chrono::duration<double>(link_.latency + wire)));
   }
-  done_(transfer.id, error);
+  // Moved: an exception is read by one thread and must not be freed by another.
+  done_(transfer.id, std::move(error));
 }
 
 void TransferEngine::work() {

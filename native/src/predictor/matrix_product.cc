@@ -50,6 +50,7 @@ size_t multiply_few_rows(const FewRowsProduct& few, const float* x, size_t x_str
 
 void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
               Epilogue epilogue) {
+  if (rows == 0) return;
   static const FewRowsProduct* const few = few_rows_named(cpu_kernels().isa);
   size_t panel = 0;
   if (few != nullptr && rows <= kFewRows && !w.bf16 && epilogue != Epilogue::kRelu) {

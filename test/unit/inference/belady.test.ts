@@ -69,6 +69,13 @@ describe('Belady', () => {
     expect(near.loads + near.lastLoads(2).flat().length).toBe(5);
   });
 
+  it('settles a batch that does not end as it goes', () => {
+    const belady = new Belady(EXPERTS, 1, 1);
+    for (let visit = 0; visit < 1000; visit++) belady.add({ batch: 0, ids: [visit % 2] });
+    expect(belady.loads).toBe(1000 - 96);
+    expect(belady.lastLoads(1000)).toHaveLength(96);
+  });
+
   it('follows a change of slots', () => {
     const belady = new Belady(EXPERTS, 3, 0);
     [[0], [1], [2]].forEach((ids, batch) => {

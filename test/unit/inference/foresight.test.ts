@@ -63,7 +63,7 @@ const visit = (firstId: number, index: number): ExpectedVisit => {
   return { firstId, need };
 };
 const stats = (prefetchesBegun: number, prefetchesWasted: number) =>
-  ({ prefetchesBegun, prefetchesWasted }) as RunStats;
+  ({ prefetchesBegun, prefetchesCancelled: 0, prefetchesWasted }) as RunStats;
 
 describe('foresight', () => {
   it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {

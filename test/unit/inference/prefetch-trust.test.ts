@@ -1,7 +1,9 @@
 import { expect, it } from 'vitest';
 import { PrefetchTrust } from '../../../src/inference/prefetch-trust.js';
 
-const pass = (prefetchesBegun: number, prefetchesWasted: number) => ({ prefetchesBegun, prefetchesWasted });
+const pass = (prefetchesBegun: number, prefetchesWasted: number, prefetchesCancelled = 0) => {
+  return { prefetchesBegun, prefetchesCancelled, prefetchesWasted };
+};
 
 /** Passes until it trusts again. */
 function pause(trust: PrefetchTrust): number {
@@ -21,6 +23,12 @@ it('does not judge by few prefetches', () => {
   for (let i = 0; i < 63; i++) trust.judge(pass(1, 1));
   expect(trust.trusts).toBe(true);
   trust.judge(pass(1, 1));
+  expect(trust.trusts).toBe(false);
+});
+
+it('does not take prefetches for useful that were only taken back', () => {
+  const trust = new PrefetchTrust();
+  for (let i = 0; i < 64; i++) trust.judge(pass(2, 1, 1));
   expect(trust.trusts).toBe(false);
 });
 

@@ -66,6 +66,16 @@ it('counts hits of each sequence by the rank in the table, over-capacity tokens 
   expect(judge.total).toEqual({ predicted: 6, top1: 2, top3: 4 });
 });
 
+it('leaves out tokens for which the table names nobody', () => {
+  const { judge } = quality();
+  const predicted = tableRows(table(2, [NO_EXPERT, NO_EXPERT, 4, NO_EXPERT]), [0, 1]);
+  const { result, batch } = ran([4, 4], [0, 1, 2]);
+  expect(judge.judge(result, [1, 2], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
+    { predicted: 0, top1: 0, top3: 0 },
+    { predicted: 1, top1: 1, top3: 1 },
+  ]);
+});
+
 it('judges no table that routes, and none that is not there', () => {
   const { judge } = quality();
   const { result, batch } = ran([4], [0, 1]);

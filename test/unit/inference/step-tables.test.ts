@@ -28,7 +28,7 @@ function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
   const wait = (ms: number) => {
     now += ms;
   };
-  return { tables, errors, wait };
+  return { tables, errors, wait, stepper };
 }
 
 /** First expert that the token table names, layer by layer. */
@@ -62,6 +62,17 @@ describe('step tables', () => {
     expect(firsts(table, 1)).toEqual(bestOf(9));
     expect(tables.step([1, 2], [5, 9], true)).toBeNull();
     expect(tables.step([7], [5], false)).toBeNull();
+  });
+
+  it('say nothing of a sequence that the predictor refuses to begin', () => {
+    const { tables, errors, stepper } = stepTables();
+    stepper.begin = () => {
+      throw new Error('no room');
+    };
+    tables.begin(1, CONTEXT, false);
+    expect(errors).toHaveLength(1);
+    expect(tables.step([1], [5], false)).toBeNull();
+    tables.end(1);
   });
 
   it('forget what could not be told, and go on with those that begin later', () => {

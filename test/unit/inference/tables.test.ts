@@ -109,9 +109,27 @@ describe('refinement', () => {
     expect(hook(0, Uint16Array.of(3, NO_EXPERT))).toBe(plan);
     expect(told).toEqual([['encoder', 0, [NO_EXPERT, NO_EXPERT, 3], 2, 3, 2]]);
     expect([...planned!.own[0]!.need]).toEqual([0, 0, 0, 1]);
+    expect([...planned!.own[0]!.prefetch!]).toEqual([0, 0, 0, 0.5]);
     expect(planned!.own[1]!.need[2]).toBeCloseTo(1 - 0.25 ** 6, 6);
     expect(hook(1, Uint16Array.of(0, 0))).toBeNull();
     expect(told).toHaveLength(1);
+  });
+
+  it('expects no layer that has run again, and leaves what the table foretold of it', () => {
+    const table = tableOf(3, 1, [0, 1, 2, 3, 1, 2]);
+    const own: number[][][] = [];
+    const hook = refinement({ refine: () => {} }, 'encoder', known(table, [0]), (now) => {
+      own.push(now.own.map(({ need }) => [...need]));
+      return plan;
+    })!;
+    hook(0, Uint16Array.of(0));
+    hook(1, Uint16Array.of(0));
+    expect(own[1]).toEqual([
+      [0, 0, 0, 0],
+      [1, 0, 0, 0],
+      [0, 0.5, 0.5, 0],
+    ]);
+    expect([...table.need.subarray(0, 8)]).toEqual([0.5, 0.5, 0, 0, 0, 0, 0.5, 0.5]);
   });
 
   it('has nothing to do without a refiner, a table, a further layer, or where tables route', () => {
