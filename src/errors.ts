@@ -38,6 +38,12 @@ export interface ErrorBody {
   details?: Record<string, number | string>;
 }
 
+/** Whether a file is not there, or the directory that it should be in. */
+export function isMissing(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}
+
 export class SidaError extends Error {
   readonly code: ErrorCode;
   readonly param: string | undefined;

@@ -12,7 +12,7 @@ import { loadAddon } from '../native/addon.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
-import { shapeOf, TraceWriter } from '../trace/trace-file.js';
+import { type RecordedLine, shapeOf, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -65,6 +65,24 @@ export function parseJoins(joins: readonly string[]): Record<string, string> {
       );
     }),
   );
+}
+
+/** Throws cannot_run where the last line recorded is not that line of the data: the file was changed meanwhile. */
+function checkSame(
+  last: RecordedLine | undefined,
+  texts: readonly string[],
+  file: string,
+  encode: (text: string) => number[],
+): void {
+  if (last === undefined) return;
+  const { line, tokens } = last;
+  const text = texts[line];
+  if (text !== undefined && encode(text).join() === tokens.join()) return;
+  const found = text === undefined ? `has ${texts.length} inputs` : `has another line ${line + 1}`;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The trace holds ${line + 1} lines of other data: ${file} ${found}; name another --out or remove it`,
+  });
 }
 
 async function trace(model: string, values: Record<string, unknown>): Promise<void> {
@@ -133,6 +151,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
     const writer = await TraceWriter.open(out, work);
     const shape = shapeOf({ ...work, complete: false });
     try {
+      checkSame(writer.last, texts, file, (text) => tokenizer.encode(text));
       await writeEmbedding(pack, out);
       for (let line = writer.nextLine; line < texts.length && !stopped; ) {
         const records: TraceRecord[] = [];

@@ -20,9 +20,6 @@ export interface LabelledSource extends DataSource {
 export async function readLabelled({ labels, limit, ...source }: LabelledSource): Promise<DataLine[]> {
   const texts = await readInputs(source);
   const rows = (await readRows(source.file)).slice(0, limit);
-  if (rows.length === 0) {
-    throw new SidaError({ code: 'invalid_request', message: `${source.file} holds no lines` });
-  }
   return rows.map(({ line, row }, i) => {
     if (labels === undefined) return { line, text: texts[i]! };
     return { line, text: texts[i]!, label: labelOf(row.label, labels, `${source.file}, line ${line}`) };

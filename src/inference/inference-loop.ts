@@ -307,7 +307,7 @@ export class InferenceLoop {
     const { routingK } = running[0]!;
     const sequences = running.map(({ sequence }) => sequence);
     const tokens = running.map(({ nextToken }) => nextToken);
-    const table = this.#stepTable(sequences, tokens, routingK > 0);
+    const table = this.#stepTable(sequences, tokens, routingK);
     return {
       own: visitsOf(table, this.#decoderFirstLayer),
       behind: [],
@@ -316,9 +316,9 @@ export class InferenceLoop {
     };
   }
 
-  #stepTable(sequences: number[], tokens: number[], required: boolean): HashTable | null {
-    if (required || this.#foresight.foresees)
-      return this.#stepTables?.step(sequences, tokens, required) ?? null;
+  #stepTable(sequences: number[], tokens: number[], routingK: number): HashTable | null {
+    if (routingK > 0 || this.#foresight.foresees)
+      return this.#stepTables?.step(sequences, tokens, routingK) ?? null;
     for (const sequence of sequences) this.#stepTables?.end(sequence);
     return null;
   }

@@ -1,6 +1,6 @@
 /** Hash tables of generations, token by token. They are built between two steps: handing over takes longer than they do. */
 import type { DecoderStepper } from '../predictor/decoder-stepper.js';
-import { fillNeed } from '../predictor/expert-need.js';
+import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
 import {
   createHashTable,
   type HashTable,
@@ -62,9 +62,11 @@ export class StepTables {
 
   /**
    * The table of a step that feeds each sequence one token; null when it cannot be told. Of sequences that were not
-   * begun, or whose tokens were not all told, it names no expert; where they are `required` it is null.
+   * begun, or whose tokens were not all told, it names no expert; where tables
+   * route, to `routingK` experts a token, it is null.
    */
-  step(sequences: readonly number[], tokens: readonly number[], required: boolean): HashTable | null {
+  step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
+    const required = routingK > 0;
     if (!required && this.#patience.paused) {
       for (const sequence of sequences) this.end(sequence);
       return null;
@@ -86,7 +88,8 @@ export class StepTables {
       return null;
     }
     if (known !== table) spread(known, rows, table);
-    fillNeed(table);
+    if (required) fillRoutedNeed(table, routingK);
+    else fillNeed(table);
     table.settle(TABLE_READY);
     const tookMs = this.#clock() - begin;
     if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#patience.kept();

@@ -1,4 +1,4 @@
-/** The chance that a batch needs an expert, from what a table says of its tokens. */
+/** How sure a batch is to need an expert, from what a table says of its tokens. */
 import { type HashTable, NO_EXPERT } from './hash-table.js';
 
 /**
@@ -20,5 +20,17 @@ export function fillNeed(
     }
     const row = layer * expertsPerLayer;
     for (let e = 0; e < expertsPerLayer; e++) need[row + e] = 1 - unneeded[e]!;
+  }
+}
+
+/** Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all others. */
+export function fillRoutedNeed(table: HashTable, routingK: number): void {
+  const { layers, tokens, k, expertsPerLayer, experts, need } = table;
+  need.fill(0);
+  for (let row = 0; row < layers * tokens; row++) {
+    const first = Math.floor(row / tokens) * expertsPerLayer;
+    for (let i = row * k; i < row * k + Math.min(routingK, k); i++) {
+      if (experts[i] !== NO_EXPERT) need[first + experts[i]!] = 1;
+    }
   }
 }

@@ -84,7 +84,6 @@ function warnOnce(): (error: unknown) => void {
 
 /** The decoder tokens that are known beforehand: those of labels. A generation's are predicted step by step. */
 function inputOf({ id, routingK, items, tokens, offsets }: EncodeBatch): BatchInput {
-  const required = routingK > 0;
   const encoder = { tokens, offsets };
   const labels: number[] = [];
   const labelOffsets = [0];
@@ -99,14 +98,14 @@ function inputOf({ id, routingK, items, tokens, offsets }: EncodeBatch): BatchIn
       contextOffsets.push(context.length);
     }
   });
-  if (labels.length === 0) return { id, required, encoder, decoder: null };
+  if (labels.length === 0) return { id, routingK, encoder, decoder: null };
   const decoder = {
     tokens: Int32Array.from(labels),
     offsets: Int32Array.from(labelOffsets),
     contextTokens: Int32Array.from(context),
     contextOffsets: Int32Array.from(contextOffsets),
   };
-  return { id, required, encoder, decoder };
+  return { id, routingK, encoder, decoder };
 }
 
 const builder = await open();

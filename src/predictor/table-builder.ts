@@ -1,7 +1,7 @@
 /** Builds the tables of batches: what the hash-building thread does with each. */
 import type { PredictorInput } from '../native/addon-types.js';
 import type { BuilderStats } from './builder-stats.js';
-import { fillNeed } from './expert-need.js';
+import { fillNeed, fillRoutedNeed } from './expert-need.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side, tableKind } from './hash-function.js';
 import {
   createHashTable,
@@ -15,8 +15,8 @@ import { Patience } from './patience.js';
 
 export interface BatchInput {
   id: number;
-  /** The tables route: none is left out, however late. */
-  required: boolean;
+  /** Experts that the tables route each token to, and none is left out then, however late; 0: the routers do. */
+  routingK: number;
   encoder: PredictorInput;
   /** Decoder tokens known before the batch runs, those of labels to score; null without. */
   decoder: PredictorInput | null;
@@ -50,7 +50,7 @@ export class TableBuilder {
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (!batch.required && this.#patience.paused) {
+    if (batch.routingK === 0 && this.#patience.paused) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -95,7 +95,8 @@ export class TableBuilder {
     try {
       const { experts, alpha, chance, k } = table;
       filled = hashFunction.fill(side, batch[side]!, k, experts, alpha, chance);
-      if (filled) fillNeed(table);
+      if (filled && batch.routingK > 0) fillRoutedNeed(table, batch.routingK);
+      else if (filled) fillNeed(table);
       else onError(new Error(cannotSay(hashFunction.name, side, batch.id)));
     } catch (error) {
       filled = false;

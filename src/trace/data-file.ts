@@ -28,19 +28,23 @@ export async function readRows(file: string): Promise<{ line: number; row: Row }
     throw invalid(`Cannot read the data file ${file}: ${(error as Error).message}`);
   }
   const rows: { line: number; row: Row }[] = [];
-  content.split('\n').forEach((text, i) => {
-    if (text.trim() === '') return;
-    let row: unknown;
-    try {
-      row = JSON.parse(text);
-    } catch (error) {
-      throw invalid(`${file}, line ${i + 1}: ${(error as Error).message}`);
-    }
-    if (typeof row !== 'object' || row === null || Array.isArray(row)) {
-      throw invalid(`${file}, line ${i + 1}: expected a JSON object, found ${text.slice(0, 40)}`);
-    }
-    rows.push({ line: i + 1, row: row as Row });
-  });
+  // Editors on Windows begin files with a byte order mark.
+  content
+    .replace(/^\uFEFF/, '')
+    .split('\n')
+    .forEach((text, i) => {
+      if (text.trim() === '') return;
+      let row: unknown;
+      try {
+        row = JSON.parse(text);
+      } catch (error) {
+        throw invalid(`${file}, line ${i + 1}: ${(error as Error).message}`);
+      }
+      if (typeof row !== 'object' || row === null || Array.isArray(row)) {
+        throw invalid(`${file}, line ${i + 1}: expected a JSON object, found ${text.slice(0, 40)}`);
+      }
+      rows.push({ line: i + 1, row: row as Row });
+    });
   return rows;
 }
 
@@ -62,6 +66,11 @@ async function readTexts(file: string, field: string): Promise<Map<string, strin
 /** The inputs in the order of the lines. Throws naming the line and what it lacks. */
 export async function readInputs({ file, template, joins = {} }: DataSource): Promise<string[]> {
   const fields = templateFields(template);
+  if (fields.length === 0) {
+    throw invalid(
+      `The template ${JSON.stringify(template)} has no field: name one in braces, such as 'sst2 sentence: {text}'`,
+    );
+  }
   const joined = new Map<string, Map<string, string>>();
   for (const [field, other] of Object.entries(joins)) {
     if (!fields.includes(field)) {
@@ -69,10 +78,16 @@ export async function readInputs({ file, template, joins = {} }: DataSource): Pr
     }
     joined.set(field, await readTexts(other, field));
   }
-  return (await readRows(file)).map(({ line, row }) => {
+  const rows = await readRows(file);
+  if (rows.length === 0) throw invalid(`${file} holds no lines`);
+  return rows.map(({ line, row }) => {
     const values: Record<string, string> = {};
     for (const field of fields) {
       if (row[field] === undefined) continue;
+      if (typeof row[field] === 'object') {
+        const found = JSON.stringify(row[field]).slice(0, 40);
+        throw invalid(`${file}, line ${line}: expected the field "${field}" to be a text, found ${found}`);
+      }
       const key = String(row[field]);
       const value = joined.has(field) ? joined.get(field)!.get(key) : key;
       if (value === undefined) {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readFile, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SidaError } from '../errors.js';
+import { isMissing, SidaError } from '../errors.js';
 import {
   bytesOfHeader,
   decodeRecord,
@@ -47,7 +47,9 @@ export async function readMeta(directory: string): Promise<TraceMeta> {
   } catch (error) {
     throw new SidaError({
       code: 'invalid_request',
-      message: `${path}: no trace: ${(error as Error).message}`,
+      message: isMissing(error)
+        ? `${directory} is no trace: it has no ${META}; \`sida trace\` makes one`
+        : `${path}: no trace: ${(error as Error).message}`,
     });
   }
 }
@@ -93,42 +95,64 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
   }
 }
 
+export interface RecordedLine {
+  /** From 0. */
+  line: number;
+  /** Of the encoder. */
+  tokens: Int32Array;
+}
+
+/** Names the settings in which two traces differ. */
+function difference(before: object, now: object): string {
+  const [there, here] = [before, now].map((meta) => new Map<string, unknown>(Object.entries(meta)));
+  const show = (value: unknown) => JSON.stringify(value) ?? 'nothing';
+  return [...new Set([...there!.keys(), ...here!.keys()])]
+    .filter((name) => show(there!.get(name)) !== show(here!.get(name)))
+    .map((name) => `${name} is ${show(there!.get(name))} there and ${show(here!.get(name))} here`)
+    .join(', ');
+}
+
 /** Appends records; an earlier run of the same work is continued after its last whole record. */
 export class TraceWriter {
   readonly #directory: string;
   readonly #meta: TraceMeta;
   readonly #file: FileHandle;
-  /** Line of the data to go on with. */
-  readonly nextLine: number;
+  /** The last line that an earlier run recorded. */
+  readonly last: RecordedLine | undefined;
 
-  private constructor(directory: string, meta: TraceMeta, file: FileHandle, nextLine: number) {
+  private constructor(directory: string, meta: TraceMeta, file: FileHandle, last: RecordedLine | undefined) {
     this.#directory = directory;
     this.#meta = meta;
     this.#file = file;
-    this.nextLine = nextLine;
+    this.last = last;
+  }
+
+  /** Line of the data to go on with, from 0. */
+  get nextLine(): number {
+    return this.last === undefined ? 0 : this.last.line + 1;
   }
 
   static async open(directory: string, meta: Omit<TraceMeta, 'complete'>): Promise<TraceWriter> {
     await mkdir(directory, { recursive: true });
     const path = join(directory, RECORDS);
     let end = 0;
-    let nextLine = 0;
+    let last: RecordedLine | undefined;
     if (existsSync(join(directory, META))) {
       const { complete: _, ...earlier } = await readMeta(directory);
       if (JSON.stringify(earlier) !== JSON.stringify(meta)) {
-        const message = `${directory} holds a trace of another model, data file or setting; name another --out or remove it`;
+        const message = `${directory} holds another trace: ${difference(earlier, meta)}; name another --out or remove it`;
         throw new SidaError({ code: 'cannot_run', message });
       }
       for await (const record of readTrace(directory)) {
-        end = record.end;
-        nextLine = record.line + 1;
+        ({ end } = record);
+        last = { line: record.line, tokens: record.encoder.tokens };
       }
       await truncate(path, end);
     } else {
       await writeMeta(directory, { ...meta, complete: false });
       await writeFile(path, '');
     }
-    return new TraceWriter(directory, { ...meta, complete: false }, await open(path, 'a'), nextLine);
+    return new TraceWriter(directory, { ...meta, complete: false }, await open(path, 'a'), last);
   }
 
   async append(records: readonly TraceRecord[]): Promise<void> {

@@ -45,6 +45,15 @@ describe('a server with --routing predicted', () => {
     expect(await server.stop()).toBe(0);
   });
 
+  it('knows every expert beforehand: none is fetched on demand', async () => {
+    for (const routing_k of [3, 1]) {
+      const { experts } = (await ask(server, { routing_k, include: ['experts'] })).body;
+      expect(experts.needed).toBe(experts.resident + experts.prefetched + experts.late);
+    }
+    const request = { prompt: prompts[0], max_tokens: 3, include: ['experts'] };
+    expect((await server.post('/v1/completions', request)).body.experts).toMatchObject({ on_demand: 0 });
+  });
+
   it('gives with each k the same bits at every budget, in company and alone', async () => {
     const { device } = (await server.get('/admin/budget')).body;
     const first = { 1: await answersOf(server, { routing_k: 1 }), 3: await answersOf(server, {}) };

@@ -95,6 +95,26 @@ it('takes the texts of a field from another file, the same as if they stood in t
   expect((await readMeta(join(root, 'joined'))).joins).toEqual({ passage: 'passages.jsonl' });
 });
 
+it('goes on with the same data alone: not where settings or lines have changed', () => {
+  const file = join(root, 'changing.jsonl');
+  const run = (more: string[] = []) =>
+    spawnSync(
+      process.execPath,
+      args('changing', more).map((arg) => (arg === data ? file : arg)),
+      { encoding: 'utf8' },
+    );
+  writeFileSync(file, '{"text":"a"}\n{"text":"b"}\n');
+  expect(run().status).toBe(0);
+  const top = run(['--top', '4']);
+  expect([top.status, top.stderr]).toEqual([1, expect.stringContaining('top is 30 there and 4 here')]);
+  writeFileSync(file, '{"text":"a"}\n{"text":"c"}\n{"text":"d"}\n');
+  expect(run().stderr).toMatch(/changing\.jsonl has another line 2/);
+  writeFileSync(file, '{"text":"a"}\n');
+  expect(run().stderr).toMatch(/changing\.jsonl has 1 inputs/);
+  writeFileSync(file, '{"text":"a"}\n{"text":"b"}\n{"text":"c"}\n');
+  expect(run()).toMatchObject({ status: 0, stdout: expect.stringContaining('3 lines') });
+});
+
 it('names the line that lacks a field of the template', () => {
   writeFileSync(join(root, 'bad.jsonl'), '{"text":"a"}\n{"txt":"b"}\n');
   const run = spawnSync(

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SidaError } from '../../errors.js';
+import { isMissing, SidaError } from '../../errors.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
@@ -59,7 +59,9 @@ export async function readPredictorManifest(directory: string): Promise<Predicto
   } catch (error) {
     throw new SidaError({
       code: 'cannot_run',
-      message: `${path}: no predictor of this version: ${(error as Error).message}`,
+      message: isMissing(error)
+        ? `${directory} is no predictor: it has no ${MANIFEST}; \`sida train\` makes one`
+        : `${path}: no predictor of this version: ${(error as Error).message}`,
     });
   }
 }

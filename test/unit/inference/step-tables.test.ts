@@ -48,20 +48,30 @@ describe('step tables', () => {
     const { tables } = stepTables();
     tables.begin(1, CONTEXT, false);
     tables.begin(2, CONTEXT, false);
-    const table = tables.step([2, 1], [5, 9], false)!;
+    const table = tables.step([2, 1], [5, 9], 0)!;
     expect([table.state, table.tokens]).toEqual([TABLE_READY, 2]);
     expect([firsts(table, 0), firsts(table, 1)]).toEqual([bestOf(5), bestOf(9)]);
     expect(table.need.some((need) => need > 0)).toBe(true);
   });
 
+  it('need for certain what they route to', () => {
+    const { tables } = stepTables();
+    tables.begin(1, CONTEXT, true);
+    const table = tables.step([1], [5], 1)!;
+    bestOf(5).forEach((best, layer) => {
+      const need = [...table.need.subarray(layer * SHAPE.experts, (layer + 1) * SHAPE.experts)];
+      expect(need).toEqual(need.map((_, e) => (e === best ? 1 : 0)));
+    });
+  });
+
   it('name none for a sequence that was not begun, and are null where it must have one', () => {
     const { tables } = stepTables();
     tables.begin(2, CONTEXT, false);
-    const table = tables.step([1, 2], [5, 9], false)!;
+    const table = tables.step([1, 2], [5, 9], 0)!;
     expect(firsts(table, 0)).toEqual(Array(SHAPE.decoderLayers).fill(NO_EXPERT));
     expect(firsts(table, 1)).toEqual(bestOf(9));
-    expect(tables.step([1, 2], [5, 9], true)).toBeNull();
-    expect(tables.step([7], [5], false)).toBeNull();
+    expect(tables.step([1, 2], [5, 9], 1)).toBeNull();
+    expect(tables.step([7], [5], 0)).toBeNull();
   });
 
   it('say nothing of a sequence that the predictor refuses to begin', () => {
@@ -71,20 +81,20 @@ describe('step tables', () => {
     };
     tables.begin(1, CONTEXT, false);
     expect(errors).toHaveLength(1);
-    expect(tables.step([1], [5], false)).toBeNull();
+    expect(tables.step([1], [5], 0)).toBeNull();
     tables.end(1);
   });
 
   it('forget what could not be told, and go on with those that begin later', () => {
     const { tables } = stepTables((tokens) => !tokens.includes(13));
     tables.begin(1, CONTEXT, false);
-    expect(tables.step([1], [13], false)).toBeNull();
-    expect(tables.step([1], [5], false)).toBeNull();
+    expect(tables.step([1], [13], 0)).toBeNull();
+    expect(tables.step([1], [5], 0)).toBeNull();
     tables.begin(2, CONTEXT, false);
-    expect(firsts(tables.step([1, 2], [6, 5], false)!, 1)).toEqual(bestOf(5));
+    expect(firsts(tables.step([1, 2], [6, 5], 0)!, 1)).toEqual(bestOf(5));
     tables.end(1);
     tables.end(2);
-    expect(tables.step([2], [5], false)).toBeNull();
+    expect(tables.step([2], [5], 0)).toBeNull();
   });
 
   it('survive a function that throws, and tell it', () => {
@@ -92,7 +102,7 @@ describe('step tables', () => {
       throw new Error('broken');
     });
     tables.begin(1, CONTEXT, false);
-    expect(tables.step([1], [5], false)).toBeNull();
+    expect(tables.step([1], [5], 0)).toBeNull();
     expect(errors).toEqual([new Error('broken')]);
   });
 
@@ -104,11 +114,11 @@ describe('step tables', () => {
     tables.stepTook(10);
     const lives = (id: number, required: boolean) => {
       tables.begin(id, CONTEXT, required);
-      return tables.step([id], [5], required) !== null;
+      return tables.step([id], [5], required ? 1 : 0) !== null;
     };
     expect([1, 2, 3, 4].map((id) => lives(id, false))).toEqual([true, true, true, true]);
     expect(lives(5, false)).toBe(false);
-    expect(tables.step([4], [5], false)).toBeNull();
+    expect(tables.step([4], [5], 0)).toBeNull();
     expect(lives(6, true)).toBe(true);
     wait(30 * 16 * 2 + 1);
     expect(lives(7, false)).toBe(true);
@@ -121,6 +131,6 @@ describe('step tables', () => {
     });
     tables.stepTook(150);
     tables.begin(1, CONTEXT, false);
-    for (let i = 0; i < 40; i++) expect(tables.step([1], [5], false)).not.toBeNull();
+    for (let i = 0; i < 40; i++) expect(tables.step([1], [5], 0)).not.toBeNull();
   });
 });

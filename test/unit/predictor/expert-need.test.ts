@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fillNeed } from '../../../src/predictor/expert-need.js';
+import { fillNeed, fillRoutedNeed } from '../../../src/predictor/expert-need.js';
 import {
   createHashTable,
   NO_EXPERT,
@@ -53,6 +53,16 @@ describe('expert need', () => {
     made.chance.fill(0.5);
     fillNeed(made, 1);
     expect([...made.need]).toEqual([9, 9, 9, 9, 9, 9, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
+  });
+
+  it('is certain for the first k experts of a token where tables route, whatever their chance', () => {
+    const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, NO_EXPERT, NO_EXPERT, 5, 0]);
+    made.chance.fill(0.01);
+    made.need.fill(9);
+    fillRoutedNeed(made, 1);
+    expect([...made.need]).toEqual([0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1]);
+    fillRoutedNeed(made, 4);
+    expect([...made.need]).toEqual([0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1]);
   });
 
   it('grows with every token that names the expert and stays a probability', () => {

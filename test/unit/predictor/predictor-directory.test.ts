@@ -221,7 +221,11 @@ describe('predictor directory', () => {
   });
 
   it.each([
-    ['no manifest', (path: string) => rmSync(join(path, 'sida-predictor.json')), 'ENOENT'],
+    [
+      'no manifest',
+      (path: string) => rmSync(join(path, 'sida-predictor.json')),
+      'it has no sida-predictor.json',
+    ],
     ['another manifest', (path: string) => writeFileSync(join(path, 'sida-predictor.json'), '{}'), 'format'],
     [
       'a sharpness of 0',

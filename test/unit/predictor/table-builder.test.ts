@@ -39,8 +39,8 @@ function builderOf(hashFunction: HashFunction) {
   return { builder, stats, errors };
 }
 
-function batchOf(some = records.slice(0, 3), id = 5, required = false): BatchInput {
-  return { id, required, encoder: inputOf(some, 'encoder'), decoder: inputOf(some, 'decoder') };
+function batchOf(some = records.slice(0, 3), id = 5, routingK = 0): BatchInput {
+  return { id, routingK, encoder: inputOf(some, 'encoder'), decoder: inputOf(some, 'decoder') };
 }
 
 describe('table builder', () => {
@@ -75,6 +75,24 @@ describe('table builder', () => {
       }
     }
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 0, abandoned: 0, skipped: 0 });
+  });
+
+  it('needs for certain, where tables route, the experts they route to and no others', () => {
+    const { builder } = builderOf(token);
+    for (const routingK of [1, 3]) {
+      const batch = batchOf(undefined, 5, routingK);
+      const { encoder } = builder.begin(batch)!;
+      builder.fill(batch, { encoder, decoder: null });
+      for (let layer = 0; layer < 3; layer++) {
+        const routed = new Set<number>();
+        for (let t = 0; t < encoder.tokens; t++) {
+          const at = (layer * encoder.tokens + t) * TABLE_K;
+          for (const expert of encoder.experts.subarray(at, at + routingK)) routed.add(expert);
+        }
+        const needed = Array.from({ length: 8 }, (_, e) => (routed.has(e) ? 1 : 0));
+        expect([...encoder.need.subarray(layer * 8, layer * 8 + 8)]).toEqual(needed);
+      }
+    }
   });
 
   it('makes exact tables of recorded routing: the experts of the batch are needed, all others not', () => {
@@ -176,7 +194,7 @@ describe('table builder', () => {
 
   it('never skips where a batch cannot run without', () => {
     const { pauses, stats } = lateBuilder(1000);
-    expect(pauses(12, true)).toEqual(Array(12).fill(0));
+    expect(pauses(12, 1)).toEqual(Array(12).fill(0));
     expect(stats.figures()).toMatchObject({ abandoned: 12, skipped: 0 });
   });
 });
@@ -204,8 +222,8 @@ function lateBuilder(ms: number) {
     },
   });
   /** Milliseconds without tables after each of `count` that come too late. */
-  const pauses = (count: number, required = false) => {
-    const batch = batchOf(undefined, 5, required);
+  const pauses = (count: number, routingK = 0) => {
+    const batch = batchOf(undefined, 5, routingK);
     return Array.from({ length: count }, () => {
       current = builder.begin(batch)!;
       builder.fill(batch, current);

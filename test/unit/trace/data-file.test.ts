@@ -23,6 +23,17 @@ describe('a data file', () => {
     expect(await readInputs({ file: data, template: '<{text}>' })).toEqual(['<a>', '<b>']);
   });
 
+  it('may begin with a byte order mark', async () => {
+    expect(await readInputs({ file: file('\uFEFF{"text":"a"}'), template: '<{text}>' })).toEqual(['<a>']);
+  });
+
+  it('has a line, and the template a field for it', async () => {
+    await expect(readInputs({ file: file(), template: '<{text}>' })).rejects.toThrow(/holds no lines/);
+    await expect(readInputs({ file: file({ text: 'a' }), template: '<text>' })).rejects.toThrow(
+      /"<text>" has no field/,
+    );
+  });
+
   it('joins a field with the text of another file', async () => {
     const data = file({ passage: 8, question: 'x' }, { passage: 7, question: 'y' });
     expect(await readInputs({ file: data, template, joins: { passage: passages } })).toEqual([
@@ -42,6 +53,8 @@ describe('a data file', () => {
     [[{ passage: 7 }], /line 1: .*question/],
     [['', '{"passage":'], /line 2: /],
     [['[1]'], /line 1: expected a JSON object/],
+    [[{ passage: 7, question: ['x'] }], /line 1: expected the field "question" to be a text, found \["x"\]/],
+    [[{ passage: 7, question: null }], /line 1: expected the field "question" to be a text, found null/],
   ])('names the line at fault: %j', async (rows, message) => {
     await expect(readInputs({ file: file(...rows), template, joins: { passage: passages } })).rejects.toThrow(
       message,
