@@ -27,7 +27,7 @@ export interface PlanInput {
  * An expert is prefetched for a layer that needs it with at least this chance: a wrong prefetch costs a move, and what
  * it evicted another. Measured in docs/predictor.md.
  */
-export const PREFETCH_CHANCE = 0.8;
+export const PREFETCH_CHANCE = 0.95;
 
 /** Keys of policies without foresight begin here, behind every time a plan can name. */
 const UNKNOWN = 2 ** 40;

@@ -1,5 +1,6 @@
 #include "binding/convert.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace sida {
@@ -54,6 +55,29 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("smallest", plan.smallest());
   set("resident", plan.resident());
   set("expertBytes", plan.slot * plan.experts);
+  return js;
+}
+
+Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
+  Napi::Object js = Napi::Object::New(env);
+  const auto bytes = [&](const char* name, const std::vector<uint8_t>& values) {
+    auto array = Napi::Uint8Array::New(env, values.size());
+    std::copy(values.begin(), values.end(), array.Data());
+    js.Set(name, array);
+  };
+  const auto doubles = [&](const char* name, const std::vector<double>& values) {
+    auto array = Napi::Float64Array::New(env, values.size());
+    std::copy(values.begin(), values.end(), array.Data());
+    js.Set(name, array);
+  };
+  bytes("state", snapshot.state);
+  bytes("pinned", snapshot.pinned);
+  doubles("uses", snapshot.uses);
+  doubles("lastUse", snapshot.last_use);
+  doubles("loadedAt", snapshot.loaded_at);
+  js.Set("slots", snapshot.slots);
+  js.Set("freeSlots", snapshot.free_slots);
+  js.Set("visits", static_cast<double>(snapshot.visits));
   return js;
 }
 
