@@ -50,7 +50,7 @@ function dataOf(file: string, values: Record<string, unknown>, tasks: Tasks): Ev
   return {
     file: resolve(file),
     template,
-    joins: parseJoins(values.join as string[]),
+    joins: parseJoins(values.join as string[] | undefined),
     ...(labels !== undefined && { labels }),
   };
 }

@@ -66,8 +66,7 @@ export function evalCommand(): Command {
     .option(
       '--join <field=file>',
       "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
-      (join: string, joins: string[]) => [...joins, join],
-      [],
+      (join: string, joins: string[] = []) => [...joins, join],
     )
     .option('--text <file>', 'plain text to measure perplexity on, by span corruption')
     .option('--limit <n>', 'first lines only, of --data and of --text')

@@ -30,8 +30,7 @@ export function traceCommand(): Command {
     .option(
       '--join <field=file>',
       "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
-      (join: string, joins: string[]) => [...joins, join],
-      [],
+      (join: string, joins: string[] = []) => [...joins, join],
     )
     .requiredOption('--out <dir>', 'directory of the trace')
     .option('--top <n>', 'experts kept of each token and layer', '30')
@@ -55,7 +54,7 @@ function wholeNumber(name: string, text: unknown, least: number, most: number): 
 }
 
 /** Fields and files of `--join passage=F.passages.jsonl`. */
-export function parseJoins(joins: readonly string[]): Record<string, string> {
+export function parseJoins(joins: readonly string[] = []): Record<string, string> {
   return Object.fromEntries(
     joins.map((join) => {
       const at = join.indexOf('=');
@@ -90,7 +89,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const file = String(values.data);
   const template = String(values.template);
   const maxNewTokens = wholeNumber('max-new-tokens', values.maxNewTokens, 1, 1024);
-  const joins = parseJoins(values.join as string[]);
+  const joins = parseJoins(values.join as string[] | undefined);
   const texts = await readInputs({ file, template, joins });
   let stopped = false;
   const stop = () => {

@@ -1,9 +1,7 @@
 /** `sida train`: learns from traces which experts a model will use. */
-import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { wholeNumber } from '../config/parsers.js';
-import { UsageError } from '../config/resolve.js';
+import { resolveOptions, UsageError } from '../config/resolve.js';
 import {
   PRESETS,
   type Preset,
@@ -16,6 +14,7 @@ import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
 import type { Stack } from '../trace/trace-index.js';
+import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { formatTable } from './table.js';
 import { TrainProgress } from './train-progress.js';
@@ -49,7 +48,10 @@ export function trainCommand(): Command {
     for (const flag of flagsOf(option)) command.addOption(flag);
   }
   return command
-    .option('--threads <n>', 'threads that compute; the result is the same with any number')
+    .option(
+      '--threads <n>',
+      'threads that compute; the result is the same with any number (default the cores of this machine; SIDA_THREADS)',
+    )
     .option('--search', 'train a grid of short runs and print what each is worth and costs')
     .option('--grid <text>', "options of the search: 'hidden=64,128 lr=1e-3,2e-3'")
     .option('--json', 'print the result as JSON')
@@ -76,17 +78,6 @@ function givenOptions(values: Record<string, unknown>): Partial<Record<TrainingO
   return given;
 }
 
-function threadsOf(text: unknown): number {
-  if (text === undefined) return availableParallelism();
-  try {
-    return wholeNumber(1, 1024)(String(text));
-  } catch {
-    throw new UsageError(
-      `Expected the "--threads" option to be a whole number from 1 to 1024, but got ${JSON.stringify(text)}`,
-    );
-  }
-}
-
 async function train(traces: string[], values: Record<string, unknown>): Promise<void> {
   const given = givenOptions(values);
   const preset = values.preset as Preset;
@@ -95,7 +86,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     heldOut: ((values.heldOut as string[] | undefined) ?? []).map((trace) => resolve(trace)),
     options: resolveTrainingOptions(preset, given),
     ...(values.only !== undefined && { only: values.only as Stack }),
-    threads: threadsOf(values.threads),
+    threads: resolveOptions(['threads'], { flags: givenFlags(values), env: process.env }).threads,
   };
   if (values.grid !== undefined && values.search !== true) throw new UsageError('--grid needs --search');
   const out = resolve(String(values.out));
