@@ -28,6 +28,8 @@ export function serveCommand(): Command {
       'after',
       '\nExamples:\n  sida serve --model models/switch-mini --memory-budget 50%\n' +
         '  SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0\n' +
+        '  sida serve --model models/switch-mini --predictor predictors/sst2 --memory-budget 25% --lookahead 8\n' +
+        '  sida serve --model models/switch-mini --routing predicted --routing-k 3\n' +
         '  sida serve --config sida.json --link-bandwidth 12GB/s',
     )
     .action(async (values: Record<string, unknown>) => {

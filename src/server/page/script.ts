@@ -91,7 +91,14 @@ function layerRow({ layer, experts }) {
   return row;
 }
 
-function showScores({ label, scores }) {
+function costText(experts) {
+  const { needed, resident, prefetched, late, on_demand, bytes_moved, stall_ms, predicted, hits_top1, hits_top3 } = experts;
+  const found = needed + ' experts needed: ' + resident + ' resident, ' + prefetched + ' prefetched, ' + late + ' late, '
+    + on_demand + ' on demand; ' + size(bytes_moved) + ' moved, ' + stall_ms.toFixed(1) + ' ms stalled. ';
+  return found + (predicted === 0 ? 'No predictions.' : 'The predictor named the expert of ' + hits_top1 + ' of '
+    + predicted + ' routings first, of ' + hits_top3 + ' among three.');
+}
+function showScores({ label, scores }, experts) {
   const rows = Object.entries(scores).sort((a, b) => b[1] - a[1]).flatMap(([name, score]) => {
     const bar = make('div', 'bar');
     const fill = make('div');
@@ -99,7 +106,7 @@ function showScores({ label, scores }) {
     bar.append(fill);
     return [make(name === label ? 'strong' : 'span', '', name + ' ' + score.toFixed(3)), bar];
   });
-  byId('answer').replaceChildren(...rows);
+  byId('answer').replaceChildren(...rows, make('p', 'quiet', costText(experts)));
 }
 byId('task').addEventListener('change', showFields);
 byId('try').addEventListener('submit', async (event) => {
@@ -114,9 +121,10 @@ byId('try').addEventListener('submit', async (event) => {
       body: JSON.stringify({
         task: byId('task').value,
         input: Object.fromEntries(inputs.map((input) => [input.name, input.value])),
+        include: ['experts'],
       }),
     });
-    showScores(answer.data[0]);
+    showScores(answer.data[0], answer.experts);
   } catch (error) {
     byId('answer').replaceChildren(make('p', 'error', error.message));
   } finally {
