@@ -139,14 +139,16 @@ describe('a predictor that fails at work', () => {
   });
 
   it('because it is always wrong, and sure of it: its tables are not believed for long', async () => {
-    const sharpness = { encoder: [300, 300], decoder: [300, 300] };
+    const stack = { alpha: [1, 1], chance: [300, 300] };
+    const sharpness = { encoder: stack, decoder: stack };
     const sure = broken('sure', (path) => editJson(join(path, 'sida-predictor.json'), { sharpness }));
     await serve(sure, ['--hash-function', 'shuffled'], async (server) => {
       const distrusted = async () => (await metricsOf(server))('sida_predictor_distrusted_passes_total') > 0;
       await server.until(async () => {
-        const one = (i: number) =>
-          server.post('/v1/completions', { prompt: sentences[i]!.text, max_tokens: 24 });
-        await Promise.all(Array.from({ length: 32 }, (_, i) => one(i)));
+        // One by one: a large batch needs so many experts that wrong names come true by chance.
+        for (const { text } of sentences.slice(0, 8)) {
+          await server.post('/v1/completions', { prompt: text, max_tokens: 24 });
+        }
         return distrusted();
       });
       expect(await classifyAll(server, sentences)).toEqual(reference.labels);
@@ -156,7 +158,7 @@ describe('a predictor that fails at work', () => {
 
   it('because it is far slower than a pass: tables are given up, and then not begun', async () => {
     const directory = broken('slow', (path) => {
-      for (const stack of ['encoder', 'decoder']) replaceNetwork(join(path, stack), { hidden: 448 });
+      for (const stack of ['encoder', 'decoder']) replaceNetwork(join(path, stack), { hidden: 896 });
     });
     await serve(directory, [], async (server) => {
       const metric = await metricsOf(server);
