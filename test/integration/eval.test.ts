@@ -336,12 +336,6 @@ describe('sida eval', () => {
 
   it.each([
     ['no predictor', ['--predictor', 'none', '--data', 'D', ...TASK], 1, /no predictor to evaluate/],
-    [
-      'a model without one',
-      ['--predictor', 'auto', '--data', 'D', ...TASK],
-      1,
-      /name a directory of `sida train`/,
-    ],
     ['no such predictor', ['--predictor', at('none'), '--data', 'D', ...TASK], 1, /sida-predictor\.json/],
     ['nothing to read', [], 2, /give --data or --text/],
     ['no template', ['--data', 'D'], 2, /needs a --template, or a --task/],
@@ -376,8 +370,14 @@ describe('sida eval', () => {
     expect(run.stderr).not.toMatch(/^\s+at /m);
   });
 
+  const tiny = join(REPO, 'test/fixtures/switch-tiny-untied');
+
+  it('says so of a model without a predictor of its own', () => {
+    const run = sida('eval', tiny, ...PACKS, '--text', at('text.txt'));
+    expect([run.status, run.stderr]).toEqual([1, expect.stringMatching(/name a directory of `sida train`/)]);
+  });
+
   it('says so of a predictor for a model of another shape', () => {
-    const tiny = join(REPO, 'test/fixtures/switch-tiny-untied');
     const run = sida('eval', tiny, '--predictor', at('p'), ...PACKS, '--text', at('text.txt'));
     expect(run.status).not.toBe(0);
     expect(run.stderr).toMatch(/made for \d+ (MoE layers|experts)/);
