@@ -1,6 +1,6 @@
 // `sida eval` on the bundled model with a small predictor of its own, and its simulated store against the real one.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -332,6 +332,17 @@ describe('sida eval', () => {
       expect(functions.shuffled!.hits[0]).toBeLessThan(functions.token!.hits[0]!);
       expect(functions.token!.refined).toBeUndefined();
     }
+  });
+
+  it('refuses a model without one', () => {
+    const bare = at('bare');
+    mkdirSync(bare);
+    for (const file of ['config.json', 'model.safetensors', 'tokenizer.json', 'sida.json'])
+      copyFileSync(join(MINI, file), join(bare, file));
+    const data = write('bare.jsonl', sst2().slice(0, 2));
+    const run = sida('eval', bare, '--predictor', 'auto', '--data', data, ...TASK, ...PACKS);
+    expect([run.status, run.stdout]).toEqual([1, '']);
+    expect(run.stderr).toMatch(/name a directory of `sida train`/);
   });
 
   it.each([
