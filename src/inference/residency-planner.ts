@@ -25,7 +25,7 @@ export interface PlanInput {
 
 /**
  * An expert is prefetched for a layer that needs it with at least this chance: a wrong prefetch costs a move, and what
- * it evicted another. Measured in docs/predictor.md.
+ * it evicted another.
  */
 export const PREFETCH_CHANCE = 0.95;
 

@@ -2,8 +2,7 @@ import type { EvictionPolicy } from './index.js';
 
 /**
  * Needed last first: Belady's rule over the tables at hand. Beyond them an expert is expected back after as many visits
- * of layers as lay between its uses so far. Measured against recency in
- * docs/expert-residency.md.
+ * of layers as lay between its uses so far.
  */
 export const farthestNextUse: EvictionPolicy = {
   foresight: true,
