@@ -63,22 +63,30 @@ export class Belady {
 
   #settle(cache: Cache, visits: readonly TrueVisit[], at: number): number[] {
     const { held, uses } = cache;
-    const { batch, ids } = visits[at]!;
-    const next = new Float64Array(held.length);
-    for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
-    // Experts at hand compute first, and each may go once it has computed.
-    for (let later = visits.length - 1; later > at; later--) {
-      if (visits[later]!.batch > batch + this.#lookahead) continue;
-      for (const id of visits[later]!.ids) next[id] = later;
-    }
+    const { ids } = visits[at]!;
     const loads = ids.filter((id) => held[id] === 0);
+    const crowded = cache.size + loads.length > this.#slots;
+    const next = crowded ? this.#nextUses(cache, visits, at) : undefined;
     for (const id of ids) uses[id]! += 1;
     for (const id of loads) {
-      while (cache.size >= this.#slots) this.#evict(cache, next);
+      while (next !== undefined && cache.size >= this.#slots) this.#evict(cache, next);
       held[id] = 1;
       cache.size += 1;
     }
     return loads;
+  }
+
+  /** By flat id: the visit behind `at` that needs the expert, or a guess behind them all. */
+  #nextUses({ held, uses }: Cache, visits: readonly TrueVisit[], at: number): Float64Array {
+    const last = visits[at]!.batch + this.#lookahead;
+    const next = new Float64Array(held.length);
+    for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
+    // Experts at hand compute first, and each may go once it has computed.
+    for (let later = visits.length - 1; later > at; later--) {
+      if (visits[later]!.batch > last) continue;
+      for (const id of visits[later]!.ids) next[id] = later;
+    }
+    return next;
   }
 
   #evict(cache: Cache, next: Float64Array): void {
