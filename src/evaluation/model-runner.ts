@@ -1,5 +1,6 @@
 /** Runs inputs through a model: in exact mode, to see where its routers send every token, and in predicted mode. */
 import { routingOf } from '../inference/foreknowledge.js';
+import { continueGreedily } from '../inference/greedy-continuation.js';
 import { assertFinite, greedy, logSumExp } from '../inference/sampler.js';
 import { LabelScores, type ScoringPlan } from '../inference/scoring.js';
 import type { Engine, NativeBatch, PredictorInput, RunResult } from '../native/addon-types.js';
@@ -92,11 +93,12 @@ export function runExact(engine: Engine, { tokens, work }: EvaluationInput): Exa
     const routing = { encoder: trueRouting(encoded, tokens.length, experts) };
     const passes = [passOf('encoder', encoded, tokens.length, experts)];
     if (work.kind === 'continue') {
-      const { steps, tokens: continuation } = runGreedily(engine, work.maxNewTokens);
+      const steps = continueGreedily(engine, work.maxNewTokens);
+      const continuation = Int32Array.from(steps, ({ token }) => token);
       const own = { tokens: continuation, offsets: Int32Array.of(0, continuation.length) };
       const decoder = withContext(own, tokens);
-      passes.push(...steps.map((step) => passOf('decoder', step, 1, experts)));
-      const joined = joinSteps(steps.map((step) => trueRouting(step, 1, experts)));
+      passes.push(...steps.map(({ run }) => passOf('decoder', run, 1, experts)));
+      const joined = joinSteps(steps.map(({ run }) => trueRouting(run, 1, experts)));
       return { scores: null, inputs: { encoder, decoder }, routing: { ...routing, decoder: joined }, passes };
     }
     const batch = scoreBatch(work.plan);
@@ -132,33 +134,6 @@ export function runPredicted(
   } finally {
     release(engine, plan.inputs.length);
   }
-}
-
-/** The decoder over what the model itself goes on with, a pass for each token. */
-function runGreedily(engine: Engine, maxNewTokens: number): { steps: RunResult[]; tokens: Int32Array } {
-  const { decoderStartTokenId, eosTokenId } = engine.shape;
-  const steps: RunResult[] = [];
-  const tokens: number[] = [];
-  for (let token = decoderStartTokenId; steps.length < maxNewTokens; ) {
-    const step = engine.runBatch(
-      {
-        phase: 'decode',
-        sequences: ONE,
-        contexts: ONE,
-        offsets: Int32Array.of(0, 1),
-        tokens: Int32Array.of(token),
-        logitRows: Int32Array.of(0),
-        routerLogits: true,
-      },
-      null,
-    );
-    steps.push(step);
-    tokens.push(token);
-    assertFinite(step.logits!);
-    token = greedy(step.logits!);
-    if (token === eosTokenId) break;
-  }
-  return { steps, tokens: Int32Array.from(tokens) };
 }
 
 /** Every decoder sequence stands before the same encoder tokens. */

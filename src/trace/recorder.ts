@@ -1,5 +1,5 @@
 /** Runs a model in exact mode over texts and records where its routers send every token. */
-import { greedy } from '../inference/sampler.js';
+import { continueGreedily } from '../inference/greedy-continuation.js';
 import type { Engine, RunResult } from '../native/addon-types.js';
 import type { TraceRecord, TraceShape, TraceSide } from './trace-record.js';
 
@@ -56,7 +56,7 @@ export function record(
   shape: TraceShape,
   maxNewTokens: number,
 ): TraceRecord {
-  const { experts, decoderStartTokenId, eosTokenId } = engine.shape;
+  const { experts } = engine.shape;
   try {
     const encoded = engine.runBatch(
       {
@@ -70,26 +70,11 @@ export function record(
     );
     const encoder = topExperts(encoded, shape.encoderLayers, tokens.length, experts, shape.top);
     encoder.tokens.set(tokens);
-    const steps: TraceSide[] = [];
-    for (let token = decoderStartTokenId; steps.length < maxNewTokens; ) {
-      const step = engine.runBatch(
-        {
-          phase: 'decode',
-          sequences: ONE,
-          contexts: ONE,
-          offsets: Int32Array.of(0, 1),
-          tokens: Int32Array.of(token),
-          logitRows: Int32Array.of(0),
-          routerLogits: true,
-        },
-        null,
-      );
-      const side = topExperts(step, shape.decoderLayers, 1, experts, shape.top);
+    const steps = continueGreedily(engine, maxNewTokens).map(({ token, run }) => {
+      const side = topExperts(run, shape.decoderLayers, 1, experts, shape.top);
       side.tokens[0] = token;
-      steps.push(side);
-      token = greedy(step.logits!);
-      if (token === eosTokenId) break;
-    }
+      return side;
+    });
     return { line, encoder, decoder: joinSteps(steps, shape.decoderLayers, shape.top) };
   } finally {
     engine.releaseSequences(ONE);
