@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "doctest/doctest.h"
+#include "error_checks.h"
 #include "repo_paths.h"
 #include "safetensors_builder.h"
 
@@ -22,27 +23,6 @@ using namespace sida;
 using namespace sida::testing;
 
 namespace fs = std::filesystem;
-
-std::string error_of(const std::function<void()>& action, const std::string& code = "checkpoint_invalid") {
-  try {
-    action();
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    const std::string message = error.what();
-    CHECK(message.find('\n') == std::string::npos);
-    return message;
-  }
-  FAIL("accepted");
-  return "";
-}
-
-void check_has(const std::string& message, const std::vector<std::string>& parts) {
-  CAPTURE(message);
-  for (const std::string& part : parts) {
-    CAPTURE(part);
-    CHECK(message.find(part) != std::string::npos);
-  }
-}
 
 // A model of two layers a stack, small enough to write in each case.
 std::string config_text(const std::string& extra = "") {
@@ -372,103 +352,6 @@ TEST_CASE("checkpoint: aliases are accepted, surplus layers and integer weights 
   std::vector<BuiltTensor> integers = tensors;
   integers[3].dtype = "I32";
   check_has(error_of([&] { check(integers); }), {"dtype", "F32, BF16 or F16", "I32"});
-}
-
-TEST_CASE("config: defaults and the sparse rule are those of transformers") {
-  const auto parse = [](const std::string& text) { return parse_switch_config(text, "config.json"); };
-  const SwitchConfig base = parse(R"({"model_type":"switch_transformers"})");
-  CHECK(base.vocab_size == 32128);
-  CHECK(base.num_experts == 8);
-  CHECK(base.encoder_sparse_step == 4);
-  CHECK(base.moe_layers() == std::vector<std::string>{"encoder.1", "encoder.5", "encoder.9", "decoder.1",
-                                                      "decoder.5", "decoder.9"});
-  const auto layers = [&](const std::string& fields) {
-    std::string list;
-    for (const std::string& layer : parse(R"({"model_type":"switch_transformers","num_decoder_layers":1,)"
-                                          R"("num_sparse_decoder_layers":1,"decoder_sparse_step":0,)" +
-                                          fields + "}")
-                                        .moe_layers()) {
-      list += layer.substr(8) + " ";
-    }
-    return list;
-  };
-  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":4)") == "0 1 2 3 ");
-  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":2)") == "1 3 ");
-  CHECK(layers(R"("num_layers":5,"num_sparse_encoder_layers":2)") == "1 3 ");
-  CHECK(layers(R"("num_layers":5,"num_sparse_encoder_layers":3)") == "0 1 2 3 4 ");
-  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":0)") == "1 ");
-  CHECK(layers(R"("num_layers":4,"num_sparse_encoder_layers":2,"encoder_sparse_step":0)") == "");
-  CHECK(parse(R"({"model_type":"switch_transformers","num_layers":6,"num_decoder_layers":null})")
-            .num_decoder_layers == 6);
-  CHECK(parse(R"({"model_type":"switch_transformers","eos_token_id":null})").eos_token_id == -1);
-  CHECK(parse(R"({"model_type":"switch_transformers","pad_token_id":3})").decoder_start_token_id == 3);
-}
-
-TEST_CASE("config: what is out of range or not supported is named") {
-  struct Row {
-    std::string field;
-    std::vector<std::string> parts;
-  };
-  const Row rows[] = {
-      {R"("num_experts":0)", {"\"num_experts\"", "from 1 to 65535", "found 0"}},
-      {R"("num_experts":-1)", {"\"num_experts\"", "found -1"}},
-      {R"("num_experts":1000000000)", {"\"num_experts\"", "found 1000000000"}},
-      {R"("num_experts":1e9)", {"\"num_experts\"", "found 1e9"}},
-      {R"("num_experts":8.5)", {"found 8.5"}},
-      {R"("num_experts":"8")", {"found \"8\""}},
-      {R"("num_experts":18446744073709551617)", {"found 18446744073709551617"}},
-      {R"("d_model":9007199254740993)", {"\"d_model\"", "found 9007199254740993"}},
-      {R"("d_kv":65536,"num_heads":2)", {"\"num_heads\"", "from 1 to 1", "found 2"}},
-      {R"("num_layers":0)", {"\"num_layers\"", "found 0"}},
-      {R"("num_layers":257)", {"\"num_layers\"", "256", "found 257"}},
-      {R"("num_layers":4,"num_sparse_encoder_layers":5)", {"from 0 to 4", "found 5"}},
-      {R"("expert_capacity":0)", {"\"expert_capacity\"", "found 0"}},
-      {R"("relative_attention_num_buckets":3)", {"from 4", "found 3"}},
-      {R"("relative_attention_max_distance":16)", {"from 17", "found 16"}},
-      {R"("layer_norm_epsilon":-1)", {"\"layer_norm_epsilon\"", "found -1"}},
-      {R"("layer_norm_epsilon":1e999)", {"found 1e999"}},
-      {R"("eos_token_id":32128)", {"\"eos_token_id\"", "32127", "found 32128"}},
-      {R"("eos_token_id":[1,2])", {"\"eos_token_id\"", "an array of 2"}},
-      {R"("pad_token_id":null)", {"decoder_start_token_id"}},
-      {R"("tie_word_embeddings":1)", {"true or false", "found 1"}},
-      {R"("dense_act_fn":"gated-gelu")", {"\"dense_act_fn\"", "expected \"relu\"", "gated-gelu"}},
-      {R"("router_bias":true)", {"\"router_bias\"", "not supported"}},
-      {R"("router_dtype":"bfloat16")", {"\"router_dtype\"", "bfloat16"}},
-      {R"("router_ignore_padding_tokens":true)", {"\"router_ignore_padding_tokens\""}},
-  };
-  for (const Row& row : rows) {
-    CAPTURE(row.field);
-    const std::string text = R"({"model_type":"switch_transformers",)" + row.field + "}";
-    const std::string message = error_of([&] { parse_switch_config(text, "config.json"); });
-    CHECK(message.find("config.json: ") == 0);
-    check_has(message, row.parts);
-  }
-  check_has(error_of([] { parse_switch_config(R"({"model_type":"mixtral"})", "c"); }),
-            {"model_type", "mixtral"});
-  check_has(error_of([] { parse_switch_config("{}", "c"); }), {"model_type", "found none"});
-  check_has(error_of([] { parse_switch_config("[]", "c"); }), {"an object", "an array of 0"});
-  error_of([] { parse_switch_config("{", "c"); });
-  error_of([] { load_switch_config("/dev/zero"); }, "io_error");
-}
-
-TEST_CASE("file: reads are exact or typed errors") {
-  const TempDir directory;
-  const std::string path = directory.path() + "/f";
-  write_file(path, "0123456789");
-  File first = File::open(path);
-  char out[4];
-  first.pread_exact(6, out, 4);
-  CHECK(std::string(out, 4) == "6789");
-  check_has(error_of([&] { first.pread_exact(8, out, 4); }, "io_error"),
-            {"expected 4 bytes at byte 8", "found 2"});
-  File second = std::move(first);
-  CHECK(first.descriptor() == -1);
-  CHECK_NOTHROW(second.check_unchanged());
-  CHECK(read_text_file(path, 10) == "0123456789");
-  check_has(error_of([&] { read_text_file(path, 9); }, "io_error"), {"at most 9", "found 10"});
-  fs::create_symlink("f", directory.path() + "/link");
-  CHECK_NOTHROW(File::open(directory.path() + "/link"));
-  error_of([&] { File::open(directory.path() + "/link", false); }, "io_error");
 }
 
 }  // namespace
