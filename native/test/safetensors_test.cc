@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
 #include "doctest/doctest.h"
+#include "error_checks.h"
 #include "repo_paths.h"
 #include "safetensors_builder.h"
 
@@ -62,17 +63,6 @@ class OpenFile {
   TempDir directory_;
   std::string path_;
 };
-
-std::string error_of(const std::function<void()>& action, const std::string& code) {
-  try {
-    action();
-  } catch (const Error& error) {
-    CHECK(error.code() == code);
-    return error.what();
-  }
-  FAIL("accepted");
-  return "";
-}
 
 struct Bad {
   const char* what;
