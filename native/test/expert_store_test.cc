@@ -26,7 +26,7 @@ constexpr size_t kExperts = 6;
 /// A store of 18 experts whose blocks are filled with their id.
 class Fixture {
  public:
-  explicit Fixture(size_t slots, uint64_t host_bytes = 0)
+  explicit Fixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {})
       : layout(make_expert_layout(kF32Format, 16, 32, kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.block_bytes) {
@@ -37,9 +37,9 @@ class Fixture {
       file.write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.block_bytes));
     }
     file.close();
-    disk.emplace(path, layout.experts() * layout.block_bytes);
-    host.emplace(layout, *disk, host_bytes);
-    store.emplace(layout, memory, *host, SimulatedLink{}, slots);
+    disk.emplace(StripeLayout(1, layout.experts(), layout.block_bytes), std::vector{path});
+    host.emplace(layout.block_bytes, host_bytes);
+    store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
 
   /// Uses experts of a layer; checks that each block is the right one. Returns the Found codes.
@@ -280,7 +280,7 @@ TEST_CASE("expert store: a file that shrinks under it is a typed error and leave
 TEST_CASE("expert store: a file of the wrong size is refused with both sizes") {
   Fixture f(1);
   try {
-    DiskTier disk(f.path, 12345);
+    DiskFile file(f.path, 12345);
     FAIL("opened");
   } catch (const Error& error) {
     CHECK(error.code() == "pack_invalid");

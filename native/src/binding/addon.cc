@@ -11,7 +11,7 @@
 #include "binding/predictor_trainer_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
-#include "expert/disk_tier.h"
+#include "expert/disk_speed.h"
 #include "ops/kernels.h"
 
 namespace sida {

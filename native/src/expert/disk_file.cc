@@ -51,11 +51,11 @@ DiskFile::DiskFile(std::string path, uint64_t expected_bytes)
     return;
   ::close(fd_);
   const auto found = static_cast<uint64_t>(status.st_size);
-  throw Error("pack_invalid",
-              path_ + ": size: expected " + std::to_string(expected_bytes) + " bytes, found " +
-                  std::to_string(found) + "; convert the model again",
-              {{"expected_bytes", static_cast<double>(expected_bytes)},
-               {"found_bytes", static_cast<double>(found)}});
+  throw Error(
+      "pack_invalid",
+      path_ + ": size: expected " + std::to_string(expected_bytes) + " bytes, found " +
+          std::to_string(found) + "; convert the model again",
+      {{"expected_bytes", static_cast<double>(expected_bytes)}, {"found_bytes", static_cast<double>(found)}});
 }
 
 DiskFile::~DiskFile() {

@@ -10,8 +10,8 @@
 
 namespace sida {
 
-/// A file of expert blocks, read past the page cache (O_DIRECT) where the file system allows it. Reads may come
-/// from any thread.
+/// A file of expert blocks, read past the page cache (O_DIRECT) where the file system allows it. Reads may
+/// come from any thread.
 class DiskFile {
  public:
   /// Throws pack_invalid when the file's size is not `expected_bytes`, io_error when it cannot be opened.

@@ -15,8 +15,8 @@ struct DiskSpeed {
   double bytes_per_second = 0;
 };
 
-/// Reads `read_bytes` (a multiple of 4 KiB) at places spread over the file, at each depth in turn, for `limit`
-/// in all and a read or two more. Throws io_error.
+/// Reads `read_bytes` (a multiple of 4 KiB) at places spread over the file, at each depth in turn, for
+/// `limit` in all and a read or two more. Throws io_error.
 DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::duration<double> limit);
 
 /// Sequential read speed of a file in bytes per second, past the page cache where possible.

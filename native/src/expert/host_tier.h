@@ -13,8 +13,8 @@
 
 namespace sida {
 
-/// Experts in host RAM in front of the disk: a cache of whole blocks, least recently used out. A budget below one
-/// block turns it off. Used from any thread; copying in and out of its blocks is its users' work.
+/// Experts in host RAM in front of the disk: a cache of whole blocks, least recently used out. A budget below
+/// one block turns it off. Used from any thread; copying in and out of its blocks is its users' work.
 class HostTier {
  public:
   using Block = std::unique_ptr<DeviceBuffer>;

@@ -41,6 +41,13 @@ class ManifestCheck {
 
 }  // namespace
 
+std::vector<std::string> Pack::expert_paths() const {
+  const StripeLayout layout = stripe_layout();
+  std::vector<std::string> paths;
+  for (size_t file = 0; file < stripes; ++file) paths.push_back(directory + "/" + layout.file_name(file));
+  return paths;
+}
+
 Pack describe_pack(std::string directory, SwitchConfig config, WeightFormat experts, WeightFormat dense) {
   Pack pack;
   pack.directory = std::move(directory);

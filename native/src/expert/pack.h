@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "expert/expert_layout.h"
+#include "expert/stripe_layout.h"
 #include "model/dense_layout.h"
 #include "model/switch_config.h"
 
@@ -19,10 +21,14 @@ struct Pack {
   SwitchConfig config;
   ExpertLayout experts;
   DenseLayout dense;
+  /// Files that the experts' blocks are dealt round to.
+  size_t stripes = 1;
 
-  uint64_t expert_file_bytes() const { return experts.experts() * experts.block_bytes; }
+  StripeLayout stripe_layout() const { return {stripes, experts.experts(), experts.block_bytes}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
   std::string expert_path() const { return directory + "/" + kExpertFile; }
+  /// One a stripe.
+  std::vector<std::string> expert_paths() const;
 };
 
 /// Layouts of a model with these element types.

@@ -42,9 +42,10 @@ struct Piece {
   uint64_t bytes = 0;
 };
 
-/// The order in which one file is read. Demand before prefetch; each first come first served, but the experts of
-/// one layer that come after another in the order of their offsets. Reads are pieces, so that what is urgent
-/// waits for a piece and not for a block; whole blocks that are neighbours in the file share one. Not thread-safe.
+/// The order in which one file is read. Demand before prefetch; each first come first served, but the experts
+/// of one layer that come after another in the order of their offsets. Reads are pieces, so that what is
+/// urgent waits for a piece and not for a block; whole blocks that are neighbours in the file share one. Not
+/// thread-safe.
 class ReadQueue {
  public:
   explicit ReadQueue(uint64_t piece_bytes) : piece_bytes_(piece_bytes) {}
@@ -58,8 +59,8 @@ class ReadQueue {
   bool empty() const { return demand_.empty() && prefetch_.empty(); }
   /// What to move next: pieces that follow one another in the file. Empty when nothing waits.
   std::vector<Piece> take();
-  /// Tells of a piece that was taken. The transfer when it has ended with it, else null; after an error none of
-  /// its other pieces is taken.
+  /// Tells of a piece that was taken. The transfer when it has ended with it, else null; after an error none
+  /// of its other pieces is taken.
   std::shared_ptr<Transfer> finish(const Piece& piece, std::exception_ptr error);
 
   /// Demands that were read before the rest of a prefetch, since the last call.

@@ -11,8 +11,8 @@ namespace sida {
 
 inline constexpr size_t kMaxStripes = 64;
 
-/// Where an expert's block lies when the blocks are dealt round to several files, so that a layer's experts come
-/// from all of them. One file is a pack without stripes.
+/// Where an expert's block lies when the blocks are dealt round to several files, so that a layer's experts
+/// come from all of them. One file is a pack without stripes.
 class StripeLayout {
  public:
   /// `files` is 1 to kMaxStripes. Throws invalid_request.

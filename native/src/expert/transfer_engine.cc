@@ -55,8 +55,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostT
         settings_of(disk.file(i), layout.block_bytes, tuning, kMeasuring / static_cast<double>(files)));
   }
   try {
-    for (size_t i = 0; i < files; ++i)
-      add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
+    for (size_t i = 0; i < files; ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
     if (host.on()) add_lane(nullptr, 1, kCopiedPiece);
   } catch (...) {
     stop();

@@ -17,6 +17,8 @@
 
 namespace sida {
 
+inline constexpr size_t kMostReadDepth = 64;
+
 /// How the disks are read; 0 is measured when the engine starts.
 struct ReadTuning {
   size_t depth = 0;          ///< reads in flight a file
@@ -36,8 +38,8 @@ struct ReadStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// Moves experts into device slots: each file has a queue and readers of its own, as many as fill its disk, and
-/// so has the host tier with one thread that copies.
+/// Moves experts into device slots: each file has a queue and readers of its own, as many as fill its disk,
+/// and so has the host tier with one thread that copies.
 class TransferEngine {
  public:
   /// Called on a reader's thread when a transfer ended; `error` is null on success.
