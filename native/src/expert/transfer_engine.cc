@@ -19,12 +19,15 @@ constexpr std::chrono::duration<double> kMeasuring = 40ms;
 /// Below this a file says little about its disk, and how it is read matters little.
 constexpr uint64_t kTooSmallToMeasure = 16 << 20;
 constexpr size_t kUsualDepth = 2;
-constexpr uint64_t kUsualPiece = 512 << 10;
+constexpr uint64_t kUsualPiece = 1 << 20;
 
 constexpr uint64_t kSmallestPiece = 256 << 10;
 constexpr uint64_t kLargestPiece = 4 << 20;
-/// How long what is urgent may wait for the pieces that are being read.
+/// What is urgent waits for the piece that a reader is at. Shorter ones leave a disk idle between them.
 constexpr double kPieceSeconds = 1e-3;
+/// A block in pieces keeps the disk busy only if the next piece is there when one ends.
+constexpr size_t kDepthOfPieces = 2;
+constexpr uint64_t kMeasuredRead = 2 << 20;
 /// A copy in memory of this size takes well below a millisecond.
 constexpr uint64_t kCopiedPiece = 2 << 20;
 
@@ -33,12 +36,11 @@ ReadSettings settings_of(DiskFile& file, uint64_t block_bytes, ReadTuning tuning
   ReadSettings settings{kUsualDepth, kUsualPiece};
   const bool all_fixed = tuning.depth > 0 && tuning.piece_bytes > 0;
   if (!all_fixed && file.bytes() >= kTooSmallToMeasure) {
-    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kUsualPiece), limit);
-    const double piece = speed.bytes_per_second * kPieceSeconds / static_cast<double>(speed.depth);
-    settings = {speed.depth,
-                std::clamp(std::bit_floor(static_cast<uint64_t>(piece)), kSmallestPiece, kLargestPiece),
-                speed.bytes_per_second};
+    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kMeasuredRead), limit);
+    const auto piece = std::bit_floor(static_cast<uint64_t>(speed.bytes_per_second * kPieceSeconds));
+    settings = {speed.depth, std::clamp(piece, kSmallestPiece, kLargestPiece), speed.bytes_per_second};
   }
+  if (block_bytes > settings.piece_bytes) settings.depth = std::max(settings.depth, kDepthOfPieces);
   if (tuning.depth > 0) settings.depth = tuning.depth;
   if (tuning.piece_bytes > 0) settings.piece_bytes = tuning.piece_bytes;
   return settings;
