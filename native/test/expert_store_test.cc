@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "doctest/doctest.h"
+#include "error_checks.h"
 #include "repo_paths.h"
 #include "test_pack.h"
 
@@ -30,7 +31,7 @@ class Fixture {
       : layout(make_expert_layout(kF32Format, 16, 32, kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.block_bytes) {
-    const StripeLayout striped(stripes, layout.experts(), layout.block_bytes);
+    const StripeLayout striped({stripes, "test"}, layout.experts(), layout.block_bytes);
     for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + striped.file_name(i));
     std::vector<std::ofstream> files(paths.begin(), paths.end());
     for (uint32_t id = 0; id < layout.experts(); ++id) {
@@ -39,6 +40,11 @@ class Fixture {
       files[place.file].seekp(static_cast<long>(place.offset));
       files[place.file].write(reinterpret_cast<const char*>(block.data()),
                               static_cast<long>(layout.block_bytes));
+    }
+    for (size_t i = 0; i < stripes; ++i) {
+      const std::string seal = striped.seal(i);
+      files[i].seekp(static_cast<long>(striped.blocks_end(i)));
+      files[i].write(seal.data(), static_cast<long>(seal.size()));
     }
     files.clear();
     disk.emplace(striped, paths);
@@ -279,6 +285,23 @@ TEST_CASE("expert store: a file that shrinks under it is a typed error and leave
   }
   f.store->check_integrity();
   f.visit(0, {0, 1, 2});
+}
+
+TEST_CASE("expert store: stripes in each other's place, short or missing are refused by name") {
+  Fixture f(2, 0, {}, 3);
+  const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.block_bytes);
+  const auto refusal = [&](const std::vector<std::string>& paths, const char* code) {
+    return testing::error_of([&] { DiskTier(striped, paths); }, code);
+  };
+  testing::check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
+                     {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
+  const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.block_bytes);
+  testing::check_has(testing::error_of([&] { DiskTier(other, f.paths); }, "pack_invalid"),
+                     {f.paths[0], "of another pack, found stripe 0 of 3 of test"});
+  REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.block_bytes)) == 0);
+  testing::check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
+  REQUIRE(unlink(f.paths[1].c_str()) == 0);
+  testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
 }
 
 TEST_CASE("expert store: of neighbours read at once only the one that cannot be read fails") {

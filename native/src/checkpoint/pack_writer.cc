@@ -6,19 +6,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <utility>
 
+#include "checkpoint/pack_sources.h"
 #include "core/error.h"
 
 namespace sida {
 namespace {
-
-std::string block_prefix(const std::string& moe_layer, size_t expert) {
-  const size_t dot = moe_layer.find('.');
-  const std::string stack = moe_layer.substr(0, dot);
-  return stack + ".block." + moe_layer.substr(dot + 1) + ".layer." + (stack == "decoder" ? "2" : "1") +
-         ".mlp.experts.expert_" + std::to_string(expert) + ".";
-}
 
 int open_for_writing(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -36,15 +31,21 @@ void sync_and_close(int fd, const std::string& path) {
 }  // namespace
 
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
-                       WeightFormat dense)
+                       WeightFormat dense, Stripes stripes)
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(describe_pack(directory, checkpoint_->config(), experts, dense)) {
   checkpoint_->check_tensors();
-  expert_fd_ = open_for_writing(pack_.expert_path(), 0);
+  pack_.stripes = std::move(stripes);
+  try {
+    for (const std::string& path : pack_.expert_paths()) expert_fds_.push_back(open_for_writing(path, 0));
+  } catch (...) {
+    for (const int fd : expert_fds_) ::close(fd);
+    throw;
+  }
 }
 
 PackWriter::~PackWriter() {
-  if (expert_fd_ >= 0) ::close(expert_fd_);
+  for (const int fd : expert_fds_) ::close(fd);
 }
 
 void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data,
@@ -60,15 +61,6 @@ void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, cons
     offset += static_cast<uint64_t>(written);
     bytes -= static_cast<uint64_t>(written);
   }
-}
-
-const TensorInfo& PackWriter::source_of(const DenseTensor& tensor) const {
-  if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
-    return opened().encoder_embedding();
-  }
-  if (tensor.name == "decoder.embed_tokens.weight") return opened().decoder_embedding();
-  if (tensor.name == "lm_head.weight") return opened().head();
-  return opened().require(tensor.name, tensor.shape);
 }
 
 const Checkpoint& PackWriter::opened() const {
@@ -92,16 +84,14 @@ void PackWriter::write_dense() {
 }
 
 void PackWriter::write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor) {
-  const TensorInfo& source = source_of(tensor);
+  const TensorInfo& source = dense_source(opened(), tensor);
   const uint64_t n = tensor.shape[0];
   const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-  // Whole panels at a time, about 4 MiB: an embedding as a whole would double the memory of the process.
-  const uint64_t chunk = std::max<uint64_t>(1, (4 << 20) / (k * kPanelColumns * 4)) * kPanelColumns;
+  const uint64_t chunk = rows_at_a_time(k);
   uint64_t offset = tensor.offset;
   for (uint64_t row = 0; row < n; row += chunk) {
     const uint64_t rows = std::min(chunk, n - row);
-    rows_.resize(rows * k);
-    opened().read_f32(source, row * k, rows * k, rows_.data());
+    read_rows(opened(), source, row, rows, k, tensor.format, rows_);
     if (!tensor.panels) {
       write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
       offset += rows * k * sizeof(float);
@@ -120,31 +110,38 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
                                        " of " + std::to_string(layout.experts()));
   }
-  const Checkpoint& checkpoint = opened();
-  const std::vector<std::string> layers = pack_.config.moe_layers();
-  rows_.resize(layout.d_model * layout.d_ff);
+  const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
-    const std::string prefix =
-        block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
     block_.assign(layout.block_bytes, std::byte{0});
-    checkpoint.read_f32(checkpoint.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.format, block_.data() + layout.wi_offset);
-    checkpoint.read_f32(checkpoint.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.format, block_.data() + layout.wo_offset);
-    write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
+    for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
+      read_rows(opened(), source.tensor, 0, source.n, source.k, layout.format, rows_);
+      pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
+    }
+    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
+    write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());
+  }
+  for (size_t file = 0; end == layout.experts() && file < stripes.files(); ++file) {
+    const std::string seal = stripes.seal(file);
+    write_at(expert_fds_[file], pack_.expert_path(file), stripes.blocks_end(file),
+             reinterpret_cast<const std::byte*>(seal.data()), seal.size());
   }
 }
 
 void PackWriter::close() {
-  if (expert_fd_ < 0) return;
-  const int fd = std::exchange(expert_fd_, -1);
+  const std::vector<int> fds = std::exchange(expert_fds_, {});
   // A JavaScript owner may keep this object for long after: its memory goes now.
   checkpoint_.reset();
   rows_ = {};
   block_ = {};
-  sync_and_close(fd, pack_.expert_path());
+  std::exception_ptr error;
+  for (size_t file = 0; file < fds.size(); ++file) {
+    try {
+      sync_and_close(fds[file], pack_.expert_path(file));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 LosslessFormats lossless_formats(const Checkpoint& checkpoint) {

@@ -12,8 +12,8 @@ namespace sida {
 /// The packed experts on disk, in one file or striped over several.
 class DiskTier {
  public:
-  /// `paths`: one a stripe. Throws pack_invalid when a file's size is not the layout's, io_error when it
-  /// cannot be opened.
+  /// `paths`: one a stripe. Throws pack_invalid when a file has not the layout's size or is another stripe,
+  /// io_error when it cannot be opened.
   DiskTier(const StripeLayout& layout, const std::vector<std::string>& paths);
 
   const StripeLayout& layout() const { return layout_; }

@@ -3,6 +3,7 @@ import type {
   Engine,
   ModelShape,
   NativeBatch,
+  PackFormats,
   Residency,
   RunResult,
 } from '../../../src/native/addon-types.js';
@@ -36,7 +37,7 @@ export const SHAPE: ModelShape = {
  */
 export class ScriptedEngine implements Engine {
   readonly shape = SHAPE;
-  readonly expertDtype = 'f32';
+  readonly formats: PackFormats = { experts: { dtype: 'f32' }, dense: { dtype: 'f32' } };
   readonly plan = {
     dense: 0,
     routers: 0,
@@ -103,6 +104,9 @@ export class ScriptedEngine implements Engine {
       bytesMoved: 0,
       stallNs: 1e6,
       passNs: 2e6,
+      diskReads: 0,
+      diskBytes: 0,
+      overtakes: 0,
     };
     return { logits, layers, dispatch, found, stats };
   }
@@ -150,6 +154,7 @@ export class ScriptedEngine implements Engine {
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
+      disk: [],
     };
   }
 
