@@ -97,8 +97,7 @@ async function measure(name) {
     for (const [i, { share, system }] of setups.entries()) {
       // Before and after: the disk is shared, and its rate is what the bound rests on.
       const rate = () =>
-        addon.measureDiskSpeed(join(pack, 'experts.sida'), plan.slot, BANDWIDTH_SECONDS)
-          .best;
+        addon.measureDiskSpeed(join(pack, 'experts.sida'), plan.slot, BANDWIDTH_SECONDS).best;
       const before = rate();
       const sample = run({ ...work, budgetBytes: budgetOf(share), reads: systems[system], trace });
       const bandwidth = (before + rate()) / 2;

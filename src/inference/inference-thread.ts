@@ -22,7 +22,7 @@ const emit = (message: FromInference): void => port.postMessage(message);
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
+  const { maxBatchTokens, kvTokens, threads, linkBandwidth, readDepth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
@@ -38,6 +38,7 @@ function openEngine(addon: NativeAddon): Engine {
     hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
     linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
+    readDepth,
   });
 }
 
