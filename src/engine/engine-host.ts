@@ -42,6 +42,7 @@ async function open(): Promise<void> {
     model: config.model,
     packDir: config.packDir,
     experts: config.experts,
+    dense: config.dense,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
   progress('load', 0, 1);
@@ -60,7 +61,7 @@ async function open(): Promise<void> {
     resident,
   });
   endWithThread(inference.worker, 'inference');
-  const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
+  const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
@@ -113,7 +114,7 @@ async function open(): Promise<void> {
     name,
     fingerprint,
     shape,
-    expertDtype,
+    formats,
     tasks,
     hasTokenizer,
     plan,
