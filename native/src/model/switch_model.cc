@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/profile.h"
 #include "model/dispatch.h"
 #include "ops/kernels.h"
 #include "ops/linear.h"
@@ -25,6 +26,7 @@ SwitchModel::SwitchModel(const SwitchConfig& config, const SwitchWeights& weight
       inner_(static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)) {}
 
 void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+  const ProfileScope scope(ProfileOp::kEmbed);
   for (size_t i = 0; i < tokens.size(); ++i) {
     read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * d_);
   }
@@ -35,14 +37,16 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
   const size_t count = tokens.size();
   embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
-  for (const LayerWeights& layer : weights_.encoder.layers) {
+  for (size_t i = 0; i < weights_.encoder.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
+    const LayerWeights& layer = weights_.encoder.layers[i];
     // The context's own pages serve as scratch until the cross-attention keys replace it below.
     self_attention(layer.self, 0, sequences, count, false);
     feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
-  cpu_kernels().rms_norm(work_.hidden, weights_.encoder.final_norm, config_.layer_norm_epsilon, count, d_,
-                         work_.normed);
+  normalize(weights_.encoder.final_norm, count);
+  const ProfileScope scope(ProfileOp::kContextKeys);
   for (size_t layer = 0; layer < weights_.decoder.layers.size(); ++layer) {
     const AttentionWeights& cross = weights_.decoder.layers[layer].cross;
     write_cache(cross.k, cross.v, layer, sequences, count);
@@ -55,17 +59,23 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
   embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
   for (size_t i = 0; i < weights_.decoder.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
     const LayerWeights& layer = weights_.decoder.layers[i];
     self_attention(layer.self, i, sequences, count, true);
     cross_attention(layer.cross, i, sequences, count);
     feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
-  cpu_kernels().rms_norm(work_.hidden, weights_.decoder.final_norm, config_.layer_norm_epsilon, count, d_,
-                         work_.normed);
+  normalize(weights_.decoder.final_norm, count);
+}
+
+void SwitchModel::normalize(const float* weight, size_t tokens) {
+  const ProfileScope scope(ProfileOp::kNorm);
+  cpu_kernels().rms_norm(work_.hidden, weight, config_.layer_norm_epsilon, tokens, d_, work_.normed);
 }
 
 void SwitchModel::head(std::span<const int32_t> rows, float* logits) {
+  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
   const float scale = config_.tie_word_embeddings ? 1.0f / std::sqrt(static_cast<float>(d_)) : 1.0f;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * d_;
@@ -88,7 +98,8 @@ void SwitchModel::write_cache(const PanelMatrix& keys, const PanelMatrix& values
 
 void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_layer,
                                  std::span<const SequenceSpan> sequences, size_t tokens, bool decoder) {
-  cpu_kernels().rms_norm(work_.hidden, weights.norm, config_.layer_norm_epsilon, tokens, d_, work_.normed);
+  const ProfileScope scope(ProfileOp::kSelfAttention);
+  normalize(weights.norm, tokens);
   linear(pool_, work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
   write_cache(weights.k, weights.v, cache_layer, sequences, tokens);
   attend(cache_layer, sequences, false, decoder ? &decoder_bias_ : &encoder_bias_, decoder);
@@ -97,7 +108,8 @@ void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_l
 
 void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
                                   std::span<const SequenceSpan> sequences, size_t tokens) {
-  cpu_kernels().rms_norm(work_.hidden, weights.norm, config_.layer_norm_epsilon, tokens, d_, work_.normed);
+  const ProfileScope scope(ProfileOp::kCrossAttention);
+  normalize(weights.norm, tokens);
   linear(pool_, work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
   attend(layer, sequences, true, nullptr, false);
   linear(pool_, work_.first, inner_, tokens, weights.o, work_.hidden, d_, Epilogue::kAdd);
@@ -105,6 +117,7 @@ void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
 
 void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
                          const PositionBias* bias, bool causal) {
+  const ProfileScope scope(ProfileOp::kAttend);
   constexpr size_t kRows = 16;
   struct Task {
     const SequenceSpan* sequence;
@@ -150,8 +163,9 @@ void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> seque
 
 void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
                                size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
-  cpu_kernels().rms_norm(work_.hidden, weights.norm, config_.layer_norm_epsilon, tokens, d_, work_.normed);
+  normalize(weights.norm, tokens);
   if (weights.sparse) return moe(weights, sequences, tokens, trace, trace_layer);
+  const ProfileScope scope(ProfileOp::kDense);
   const size_t ff = weights.wi.n;
   for (size_t row = 0; row < tokens; row += work_.feed_forward_rows) {
     const size_t rows = std::min(work_.feed_forward_rows, tokens - row);
@@ -162,6 +176,8 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
 
 void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
                       size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
+  const auto layer = static_cast<int32_t>(weights.moe_layer);
+  const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const auto experts = static_cast<size_t>(config_.num_experts);
   const Dispatch dispatch = route(weights.router, sequences, tokens, trace, trace_layer);
   std::copy(dispatch.expert.begin(), dispatch.expert.end(),
@@ -172,20 +188,20 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
   while (const auto expert = visit.next()) {
     const size_t begin = dispatch.begin[expert->index];
     const size_t count = dispatch.begin[expert->index + 1] - begin;
+    const ProfileScope computing(
+        ProfileOp::kExpert, {.layer = layer, .expert = expert->index, .tokens = static_cast<int32_t>(count)});
     const PanelMatrix wi = experts_.layout().wi(expert->block);
     const PanelMatrix wo = experts_.layout().wo(expert->block);
     for (size_t row = 0; row < count; row += work_.feed_forward_rows) {
       const size_t rows = std::min(work_.feed_forward_rows, count - row);
-      for (size_t i = 0; i < rows; ++i) {
-        const size_t token = dispatch.order[begin + row + i] / dispatch.k;
-        std::memcpy(work_.first + i * d_, work_.normed + token * d_, d_ * sizeof(float));
-      }
+      gather(dispatch, begin + row, rows);
       linear(pool_, work_.first, d_, rows, wi, work_.feed_forward, wi.n, Epilogue::kRelu);
       linear(pool_, work_.feed_forward, wi.n, rows, wo, work_.second + (begin + row) * d_, d_,
              Epilogue::kStore);
     }
   }
   // Only now, by expert: the visit hands experts out as they are at hand, and sums must not depend on that.
+  const ProfileScope combining(ProfileOp::kCombine);
   for (size_t i = 0; i < dispatch.order.size(); ++i) {
     const size_t choice = dispatch.order[i];
     cpu_kernels().axpy(dispatch.alpha[choice], work_.second + i * d_, d_,
@@ -193,8 +209,17 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
   }
 }
 
+void SwitchModel::gather(const Dispatch& dispatch, size_t begin, size_t rows) {
+  const ProfileScope scope(ProfileOp::kGather);
+  for (size_t i = 0; i < rows; ++i) {
+    const size_t token = dispatch.order[begin + i] / dispatch.k;
+    std::memcpy(work_.first + i * d_, work_.normed + token * d_, d_ * sizeof(float));
+  }
+}
+
 Dispatch SwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
                             const RoutingTrace& trace, size_t trace_layer) {
+  const ProfileScope scope(ProfileOp::kRoute);
   const auto experts = static_cast<size_t>(config_.num_experts);
   const auto capacity = static_cast<size_t>(config_.expert_capacity);
   if (trace.predicted != nullptr) {

@@ -72,6 +72,8 @@ class SwitchModel {
 
  private:
   void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens);
+  /// `work_.hidden` into `work_.normed`.
+  void normalize(const float* weight, size_t tokens);
   void self_attention(const AttentionWeights& weights, size_t cache_layer,
                       std::span<const SequenceSpan> sequences, size_t tokens, bool decoder);
   void cross_attention(const AttentionWeights& weights, size_t layer, std::span<const SequenceSpan> sequences,
@@ -84,6 +86,8 @@ class SwitchModel {
                     const RoutingTrace& trace, size_t trace_layer);
   void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
            const RoutingTrace& trace, size_t trace_layer);
+  /// Inputs of the choices at [begin, begin + rows) of the order into `work_.first`.
+  void gather(const Dispatch& dispatch, size_t begin, size_t rows);
   Dispatch route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
                  const RoutingTrace& trace, size_t trace_layer);
 
