@@ -277,6 +277,32 @@ export const SERVE_OPTIONS = {
     help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
     parse: text('a key', 'a long random text'),
   }),
+  profile: option({
+    flag: 'profile',
+    value: '<file>',
+    env: 'SIDA_PROFILE',
+    default: null,
+    help: 'records what every thread does and writes it here as a Chrome trace when the server ends; `sida profile <file>` sums it up',
+    parse: text('a file', 'profile.json'),
+  }),
+  profileSeconds: option({
+    flag: 'profile-seconds',
+    value: '<s>',
+    env: 'SIDA_PROFILE_SECONDS',
+    default: null,
+    unit: 'seconds',
+    help: 'writes the profile after so long, and the server goes on; none: when it ends',
+    parse: wholeNumber(1, 86_400, '10'),
+  }),
+  profileBytes: option({
+    flag: 'profile-bytes',
+    value: '<size>',
+    env: 'SIDA_PROFILE_BYTES',
+    default: '64MiB',
+    unit: 'bytes',
+    help: 'memory of a recording, about 50 bytes an event; what comes when it is full is dropped and counted',
+    parse: bytes(64 * 1024, 128 * 1024 ** 2),
+  }),
   logLevel: option({
     flag: 'log-level',
     value: '<level>',
@@ -291,5 +317,7 @@ export type OptionName = keyof typeof SERVE_OPTIONS;
 
 /** Resolved options. Times are milliseconds, rates bytes per second; the two budgets stay as the user wrote them. */
 export type ServeOptions = {
-  [K in Exclude<OptionName, 'apiKey'>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
-} & { apiKey: string | undefined };
+  [K in OptionName]:
+    | ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>
+    | (K extends 'apiKey' | 'profile' | 'profileSeconds' ? undefined : never);
+};
