@@ -1,6 +1,6 @@
 // Where does the time of a pass go, and what do transfers hide behind? A Switch-base-8 shape (bf16, random weights) is
 // served with a trained predictor at a budget that holds part of its experts, and recorded by --profile.
-//   node bench/profile-overlap.mjs [--budget 75%] [--sentences 48] [--clients 4] [--train-sentences 200] [--minutes 1]
+//   node bench/profile-overlap.mjs [--budget 40%] [--sentences 48] [--clients 4] [--train-sentences 200] [--minutes 1]
 //     [--dir DIR] [--keep]
 // Makes checkpoint and pack (4 GB on disk for a while); with --dir what is there already is used again. Writes the
 // summary to bench/results/profile-overlap.json and the picture to docs/pictures/overlap.svg.
@@ -23,7 +23,7 @@ import { loadAddon } from '../dist/native/addon.js';
 
 const { values } = parseArgs({
   options: {
-    budget: { type: 'string', default: '75%' },
+    budget: { type: 'string', default: '40%' },
     sentences: { type: 'string', default: '48' },
     clients: { type: 'string', default: '4' },
     'train-sentences': { type: 'string', default: '200' },
@@ -47,17 +47,18 @@ const sentences = lines.slice(0, served).map((line) => JSON.parse(line).text);
 
 async function makePack() {
   const shape = ['--experts', '8', '--dtype', 'bf16', '--vocab', '8000'];
-  node('bench/make-switch-checkpoint.mjs', '--out', at('model'), ...shape);
-  copyFileSync('models/switch-mini/tokenizer.json', join(at('model'), 'tokenizer.json'));
-  await convertCheckpoint({ model: at('model'), out: at('switch-base-8'), experts: 'auto', dense: 'auto' });
-  rmSync(at('model'), { recursive: true });
+  const model = at('switch-base-8');
+  node('bench/make-switch-checkpoint.mjs', '--out', model, ...shape);
+  copyFileSync('models/switch-mini/tokenizer.json', join(model, 'tokenizer.json'));
+  await convertCheckpoint({ model, out: at('pack'), experts: 'auto', dense: 'auto' });
+  rmSync(model, { recursive: true });
 }
 
 /** Learnt from other sentences than those that are served. */
 function makePredictor() {
   const others = lines.slice(served, served + Number(values['train-sentences']));
   writeFileSync(at('train.jsonl'), others.join('\n'));
-  sida('trace', at('switch-base-8'), '--data', at('train.jsonl'), '--template', TEMPLATE, '--out', at('trace'),
+  sida('trace', at('pack'), '--data', at('train.jsonl'), '--template', TEMPLATE, '--out', at('trace'),
     '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', '256'); // biome-ignore format: a command line
   sida(
     'train',
@@ -76,7 +77,7 @@ async function serve() {
   const url = `http://127.0.0.1:${port}`;
   const server = spawn(
     'node',
-    ['dist/cli/main.js', 'serve', '--model', at('switch-base-8'), '--predictor', at('predictor'), '--port', String(port),
+    ['dist/cli/main.js', 'serve', '--model', at('pack'), '--predictor', at('predictor'), '--port', String(port),
       '--memory-budget', values.budget, '--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error',
       '--profile', at('profile.json')], // biome-ignore format: a command line
     { stdio: ['ignore', 'inherit', 'inherit'] },
@@ -107,7 +108,7 @@ async function serve() {
 }
 
 try {
-  if (!existsSync(at('switch-base-8/manifest.json'))) await makePack();
+  if (!existsSync(at('pack/manifest.json'))) await makePack();
   if (!existsSync(at('predictor'))) makePredictor();
   await serve();
   mkdirSync('docs/pictures', { recursive: true });

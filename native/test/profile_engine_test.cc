@@ -71,7 +71,7 @@ TEST_CASE("profile: events of passes nest, fit into their pass and tell of every
           CHECK(lane.name == "transfers");
           bytes += std::max<int64_t>(event.args.bytes, 0);
         }
-        computed += event.op == ProfileOp::kExpert;
+        computed += event.op == ProfileOp::kTakeExpert;
         if (event.op != ProfileOp::kEncode) continue;
         ++seen;
         uint64_t layers = 0, leaves = 0;
@@ -80,7 +80,7 @@ TEST_CASE("profile: events of passes nest, fit into their pass and tell of every
           if (inner.op == ProfileOp::kLayer) layers += inner.duration_ns;
           const bool leaf = inner.op == ProfileOp::kEmbed || inner.op == ProfileOp::kNorm ||
                             inner.op == ProfileOp::kAttend || inner.op == ProfileOp::kDense ||
-                            inner.op == ProfileOp::kRoute || inner.op == ProfileOp::kExpert ||
+                            inner.op == ProfileOp::kRoute || inner.op == ProfileOp::kExperts ||
                             inner.op == ProfileOp::kStall || inner.op == ProfileOp::kCombine;
           if (leaf) leaves += inner.duration_ns;
         }

@@ -20,7 +20,7 @@ void nested_events() {
   for (int32_t layer = 0; layer < 3; ++layer) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = layer});
     { const ProfileScope norm(ProfileOp::kNorm); }
-    const ProfileScope expert(ProfileOp::kExpert, {.layer = layer, .expert = 5, .tokens = 2});
+    const ProfileScope expert(ProfileOp::kTakeExpert, {.layer = layer, .expert = 5, .tokens = 2});
   }
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("profile: events of every thread nest, with names and arguments") {
       CHECK(event.begin_ns >= profile.begin_ns);
       CHECK(testing::end_of(event) <= profile.end_ns);
       if (event.op == ProfileOp::kEncode) CHECK(event.args.tokens == 7);
-      if (event.op == ProfileOp::kExpert) CHECK(event.args.expert == 5);
+      if (event.op == ProfileOp::kTakeExpert) CHECK(event.args.expert == 5);
       if (event.op == ProfileOp::kNorm) CHECK(event.args.layer == -1);
     }
   }

@@ -5,6 +5,7 @@ import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServeOptions } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
+import { weightChoices } from '../config/weight-options.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { EngineConfig, ModelInfo } from '../engine/messages.js';
@@ -142,7 +143,7 @@ function engineConfig(options: ServeOptions): EngineConfig {
   return {
     model: options.model,
     packDir: options.packDir,
-    experts: options.experts,
+    ...weightChoices(options),
     memoryBudget: options.memoryBudget,
     hostBudget: options.hostBudget,
     threads: options.threads,

@@ -53,6 +53,7 @@ async function open(): Promise<void> {
     model: config.model,
     packDir: config.packDir,
     experts: config.experts,
+    dense: config.dense,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
   recordThread(loadAddon().profile, 'main');
@@ -72,7 +73,7 @@ async function open(): Promise<void> {
     resident,
   });
   endWithThread(inference.worker, 'inference');
-  const { shape, expertDtype, plan, usage, kvPageTokens } = await inference.opened;
+  const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
@@ -125,7 +126,7 @@ async function open(): Promise<void> {
     name,
     fingerprint,
     shape,
-    expertDtype,
+    formats,
     tasks,
     hasTokenizer,
     plan,

@@ -1,17 +1,17 @@
 /** Every message between the API process and the engine process, in one place. */
+import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
 
 /** What the engine process needs to start. */
-export interface EngineConfig {
+export interface EngineConfig extends FormatChoices {
   /** Hugging Face checkpoint directory or packed model directory. */
   model: string;
   /** Where automatic conversion puts its packs. */
   packDir: string;
-  experts: 'auto' | 'f32' | 'bf16';
   /** As the user wrote it (`2GiB`, `50%`): a share is resolved once the model is known. */
   memoryBudget: string;
   hostBudget: string;
@@ -46,7 +46,7 @@ export interface ModelInfo {
   /** Identity of the weights. */
   fingerprint: string;
   shape: ModelShape;
-  expertDtype: string;
+  formats: PackFormats;
   tasks: Record<string, { template: string; labels: string[] }>;
   hasTokenizer: boolean;
   plan: MemoryPlan;

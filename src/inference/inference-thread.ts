@@ -47,9 +47,9 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
     const addon = loadAddon();
     recordThread(addon.profile, 'inference');
     const engine = openEngine(addon);
-    const { shape, expertDtype, plan } = engine;
+    const { shape, formats, plan } = engine;
     const { kvPageTokens } = addon;
-    emit({ type: 'opened', shape, expertDtype, plan, usage: engine.usage(), kvPageTokens });
+    emit({ type: 'opened', shape, formats, plan, usage: engine.usage(), kvPageTokens });
     return { engine, kvPageTokens };
   } catch (error) {
     emit({ type: 'failed', error: SidaError.from(error).toBody() });

@@ -7,7 +7,7 @@ import type {
   ModelRequest,
 } from '../engine/messages.js';
 import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import type { QueueEnd } from '../predictor/hash-table-queue.js';
 import type { RankedToken } from './sampler.js';
@@ -94,7 +94,7 @@ export type FromInference =
   | {
       type: 'opened';
       shape: ModelShape;
-      expertDtype: string;
+      formats: PackFormats;
       plan: MemoryPlan;
       usage: DeviceUsage;
       kvPageTokens: number;

@@ -84,12 +84,12 @@ function* arrows(
   pid: number,
 ): Generator<TraceEvent> {
   const prefetch = ops.findIndex(({ name }) => name === 'prefetch transfer');
-  const compute = ops.findIndex(({ name }) => name === 'expert');
+  const take = ops.findIndex(({ name }) => name === 'take expert');
   const key = (lane: ProfileLane, i: number) => lane.layer[i]! * 65_536 + lane.expert[i]!;
   const uses = new Map<number, { tid: number; begin: number }[]>();
   for (const lane of lanes) {
     lane.op.forEach((op, i) => {
-      if (op !== compute) return;
+      if (op !== take) return;
       const of = uses.get(key(lane, i)) ?? [];
       uses.set(key(lane, i), of);
       of.push({ tid: lane.thread, begin: lane.begin[i]! });

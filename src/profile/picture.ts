@@ -41,7 +41,7 @@ export function drawTimeline({ about, lanes }: Timeline, window: Interval): Prom
       .filter((span) => isPass(span) && within(span, window))
       .map((span) => passLabel(span, names[i]!, window)),
   );
-  const lane = { field: 'lane', type: 'nominal', sort: names, title: null } as const;
+  const lane = { field: 'lane', type: 'nominal', scale: { domain: names }, title: null } as const;
   const x = {
     field: 'begin',
     type: 'quantitative',
@@ -83,15 +83,16 @@ export function drawTimeline({ about, lanes }: Timeline, window: Interval): Prom
   return renderSvg(spec as unknown as TopLevelSpec);
 }
 
-/** The batch in the middle of the profile and the pass behind it; where there are no batches, the middle pass. */
+/** The batch of median length and the pass behind it; where there are no batches, the pass of median length. */
 export function defaultWindow({ about, lanes }: Timeline): Interval {
   const spans = lanes.flatMap((lane) => lane.spans);
   const batches = spans.filter(({ name }) => name === 'batch');
   const passes = spans.filter(isPass);
-  const middle = (batches.length > 0 ? batches : passes)[Math.floor((batches.length || passes.length) / 2)];
-  if (middle === undefined) return { begin: 0, end: about.seconds * 1000 };
-  const next = passes.find(({ begin }) => begin >= middle.end);
-  return { begin: middle.begin, end: next?.end ?? middle.end };
+  const byLength = (batches.length > 0 ? batches : passes).toSorted((a, b) => length([a]) - length([b]));
+  const usual = byLength[byLength.length >> 1];
+  if (usual === undefined) return { begin: 0, end: about.seconds * 1000 };
+  const next = passes.find(({ begin }) => begin >= usual.end);
+  return { begin: usual.begin, end: next?.end ?? usual.end };
 }
 
 function place({ name }: Lane): number {

@@ -69,6 +69,11 @@ Profile profile_stop();
 /// where the event began before it.
 void profile_record(ProfileOp op, uint64_t begin_ns, const ProfileArgs& args);
 
+/// A moment: an event without length.
+inline void profile_mark(ProfileOp op, const ProfileArgs& args) {
+  if (profile_on()) profile_record(op, profile_now(), args);
+}
+
 /// Names the calling thread in profiles to come.
 void profile_name_thread(const std::string& name);
 
