@@ -7,6 +7,7 @@ import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
+import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
 import { trainCommand } from './train.js';
@@ -29,6 +30,7 @@ for (const command of [
   trainCommand(),
   evalCommand(),
   benchCommand(),
+  profileCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command);
