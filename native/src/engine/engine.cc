@@ -25,7 +25,7 @@ Engine::Engine(const EngineOptions& options)
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, pack_.config, options.limits.kv_tokens),
       workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
-                 options.limits.threads, options.limits.max_routing_k),
+                 options.limits.threads, options.limits.max_routing_k, options.limits.activations),
       disk_(pack_.expert_path(), pack_.expert_file_bytes()),
       host_(pack_.experts, disk_, options.host_bytes),
       store_(pack_.experts, memory_, host_, options.link, slots_),
