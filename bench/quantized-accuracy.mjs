@@ -2,7 +2,7 @@
 // SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts resident.
 //   node bench/quantized-accuracy.mjs [--data DIR] [--limit N]
 // DIR holds mrpc/test.jsonl, multirc/validation.jsonl and multirc/validation.passages.jsonl; N is their first lines only.
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -23,11 +23,18 @@ const bf16 = { dtype: 'bf16' };
 const int8 = { dtype: 'int8' };
 const int4 = (group) => ({ dtype: 'int4', group });
 /** The first is what the others are compared with. */
+const EXPERTS = [bf16, int8, int4(32), int4(64), int4(128)];
 const SETUPS = [
   { experts: f32, dense: f32 },
-  ...[bf16, int8, int4(32), int4(64), int4(128)].map((experts) => ({ experts, dense: bf16 })),
-  ...[bf16, int8, int4(32), int4(64), int4(128)].map((experts) => ({ experts, dense: int8 })),
-];
+  ...EXPERTS.map((experts) => ({ experts, dense: bf16 })),
+  ...EXPERTS.map((experts) => ({ experts, dense: int8 })),
+  // What is left when experts say nothing: how much there is to lose.
+  { experts: bf16, dense: bf16, control: 'experts of zeros' },
+].flatMap((setup) =>
+  ['int8', 'int4'].includes(setup.experts.dtype) || setup.dense === int8
+    ? [setup, { ...setup, activations: 'int8' }]
+    : [setup],
+);
 const addon = loadAddon();
 
 async function sources() {
@@ -59,10 +66,18 @@ async function sources() {
   return read;
 }
 
-function openEngine(pack) {
-  const plan = addon.planMemory({ pack }, limits);
+function openEngine(pack, activations) {
+  const own = { ...limits, activations };
+  const plan = addon.planMemory({ pack }, own);
   const budget = { budgetBytes: plan.resident, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
-  return new addon.Engine({ pack, ...budget, ...limits });
+  return new addon.Engine({ pack, ...budget, ...own });
+}
+
+/** The engine does not read hashes: a pack is checked where it is prepared. */
+function silenceExperts(file) {
+  const { size } = statSync(file);
+  truncateSync(file, 0);
+  truncateSync(file, size);
 }
 
 const best = (scores) => scores.indexOf(Math.max(...scores));
@@ -85,11 +100,12 @@ try {
   const data = await sources();
   const references = {};
   const runs = [];
-  for (const formats of SETUPS) {
-    const name = `experts ${formatName(formats.experts)}, dense ${formatName(formats.dense)}`;
+  for (const { experts, dense, activations = 'f32', control } of SETUPS) {
+    const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
     const out = join(work, 'pack');
-    await convertCheckpoint({ model: MODEL, out, ...formats });
-    const engine = openEngine(out);
+    await convertCheckpoint({ model: MODEL, out, experts, dense });
+    if (control !== undefined) silenceExperts(join(out, 'experts.sida'));
+    const engine = openEngine(out, activations);
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
       const scores = inputs.map((input) => runExact(engine, input).scores);
@@ -98,8 +114,9 @@ try {
       const { accuracy, flipped } = tasks[task];
       console.error(`${name}: ${task} ${(100 * accuracy).toFixed(2)} %, ${flipped} answers differ`);
     }
-    const { slot, expertBytes, dense } = engine.plan;
-    runs.push({ ...formats, expertBlockBytes: slot, expertBytes, denseBytes: dense, tasks });
+    const { slot, expertBytes, dense: denseBytes } = engine.plan;
+    const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
+    runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
     engine.close();
     rmSync(out, { recursive: true });
   }
