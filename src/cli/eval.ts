@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions } from '../config/resolve.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
@@ -34,7 +35,7 @@ const OPTIONS = [
   'maxBatchTokens',
   'kvTokens',
   'threads',
-  'experts',
+  ...WEIGHT_OPTIONS,
   'packDir',
 ] as const;
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -107,7 +108,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     const prepared = await preparePack({
       model: directory,
       packDir: options.packDir,
-      experts: options.experts,
+      ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
     const engine = openEngine(prepared.pack, options, request);

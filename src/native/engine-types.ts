@@ -2,7 +2,7 @@
  * The native engine. An expert is named across this boundary by its flat id: layer * experts + index, where layer
  * counts MoE layers, encoder first.
  */
-import type { ExpertDtype, ModelShape } from './pack-types.js';
+import type { ModelShape, PackFormats } from './pack-types.js';
 
 /** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
@@ -180,7 +180,8 @@ export interface DeviceUsage {
 export interface Engine {
   readonly shape: ModelShape;
   readonly plan: MemoryPlan;
-  readonly expertDtype: ExpertDtype;
+  /** Element types of the pack. */
+  readonly formats: PackFormats;
   /**
    * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
    * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the

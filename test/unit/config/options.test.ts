@@ -57,6 +57,8 @@ describe('defaults', () => {
       kvTokens: 3072,
       batchWait: 2,
       experts: 'auto',
+      group: undefined,
+      dense: 'auto',
       packDir: '/cache/sida/packs',
       host: '127.0.0.1',
       port: 8080,
