@@ -30,6 +30,10 @@ def main() -> None:
     transformers.logging.set_verbosity_error()
     begin = time.perf_counter()
     model = SwitchTransformersEncoderModel.from_pretrained(args.model, dtype=getattr(torch, args.dtype)).eval()
+    # Out of the mapped file into memory of its own, which computes faster: the peer at its best.
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone()
     answer(
         torch=torch.__version__,
         transformers=transformers.__version__,
