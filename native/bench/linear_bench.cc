@@ -60,18 +60,18 @@ int main(int argc, char** argv) {
               bandwidth / 1e9);
   std::printf("%-5s %5s %10s %10s %8s\n", "dtype", "rows", "GB/s", "GFLOP/s", "of read");
   std::vector<float> x(256 * kFf, 0.5f), y(256 * kFf);
-  for (const bool bf16 : {false, true}) {
-    const size_t bytes = panel_matrix_bytes(kFf, kD, bf16), matrices = kBytes / bytes;
+  for (const WeightFormat format : {kF32Format, kBf16Format}) {
+    const size_t bytes = panel_matrix_bytes(kFf, kD, format), matrices = kBytes / bytes;
     for (const size_t rows : {1, 2, 4, 8, 16, 64, 256}) {
       const size_t used = rows >= 64 ? 8 : matrices;
       const double seconds = median_seconds(5, [&] {
         for (size_t i = 0; i < used; ++i) {
-          linear(pool, x.data(), kD, rows, {arena + i * bytes, bf16, kD, kFf}, y.data(), kFf,
+          linear(pool, x.data(), kD, rows, {arena + i * bytes, format, kD, kFf}, y.data(), kFf,
                  Epilogue::kStore);
         }
       });
       const double rate = static_cast<double>(used * bytes) / seconds;
-      std::printf("%-5s %5zu %10.1f %10.1f %7.0f%%\n", bf16 ? "bf16" : "f32", rows, rate / 1e9,
+      std::printf("%-5s %5zu %10.1f %10.1f %7.0f%%\n", weight_type_name(format.type), rows, rate / 1e9,
                   2.0 * static_cast<double>(rows * kD * kFf * used) / seconds / 1e9, 100 * rate / bandwidth);
     }
   }

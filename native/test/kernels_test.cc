@@ -37,7 +37,7 @@ const std::vector<const CpuKernels*>& kernel_sets() {
 }
 
 TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail sizes") {
-  for (const bool bf16 : {false, true}) {
+  for (const WeightFormat format : {kF32Format, kBf16Format}) {
     for (const size_t rows : {1, 2, 7, 8, 9, 19}) {
       for (const size_t n : {1, 31, 32, 33, 96}) {
         for (const size_t k : {1, 2, 7, 64, 129}) {
@@ -45,19 +45,19 @@ TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail siz
             const auto x = random_floats(rows * k, 1);
             const auto w = random_floats(n * k, 2);
             const auto before = random_floats(rows * n, 3);
-            std::vector<std::byte> panels(panel_matrix_bytes(n, k, bf16) + 8192);
-            pack_panels(w.data(), n, k, bf16, panels.data());
-            const PanelMatrix matrix{panels.data(), bf16, k, n};
+            std::vector<std::byte> panels(panel_matrix_bytes(n, k, format) + 8192);
+            pack_panels(w.data(), n, k, format, panels.data());
+            const PanelMatrix matrix{panels.data(), format, k, n};
             std::vector<float> row(k), reference;
             for (const CpuKernels* kernels : kernel_sets()) {
               std::vector<float> y = before;
-              kernels->gemm(
-                  {x.data(), k, rows, panels.data(), bf16, k, n, 0, matrix.panels(), y.data(), n, epilogue});
+              kernels->gemm({x.data(), k, rows, panels.data(), format, k, n, 0, matrix.panels(), y.data(), n,
+                             epilogue});
               if (reference.empty()) {
                 reference = y;
                 for (size_t j = 0; j < n; ++j) {
                   read_panel_row(matrix, j, row.data());
-                  if (!bf16) REQUIRE(std::memcmp(row.data(), &w[j * k], k * 4) == 0);
+                  if (format == kF32Format) REQUIRE(std::memcmp(row.data(), &w[j * k], k * 4) == 0);
                   for (size_t i = 0; i < rows; ++i) {
                     double sum = 0, size = 0;
                     for (size_t l = 0; l < k; ++l) {
@@ -83,9 +83,9 @@ TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor 
   const size_t rows = 37, k = 96, n = 200;
   const auto x = random_floats(rows * k, 4);
   const auto w = random_floats(n * k, 5);
-  std::vector<std::byte> panels(panel_matrix_bytes(n, k, false) + 8192);
-  pack_panels(w.data(), n, k, false, panels.data());
-  const PanelMatrix matrix{panels.data(), false, k, n};
+  std::vector<std::byte> panels(panel_matrix_bytes(n, k, kF32Format) + 8192);
+  pack_panels(w.data(), n, k, kF32Format, panels.data());
+  const PanelMatrix matrix{panels.data(), kF32Format, k, n};
   ThreadPool one(1), three(3);
   std::vector<float> all(rows * n), single(n);
   linear(three, x.data(), k, rows, matrix, all.data(), n, Epilogue::kStore);

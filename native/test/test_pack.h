@@ -10,15 +10,16 @@
 namespace sida::testing {
 
 /// Packs a checkpoint into `directory` with the element types given.
-inline void write_pack(const std::string& checkpoint, const std::string& directory, bool bf16 = false) {
-  PackWriter writer(checkpoint, directory, bf16, bf16);
+inline void write_pack(const std::string& checkpoint, const std::string& directory,
+                       WeightFormat format = kF32Format) {
+  PackWriter writer(checkpoint, directory, format, format);
   writer.write_dense();
   writer.write_experts(0, writer.pack().experts.experts());
   writer.close();
   std::filesystem::copy_file(checkpoint + "/config.json", directory + "/config.json");
   const Pack& pack = writer.pack();
   std::ofstream manifest(directory + "/manifest.json");
-  const char* dtype = bf16 ? "bf16" : "f32";
+  const char* dtype = weight_type_name(format.type);
   manifest << R"({"format":"sida-pack","version":1,"experts":{"dtype":")" << dtype << R"(","block_bytes":)"
            << pack.experts.block_bytes << R"(,"wi_offset":0,"wo_offset":)" << pack.experts.wo_offset
            << R"(,"layers":[)";
@@ -38,7 +39,7 @@ inline EngineOptions options_for(const std::string& pack, const BatchLimits& lim
   options.pack = pack;
   options.limits = limits;
   const Pack opened = open_pack(pack);
-  const MemoryPlan plan = plan_memory(opened.config, opened.experts_bf16, opened.dense_bf16, limits);
+  const MemoryPlan plan = plan_memory(opened.config, opened.experts.format, opened.dense.format, limits);
   options.budget_bytes =
       std::max(plan.smallest(),
                plan.fixed() + static_cast<uint64_t>(share * static_cast<double>(plan.slot * plan.experts)));

@@ -46,10 +46,10 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     Napi::Object js = Napi::Object::New(env);
     js.Set("shape", shape_to_js(env, checkpoint.config()));
     js.Set("dtype", checkpoint.dtype_summary());
-    const LosslessDtypes dtypes = lossless_dtypes(checkpoint);
+    const LosslessFormats formats = lossless_formats(checkpoint);
     Napi::Object lossless = Napi::Object::New(env);
-    lossless.Set("experts", dtype_to_js(dtypes.experts_bf16));
-    lossless.Set("dense", dtype_to_js(dtypes.dense_bf16));
+    lossless.Set("experts", weight_type_name(formats.experts.type));
+    lossless.Set("dense", weight_type_name(formats.dense.type));
     js.Set("lossless", lossless);
     Napi::Array files = Napi::Array::New(env);
     for (const SafetensorsFile& file : checkpoint.files()) {
@@ -73,16 +73,16 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
     const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
     if (source.Get("pack").IsString()) {
       const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
-      return plan_to_js(env, plan_memory(pack.config, pack.experts_bf16, pack.dense_bf16, limits));
+      return plan_to_js(env, plan_memory(pack.config, pack.experts.format, pack.dense.format, limits));
     }
     const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
-    const LosslessDtypes lossless = lossless_dtypes(checkpoint);
-    const auto dtype = [&](const char* name, bool fallback) {
+    const LosslessFormats lossless = lossless_formats(checkpoint);
+    const auto format = [&](const char* name, WeightFormat fallback) {
       const Napi::Value value = source.Get(name);
-      return value.IsUndefined() ? fallback : bf16_from_js(value);
+      return value.IsUndefined() ? fallback : weight_format_from_js(value);
     };
-    return plan_to_js(env, plan_memory(checkpoint.config(), dtype("experts", lossless.experts_bf16),
-                                       dtype("dense", lossless.dense_bf16), limits));
+    return plan_to_js(env, plan_memory(checkpoint.config(), format("experts", lossless.experts),
+                                       format("dense", lossless.dense), limits));
   });
 }
 

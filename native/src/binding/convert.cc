@@ -112,15 +112,13 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
   return static_cast<uint64_t>(number);
 }
 
-bool bf16_from_js(const Napi::Value& value) {
+WeightFormat weight_format_from_js(const Napi::Value& value) {
   const std::string dtype = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
   if (dtype != "f32" && dtype != "bf16") {
     throw Error("invalid_request",
                 "expected an element type of f32 or bf16, found \"" + escape_text(dtype) + "\"");
   }
-  return dtype == "bf16";
+  return dtype == "bf16" ? kBf16Format : kF32Format;
 }
-
-const char* dtype_to_js(bool bf16) { return bf16 ? "bf16" : "f32"; }
 
 }  // namespace sida

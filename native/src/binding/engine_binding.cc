@@ -133,8 +133,9 @@ Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value EngineBinding::expert_dtype(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(),
-                 [&] { return Napi::String::New(info.Env(), dtype_to_js(engine().pack().experts_bf16)); });
+  return guarded(info.Env(), [&] {
+    return Napi::String::New(info.Env(), weight_type_name(engine().pack().experts.format.type));
+  });
 }
 
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {

@@ -35,10 +35,10 @@ void sync_and_close(int fd, const std::string& path) {
 
 }  // namespace
 
-PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16,
-                       bool dense_bf16)
+PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
+                       WeightFormat dense)
     : checkpoint_(Checkpoint::open(checkpoint)),
-      pack_(describe_pack(directory, checkpoint_->config(), experts_bf16, dense_bf16)) {
+      pack_(describe_pack(directory, checkpoint_->config(), experts, dense)) {
   checkpoint_->check_tensors();
   expert_fd_ = open_for_writing(pack_.expert_path(), 0);
 }
@@ -107,8 +107,8 @@ void PackWriter::write_dense_tensor(int fd, const std::string& path, const Dense
       offset += rows * k * sizeof(float);
       continue;
     }
-    block_.resize(panel_matrix_bytes(rows, k, tensor.bf16));
-    pack_panels(rows_.data(), rows, k, tensor.bf16, block_.data());
+    block_.resize(panel_matrix_bytes(rows, k, tensor.format));
+    pack_panels(rows_.data(), rows, k, tensor.format, block_.data());
     write_at(fd, path, offset, block_.data(), block_.size());
     offset += block_.size();
   }
@@ -129,10 +129,10 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     block_.assign(layout.block_bytes, std::byte{0});
     checkpoint.read_f32(checkpoint.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
                         rows_.data());
-    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.bf16, block_.data() + layout.wi_offset);
+    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.format, block_.data() + layout.wi_offset);
     checkpoint.read_f32(checkpoint.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
                         rows_.data());
-    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.bf16, block_.data() + layout.wo_offset);
+    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.format, block_.data() + layout.wo_offset);
     write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
   }
 }
@@ -147,15 +147,15 @@ void PackWriter::close() {
   sync_and_close(fd, pack_.expert_path());
 }
 
-LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint) {
-  LosslessDtypes dtypes{true, true};
+LosslessFormats lossless_formats(const Checkpoint& checkpoint) {
+  LosslessFormats formats{kBf16Format, kBf16Format};
   for (const TensorInfo& tensor : checkpoint.tensors()) {
     const bool small = tensor.shape.size() < 2 || tensor.name.find(".router.") != std::string::npos ||
                        tensor.name.find("relative_attention_bias") != std::string::npos;
     if (small || tensor.dtype == Dtype::kBF16) continue;
-    (tensor.name.find(".experts.") != std::string::npos ? dtypes.experts_bf16 : dtypes.dense_bf16) = false;
+    (tensor.name.find(".experts.") != std::string::npos ? formats.experts : formats.dense) = kF32Format;
   }
-  return dtypes;
+  return formats;
 }
 
 }  // namespace sida

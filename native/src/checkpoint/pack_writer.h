@@ -16,7 +16,8 @@ namespace sida {
 class PackWriter {
  public:
   /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.
-  PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16, bool dense_bf16);
+  PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
+             WeightFormat dense);
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
@@ -42,10 +43,10 @@ class PackWriter {
 };
 
 /// Element types that lose nothing: bf16 where the checkpoint's matrices all are, else f32.
-struct LosslessDtypes {
-  bool experts_bf16;
-  bool dense_bf16;
+struct LosslessFormats {
+  WeightFormat experts;
+  WeightFormat dense;
 };
-LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint);
+LosslessFormats lossless_formats(const Checkpoint& checkpoint);
 
 }  // namespace sida

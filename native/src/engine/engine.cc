@@ -17,7 +17,7 @@ namespace {
 Engine::Engine(const EngineOptions& options)
     : pack_(open_pack(options.pack)),
       limits_(options.limits),
-      plan_(plan_memory(pack_.config, pack_.experts_bf16, pack_.dense_bf16, options.limits)),
+      plan_(plan_memory(pack_.config, pack_.experts.format, pack_.dense.format, options.limits)),
       slots_(plan_.slots_in(options.budget_bytes)),
       backend_(make_cpu_backend()),
       memory_(*backend_, options.budget_bytes),

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "model/switch_config.h"
+#include "ops/weight_format.h"
 
 namespace sida {
 
@@ -37,7 +38,7 @@ struct MemoryPlan {
 };
 
 /// Throws invalid_request where `limits` ask for more experts a token than a layer has.
-MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
+MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightFormat dense,
                        const BatchLimits& limits);
 
 }  // namespace sida

@@ -15,12 +15,12 @@ class ManifestCheck {
 
   JsonValue at(const char* section, const char* key) const { return root_.at(section).at(key); }
 
-  bool bf16(const char* section) const {
+  WeightFormat format(const char* section) const {
     const std::string dtype = at(section, "dtype").as_string();
     if (dtype != "f32" && dtype != "bf16") {
       fail(std::string(section) + ".dtype", "f32 or bf16", escape_text(dtype));
     }
-    return dtype == "bf16";
+    return dtype == "bf16" ? kBf16Format : kF32Format;
   }
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
     if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
@@ -41,15 +41,13 @@ class ManifestCheck {
 
 }  // namespace
 
-Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16, bool dense_bf16) {
+Pack describe_pack(std::string directory, SwitchConfig config, WeightFormat experts, WeightFormat dense) {
   Pack pack;
   pack.directory = std::move(directory);
-  pack.experts_bf16 = experts_bf16;
-  pack.dense_bf16 = dense_bf16;
   pack.experts =
-      make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
+      make_expert_layout(experts, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
                          config.moe_layers().size(), static_cast<size_t>(config.num_experts));
-  pack.dense = make_dense_layout(config, dense_bf16);
+  pack.dense = make_dense_layout(config, dense);
   pack.config = std::move(config);
   return pack;
 }
@@ -63,7 +61,7 @@ Pack open_pack(const std::string& directory) {
   if (format != "sida-pack") check.fail("format", "sida-pack", escape_text(format));
   check.equal("version", kPackVersion, root.at("version").as_u64());
   const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"),
-                                  check.bf16("experts"), check.bf16("dense"));
+                                  check.format("experts"), check.format("dense"));
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
   check.equal("experts.wi_offset", pack.experts.wi_offset, check.at("experts", "wi_offset").as_u64());

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/weight_format.h"
+
 namespace sida {
 
 /// Columns of one weight panel. A panel holds 32 output columns, all of K: f32 as [K][32], bf16 as
@@ -23,7 +25,7 @@ struct GemmTask {
   size_t x_stride;
   size_t rows;
   const std::byte* panels;
-  bool bf16;
+  WeightFormat format;
   size_t k;
   size_t n;
   size_t panel_begin;

@@ -137,14 +137,15 @@ void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* pane
 }
 
 void gemm(const GemmTask& t) {
-  const size_t panel_bytes = t.bf16 ? (t.k + 1) / 2 * 128 : t.k * 128;
+  const bool bf16 = t.format == kBf16Format;
+  const size_t panel_bytes = bf16 ? (t.k + 1) / 2 * 128 : t.k * 128;
   for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
     const size_t column = p * kPanelColumns;
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
     const std::byte* panel = t.panels + p * panel_bytes;
     for (size_t row = 0; row < t.rows; row += 8) {
       const size_t rows = t.rows - row < 8 ? t.rows - row : 8;
-      if (t.bf16) {
+      if (bf16) {
         gemm_rows<true>(t, row, rows, panel, column, columns);
       } else {
         gemm_rows<false>(t, row, rows, panel, column, columns);

@@ -17,7 +17,7 @@ void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, cons
   const size_t panels = w.panels();
   const size_t chunks = rows * w.k * w.n < kInlineWork ? 1 : std::min(panels, pool.threads() * 4);
   pool.parallel_for(chunks, [&](size_t chunk, size_t) {
-    kernels.gemm({x, x_stride, rows, w.data, w.bf16, w.k, w.n, panels * chunk / chunks,
+    kernels.gemm({x, x_stride, rows, w.data, w.format, w.k, w.n, panels * chunk / chunks,
                   panels * (chunk + 1) / chunks, y, y_stride, epilogue});
   });
 }

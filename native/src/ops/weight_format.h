@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+namespace sida {
+
+/// Element type of a packed weight matrix.
+enum class WeightType : uint8_t { kF32, kBf16, kInt8, kInt4 };
+
+struct WeightFormat {
+  WeightType type = WeightType::kF32;
+  /// Inputs (k) that share a scale; int4 only, 0 for the others.
+  uint32_t group = 0;
+
+  bool operator==(const WeightFormat&) const = default;
+};
+
+inline constexpr WeightFormat kF32Format{WeightType::kF32, 0};
+inline constexpr WeightFormat kBf16Format{WeightType::kBf16, 0};
+
+constexpr const char* weight_type_name(WeightType type) {
+  switch (type) {
+    case WeightType::kF32:
+      return "f32";
+    case WeightType::kBf16:
+      return "bf16";
+    case WeightType::kInt8:
+      return "int8";
+    case WeightType::kInt4:
+      break;
+  }
+  return "int4";
+}
+
+}  // namespace sida
