@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { BenchProgress } from './bench-progress.mjs';
 import { quantile, resultFile, writeResult } from './bench-result.mjs';
 import { LineProcess } from './line-process.mjs';
@@ -90,19 +89,22 @@ const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const checkpoint = join(dir, `switch-base-${experts}-l${layers}`);
 
-function makeCheckpoint() {
-  if (existsSync(join(checkpoint, 'config.json'))) return;
-  // biome-ignore format: a command line
-  const args = ['bench/make-switch-checkpoint.mjs', '--out', checkpoint, '--experts', experts, '--layers', layers,
-    '--decoder-layers', '1', '--dtype', 'f32', '--vocab', '8000'];
-  if (spawnSync('node', args, { stdio: 'inherit' }).status !== 0) throw new Error('No checkpoint was made');
+function node(...args) {
+  if (spawnSync('node', args, { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0) return;
+  throw new Error(`node ${args.join(' ')} failed`);
 }
 
-async function packOf(dtype) {
+function makeCheckpoint() {
+  if (existsSync(join(checkpoint, 'config.json'))) return;
+  node('bench/make-switch-checkpoint.mjs', '--out', checkpoint, '--experts', experts, '--layers', layers,
+    '--decoder-layers', '1', '--dtype', 'f32', '--vocab', '8000'); // biome-ignore format: a command line
+}
+
+function packOf(dtype) {
   const pack = `${checkpoint}-${dtype}.pack`;
   if (existsSync(join(pack, 'manifest.json'))) return pack;
   console.error(`packing ${basename(pack)}`);
-  await convertCheckpoint({ model: checkpoint, out: pack, experts: dtype, dense: DENSE[dtype] });
+  node('dist/cli/main.js', 'convert', checkpoint, '--out', pack, '--experts', dtype, '--dense', DENSE[dtype]);
   return pack;
 }
 
@@ -186,6 +188,8 @@ function classFigures({ least, most, inputs }, samples, { shape, expertBytes, de
     oursMs: median(all('ours')),
     peerMs: median(all('peer')),
     ratio: median(ratios),
+    oursQuartilesMs: [quantile(all('ours'), 0.25), quantile(all('ours'), 0.75)],
+    peerQuartilesMs: [quantile(all('peer'), 0.25), quantile(all('peer'), 0.75)],
     ratioQuartiles: [quantile(ratios, 0.25), quantile(ratios, 0.75)],
     expertsNeeded: median(samples.map(({ expertsNeeded }) => expertsNeeded)),
     weightBytes: median(shares.map(({ bytes }) => bytes)),
@@ -212,7 +216,7 @@ const limitsBench = buildNativeBench('limits_bench');
 const limitsNow = () => runNativeBench(limitsBench, threads)[0];
 
 async function compare(dtype) {
-  const pack = await packOf(dtype);
+  const pack = packOf(dtype);
   const options = JSON.stringify({ pack, threads, maxTokens: MAX_TOKENS });
   const ours = new LineProcess('our encoder', 'node', ['bench/peers/encoder-process.mjs', options]);
   let peer;

@@ -3,7 +3,6 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { formatBytes } from '../dist/config/bytes.js';
 
 export const TEMPLATE = 'sst2 sentence: {text}';
@@ -83,7 +82,7 @@ export class SwitchBaseFixture {
     }
   }
 
-  async #makePack() {
+  #makePack() {
     const { shape, experts } = this.#options;
     const model = this.at('model');
     const options = Object.entries(shape).flatMap(([name, value]) => [`--${name}`, String(value)]);
@@ -98,7 +97,7 @@ export class SwitchBaseFixture {
       '8000',
     );
     copyFileSync('models/switch-mini/tokenizer.json', join(model, 'tokenizer.json'));
-    await convertCheckpoint({ model, out: this.at('pack'), experts, dense: 'auto' });
+    node('dist/cli/main.js', 'convert', model, '--out', this.at('pack'), '--experts', experts);
     rmSync(model, { recursive: true });
   }
 
