@@ -12,9 +12,9 @@ import { commandText, engineConfig, machine, median } from './predictor-systems.
 import { ServeProcess } from './serve-process.mjs';
 
 const HELP = `node bench/rest-overhead.mjs [options]
-  --requests 1000        of one client, a round; many clients send four times as many
+  --requests 300         of one client, a round; many clients send four times as many
   --clients 32           of the throughput
-  --rounds 5             one client, many clients and the bare engine in turn
+  --rounds 10            one client, many clients and the bare engine in turn
   --batch-wait 2         --batch-wait-ms of the server; a list makes a comparison each
   --threads N
   --cpu-prof DIR         profiles the API process into DIR: for a person, the times then mean little
@@ -41,8 +41,8 @@ if (values.help) {
   process.exit(0);
 }
 const { quick, threads } = values;
-const requests = Number(values.requests ?? (quick ? 100 : 1000));
-const rounds = Number(values.rounds ?? (quick ? 1 : 5));
+const requests = Number(values.requests ?? (quick ? 100 : 300));
+const rounds = Number(values.rounds ?? (quick ? 1 : 10));
 const clients = Number(values.clients);
 const many = 4 * requests;
 const MODEL = 'models/switch-mini';
@@ -127,8 +127,6 @@ try {
   const pack = join(dir, 'switch-mini');
   await convertCheckpoint({ model: MODEL, out: pack, experts: 'auto', dense: 'auto' });
   const profile = values['cpu-prof'] && ['--cpu-prof', `--cpu-prof-dir=${values['cpu-prof']}`];
-  const runs = [];
-  for (const batchWait of values['batch-wait'].split(',')) runs.push(await measure(pack, batchWait, profile));
   const about = {
     question: "What does the way over REST add to the engine's own time?",
     command: commandText('rest-overhead.mjs'),
@@ -138,7 +136,11 @@ try {
     requests,
     rounds,
   };
-  writeResult('rest-overhead', { ...about, runs }, quick);
+  const runs = [];
+  for (const batchWait of values['batch-wait'].split(',')) {
+    runs.push(await measure(pack, batchWait, profile));
+    writeResult('rest-overhead', { ...about, runs }, quick);
+  }
 } finally {
   rmSync(dir, { recursive: true, force: true });
 }

@@ -19,6 +19,9 @@ export class ServeProcess {
   async #start(args, nodeArgs) {
     const command = [...nodeArgs, 'dist/cli/main.js', 'serve', '--port', '0', ...args];
     this.#child = spawn('node', command, { stdio: ['ignore', 'pipe', 'pipe'] });
+    // A bench that is interrupted takes its server with it.
+    process.once('exit', () => this.#child.kill('SIGKILL'));
+    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream.on('data', (piece) => {
         this.#words += piece;
