@@ -10,6 +10,7 @@
 #include "binding/predictor_binding.h"
 #include "binding/predictor_embedding_binding.h"
 #include "binding/predictor_trainer_binding.h"
+#include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
 #include "expert/disk_speed.h"
@@ -123,6 +124,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));

@@ -37,9 +37,10 @@ std::shared_ptr<Transfer> ReadQueue::cancel(ExpertId id) {
   return transfer;
 }
 
-Piece ReadQueue::take_piece(Queue& queue, uint64_t bytes) {
+Piece ReadQueue::take_piece(TransferPriority priority, uint64_t bytes) {
+  Queue& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
   std::shared_ptr<Transfer> transfer = queue.front();
-  const Piece piece{transfer, transfer->taken, std::min(bytes, transfer->bytes - transfer->taken)};
+  const Piece piece{transfer, transfer->taken, std::min(bytes, transfer->bytes - transfer->taken), priority};
   transfer->taken += piece.bytes;
   ++transfer->pieces_moving;
   if (transfer->taken == transfer->bytes) queue.pop_front();
@@ -48,14 +49,15 @@ Piece ReadQueue::take_piece(Queue& queue, uint64_t bytes) {
 
 std::vector<Piece> ReadQueue::take() {
   std::vector<Piece> pieces;
-  Queue& queue = demand_.empty() ? prefetch_ : demand_;
+  const auto priority = demand_.empty() ? TransferPriority::kPrefetch : TransferPriority::kDemand;
+  Queue& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
   if (queue.empty()) return pieces;
-  const bool overtakes = &queue == &demand_ && !prefetch_.empty() && prefetch_.front()->taken > 0;
-  overtakes_ += overtakes && demand_.front()->taken == 0;
+  overtakes_ += priority == TransferPriority::kDemand && queue.front()->taken == 0 && !prefetch_.empty() &&
+                prefetch_.front()->taken > 0;
   uint64_t room = piece_bytes_;
   uint64_t end = 0;
   do {
-    pieces.push_back(take_piece(queue, room));
+    pieces.push_back(take_piece(priority, room));
     const Piece& last = pieces.back();
     room -= last.bytes;
     end = last.transfer->offset + last.begin + last.bytes;

@@ -40,6 +40,7 @@ struct Piece {
   std::shared_ptr<Transfer> transfer;
   uint64_t begin = 0;
   uint64_t bytes = 0;
+  TransferPriority priority = TransferPriority::kDemand;
 };
 
 /// The order in which one file is read. Demand before prefetch; each first come first served, but the experts
@@ -72,7 +73,7 @@ class ReadQueue {
   using Queue = std::deque<std::shared_ptr<Transfer>>;
 
   static Queue::iterator find(Queue& queue, ExpertId id);
-  Piece take_piece(Queue& queue, uint64_t bytes);
+  Piece take_piece(TransferPriority priority, uint64_t bytes);
 
   uint64_t piece_bytes_;
   Queue demand_;

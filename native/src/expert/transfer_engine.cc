@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/profile.h"
 #include "expert/disk_speed.h"
 
 namespace sida {
@@ -70,6 +71,8 @@ TransferEngine::~TransferEngine() { stop(); }
 void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes) {
   Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(piece_bytes));
   lane.file = file;
+  lane.name = file == nullptr ? "copies from host" : "transfers";
+  if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
   for (size_t i = 0; i < depth; ++i) lane.readers.emplace_back([this, &lane] { work(lane); });
 }
 
@@ -193,6 +196,18 @@ std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, std::span<const
   return errors;
 }
 
+void TransferEngine::record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+                            uint64_t begin_ns) const {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto& [transfer, begin, bytes, priority] = pieces[i];
+    profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
+                   begin_ns,
+                   {.layer = static_cast<int32_t>(transfer->layer),
+                    .expert = static_cast<int32_t>(transfer->id % layout_.experts_per_layer),
+                    .bytes = errors[i] ? -1 : static_cast<int64_t>(bytes)});
+  }
+}
+
 void TransferEngine::end(Transfer& transfer) {
   if (transfer.held != nullptr) host_.release(transfer.id);
   if (transfer.kept == nullptr) return;
@@ -204,13 +219,16 @@ void TransferEngine::end(Transfer& transfer) {
 }
 
 void TransferEngine::work(Lane& lane) {
+  profile_name_thread(lane.name);
   std::unique_lock lock(lane.mutex);
   for (;;) {
     lane.wake.wait(lock, [&] { return lane.stopping || !lane.queue.empty(); });
     if (lane.stopping) return;
     const std::vector<Piece> pieces = lane.queue.take();
     lock.unlock();
+    const uint64_t begin_ns = profile_on() ? profile_now() : 0;
     std::vector<std::exception_ptr> errors = move(lane, pieces);
+    if (begin_ns != 0) record(pieces, errors, begin_ns);
     lock.lock();
     std::vector<std::shared_ptr<Transfer>> ended;
     for (size_t i = 0; i < pieces.size(); ++i) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -74,6 +75,7 @@ class TransferEngine {
   /// What is read by the same threads.
   struct Lane {
     explicit Lane(uint64_t piece_bytes) : queue(piece_bytes) {}
+    std::string name;
     DiskFile* file = nullptr;  ///< null: copies out of the host tier
     std::mutex mutex;
     std::condition_variable wake;
@@ -89,6 +91,8 @@ class TransferEngine {
   void stop();
   /// The error of each piece.
   std::vector<std::exception_ptr> move(Lane& lane, std::span<const Piece> pieces);
+  void record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+              uint64_t begin_ns) const;
   std::exception_ptr read(DiskFile& file, std::span<const Piece> pieces);
   void keep_for_host(const Piece& piece);
   void end(Transfer& transfer);
