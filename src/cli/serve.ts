@@ -161,5 +161,6 @@ function engineConfig(options: ServeOptions): EngineConfig {
     maxInputBytes: options.maxInputBytes,
     linkBandwidth: options.linkBandwidth,
     linkLatencyMs: options.linkLatency,
+    readDepth: options.readDepth,
   };
 }

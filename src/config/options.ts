@@ -169,6 +169,15 @@ export const SERVE_OPTIONS = {
     help: 'simulated link: time added to each copy of an expert',
     parse: duration(0, 10_000),
   }),
+  readDepth: option({
+    flag: 'read-depth',
+    value: '<n>',
+    env: 'SIDA_READ_DEPTH',
+    default: '0',
+    unit: 'reads; 0 measures it at the start, in about 40 ms',
+    help: 'reads in flight on each file of experts: the fewest that fill the disk are best, more only make each wait',
+    parse: wholeNumber(0, 64, '2'),
+  }),
   maxBatchTokens: option({
     flag: 'max-batch-tokens',
     value: '<n>',

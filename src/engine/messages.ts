@@ -38,6 +38,8 @@ export interface EngineConfig extends FormatChoices {
   maxInputBytes: number;
   linkBandwidth: number;
   linkLatencyMs: number;
+  /** On each file of experts; 0 measures it. */
+  readDepth: number;
 }
 
 export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
@@ -202,6 +204,9 @@ export interface EngineCounters {
   prefetchesCancelled: number;
   prefetchesWasted: number;
   stallSeconds: number;
+  diskReads: number;
+  /** Demands that were read before the rest of a prefetch. */
+  overtakes: number;
   passSeconds: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */
   routingsPredicted: number;

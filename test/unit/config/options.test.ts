@@ -53,6 +53,7 @@ describe('defaults', () => {
       lookahead: 4,
       linkBandwidth: 0,
       linkLatency: 0,
+      readDepth: 0,
       maxBatchTokens: 2048,
       kvTokens: 3072,
       batchWait: 2,

@@ -62,6 +62,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     maxInputBytes: 65_536,
     linkBandwidth: 0,
     linkLatencyMs: 0,
+    readDepth: 0,
     ...more,
   });
 
