@@ -36,6 +36,7 @@ const OPTIONS = [
   'kvTokens',
   'threads',
   ...WEIGHT_OPTIONS,
+  'activations',
   'packDir',
 ] as const;
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -152,10 +153,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
 
 function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
   const addon = loadAddon();
-  const { maxBatchTokens, threads } = options;
+  const { maxBatchTokens, threads, activations } = options;
   // An encoder context and its decoder sequences, whose last pages may be all but empty.
   const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = { maxBatchTokens, threads, kvTokens, maxRoutingK: Math.max(...ks) };
+  const limits = { maxBatchTokens, threads, kvTokens, activations, maxRoutingK: Math.max(...ks) };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     pack,
@@ -228,8 +229,8 @@ async function limitsOf(
 
 /** The slots that `sida serve` would have, with exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, threads } = options;
-  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });
+  const { maxBatchTokens, kvTokens, threads, activations } = options;
+  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations });
   return budgets.map((budget) => {
     const bytes = budgetBytes(budget, plan);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };

@@ -31,6 +31,7 @@ import { formatTable } from './table.js';
 const OPTIONS = [
   'memoryBudget',
   ...WEIGHT_OPTIONS,
+  'activations',
   'maxBatchTokens',
   'kvTokens',
   'threads',
@@ -72,6 +73,7 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
+        activations: options.activations,
         maxRoutingK: options.routingK,
         routers: options.routing === 'exact',
       };

@@ -147,6 +147,7 @@ function engineConfig(options: ServeOptions): EngineConfig {
     memoryBudget: options.memoryBudget,
     hostBudget: options.hostBudget,
     threads: options.threads,
+    activations: options.activations,
     policy: options.policy,
     predictor: options.predictor,
     hashFunction: options.hashFunction,

@@ -24,6 +24,7 @@ const OPTIONS = [
   'maxBatchTokens',
   'threads',
   ...WEIGHT_OPTIONS,
+  'activations',
   'packDir',
 ] as const;
 /** Records written at a time: what an interruption loses at most. */
@@ -118,6 +119,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       maxBatchTokens: options.maxBatchTokens,
       kvTokens: kvTokens + 16,
       threads: options.threads,
+      activations: options.activations,
     };
     const plan = addon.planMemory({ pack }, limits);
     const engine = new addon.Engine({

@@ -233,6 +233,14 @@ export const SERVE_OPTIONS = {
     help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's own; routers, norms and position biases are always f32`,
     parse: oneOf(['auto', ...DENSE_DTYPES]),
   }),
+  activations: option({
+    flag: 'activations',
+    value: '<type>',
+    env: 'SIDA_ACTIVATIONS',
+    default: 'f32',
+    help: 'what meets int8 and int4 weights: f32; or int8, each row of activations rounded to 8 bits as it comes, which is faster and less exact. Answers are the same bits at every budget either way',
+    parse: oneOf(['f32', 'int8'] as const),
+  }),
   packDir: option({
     flag: 'pack-dir',
     value: '<dir>',

@@ -1,7 +1,7 @@
 /** Every message between the API process and the engine process, in one place. */
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
+import type { Activations, DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
@@ -16,6 +16,8 @@ export interface EngineConfig extends FormatChoices {
   memoryBudget: string;
   hostBudget: string;
   threads: number;
+  /** What meets quantized weights. */
+  activations: Activations;
   policy: EvictionPolicyName;
   /** `auto`: the model's own where it has one; `none`; or a directory. */
   predictor: string;

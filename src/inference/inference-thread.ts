@@ -23,11 +23,12 @@ const emit = (message: FromInference): void => profiled('emit', () => port.postM
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
+  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
     threads,
+    activations,
     maxRoutingK: config.routingK,
     routers: config.routing === 'exact',
   };

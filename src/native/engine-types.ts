@@ -16,7 +16,14 @@ export interface BatchLimits {
   maxRoutingK?: number;
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
+  /**
+   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and less
+   * exact. Other weights meet f32 always.
+   */
+  activations?: Activations;
 }
+
+export type Activations = 'f32' | 'int8';
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {

@@ -45,6 +45,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     packDir: join(scratch, 'packs'),
     experts: 'auto',
     dense: 'auto',
+    activations: 'f32',
     memoryBudget: '100%',
     hostBudget: '0',
     threads: 1,
