@@ -3,11 +3,13 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
+import { profileTables } from './profile-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...profileTables,
   ...replayTables,
   ...peerTables,
   'sst2-budgets': () => {
@@ -101,7 +103,7 @@ function filledTable(name, before) {
   }
 }
 
-for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md']) {
+for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md', 'docs/profile.md']) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
