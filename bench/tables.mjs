@@ -3,10 +3,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
+import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...replayTables,
   ...peerTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');

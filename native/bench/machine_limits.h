@@ -1,111 +1,96 @@
+// What the machine gives at most: reads from memory, f32 fused multiply-adds, 8-bit products.
 #pragma once
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "core/thread_pool.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-/// What this machine gives at most: every bench that states a share of a limit measures it in the same run.
-namespace sida::bench {
+namespace sida {
 
-/// Median seconds of `repeats` runs after one warm-up.
-inline double median_seconds(int repeats, const std::function<void()>& body) {
-  std::vector<double> seconds;
-  for (int i = 0; i <= repeats; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    body();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    if (i > 0) seconds.push_back(took.count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+template <class F>
+double seconds_of(const F& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Bytes per second of all the pool's threads reading `bytes` at `data`, far more than the caches hold.
+/// Bytes per second that the threads read together, each its own half, whole blocks of 64 KiB.
 inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t bytes) {
-  const size_t tasks = pool.threads() * 8;
-  std::vector<uint64_t> sums(tasks);
-  const double seconds = median_seconds(5, [&] {
-    pool.parallel_for(tasks, [&](size_t task, size_t) {
+  std::vector<uint64_t> sums(pool.threads() * 8);
+  const double seconds = seconds_of([&] {
+    pool.parallel_for(sums.size(), [&](size_t task, size_t) {
       const auto* words = reinterpret_cast<const uint64_t*>(data);
-      const size_t count = bytes / 8 / tasks;
-      uint64_t a = 0, b = 0, c = 0, d = 0;
-      for (size_t i = task * count; i + 8 <= (task + 1) * count; i += 8) {
-        // Ahead as the kernels do it, without which one core does not reach its share.
-        __builtin_prefetch(words + i + 512, 0, 2);
-        a += words[i] + words[i + 4];
-        b += words[i + 1] + words[i + 5];
-        c += words[i + 2] + words[i + 6];
-        d += words[i + 3] + words[i + 7];
+      const size_t count = bytes / 8 / sums.size() / 8 * 8;
+      uint64_t lane[8] = {};
+      for (size_t i = task * count; i < (task + 1) * count; i += 8) {
+        __builtin_prefetch(words + i + 512);
+        for (size_t j = 0; j < 8; ++j) lane[j] += words[i + j];
       }
-      sums[task] = a + b + c + d;
+      for (const uint64_t value : lane) sums[task] += value;
     });
   });
+  // Looked at, so that the sums are made.
+  volatile uint64_t kept = sums[0];
+  (void)kept;
   return static_cast<double>(bytes) / seconds;
 }
 
-constexpr size_t kFmaSteps = 1 << 22;
-/// Enough independent sums to fill two units with a latency of four.
-constexpr size_t kFmaChains = 12;
-
 #if defined(__x86_64__)
-__attribute__((target("avx512f"))) inline float fma_avx512() {
-  __m512 sum[kFmaChains];
-  for (auto& s : sum) s = _mm512_set1_ps(1.0f);
-  const __m512 a = _mm512_set1_ps(0.999f), b = _mm512_set1_ps(0.001f);
-  for (size_t i = 0; i < kFmaSteps; ++i) {
-    for (auto& s : sum) s = _mm512_fmadd_ps(s, a, b);
-  }
-  for (size_t i = 1; i < kFmaChains; ++i) sum[0] = _mm512_add_ps(sum[0], sum[i]);
-  return _mm512_cvtss_f32(sum[0]);
-}
+// Ten chains hide the latency of two units of four cycles each.
 
-__attribute__((target("avx2,fma"))) inline float fma_avx2() {
-  __m256 sum[kFmaChains];
-  for (auto& s : sum) s = _mm256_set1_ps(1.0f);
-  const __m256 a = _mm256_set1_ps(0.999f), b = _mm256_set1_ps(0.001f);
-  for (size_t i = 0; i < kFmaSteps; ++i) {
-    for (auto& s : sum) s = _mm256_fmadd_ps(s, a, b);
+#define SIDA_PEAK(name, isa, vector, init, step)                    \
+  [[gnu::target(isa)]] inline void name(size_t steps, float* out) { \
+    vector acc[10];                                                 \
+    for (auto& a : acc) a = init(1);                                \
+    vector x = init(1);                                             \
+    for (size_t i = 0; i < steps; ++i) {                            \
+      for (auto& a : acc) {                                         \
+        step;                                                       \
+        __asm__ volatile("" : "+v"(a));                             \
+      }                                                             \
+      __asm__ volatile("" : "+v"(x));                               \
+    }                                                               \
+    for (size_t i = 1; i < 10; ++i) acc[0] = acc[i] + acc[0];       \
+    *out = *reinterpret_cast<const float*>(&acc[0]);                \
   }
-  for (size_t i = 1; i < kFmaChains; ++i) sum[0] = _mm256_add_ps(sum[0], sum[i]);
-  return _mm256_cvtss_f32(sum[0]);
+SIDA_PEAK(fma_avx512, "avx512f", __m512, _mm512_set1_ps, a = _mm512_fmadd_ps(x, x, a))
+SIDA_PEAK(fma_avx2, "avx2,fma", __m256, _mm256_set1_ps, a = _mm256_fmadd_ps(x, x, a))
+SIDA_PEAK(dot_vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8, a = _mm512_dpbusd_epi32(a, x, x))
+#undef SIDA_PEAK
+
+inline double peak(ThreadPool& pool, void (*run)(size_t, float*), double operations_a_step) {
+  constexpr size_t kSteps = 2000000;
+  std::vector<float> out(pool.threads() * 16);
+  const double seconds = seconds_of(
+      [&] { pool.parallel_for(pool.threads(), [&](size_t task, size_t) { run(kSteps, &out[task * 16]); }); });
+  return static_cast<double>(pool.threads() * kSteps) * operations_a_step / seconds;
 }
 #endif
 
-/// f32 operations per second (an FMA is two) of all the pool's threads from registers; 0 where the machine
-/// has neither AVX2 nor AVX-512.
+/// Operations (multiply and add are two) per second of all threads; 0 where the machine has no such
+/// instructions.
 inline double fma_peak(ThreadPool& pool) {
 #if defined(__x86_64__)
-  const bool wide = __builtin_cpu_supports("avx512f");
-  if (!wide && !__builtin_cpu_supports("avx2")) return 0;
-  std::vector<float> results(pool.threads());
-  std::atomic<size_t> started{0};
-  const double seconds = median_seconds(5, [&] {
-    started = 0;
-    pool.parallel_for(pool.threads(), [&](size_t task, size_t) {
-      // A task each: a thread that took two would halve the figure.
-      ++started;
-      const auto begin = std::chrono::steady_clock::now();
-      while (started < pool.threads() &&
-             std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(5)) {
-      }
-      results[task] = wide ? fma_avx512() : fma_avx2();
-    });
-  });
-  const double lanes = wide ? 16 : 8;
-  return 2 * lanes * static_cast<double>(kFmaSteps * kFmaChains * pool.threads()) / seconds;
-#else
+  if (__builtin_cpu_supports("avx512f")) return peak(pool, fma_avx512, 10 * 16 * 2);
+  if (__builtin_cpu_supports("fma")) return peak(pool, fma_avx2, 10 * 8 * 2);
+#endif
   (void)pool;
   return 0;
-#endif
 }
 
-}  // namespace sida::bench
+inline double vnni_peak(ThreadPool& pool) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vnni")) return peak(pool, dot_vnni, 10 * 64 * 2);
+#endif
+  (void)pool;
+  return 0;
+}
+
+}  // namespace sida
