@@ -2,10 +2,12 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { predictorTables } from './predictor-tables.mjs';
+import { quantizedTables } from './quantized-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...quantizedTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -97,7 +99,7 @@ function filledTable(name, before) {
   }
 }
 
-for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md']) {
+for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md', 'models/switch-mini/README.md']) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
