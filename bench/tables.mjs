@@ -5,6 +5,7 @@ import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
+import { quantizedTables } from './quantized-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
@@ -12,6 +13,7 @@ const tables = {
   ...profileTables,
   ...replayTables,
   ...peerTables,
+  ...quantizedTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -103,7 +105,7 @@ function filledTable(name, before) {
   }
 }
 
-for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md', 'docs/profile.md']) {
+for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md', 'docs/profile.md', 'models/switch-mini/README.md']) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
