@@ -1,7 +1,7 @@
 // One engine in a process of its own: the inference and the hash-building thread of `sida serve`, fed with batches of
 // one sentence each, the queue between them always full. Started by predictor-systems.mjs; prints what it counted.
 import { readFileSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { HashBuilderLink } from '../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../dist/engine/inference-link.js';
 import { predictorChoice } from '../dist/engine/predictor-choice.js';
 import { planScoring } from '../dist/inference/scoring.js';
@@ -32,19 +32,18 @@ const inference = new InferenceLink({
 });
 inference.worker.on('error', fail);
 const { shape, plan, usage } = await inference.opened.catch(fail);
-const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', import.meta.url), {
-  workerData: {
-    queue: queue.producer,
-    predictor,
-    model: shape,
-    fingerprint,
-    pack,
-    stats: builderStats,
-    resident,
-  },
-  transferList: [queue.producer.port],
+const builder = new HashBuilderLink({
+  queue: queue.producer,
+  // No two sentences fit a batch.
+  batching: { order: 'arrival', maxBatchTokens: 1, maxPassedOver: 1, waitMs: 0 },
+  predictor,
+  model: shape,
+  fingerprint,
+  pack,
+  stats: builderStats,
+  resident,
 });
-builder.on('error', fail);
+builder.worker.on('error', fail);
 
 const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
 const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
@@ -55,49 +54,32 @@ const labelIds = labels.map((label) => tokenizer.encodePlain(label));
 const work = { kind: 'score', plan: planScoring(labelIds, decoderStartTokenId, eosTokenId) };
 const inputs = texts.map((text) => tokenizer.encode(text));
 
-const shared = (values) => {
-  const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
-  array.set(values);
-  return array;
-};
-let nextBatch = 0;
-function send(tokens) {
-  const id = nextBatch++;
-  const items = [{ item: id, job: id, jobItems: 1, work }];
-  builder.postMessage({
-    id,
-    routingK: 0,
-    items,
-    offsets: shared([0, tokens.length]),
-    tokens: shared(tokens),
+let nextItem = 0;
+const send = (sentences) =>
+  builder.post({
+    type: 'add',
+    items: sentences.map((tokens) => {
+      const item = nextItem++;
+      return { item, job: item, jobItems: 1, routingK: 0, work, tokens };
+    }),
   });
-}
 
-let onBuilder = () => {};
 let onInference = () => {};
-builder.on('message', (message) => onBuilder(message));
 inference.listen((message) => {
   if (message.type === 'job-error') fail(message.error);
   onInference(message);
 });
 
-const { name, warnings } = await new Promise((resolve) => {
-  onBuilder = ({ type, predictor: opened }) => type === 'opened' && resolve(opened);
-});
+const { name, warnings } = await builder.opened;
+builder.listen(({ type, message }) => type === 'warning' && warnings.push(message));
 
 /** Scores, milliseconds of service and counters after the last, for sentences that run one after the other. */
 function run(sentences) {
   const scores = [];
   const milliseconds = [];
-  let toSend = 0;
   const begin = performance.now();
   let wallMs = 0;
   return new Promise((resolve) => {
-    onBuilder = ({ type, message }) => {
-      // As the batcher does: the next batch follows when the queue has taken this one.
-      if (type === 'accepted' && toSend < sentences.length) send(sentences[toSend++]);
-      else if (type === 'warning') warnings.push(message);
-    };
     onInference = (message) => {
       if (message.type === 'done') {
         scores.push(...message.scores);
@@ -107,7 +89,7 @@ function run(sentences) {
         resolve({ scores, milliseconds, wallMs, counters: message.counters });
       }
     };
-    send(sentences[toSend++]);
+    send(sentences);
   });
 }
 

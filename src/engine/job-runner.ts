@@ -5,7 +5,7 @@ import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
 import { softmax } from '../inference/sampler.js';
-import type { Batcher } from './batcher.js';
+import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { Completion } from './completion.js';
 import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
 import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
@@ -13,7 +13,7 @@ import { routingKOf } from './routing.js';
 
 export interface JobRunnerOptions {
   limits: ModelLimits;
-  batcher: Batcher;
+  toHashBuilder: (message: ToHashBuilder) => void;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -66,6 +66,11 @@ export class JobRunner {
     if (job !== undefined) this.#drop(job);
   }
 
+  /** The hash-building thread makes no batch after `lastBatch` with items of a job that was dropped. */
+  onCancelled(job: number, lastBatch: number): void {
+    this.#options.toInference({ type: 'cancel', job, lastBatch });
+  }
+
   onInference(message: FromInference): void {
     if (message.type === 'tokens') {
       const deltas = message.tokens.map((token) => this.#onToken(token)).filter((d) => d !== undefined);
@@ -92,7 +97,7 @@ export class JobRunner {
   }
 
   #start(id: string, request: RunRequest): void {
-    const { limits, batcher } = this.#options;
+    const { limits, toHashBuilder } = this.#options;
     const begin = clockMs();
     const inputs = prepareJob(request, limits);
     const routingK = routingKOf(request.routing, limits.routing);
@@ -117,19 +122,18 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    batcher.add(
-      inputs.map(({ tokens, work }, index) => {
-        return {
-          item: job.firstItem + index,
-          job: job.job,
-          jobItems: inputs.length,
-          explain: request.explain ?? false,
-          routingK,
-          work,
-          tokens,
-        };
-      }),
-    );
+    const items = inputs.map(({ tokens, work }, index) => {
+      return {
+        item: job.firstItem + index,
+        job: job.job,
+        jobItems: inputs.length,
+        explain: request.explain ?? false,
+        routingK,
+        work,
+        tokens,
+      };
+    });
+    toHashBuilder({ type: 'add', items });
   }
 
   #completion(request: Extract<JobRequest, { kind: 'complete' }>, index: number): Completion {
@@ -161,9 +165,10 @@ export class JobRunner {
   }
 
   #drop(job: RunningJob): void {
-    const { batcher, toInference } = this.#options;
-    batcher.cancel(job.job);
-    toInference({ type: 'cancel', job: job.job, lastBatch: batcher.lastBatch });
+    const { toHashBuilder, toInference } = this.#options;
+    toHashBuilder({ type: 'cancel', job: job.job });
+    // Batches with its items may be made until the hash-building thread has read this.
+    toInference({ type: 'cancel', job: job.job, lastBatch: Number.POSITIVE_INFINITY });
     this.#forget(job);
   }
 

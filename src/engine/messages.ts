@@ -3,6 +3,7 @@ import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
+import type { BatchOrder } from './batch-order.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig {
@@ -31,6 +32,9 @@ export interface EngineConfig {
   /** Tokens in the KV cache. */
   kvTokens: number;
   batchWaitMs: number;
+  batchOrder: BatchOrder;
+  /** Batches that may choose a younger input by its experts before an older one goes all the same. */
+  maxPassedOver: number;
   /** Longest text taken, in bytes, before it is tokenized. */
   maxInputBytes: number;
   linkBandwidth: number;

@@ -1,19 +1,21 @@
-/** Thread entry: hands every batch on with its tables, and fills these while the batch waits. Blocks while the queue is full. */
-import { parentPort, workerData } from 'node:worker_threads';
+/** Thread entry: opens the predictor and runs the builder loop. Blocks its thread; ends with the process. */
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { Batcher, type BatcherOptions, type PendingItem } from '../engine/batcher.js';
 import type { PredictorInfo } from '../engine/messages.js';
-import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
+import type { QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
+import { BuilderLoop } from './builder-loop.js';
 import { BuilderStats } from './builder-stats.js';
-import { Doorbell } from './doorbell.js';
 import { type HashFunctionName, routingShape } from './hash-function.js';
 import { type QueueEnd, QueueProducer } from './hash-table-queue.js';
 import { openPredictor } from './predictor-directory.js';
 import { ResidentFlag } from './resident-flag.js';
-import { type BatchInput, type PendingTables, TableBuilder } from './table-builder.js';
+import { TableBuilder } from './table-builder.js';
 
 export interface HashBuilderThreadData {
   queue: QueueEnd;
+  batching: BatcherOptions;
   /** What predicts; null: nobody. */
   predictor: PredictorChoice | null;
   model: ModelShape;
@@ -32,17 +34,22 @@ export interface PredictorChoice {
   kind?: HashFunctionName;
 }
 
+/** To be followed by a ring of the queue's departures: the thread sleeps on them, not on its port. */
+export type ToHashBuilder =
+  | { type: 'add'; items: PendingItem[] }
+  /** Takes out what waits of the job; `cancelled` answers. */
+  | { type: 'cancel'; job: number };
+
 export type FromHashBuilder =
   | { type: 'opened'; predictor: PredictorInfo }
-  /** The batch is in the queue. */
-  | { type: 'accepted'; batch: number }
+  /** No batch after `lastBatch` has items of the job. */
+  | { type: 'cancelled'; job: number; lastBatch: number }
   | { type: 'warning'; message: string };
 
 const data = workerData as HashBuilderThreadData;
-const producer = new QueueProducer<QueuedBatch>(data.queue);
-const resident = new ResidentFlag(data.resident);
-const arrivals = new Doorbell(data.queue.arrivals);
-const emit = (message: FromHashBuilder): void => parentPort!.postMessage(message);
+const port = parentPort!;
+const stats = new BuilderStats(data.stats);
+const emit = (message: FromHashBuilder): void => port.postMessage(message);
 
 async function open(): Promise<TableBuilder | null> {
   if (data.predictor === null) {
@@ -65,7 +72,7 @@ async function open(): Promise<TableBuilder | null> {
     return new TableBuilder({
       hashFunction: opened.function,
       shape: routingShape(model),
-      stats: new BuilderStats(data.stats),
+      stats,
       onError: warnOnce(),
     });
   } catch (error) {
@@ -82,46 +89,12 @@ function warnOnce(): (error: unknown) => void {
   };
 }
 
-/** The decoder tokens that are known beforehand: those of labels. A generation's are predicted step by step. */
-function inputOf({ id, routingK, items, tokens, offsets }: EncodeBatch): BatchInput {
-  const encoder = { tokens, offsets };
-  const labels: number[] = [];
-  const labelOffsets = [0];
-  const context: number[] = [];
-  const contextOffsets = [0];
-  items.forEach(({ work }, i) => {
-    if (work.kind !== 'score') return;
-    for (const input of work.plan.inputs) {
-      labels.push(...input.tokens);
-      labelOffsets.push(labels.length);
-      for (let t = offsets[i]!; t < offsets[i + 1]!; t++) context.push(tokens[t]!);
-      contextOffsets.push(context.length);
-    }
-  });
-  if (labels.length === 0) return { id, routingK, encoder, decoder: null };
-  const decoder = {
-    tokens: Int32Array.from(labels),
-    offsets: Int32Array.from(labelOffsets),
-    contextTokens: Int32Array.from(context),
-    contextOffsets: Int32Array.from(contextOffsets),
-  };
-  return { id, routingK, encoder, decoder };
-}
-
-const builder = await open();
-
-parentPort!.on('message', (batch: EncodeBatch) => {
-  let input: BatchInput | undefined;
-  let tables: PendingTables | null = null;
-  if (builder !== null && (batch.routingK > 0 || !resident.all)) {
-    input = inputOf(batch);
-    tables = builder.begin(input);
-  }
-  const buffers = tables && { encoder: tables.encoder.buffer, decoder: tables.decoder?.buffer ?? null };
-  producer.put({ batch, tables: buffers });
-  emit({ type: 'accepted', batch: batch.id });
-  if (tables === null) return;
-  builder!.fill(input!, tables);
-  // The inference thread may be waiting for just this table.
-  arrivals.ring();
-});
+new BuilderLoop({
+  queue: new QueueProducer<QueuedBatch>(data.queue),
+  batcher: new Batcher(data.batching),
+  builder: await open(),
+  stats,
+  resident: new ResidentFlag(data.resident),
+  nextMessage: () => receiveMessageOnPort(port)?.message as ToHashBuilder | undefined,
+  emit,
+}).run();

@@ -56,6 +56,8 @@ describe('defaults', () => {
       maxBatchTokens: 2048,
       kvTokens: 3072,
       batchWait: 2,
+      batchOrder: 'arrival',
+      maxPassedOver: 8,
       experts: 'auto',
       packDir: '/cache/sida/packs',
       host: '127.0.0.1',

@@ -1,0 +1,113 @@
+/** The hash-building thread's work: names the experts of inputs, makes batches of them and hands these on with their tables. */
+import type { Batcher, WaitingItem } from '../engine/batcher.js';
+import { encodeBatch } from '../engine/encode-batch.js';
+import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
+import { batchInput } from './batch-input.js';
+import type { BuilderStats } from './builder-stats.js';
+import type { FromHashBuilder, ToHashBuilder } from './hash-builder-thread.js';
+import type { QueueProducer } from './hash-table-queue.js';
+import type { ResidentFlag } from './resident-flag.js';
+import type { PendingTables, TableBuilder } from './table-builder.js';
+
+export interface BuilderLoopOptions {
+  queue: QueueProducer<QueuedBatch>;
+  batcher: Batcher;
+  /** Null: nobody predicts. */
+  builder: TableBuilder | null;
+  stats: BuilderStats;
+  resident: ResidentFlag;
+  /** The next message, if one has arrived. */
+  nextMessage: () => ToHashBuilder | undefined;
+  emit: (message: FromHashBuilder) => void;
+  /** Milliseconds. */
+  clock?: () => number;
+}
+
+export class BuilderLoop {
+  readonly #options: BuilderLoopOptions;
+  readonly #clock: () => number;
+
+  constructor(options: BuilderLoopOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? (() => performance.now());
+  }
+
+  /** Never returns; blocks its thread. */
+  run(): never {
+    const { queue, batcher } = this.#options;
+    for (;;) {
+      const seen = queue.departures.rings;
+      if (this.turn()) continue;
+      const due = queue.full ? Number.POSITIVE_INFINITY : batcher.dueIn(this.#clock());
+      queue.departures.wait(seen, due);
+    }
+  }
+
+  /** Messages, then one batch or the tables of one waiting input. False when there is nothing to do now. */
+  turn(): boolean {
+    this.#readMessages();
+    const { queue, batcher } = this.#options;
+    const due = !queue.full && batcher.dueIn(this.#clock()) === 0;
+    // With a batch ahead of it the inference thread does not wait for the next: it may be chosen with care.
+    if (due && queue.length === 0) this.#handOn();
+    else if (this.#nameOne()) return true;
+    else if (due) this.#handOn();
+    else return false;
+    return true;
+  }
+
+  #readMessages(): void {
+    const { nextMessage, batcher, emit } = this.#options;
+    for (let message = nextMessage(); message !== undefined; message = nextMessage()) {
+      if (message.type === 'add') batcher.add(message.items, this.#clock());
+      else {
+        batcher.cancel(message.job);
+        emit({ type: 'cancelled', job: message.job, lastBatch: batcher.lastBatch });
+      }
+    }
+  }
+
+  #nameOne(): boolean {
+    const { batcher, builder } = this.#options;
+    const waiting = batcher.unnamed();
+    if (builder === null || waiting === undefined) return false;
+    if (!this.#predicts(waiting.item.routingK)) return false;
+    batcher.name(waiting, builder.ahead(inputOf(waiting)));
+    return true;
+  }
+
+  #predicts(routingK: number): boolean {
+    return this.#options.builder !== null && (routingK > 0 || !this.#options.resident.all);
+  }
+
+  #handOn(): void {
+    const { batcher, builder, stats } = this.#options;
+    const { batch, parts, passedOver, overdue } = batcher.take();
+    stats.add('inputs', batch.items.length);
+    stats.add('passedOver', passedOver);
+    stats.add('overdue', overdue);
+    if (builder === null || !this.#predicts(batch.routingK)) this.#put(batch, null);
+    else if (parts !== null) this.#put(batch, builder.join(batchInput(batch), parts));
+    else this.#fillBehind(batch, builder);
+  }
+
+  /** The batch goes ahead of what its tables will say, so that the queue's bound holds for tables in the making too. */
+  #fillBehind(batch: EncodeBatch, builder: TableBuilder): void {
+    const input = batchInput(batch);
+    const tables = builder.begin(input);
+    this.#put(batch, tables);
+    if (tables === null) return;
+    builder.fill(input, tables);
+    // The inference thread may be waiting for just this table.
+    this.#options.queue.arrivals.ring();
+  }
+
+  #put(batch: EncodeBatch, tables: PendingTables | null): void {
+    const buffers = tables && { encoder: tables.encoder.buffer, decoder: tables.decoder?.buffer ?? null };
+    this.#options.queue.put({ batch, tables: buffers });
+  }
+}
+
+function inputOf({ item }: WaitingItem) {
+  return batchInput(encodeBatch(0, [item]));
+}
