@@ -58,7 +58,7 @@ export function commandText(file) {
 export const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 /** `sida serve`'s options as the engine gets them. */
-function engineConfig(flags) {
+export function engineConfig(flags) {
   const { batchWait, linkLatency, refine, ...options } = resolveServeOptions({ flags, env: {} });
   return { ...options, batchWaitMs: batchWait, linkLatencyMs: linkLatency, refine: refine === 'graph' };
 }

@@ -66,6 +66,11 @@ export class Batcher {
     return this.#waiting.length;
   }
 
+  /** Whether what waits fills a batch. */
+  get full(): boolean {
+    return this.#tokens >= this.#options.maxBatchTokens;
+  }
+
   add(items: readonly PendingItem[], nowMs: number): void {
     for (const item of items) {
       this.#waiting.push({ item, arrivedMs: nowMs, passedOver: 0, tables: undefined, experts: null });
@@ -83,7 +88,7 @@ export class Batcher {
   dueIn(nowMs: number): number {
     const first = this.#waiting[0];
     if (first === undefined) return Number.POSITIVE_INFINITY;
-    if (this.#tokens >= this.#options.maxBatchTokens) return 0;
+    if (this.full) return 0;
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 

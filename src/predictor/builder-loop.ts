@@ -38,7 +38,7 @@ export class BuilderLoop {
     for (;;) {
       const seen = queue.departures.rings;
       if (this.turn()) continue;
-      const due = queue.full ? Number.POSITIVE_INFINITY : batcher.dueIn(this.#clock());
+      const due = queue.length > 0 ? Number.POSITIVE_INFINITY : batcher.dueIn(this.#clock());
       queue.departures.wait(seen, due);
     }
   }
@@ -47,11 +47,10 @@ export class BuilderLoop {
   turn(): boolean {
     this.#readMessages();
     const { queue, batcher } = this.#options;
-    const due = !queue.full && batcher.dueIn(this.#clock()) === 0;
-    // With a batch ahead of it the inference thread does not wait for the next: it may be chosen with care.
-    if (due && queue.length === 0) this.#handOn();
+    // With a batch ahead of it the inference thread does not wait for the next: that may fill up, and be chosen with care.
+    if (queue.length === 0 && batcher.dueIn(this.#clock()) === 0) this.#handOn();
     else if (this.#nameOne()) return true;
-    else if (due) this.#handOn();
+    else if (batcher.full && !queue.full) this.#handOn();
     else return false;
     return true;
   }

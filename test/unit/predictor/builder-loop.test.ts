@@ -130,6 +130,26 @@ describe('builder loop', () => {
     expect(take()!.items).toEqual([1]);
   });
 
+  it('keeps a batch that is not full while another is ahead of it', () => {
+    const { add, settle, later, queue, take } = bench({ waitMs: 5, order: 'arrival' });
+    add([10, 11, 12, 13], [20]);
+    settle();
+    later(100);
+    settle();
+    expect(queue.length).toBe(1);
+    add([30, 31]);
+    take();
+    settle();
+    expect(take()!.items).toEqual([1, 2]);
+  });
+
+  it('hands full batches on up to the bound of the queue', () => {
+    const { add, settle, queue } = bench({ capacity: 3, order: 'arrival' });
+    add(...Array.from({ length: 20 }, () => [10, 11]));
+    settle();
+    expect(queue.length).toBe(3);
+  });
+
   it('waits for company', () => {
     const { add, settle, later, queue } = bench({ waitMs: 5 });
     add([10]);

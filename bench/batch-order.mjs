@@ -1,0 +1,123 @@
+// What does ordering by expert overlap save? Real requests of mixed tasks in a closed loop: arrival order, overlap, and
+// overlap told wrong experts, one after the other in processes of their own, round by round.
+//   node bench/batch-order.mjs [--rounds 3] [--requests 384]
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { convertCheckpoint } from '../dist/checkpoint/converter.js';
+import { packFingerprint } from '../dist/checkpoint/identity.js';
+import { readManifest } from '../dist/checkpoint/manifest.js';
+import { workloads } from './batch-order-workloads.mjs';
+import { commandText, engineConfig, machine, median } from './predictor-systems.mjs';
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '3' }, requests: { type: 'string', default: '384' } },
+});
+const rounds = Number(values.rounds);
+const count = Number(values.requests);
+const ORDERS = ['arrival', 'overlap', 'shuffled'];
+const DEPTHS = [8, 32, 128];
+const SHARES = [0.5, 0.25, 0.125];
+/** The longest MultiRC input has more than 512 tokens and is cut there. */
+const TOKENS = { 'SST-2': [128], 'SST-2, MRPC': [128, 512], 'SST-2, MRPC, MultiRC': [512, 2048] };
+
+const found = workloads(count);
+const setups = Object.keys(found).flatMap((workload) =>
+  TOKENS[workload].flatMap((maxBatchTokens) =>
+    DEPTHS.flatMap((depth) =>
+      SHARES.flatMap((share) =>
+        // A short look-ahead leaves more inputs to choose from, and tells the store less of what comes.
+        (share === 0.25 && depth > 8 ? [4, 1] : [4]).map((lookahead) => ({
+          workload,
+          maxBatchTokens,
+          depth,
+          share,
+          lookahead,
+        })),
+      ),
+    ),
+  ),
+);
+
+const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
+try {
+  const { pack } = await convertCheckpoint({
+    model: 'models/switch-mini',
+    out: join(dir, 'pack'),
+    experts: 'auto',
+    dense: 'auto',
+  });
+  const fingerprint = packFingerprint((await readManifest(pack)).files);
+  const requests = Object.fromEntries(Object.entries(found).map(([name, draw]) => [name, draw()]));
+  const samples = setups.map(() => ORDERS.map(() => []));
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, setup] of setups.entries()) {
+      for (const [o, order] of ORDERS.entries()) {
+        const sample = runOnce({ ...setup, order, requests: requests[setup.workload], pack, fingerprint });
+        samples[i][o].push(sample);
+        console.error(
+          `round ${round + 1}/${rounds}, ${i + 1}/${setups.length} ${JSON.stringify(setup)} ${order}: ` +
+            `${(sample.expertsNeeded / sample.requests).toFixed(2)} needed, ` +
+            `${(sample.bytesMoved / sample.slotBytes / sample.requests).toFixed(2)} loaded a request, ${sample.wallMs.toFixed(0)} ms`,
+        );
+      }
+    }
+  }
+  const digests = new Map();
+  const runs = setups.map((setup, i) => {
+    const orders = Object.fromEntries(ORDERS.map((order, o) => [order, summary(samples[i][o])]));
+    for (const { digest } of samples[i].flat()) {
+      // The budget of tokens cuts the longest inputs.
+      const key = `${setup.workload} ${setup.maxBatchTokens}`;
+      digests.set(key, (digests.get(key) ?? new Set()).add(digest));
+    }
+    const speedups = samples[i][1].map(({ wallMs }, round) => samples[i][0][round].wallMs / wallMs);
+    return { ...setup, orders, overlapThroughput: median(speedups), overlapThroughputOfRounds: speedups };
+  });
+  const identical = [...digests.values()].every((set) => set.size === 1);
+  const result = {
+    question: 'What does ordering by expert overlap save?',
+    command: commandText('batch-order.mjs'),
+    ...machine(),
+    rounds,
+    requests: count,
+    identical,
+    runs,
+  };
+  writeFileSync('bench/results/batch-order.json', `${JSON.stringify(result, null, 1)}\n`);
+  console.error(`answers identical: ${identical}; bench/results/batch-order.json`);
+  process.exitCode = identical ? 0 : 1;
+} finally {
+  rmSync(dir, { recursive: true, force: true });
+}
+
+function runOnce({ maxBatchTokens, depth, share, lookahead, order, requests, pack, fingerprint }) {
+  const config = engineConfig({
+    model: pack,
+    predictor: 'models/switch-mini/predictor',
+    memoryBudget: `${share * 100}%`,
+    lookahead: String(lookahead),
+    maxBatchTokens: String(maxBatchTokens),
+  });
+  const input = JSON.stringify({ config, pack, fingerprint, order, requests, depth, warmUp: 64 });
+  const child = spawnSync('node', ['bench/batch-order-process.mjs'], {
+    input,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
+  if (child.status !== 0) throw new Error(child.stderr);
+  return JSON.parse(child.stdout);
+}
+
+/** Medians of the rounds, number by number; the worst wait is the worst of all. */
+function summary(rounds) {
+  const entries = Object.entries(rounds[0]).filter(([, value]) => typeof value === 'number');
+  return Object.fromEntries(
+    entries.map(([key]) => {
+      const values = rounds.map((round) => round[key]);
+      return [key, key.startsWith('worst') ? Math.max(...values) : median(values)];
+    }),
+  );
+}
