@@ -32,7 +32,7 @@ const entry = order === 'shuffled' ? './batch-order-control.mjs' : '../dist/pred
 const builder = new Worker(new URL(entry, import.meta.url), {
   workerData: {
     queue: queue.producer,
-    batching: { order: order === 'arrival' ? 'arrival' : 'overlap', maxBatchTokens, maxPassedOver, waitMs },
+    batching: { order: order === 'arrival' ? order : 'overlap', maxBatchTokens, maxPassedOver, waitMs },
     predictor,
     model: shape,
     fingerprint,

@@ -1,5 +1,5 @@
 // Requests of the bundled model's three tasks, from labelled lines. Those of SST-2 are in the repository; MRPC and MultiRC
-// are read from SIDA_DATA (default ../shared/data), and left out loudly where they are not there.
+// are read from SIDA_DATA (default ../shared/data); without them SST-2 is all there is, and the bench says so.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { randomOf } from '../dist/predictor/training/random.js';
@@ -45,7 +45,7 @@ function multirc() {
   }));
 }
 
-/** `count` requests of each workload: as many of each of its tasks, drawn and mixed with a fixed seed. */
+/** What draws `count` requests of a workload: as many of each of its tasks, mixed, with fixed seeds. */
 export function workloads(count) {
   const there = ['mrpc/test.jsonl', 'multirc/validation.jsonl', 'multirc/validation.passages.jsonl'].filter(
     (file) => existsSync(join(DATA, file)),

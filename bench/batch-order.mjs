@@ -1,6 +1,7 @@
-// What does ordering by expert overlap save? Real requests of mixed tasks in a closed loop: arrival order, overlap, and
-// overlap told wrong experts, one after the other in processes of their own, round by round.
-//   node bench/batch-order.mjs [--rounds 3] [--requests 384]
+// What does ordering by expert overlap save? Real requests of mixed tasks in a closed loop: arrival order, overlap with
+// two bounds on being passed over, and overlap told wrong experts, one after the other in processes of their own, round
+// by round.
+//   node bench/batch-order.mjs [--rounds 3] [--requests 256]
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,31 +14,22 @@ import { workloads } from './batch-order-workloads.mjs';
 import { commandText, engineConfig, machine, median } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '3' }, requests: { type: 'string', default: '384' } },
+  options: { rounds: { type: 'string', default: '3' }, requests: { type: 'string', default: '256' } },
 });
 const rounds = Number(values.rounds);
 const count = Number(values.requests);
-const ORDERS = ['arrival', 'overlap', 'shuffled'];
+/** `maxPassedOver` of each order. */
+const ORDERS = { arrival: 8, overlap: 8, 'overlap, 32': 32, shuffled: 8 };
+const NAMES = Object.keys(ORDERS);
 const DEPTHS = [8, 32, 128];
 const SHARES = [0.5, 0.25, 0.125];
 /** The longest MultiRC input has more than 512 tokens and is cut there. */
-const TOKENS = { 'SST-2': [128], 'SST-2, MRPC': [128, 512], 'SST-2, MRPC, MultiRC': [512, 2048] };
+const TOKENS = { 'SST-2': [128, 512], 'SST-2, MRPC': [128, 512], 'SST-2, MRPC, MultiRC': [512, 2048] };
 
 const found = workloads(count);
 const setups = Object.keys(found).flatMap((workload) =>
   TOKENS[workload].flatMap((maxBatchTokens) =>
-    DEPTHS.flatMap((depth) =>
-      SHARES.flatMap((share) =>
-        // A short look-ahead leaves more inputs to choose from, and tells the store less of what comes.
-        (share === 0.25 && depth > 8 ? [4, 1] : [4]).map((lookahead) => ({
-          workload,
-          maxBatchTokens,
-          depth,
-          share,
-          lookahead,
-        })),
-      ),
-    ),
+    DEPTHS.flatMap((depth) => SHARES.map((share) => ({ workload, maxBatchTokens, depth, share }))),
   ),
 );
 
@@ -51,10 +43,10 @@ try {
   });
   const fingerprint = packFingerprint((await readManifest(pack)).files);
   const requests = Object.fromEntries(Object.entries(found).map(([name, draw]) => [name, draw()]));
-  const samples = setups.map(() => ORDERS.map(() => []));
+  const samples = setups.map(() => NAMES.map(() => []));
   for (let round = 0; round < rounds; round++) {
     for (const [i, setup] of setups.entries()) {
-      for (const [o, order] of ORDERS.entries()) {
+      for (const [o, order] of NAMES.entries()) {
         const sample = runOnce({ ...setup, order, requests: requests[setup.workload], pack, fingerprint });
         samples[i][o].push(sample);
         console.error(
@@ -67,14 +59,17 @@ try {
   }
   const digests = new Map();
   const runs = setups.map((setup, i) => {
-    const orders = Object.fromEntries(ORDERS.map((order, o) => [order, summary(samples[i][o])]));
+    const orders = Object.fromEntries(NAMES.map((order, o) => [order, summary(samples[i][o])]));
     for (const { digest } of samples[i].flat()) {
       // The budget of tokens cuts the longest inputs.
       const key = `${setup.workload} ${setup.maxBatchTokens}`;
       digests.set(key, (digests.get(key) ?? new Set()).add(digest));
     }
-    const speedups = samples[i][1].map(({ wallMs }, round) => samples[i][0][round].wallMs / wallMs);
-    return { ...setup, orders, overlapThroughput: median(speedups), overlapThroughputOfRounds: speedups };
+    for (const [o, order] of NAMES.entries()) {
+      const ratios = samples[i][o].map(({ wallMs }, round) => samples[i][0][round].wallMs / wallMs);
+      Object.assign(orders[order], { overArrival: median(ratios), overArrivalOfRounds: ratios });
+    }
+    return { ...setup, orders };
   });
   const identical = [...digests.values()].every((set) => set.size === 1);
   const result = {
@@ -93,12 +88,12 @@ try {
   rmSync(dir, { recursive: true, force: true });
 }
 
-function runOnce({ maxBatchTokens, depth, share, lookahead, order, requests, pack, fingerprint }) {
+function runOnce({ maxBatchTokens, depth, share, order, requests, pack, fingerprint }) {
   const config = engineConfig({
     model: pack,
     predictor: 'models/switch-mini/predictor',
     memoryBudget: `${share * 100}%`,
-    lookahead: String(lookahead),
+    maxPassedOver: String(ORDERS[order]),
     maxBatchTokens: String(maxBatchTokens),
   });
   const input = JSON.stringify({ config, pack, fingerprint, order, requests, depth, warmUp: 64 });
