@@ -1,11 +1,13 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { batchOrderTable } from './batch-order-table.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  'batch-order': batchOrderTable,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
