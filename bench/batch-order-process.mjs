@@ -2,13 +2,12 @@
 // requests in flight, a new one for each that is answered. Started by batch-order.mjs; prints what it counted.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { HashBuilderLink } from '../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../dist/engine/inference-link.js';
 import { predictorChoice } from '../dist/engine/predictor-choice.js';
 import { clockMs } from '../dist/inference/clock.js';
 import { planScoring } from '../dist/inference/scoring.js';
 import { BuilderStats } from '../dist/predictor/builder-stats.js';
-import { Doorbell } from '../dist/predictor/doorbell.js';
 import { createQueue } from '../dist/predictor/hash-table-queue.js';
 import { ResidentFlag } from '../dist/predictor/resident-flag.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
@@ -19,7 +18,6 @@ const fail = (error) => {
   process.exit(1);
 };
 const queue = createQueue(config.lookahead + 1);
-const bell = new Doorbell(queue.producer.departures);
 const builderStats = new BuilderStats().buffer;
 const resident = new ResidentFlag().buffer;
 const predictor = predictorChoice(config);
@@ -28,9 +26,8 @@ const inference = new InferenceLink({ ...threads, queue: queue.consumer });
 inference.worker.on('error', fail);
 const { shape, plan, usage } = await inference.opened.catch(fail);
 const { maxBatchTokens, batchWaitMs: waitMs, maxPassedOver } = config;
-const entry = order === 'shuffled' ? './batch-order-control.mjs' : '../dist/predictor/hash-builder-thread.js';
-const builder = new Worker(new URL(entry, import.meta.url), {
-  workerData: {
+const builder = new HashBuilderLink(
+  {
     queue: queue.producer,
     batching: { order: order === 'arrival' ? order : 'overlap', maxBatchTokens, maxPassedOver, waitMs },
     predictor,
@@ -40,12 +37,12 @@ const builder = new Worker(new URL(entry, import.meta.url), {
     stats: builderStats,
     resident,
   },
-  transferList: [queue.producer.port],
-});
-builder.on('error', fail);
-const opened = await new Promise((resolve) => builder.once('message', resolve));
-if (opened.predictor?.name !== 'lstm') fail(new Error(`no predictor: ${JSON.stringify(opened)}`));
-builder.on('message', ({ type, message }) => type === 'warning' && fail(new Error(message)));
+  order === 'shuffled' ? new URL('./batch-order-control.mjs', import.meta.url) : undefined,
+);
+builder.worker.on('error', fail);
+const { name, warnings } = await builder.opened;
+if (name !== 'lstm') fail(new Error(`no predictor: ${warnings.join('; ')}`));
+builder.listen(({ type, message }) => type === 'warning' && fail(new Error(message)));
 
 const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
 const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
@@ -86,8 +83,7 @@ function run(these) {
       items.push({ item: nextItem, job: nextItem, jobItems: 1, routingK: 0, ...these[nextItem - first] });
     }
     if (items.length === 0) return;
-    builder.postMessage({ type: 'add', items });
-    bell.ring();
+    builder.post({ type: 'add', items });
   };
   return new Promise((resolve) => {
     onInference = (message) => {

@@ -2,12 +2,16 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { batchOrderTable } from './batch-order-table.mjs';
+import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
+import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
   'batch-order': batchOrderTable,
+  ...replayTables,
+  ...peerTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];

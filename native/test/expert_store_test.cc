@@ -27,7 +27,7 @@ constexpr size_t kExperts = 6;
 class Fixture {
  public:
   explicit Fixture(size_t slots, uint64_t host_bytes = 0)
-      : layout(make_expert_layout(false, 16, 32, kLayers, kExperts)),
+      : layout(make_expert_layout(kF32Format, 16, 32, kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.block_bytes) {
     path = dir.path() + "/experts.sida";
@@ -250,7 +250,7 @@ TEST_CASE("expert store: shrinking returns memory, growing takes it within the b
 }
 
 TEST_CASE("expert store: the host tier serves what it has read before, least recently used out") {
-  Fixture f(1, make_expert_layout(false, 16, 32, 1, 1).block_bytes * 8);
+  Fixture f(1, make_expert_layout(kF32Format, 16, 32, 1, 1).block_bytes * 8);
   for (int round = 0; round < 3; ++round) f.visit(0, {0, 1, 2, 3, 4, 5});
   CHECK(f.host->experts() == 6);
   f.visit(1, {0, 1, 2, 3, 4, 5});

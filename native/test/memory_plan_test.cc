@@ -15,7 +15,7 @@ TEST_CASE("memory plan: a KV cache that is no whole number of pages gets the wor
   SwitchConfig config;
   for (const size_t tokens : {1, 17, 150, 161}) {
     const size_t whole = (tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
-    CHECK(Workspace::bytes(config, 64, tokens, 2, 1) == Workspace::bytes(config, 64, whole, 2, 1));
+    CHECK(Workspace::bytes(config, 64, tokens, 2, 1, Activations::kF32) == Workspace::bytes(config, 64, whole, 2, 1, Activations::kF32));
   }
 }
 
@@ -23,7 +23,7 @@ TEST_CASE(
     "memory plan: below the smallest budget the bytes needed are named; a model without experts needs no "
     "slot") {
   SwitchConfig config;
-  const MemoryPlan plan = plan_memory(config, false, false, {256, 512, 2});
+  const MemoryPlan plan = plan_memory(config, kF32Format, kF32Format, {256, 512, 2});
   CHECK(plan.slots_in(plan.smallest()) == 1);
   CHECK(plan.slots_in(plan.resident() * 2) == plan.experts);
   try {
@@ -34,7 +34,7 @@ TEST_CASE(
     CHECK(error.numbers().at("needed_bytes") == static_cast<double>(plan.smallest()));
   }
   config.encoder_sparse_step = config.decoder_sparse_step = 0;
-  const MemoryPlan dense = plan_memory(config, false, false, {256, 512, 2});
+  const MemoryPlan dense = plan_memory(config, kF32Format, kF32Format, {256, 512, 2});
   CHECK(dense.experts == 0);
   CHECK(dense.smallest() == dense.resident());
 }
@@ -42,18 +42,18 @@ TEST_CASE(
 TEST_CASE("memory plan: routers off the device cost nothing; more experts a token cost workspace") {
   SwitchConfig config;
   BatchLimits limits{256, 512, 2};
-  const MemoryPlan exact = plan_memory(config, false, false, limits);
+  const MemoryPlan exact = plan_memory(config, kF32Format, kF32Format, limits);
   limits.routers = false;
-  const MemoryPlan predicted = plan_memory(config, false, false, limits);
+  const MemoryPlan predicted = plan_memory(config, kF32Format, kF32Format, limits);
   CHECK(exact.routers > 0);
   CHECK(predicted.routers == 0);
   CHECK(exact.fixed() - predicted.fixed() == exact.routers / 4096 * 4096);
   limits.max_routing_k = 3;
-  const MemoryPlan wide = plan_memory(config, false, false, limits);
+  const MemoryPlan wide = plan_memory(config, kF32Format, kF32Format, limits);
   CHECK(wide.workspace - predicted.workspace ==
         2 * limits.max_batch_tokens * static_cast<size_t>(config.d_model) * sizeof(float));
   limits.max_routing_k = 9;
-  CHECK_THROWS_WITH(plan_memory(config, false, false, limits),
+  CHECK_THROWS_WITH(plan_memory(config, kF32Format, kF32Format, limits),
                     "a routing of 9 experts a token exceeds the 8 experts of a layer");
 }
 
@@ -64,8 +64,8 @@ TEST_CASE("kernels: a NaN stays a NaN through ReLU, softmax and attention, on ev
     if (kernels == nullptr) continue;
     CAPTURE(isa);
     std::vector<float> weights(64 * 32, nan), x(64, 1.0f), y(32);
-    kernels->gemm({x.data(), 64, 1, reinterpret_cast<const std::byte*>(weights.data()), false, 64, 32, 0, 1,
-                   y.data(), 32, Epilogue::kRelu});
+    kernels->gemm({x.data(), 64, 1, reinterpret_cast<const std::byte*>(weights.data()), kF32Format, 64, 32, 0,
+                   1, y.data(), 32, Epilogue::kRelu});
     CHECK(y[0] != y[0]);
     std::vector<float> logits(20, 1.0f);
     logits[7] = nan;

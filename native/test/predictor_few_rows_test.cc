@@ -23,8 +23,8 @@ TEST_CASE("few rows: the bits of the panel product, in every instruction set") {
       const PanelMatrix w = pack_transposed(weights.data(), n, k, &room);
       for (size_t rows = 1; rows <= kFewRows; ++rows) {
         std::vector<float> expected(rows * n), found(rows * n);
-        cpu_kernels().gemm({x.data(), k + 2, rows, w.data, false, k, n, 0, w.panels(), expected.data(), n,
-                            Epilogue::kStore});
+        cpu_kernels().gemm({x.data(), k + 2, rows, w.data, kF32Format, k, n, 0, w.panels(), expected.data(),
+                            n, Epilogue::kStore});
         few->run(x.data(), k + 2, rows, room.data(), k, found.data());
         CHECK(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0);
       }

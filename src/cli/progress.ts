@@ -3,7 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'load' | 'trace' | 'tables' | 'evaluate' | 'replay';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
   done: number;
   total: number;
 }
@@ -11,10 +11,12 @@ export interface ProgressStep {
 const TITLES = {
   convert: 'Packing experts',
   hash: 'Checking files',
+  verify: 'Comparing experts',
   load: 'Loading',
   trace: 'Tracing',
   tables: 'Learning tables',
   evaluate: 'Evaluating',
+  read: 'Reading',
   replay: 'Counting bytes',
 } as const;
 
@@ -50,7 +52,7 @@ export class Progress {
     if (this.#bar === undefined) {
       this.#bar = new Bar({
         stream: this.#out,
-        format: `${TITLES[phase].padEnd(16)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
+        format: `${TITLES[phase].padEnd(17)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
         barCompleteChar: '█',
         barIncompleteChar: '░',
         hideCursor: true,
@@ -69,12 +71,14 @@ export class Progress {
   }
 }
 
-/** Conversion counts experts and checking counts bytes; loading counts steps that say nothing to a person. */
+/** Conversion counts experts, checking and reading count bytes; loading counts steps that say nothing to a person. */
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;
   if (phase === 'evaluate') return `${done}/${total} inputs`;
   if (phase === 'replay') return `${done}/${total} replays`;
   if (phase === 'tables') return `${done}/${total} sequences`;
-  return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
+  return phase === 'convert' || phase === 'verify'
+    ? `${done}/${total} experts`
+    : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

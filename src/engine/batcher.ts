@@ -25,6 +25,8 @@ export interface MadeBatch {
   batch: EncodeBatch;
   /** Tables of each item alone; null unless all have them. */
   parts: PendingTables[] | null;
+  /** When its oldest item came. */
+  arrivedMs: number;
   /** Items that waited on while a younger one went. */
   passedOver: number;
   /** Items that went because they had been passed over too often. */
@@ -124,6 +126,7 @@ export class Batcher {
     return {
       batch: encodeBatch(this.#lastBatch, items),
       parts: parts.every((part) => part !== null) ? parts : null,
+      arrivedMs: window[0]!.arrivedMs,
       passedOver: left.length,
       overdue: [...taken].filter(({ passedOver }) => passedOver >= maxPassedOver).length,
     };

@@ -14,9 +14,13 @@ export class HashBuilderLink {
   readonly opened: Promise<PredictorInfo>;
   readonly #bell: Doorbell;
 
-  constructor(data: HashBuilderThreadData) {
+  /** `entry`: what the thread runs, by `runHashBuilder`. */
+  constructor(
+    data: HashBuilderThreadData,
+    entry = new URL('../predictor/hash-builder-thread.js', import.meta.url),
+  ) {
     this.#bell = new Doorbell(data.queue.departures);
-    this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
+    this.worker = new Worker(entry, {
       name: 'hash-builder',
       workerData: data,
       transferList: [data.queue.port],

@@ -6,6 +6,7 @@ import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
 import { softmax } from '../inference/sampler.js';
 import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
+import { profiled } from '../profile/thread-events.js';
 import { Completion } from './completion.js';
 import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
 import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
@@ -99,7 +100,7 @@ export class JobRunner {
   #start(id: string, request: RunRequest): void {
     const { limits, toHashBuilder } = this.#options;
     const begin = clockMs();
-    const inputs = prepareJob(request, limits);
+    const inputs = profiled('tokenize', () => prepareJob(request, limits));
     const routingK = routingKOf(request.routing, limits.routing);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });

@@ -2,6 +2,7 @@
 import type { Batcher, WaitingItem } from '../engine/batcher.js';
 import { encodeBatch } from '../engine/encode-batch.js';
 import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
+import { type EventArgs, profiled, profiledFor } from '../profile/thread-events.js';
 import { batchInput } from './batch-input.js';
 import type { BuilderStats } from './builder-stats.js';
 import type { FromHashBuilder, ToHashBuilder } from './hash-builder-thread.js';
@@ -39,7 +40,8 @@ export class BuilderLoop {
       const seen = queue.departures.rings;
       if (this.turn()) continue;
       const due = queue.length > 0 ? Number.POSITIVE_INFINITY : batcher.dueIn(this.#clock());
-      queue.departures.wait(seen, due);
+      if (queue.full) profiled('queue full', () => queue.departures.wait(seen, due));
+      else queue.departures.wait(seen, due);
     }
   }
 
@@ -71,7 +73,9 @@ export class BuilderLoop {
     const waiting = batcher.unnamed();
     if (builder === null || waiting === undefined) return false;
     if (!this.#predicts(waiting.item.routingK)) return false;
-    batcher.name(waiting, builder.ahead(inputOf(waiting)));
+    const { length: tokens } = waiting.item.tokens;
+    const tables = profiled('build table', () => builder.ahead(inputOf(waiting)), { tokens });
+    batcher.name(waiting, tables);
     return true;
   }
 
@@ -81,13 +85,19 @@ export class BuilderLoop {
 
   #handOn(): void {
     const { batcher, builder, stats } = this.#options;
-    const { batch, parts, passedOver, overdue } = batcher.take();
+    const { batch, parts, arrivedMs, passedOver, overdue } = batcher.take();
+    const args = argsOf(batch);
+    profiledFor('batch wait', this.#clock() - arrivedMs, args);
     stats.add('inputs', batch.items.length);
     stats.add('passedOver', passedOver);
     stats.add('overdue', overdue);
     if (builder === null || !this.#predicts(batch.routingK)) this.#put(batch, null);
-    else if (parts !== null) this.#put(batch, builder.join(batchInput(batch), parts));
-    else this.#fillBehind(batch, builder);
+    else if (parts !== null) {
+      this.#put(
+        batch,
+        profiled('build table', () => builder.join(batchInput(batch), parts), args),
+      );
+    } else this.#fillBehind(batch, builder);
   }
 
   /** The batch goes ahead of what its tables will say, so that the queue's bound holds for tables in the making too. */
@@ -96,7 +106,7 @@ export class BuilderLoop {
     const tables = builder.begin(input);
     this.#put(batch, tables);
     if (tables === null) return;
-    builder.fill(input, tables);
+    profiled('build table', () => builder.fill(input, tables), argsOf(batch));
     // The inference thread may be waiting for just this table.
     this.#options.queue.arrivals.ring();
   }
@@ -105,6 +115,10 @@ export class BuilderLoop {
     const buffers = tables && { encoder: tables.encoder.buffer, decoder: tables.decoder?.buffer ?? null };
     this.#options.queue.put({ batch, tables: buffers });
   }
+}
+
+function argsOf({ id, tokens }: EncodeBatch): EventArgs {
+  return { batch: id, tokens: tokens.length };
 }
 
 function inputOf({ item }: WaitingItem) {

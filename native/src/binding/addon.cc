@@ -5,10 +5,12 @@
 
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
+#include "binding/pack_verifier_binding.h"
 #include "binding/pack_writer_binding.h"
 #include "binding/predictor_binding.h"
 #include "binding/predictor_embedding_binding.h"
 #include "binding/predictor_trainer_binding.h"
+#include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
 #include "expert/disk_tier.h"
@@ -46,10 +48,10 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     Napi::Object js = Napi::Object::New(env);
     js.Set("shape", shape_to_js(env, checkpoint.config()));
     js.Set("dtype", checkpoint.dtype_summary());
-    const LosslessDtypes dtypes = lossless_dtypes(checkpoint);
+    const LosslessFormats formats = lossless_formats(checkpoint);
     Napi::Object lossless = Napi::Object::New(env);
-    lossless.Set("experts", dtype_to_js(dtypes.experts_bf16));
-    lossless.Set("dense", dtype_to_js(dtypes.dense_bf16));
+    lossless.Set("experts", weight_format_to_js(env, formats.experts));
+    lossless.Set("dense", weight_format_to_js(env, formats.dense));
     js.Set("lossless", lossless);
     Napi::Array files = Napi::Array::New(env);
     for (const SafetensorsFile& file : checkpoint.files()) {
@@ -73,16 +75,17 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
     const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
     if (source.Get("pack").IsString()) {
       const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
-      return plan_to_js(env, plan_memory(pack.config, pack.experts_bf16, pack.dense_bf16, limits));
+      return plan_to_js(env, plan_memory(pack.config, pack.experts.format, pack.dense.format, limits));
     }
     const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
-    const LosslessDtypes lossless = lossless_dtypes(checkpoint);
-    const auto dtype = [&](const char* name, bool fallback) {
+    const LosslessFormats lossless = lossless_formats(checkpoint);
+    const auto format = [&](const char* name, WeightRole role, WeightFormat fallback) {
       const Napi::Value value = source.Get(name);
-      return value.IsUndefined() ? fallback : bf16_from_js(value);
+      return value.IsUndefined() ? fallback : weight_format_from_js(value, name, role);
     };
-    return plan_to_js(env, plan_memory(checkpoint.config(), dtype("experts", lossless.experts_bf16),
-                                       dtype("dense", lossless.dense_bf16), limits));
+    return plan_to_js(
+        env, plan_memory(checkpoint.config(), format("experts", WeightRole::kExperts, lossless.experts),
+                         format("dense", WeightRole::kDense, lossless.dense), limits));
   });
 }
 
@@ -102,7 +105,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));
+  exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));
   exports.Set("TokenEmbedding", PredictorEmbeddingBinding::define(env));
   exports.Set("Predictor", PredictorBinding::define(env));

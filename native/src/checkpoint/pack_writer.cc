@@ -8,17 +8,11 @@
 #include <cstring>
 #include <utility>
 
+#include "checkpoint/pack_sources.h"
 #include "core/error.h"
 
 namespace sida {
 namespace {
-
-std::string block_prefix(const std::string& moe_layer, size_t expert) {
-  const size_t dot = moe_layer.find('.');
-  const std::string stack = moe_layer.substr(0, dot);
-  return stack + ".block." + moe_layer.substr(dot + 1) + ".layer." + (stack == "decoder" ? "2" : "1") +
-         ".mlp.experts.expert_" + std::to_string(expert) + ".";
-}
 
 int open_for_writing(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -35,10 +29,10 @@ void sync_and_close(int fd, const std::string& path) {
 
 }  // namespace
 
-PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16,
-                       bool dense_bf16)
+PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
+                       WeightFormat dense)
     : checkpoint_(Checkpoint::open(checkpoint)),
-      pack_(describe_pack(directory, checkpoint_->config(), experts_bf16, dense_bf16)) {
+      pack_(describe_pack(directory, checkpoint_->config(), experts, dense)) {
   checkpoint_->check_tensors();
   expert_fd_ = open_for_writing(pack_.expert_path(), 0);
 }
@@ -62,15 +56,6 @@ void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, cons
   }
 }
 
-const TensorInfo& PackWriter::source_of(const DenseTensor& tensor) const {
-  if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
-    return opened().encoder_embedding();
-  }
-  if (tensor.name == "decoder.embed_tokens.weight") return opened().decoder_embedding();
-  if (tensor.name == "lm_head.weight") return opened().head();
-  return opened().require(tensor.name, tensor.shape);
-}
-
 const Checkpoint& PackWriter::opened() const {
   if (!checkpoint_) throw Error("internal", "the pack writer is closed");
   return *checkpoint_;
@@ -92,23 +77,21 @@ void PackWriter::write_dense() {
 }
 
 void PackWriter::write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor) {
-  const TensorInfo& source = source_of(tensor);
+  const TensorInfo& source = dense_source(opened(), tensor);
   const uint64_t n = tensor.shape[0];
   const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-  // Whole panels at a time, about 4 MiB: an embedding as a whole would double the memory of the process.
-  const uint64_t chunk = std::max<uint64_t>(1, (4 << 20) / (k * kPanelColumns * 4)) * kPanelColumns;
+  const uint64_t chunk = rows_at_a_time(k);
   uint64_t offset = tensor.offset;
   for (uint64_t row = 0; row < n; row += chunk) {
     const uint64_t rows = std::min(chunk, n - row);
-    rows_.resize(rows * k);
-    opened().read_f32(source, row * k, rows * k, rows_.data());
+    read_rows(opened(), source, row, rows, k, tensor.format, rows_);
     if (!tensor.panels) {
       write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
       offset += rows * k * sizeof(float);
       continue;
     }
-    block_.resize(panel_matrix_bytes(rows, k, tensor.bf16));
-    pack_panels(rows_.data(), rows, k, tensor.bf16, block_.data());
+    block_.resize(panel_matrix_bytes(rows, k, tensor.format));
+    pack_panels(rows_.data(), rows, k, tensor.format, block_.data());
     write_at(fd, path, offset, block_.data(), block_.size());
     offset += block_.size();
   }
@@ -120,19 +103,12 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
                                        " of " + std::to_string(layout.experts()));
   }
-  const Checkpoint& checkpoint = opened();
-  const std::vector<std::string> layers = pack_.config.moe_layers();
-  rows_.resize(layout.d_model * layout.d_ff);
   for (size_t id = begin; id < end; ++id) {
-    const std::string prefix =
-        block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
     block_.assign(layout.block_bytes, std::byte{0});
-    checkpoint.read_f32(checkpoint.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.bf16, block_.data() + layout.wi_offset);
-    checkpoint.read_f32(checkpoint.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.bf16, block_.data() + layout.wo_offset);
+    for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
+      read_rows(opened(), source.tensor, 0, source.n, source.k, layout.format, rows_);
+      pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
+    }
     write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
   }
 }
@@ -147,15 +123,15 @@ void PackWriter::close() {
   sync_and_close(fd, pack_.expert_path());
 }
 
-LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint) {
-  LosslessDtypes dtypes{true, true};
+LosslessFormats lossless_formats(const Checkpoint& checkpoint) {
+  LosslessFormats formats{kBf16Format, kBf16Format};
   for (const TensorInfo& tensor : checkpoint.tensors()) {
     const bool small = tensor.shape.size() < 2 || tensor.name.find(".router.") != std::string::npos ||
                        tensor.name.find("relative_attention_bias") != std::string::npos;
     if (small || tensor.dtype == Dtype::kBF16) continue;
-    (tensor.name.find(".experts.") != std::string::npos ? dtypes.experts_bf16 : dtypes.dense_bf16) = false;
+    (tensor.name.find(".experts.") != std::string::npos ? formats.experts : formats.dense) = kF32Format;
   }
-  return dtypes;
+  return formats;
 }
 
 }  // namespace sida

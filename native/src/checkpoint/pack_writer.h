@@ -16,7 +16,9 @@ namespace sida {
 class PackWriter {
  public:
   /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.
-  PackWriter(const std::string& checkpoint, const std::string& directory, bool experts_bf16, bool dense_bf16);
+  /// Writing throws checkpoint_invalid too, where weights to be quantized are NaN or infinite.
+  PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
+             WeightFormat dense);
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
@@ -31,7 +33,6 @@ class PackWriter {
  private:
   const Checkpoint& opened() const;
   void write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor);
-  const TensorInfo& source_of(const DenseTensor& tensor) const;
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
 
   std::optional<Checkpoint> checkpoint_;
@@ -42,10 +43,10 @@ class PackWriter {
 };
 
 /// Element types that lose nothing: bf16 where the checkpoint's matrices all are, else f32.
-struct LosslessDtypes {
-  bool experts_bf16;
-  bool dense_bf16;
+struct LosslessFormats {
+  WeightFormat experts;
+  WeightFormat dense;
 };
-LosslessDtypes lossless_dtypes(const Checkpoint& checkpoint);
+LosslessFormats lossless_formats(const Checkpoint& checkpoint);
 
 }  // namespace sida

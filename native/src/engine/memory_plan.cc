@@ -26,24 +26,24 @@ uint64_t MemoryPlan::slots_in(uint64_t budget) const {
   return std::min(experts, (budget - fixed()) / slot);
 }
 
-MemoryPlan plan_memory(const SwitchConfig& config, bool experts_bf16, bool dense_bf16,
+MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightFormat dense,
                        const BatchLimits& limits) {
   if (limits.max_routing_k > static_cast<size_t>(config.num_experts)) {
     throw Error("invalid_request", "a routing of " + std::to_string(limits.max_routing_k) +
                                        " experts a token exceeds the " + std::to_string(config.num_experts) +
                                        " experts of a layer");
   }
-  const DenseLayout file = make_dense_layout(config, dense_bf16);
-  const DenseLayout dense = limits.routers ? file : without_routers(file);
+  const DenseLayout file = make_dense_layout(config, dense);
+  const DenseLayout held = limits.routers ? file : without_routers(file);
   const ExpertLayout layout =
-      make_expert_layout(experts_bf16, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
+      make_expert_layout(experts, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
                          config.moe_layers().size(), static_cast<size_t>(config.num_experts));
   MemoryPlan plan;
-  plan.routers = dense.router_bytes;
-  plan.dense = device_bytes(dense.bytes) - plan.routers;
+  plan.routers = held.router_bytes;
+  plan.dense = device_bytes(held.bytes) - plan.routers;
   plan.kv_cache = device_bytes(KvCache::bytes(config, limits.kv_tokens));
   plan.workspace = device_bytes(Workspace::bytes(config, limits.max_batch_tokens, limits.kv_tokens,
-                                                 limits.threads, limits.max_routing_k));
+                                                 limits.threads, limits.max_routing_k, limits.activations));
   plan.slot = device_bytes(layout.block_bytes);
   plan.experts = layout.experts();
   return plan;

@@ -12,7 +12,7 @@ using ExpertId = uint32_t;
 
 /// Where an expert's matrices lie inside its block. Blocks of equal size stand one after the other, by id.
 struct ExpertLayout {
-  bool bf16 = false;
+  WeightFormat format;
   size_t d_model = 0;
   size_t d_ff = 0;
   size_t layers = 0;
@@ -23,11 +23,11 @@ struct ExpertLayout {
   uint64_t block_bytes = 0;
 
   size_t experts() const { return layers * experts_per_layer; }
-  PanelMatrix wi(const std::byte* block) const { return {block + wi_offset, bf16, d_model, d_ff}; }
-  PanelMatrix wo(const std::byte* block) const { return {block + wo_offset, bf16, d_ff, d_model}; }
+  PanelMatrix wi(const std::byte* block) const { return {block + wi_offset, format, d_model, d_ff}; }
+  PanelMatrix wo(const std::byte* block) const { return {block + wo_offset, format, d_ff, d_model}; }
 };
 
-ExpertLayout make_expert_layout(bool bf16, size_t d_model, size_t d_ff, size_t layers,
+ExpertLayout make_expert_layout(WeightFormat format, size_t d_model, size_t d_ff, size_t layers,
                                 size_t experts_per_layer);
 
 }  // namespace sida

@@ -8,7 +8,7 @@
 
 namespace sida {
 
-inline constexpr int kPackVersion = 1;
+inline constexpr int kPackVersion = 2;
 inline constexpr const char* kDenseFile = "dense.sida";
 inline constexpr const char* kExpertFile = "experts.sida";
 
@@ -17,8 +17,6 @@ inline constexpr const char* kExpertFile = "experts.sida";
 struct Pack {
   std::string directory;
   SwitchConfig config;
-  bool experts_bf16 = false;
-  bool dense_bf16 = false;
   ExpertLayout experts;
   DenseLayout dense;
 
@@ -28,7 +26,7 @@ struct Pack {
 };
 
 /// Layouts of a model with these element types.
-Pack describe_pack(std::string directory, SwitchConfig config, bool experts_bf16, bool dense_bf16);
+Pack describe_pack(std::string directory, SwitchConfig config, WeightFormat experts, WeightFormat dense);
 
 /// Reads a pack's manifest and config and checks that they agree. Throws io_error or pack_invalid. Reads no
 /// weights.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/switch_config.h"
+#include "ops/weight_format.h"
 
 namespace sida {
 
@@ -12,7 +13,7 @@ namespace sida {
 struct DenseTensor {
   std::string name;  ///< the checkpoint's name
   std::vector<uint64_t> shape;
-  bool bf16 = false;
+  WeightFormat format;
   bool panels = false;  ///< panels of a (n, k) matrix; otherwise f32 rows
   bool router = false;
   uint64_t offset = 0;
@@ -23,12 +24,13 @@ struct DenseTensor {
 /// model's shape and the dense element type, so that a plan needs no file.
 struct DenseLayout {
   std::vector<DenseTensor> tensors;
+  WeightFormat format;  ///< of linear weights and embeddings
   uint64_t bytes = 0;
   uint64_t router_bytes = 0;
 };
 
-/// `bf16` applies to linear weights and embeddings; norms, routers and position biases stay f32.
-DenseLayout make_dense_layout(const SwitchConfig& config, bool bf16);
+/// `format` applies to linear weights and embeddings; norms, routers and position biases stay f32.
+DenseLayout make_dense_layout(const SwitchConfig& config, WeightFormat format);
 
 /// The same tensors in the same order without the routers: what a device holds that routes by tables alone.
 DenseLayout without_routers(const DenseLayout& layout);

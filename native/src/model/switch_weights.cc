@@ -14,7 +14,7 @@ class WeightViews {
 
   PanelMatrix panels(const std::string& name) const {
     const DenseTensor& tensor = *by_name_.at(name);
-    return {dense_ + tensor.offset, tensor.bf16, tensor.shape[1], tensor.shape[0]};
+    return {dense_ + tensor.offset, tensor.format, tensor.shape[1], tensor.shape[0]};
   }
   PanelMatrix panels_if_present(const std::string& name) const {
     return by_name_.contains(name) ? panels(name) : PanelMatrix{};

@@ -1,76 +1,8 @@
-#include <cmath>
-#include <cstdint>
-#include <cstring>
-
-namespace {
-
-// The reference: sixteen floats in a plain array, one IEEE operation at a time.
-struct V {
-  float lane[16];
-
-  template <class F>
-  static V map(F f) {
-    V out;
-    for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
-    return out;
-  }
-  static V set(float a) {
-    return map([&](int) { return a; });
-  }
-  static V load(const float* p) {
-    return map([&](int i) { return p[i]; });
-  }
-  static V loadu(const float* p) { return load(p); }
-  static void store(float* p, V a) { std::memcpy(p, a.lane, sizeof a.lane); }
-  static void storeu(float* p, V a) { store(p, a); }
-  static V add(V a, V b) {
-    return map([&](int i) { return a.lane[i] + b.lane[i]; });
-  }
-  static V sub(V a, V b) {
-    return map([&](int i) { return a.lane[i] - b.lane[i]; });
-  }
-  static V mul(V a, V b) {
-    return map([&](int i) { return a.lane[i] * b.lane[i]; });
-  }
-  static V fma(V a, V b, V c) {
-    return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
-  }
-  // As x86 does: the second operand where either is NaN.
-  static V max(V a, V b) {
-    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
-  }
-  static V min(V a, V b) {
-    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
-  }
-  // a · 2^n where t is n plus the rounding constant of exp16.
-  static V scale_by_power(V a, V t) {
-    return map([&](int i) {
-      uint32_t bits;
-      std::memcpy(&bits, &t.lane[i], 4);
-      bits = (bits << 23) + 0x3f800000u;
-      float power;
-      std::memcpy(&power, &bits, 4);
-      return a.lane[i] * power;
-    });
-  }
-  static V zero_below(V x, V limit, V value) {
-    return map([&](int i) { return x.lane[i] < limit.lane[i] ? 0.0f : value.lane[i]; });
-  }
-  static void load_bf16_pairs(const void* p, V& even, V& odd) {
-    uint32_t pair[16];
-    std::memcpy(pair, p, sizeof pair);
-    for (int i = 0; i < 16; ++i) {
-      const uint32_t low = pair[i] << 16;
-      const uint32_t high = pair[i] & 0xffff0000u;
-      std::memcpy(&even.lane[i], &low, 4);
-      std::memcpy(&odd.lane[i], &high, 4);
-    }
-  }
-};
-
-}  // namespace
-
+// Vectors before the kernels that are written over them.
+// clang-format off
+#include "ops/vector_scalar.h"
 #include "ops/kernels_impl.h"
+// clang-format on
 
 namespace sida {
 extern const CpuKernels kScalarKernels;

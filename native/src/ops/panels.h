@@ -10,20 +10,25 @@ namespace sida {
 /// A weight matrix in panels: y (rows, n) = x (rows, k) · W. Does not own `data`.
 struct PanelMatrix {
   const std::byte* data = nullptr;
-  bool bf16 = false;
+  WeightFormat format;
   size_t k = 0;
   size_t n = 0;
 
   size_t panels() const { return (n + kPanelColumns - 1) / kPanelColumns; }
 };
 
+/// Bytes of one panel of 32 columns.
+uint64_t panel_bytes(size_t k, WeightFormat format);
+
 /// Bytes of a (n, k) matrix in panels.
-uint64_t panel_matrix_bytes(size_t n, size_t k, bool bf16);
+uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format);
 
-/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even.
-void pack_panels(const float* weight, size_t n, size_t k, bool bf16, std::byte* out);
+/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even; int8
+/// and int4 are quantized (ops/quantize.h): a scale whose weights are not all finite is NaN.
+void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out);
 
-/// Row `n` of the packed (n, k) matrix, as f32: the way to look up an embedding that is also the tied head.
+/// Row `row` of the packed (n, k) matrix, as f32 (a quantized weight is code · scale): the way to look up an
+/// embedding that is also the tied head.
 void read_panel_row(const PanelMatrix& matrix, size_t row, float* out);
 
 }  // namespace sida

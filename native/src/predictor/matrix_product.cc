@@ -53,7 +53,7 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
   if (rows == 0) return;
   static const FewRowsProduct* const few = few_rows_named(cpu_kernels().isa);
   size_t panel = 0;
-  if (few != nullptr && rows <= kFewRows && !w.bf16 && epilogue != Epilogue::kRelu) {
+  if (few != nullptr && rows <= kFewRows && w.format == kF32Format && epilogue != Epilogue::kRelu) {
     panel = multiply_few_rows(*few, x, x_stride, rows, w, y, y_stride, epilogue);
   }
   GemmTask task{};
@@ -61,7 +61,7 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
   task.x_stride = x_stride;
   task.rows = rows;
   task.panels = w.data;
-  task.bf16 = w.bf16;
+  task.format = w.format;
   task.k = w.k;
   task.n = w.n;
   task.panel_begin = panel;
@@ -73,14 +73,15 @@ void multiply(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w
 }
 
 PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* out) {
-  auto* panels = reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, false) / sizeof(float)));
-  pack_panels(m, n, k, false, panels);
-  return {panels, false, k, n};
+  auto* panels =
+      reinterpret_cast<std::byte*>(grow(out, panel_matrix_bytes(n, k, kF32Format) / sizeof(float)));
+  pack_panels(m, n, k, kF32Format, panels);
+  return {panels, kF32Format, k, n};
 }
 
 PanelMatrix pack_rows(const float* m, size_t stride, size_t k, size_t n, AlignedFloats* out) {
-  float* panel = grow(out, panel_matrix_bytes(n, k, false) / sizeof(float));
-  const PanelMatrix packed{reinterpret_cast<std::byte*>(panel), false, k, n};
+  float* panel = grow(out, panel_matrix_bytes(n, k, kF32Format) / sizeof(float));
+  const PanelMatrix packed{reinterpret_cast<std::byte*>(panel), kF32Format, k, n};
   for (size_t column = 0; column < n; column += kPanelColumns, panel += k * kPanelColumns) {
     const size_t width = std::min(kPanelColumns, n - column);
     for (size_t row = 0; row < k; ++row) {

@@ -15,7 +15,7 @@ PanelMatrix append_output(const float* y, size_t h, PredictorState* state) {
   float* panel = state->panels.data() + state->length / kPanelColumns * h * kPanelColumns;
   for (size_t i = 0; i < h; ++i) panel[i * kPanelColumns + column] = y[i];
   state->outputs.insert(state->outputs.end(), y, y + h);
-  return {reinterpret_cast<const std::byte*>(state->panels.data()), false, h, state->length + 1};
+  return {reinterpret_cast<const std::byte*>(state->panels.data()), kF32Format, h, state->length + 1};
 }
 
 }  // namespace

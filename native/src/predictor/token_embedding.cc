@@ -31,18 +31,18 @@ TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
   const DenseTensor& tensor = embedding_of(pack);
   TokenEmbedding result(tensor.shape[0], tensor.shape[1]);
   const File file = File::open(pack.dense_path());
-  const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.bf16);
+  const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.format);
   const size_t rows = std::max<size_t>(1, kPieceBytes / panel_bytes) * kPanelColumns;
   std::vector<std::byte> piece;
   uint64_t offset = tensor.offset;
   for (size_t first = 0; first < result.vocab_; first += rows) {
     const size_t count = std::min(rows, result.vocab_ - first);
-    const PanelMatrix panels{nullptr, tensor.bf16, result.d_model_, count};
+    const PanelMatrix panels{nullptr, tensor.format, result.d_model_, count};
     piece.resize(panels.panels() * panel_bytes);
     file.pread_exact(offset, piece.data(), piece.size());
     offset += piece.size();
     for (size_t i = 0; i < count; ++i) {
-      read_panel_row({piece.data(), tensor.bf16, panels.k, panels.n}, i,
+      read_panel_row({piece.data(), tensor.format, panels.k, panels.n}, i,
                      result.values_.data() + (first + i) * result.d_model_);
     }
   }

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sida {
+
+/// Element type of a packed weight matrix.
+enum class WeightType : uint8_t { kF32, kBf16, kInt8, kInt4 };
+
+struct WeightFormat {
+  WeightType type = WeightType::kF32;
+  /// Inputs (k) that share a scale; int4 only, 0 for the others.
+  uint32_t group = 0;
+
+  bool operator==(const WeightFormat&) const = default;
+};
+
+inline constexpr WeightFormat kF32Format{WeightType::kF32, 0};
+inline constexpr WeightFormat kBf16Format{WeightType::kBf16, 0};
+
+constexpr bool quantized(WeightFormat format) {
+  return format.type == WeightType::kInt8 || format.type == WeightType::kInt4;
+}
+
+constexpr const char* weight_type_name(WeightType type) {
+  switch (type) {
+    case WeightType::kF32:
+      return "f32";
+    case WeightType::kBf16:
+      return "bf16";
+    case WeightType::kInt8:
+      return "int8";
+    case WeightType::kInt4:
+      break;
+  }
+  return "int4";
+}
+
+/// Of experts: any. Of dense weights: no int4.
+enum class WeightRole : uint8_t { kExperts, kDense };
+
+/// Throws. `field` is "dtype" or "group".
+using FormatFault =
+    std::function<void(const std::string& field, const std::string& expected, const std::string& found)>;
+
+/// The format that a manifest or an option names; calls `fault` where there is no such one.
+WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::optional<uint64_t> group,
+                                 const FormatFault& fault);
+
+}  // namespace sida
