@@ -1,6 +1,7 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { batchOrderTable } from './batch-order-table.mjs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
@@ -11,6 +12,7 @@ import { mib, result, source, table } from './table-format.mjs';
 const tables = {
   ...predictorTables,
   ...profileTables,
+  'batch-order': batchOrderTable,
   ...replayTables,
   ...peerTables,
   ...quantizedTables,

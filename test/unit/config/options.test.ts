@@ -58,6 +58,8 @@ describe('defaults', () => {
       maxBatchTokens: 2048,
       kvTokens: 3072,
       batchWait: 2,
+      batchOrder: 'arrival',
+      maxPassedOver: 8,
       experts: 'auto',
       group: undefined,
       dense: 'auto',
