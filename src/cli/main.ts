@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../config/version.js';
+import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
@@ -27,6 +28,7 @@ for (const command of [
   traceCommand(),
   trainCommand(),
   evalCommand(),
+  benchCommand(),
   doctorCommand(),
 ]) {
   command.copyInheritedSettings(program);

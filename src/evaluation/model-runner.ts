@@ -54,7 +54,7 @@ function encodeBatch(tokens: Int32Array): NativeBatch {
 }
 
 /** All decoder inputs of a plan in one step. */
-function scoreBatch({ inputs }: ScoringPlan): NativeBatch {
+export function scoreBatch({ inputs }: ScoringPlan): NativeBatch {
   const offsets = new Int32Array(inputs.length + 1);
   inputs.forEach(({ tokens }, i) => {
     offsets[i + 1] = offsets[i]! + tokens.length;
@@ -71,7 +71,7 @@ function scoreBatch({ inputs }: ScoringPlan): NativeBatch {
   };
 }
 
-function scoresOf({ labels, inputs }: ScoringPlan, logits: Float32Array, vocab: number): number[] {
+export function scoresOf({ labels, inputs }: ScoringPlan, logits: Float32Array, vocab: number): number[] {
   const scores = new LabelScores(labels);
   inputs
     .flatMap(({ rows }) => rows)

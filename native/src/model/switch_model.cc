@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include "model/dispatch.h"
 #include "ops/kernels.h"
@@ -168,7 +170,12 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
             trace.dispatch + trace_layer * tokens * dispatch.k);
   if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch.expert);
 
-  LayerVisit visit(experts_, weights.moe_layer, dispatch.needed, trace.found + trace_layer * experts);
+  std::vector<uint16_t> visited = dispatch.needed;
+  if (trace.whole_layers) {
+    visited.resize(experts);
+    std::iota(visited.begin(), visited.end(), uint16_t{0});
+  }
+  LayerVisit visit(experts_, weights.moe_layer, visited, trace.found + trace_layer * experts);
   while (const auto expert = visit.next()) {
     const size_t begin = dispatch.begin[expert->index];
     const size_t count = dispatch.begin[expert->index + 1] - begin;

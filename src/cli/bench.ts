@@ -1,0 +1,145 @@
+/** `sida bench`: throughput and latency against memory, system by system. */
+import { existsSync, mkdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { writeReport } from '../bench/report/write-report.js';
+import { runRig } from '../bench/rig.js';
+import { type Cell, cellName, expand, FULL, QUICK, select } from '../bench/scenarios.js';
+import { FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
+import { SYSTEMS } from '../bench/systems.js';
+import { UsageError } from '../config/resolve.js';
+import { SidaError } from '../errors.js';
+import { BenchProgress, timeText } from './bench-progress.js';
+import { wholeNumberOf } from './numbers.js';
+import { formatTable } from './table.js';
+
+const HELP = `
+Every system runs every scenario in a process of its own: warmed up, round by round, so that a slow minute of the machine
+falls on all alike. Packs, traces and predictors are made in --work. Finished runs are kept in the results directory and
+skipped when it is started again. Answers of exact systems are compared with the resident run bit for bit; one that
+differs ends the command with 1.
+
+A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
+
+Examples:
+  sida bench --quick
+  sida bench --list
+  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
+  sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
+  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
+
+export function benchCommand(): Command {
+  return new Command('bench')
+    .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
+    .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
+    .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
+      ...all,
+      one,
+    ])
+    .option('--list', 'print the names and end')
+    .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
+    .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
+    .option(
+      '--data <dir>',
+      'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
+    )
+    .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
+    .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
+    .option('--threads <n>', 'threads that compute', String(availableParallelism()))
+    .option('--seed <n>', 'of arrivals and of training', '1')
+    .option('--fresh', 'measure again what was measured before')
+    .option('--keep', 'leave packs of random-weight models on the disk')
+    .option('--json', 'print the result as JSON')
+    .addHelpText('after', HELP)
+    .action(bench);
+}
+
+async function bench(values: Record<string, unknown>): Promise<void> {
+  const quick = values.quick === true;
+  const patterns = (values.only as string[] | undefined) ?? [];
+  const cells = select(expand(quick ? QUICK : FULL), patterns);
+  if (cells.length === 0) {
+    throw new UsageError(
+      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''} --list\` prints the names`,
+    );
+  }
+  if (values.list === true) {
+    process.stdout.write(
+      `${values.json === true ? JSON.stringify(cells.map(cellName), null, 1) : listText(cells)}\n`,
+    );
+    return;
+  }
+  const sizes = sizesOf(values, quick);
+  const out = resolve(String(values.out ?? join('bench/results', quick ? 'quick' : 'rig')));
+  mkdirSync(out, { recursive: true });
+  const progress = new BenchProgress();
+  try {
+    const result = await runRig(
+      {
+        command: commandText(),
+        quick,
+        cells,
+        sizes,
+        out,
+        work: resolve(String(values.work)),
+        data: dataDirectory(values.data as string | undefined),
+        threads: wholeNumberOf('threads', values.threads, 1, 1024),
+        seed: wholeNumberOf('seed', values.seed, 0, 2 ** 31 - 1),
+        fresh: values.fresh === true,
+        keep: values.keep === true,
+      },
+      progress,
+    );
+    progress.stop();
+    const files = await writeReport(result, out);
+    process.stdout.write(
+      values.json === true
+        ? `${JSON.stringify(result, null, 1)}\n`
+        : `${files.map((file) => join(out, file)).join('\n')}\n`,
+    );
+    progress.step(`${cells.length - result.skipped.length} cells in ${timeText(result.seconds)}, ${result.comparisons} exact runs compared`); // biome-ignore format: one line
+    if (result.differing.length > 0) {
+      throw new SidaError({
+        code: 'cannot_run',
+        message: `Answers differ from the resident run, bit for bit, in ${result.differing.join(', ')}`,
+      });
+    }
+  } finally {
+    progress.stop();
+  }
+}
+
+function sizesOf(values: Record<string, unknown>, quick: boolean): typeof FULL_SIZES {
+  const own = quick ? QUICK_SIZES : FULL_SIZES;
+  const sentences =
+    values.sentences === undefined ? undefined : wholeNumberOf('sentences', values.sentences, 1, 1e6);
+  return {
+    ...own,
+    ...(values.rounds !== undefined && { rounds: wholeNumberOf('rounds', values.rounds, 1, 1000) }),
+    ...(sentences !== undefined && { sentences: () => sentences }),
+  };
+}
+
+function dataDirectory(given: string | undefined): string | undefined {
+  const directory = given ?? 'data';
+  if (existsSync(directory)) return resolve(directory);
+  if (given === undefined) return undefined;
+  throw new UsageError(
+    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
+  );
+}
+
+function listText(cells: readonly Cell[]): string {
+  const about = formatTable(
+    'll',
+    SYSTEMS.map((system) => [system.name, system.about]),
+  );
+  return `${cells.map(cellName).join('\n')}\n\n${about}`;
+}
+
+/** The command as given; of paths outside of the tree only the names. */
+function commandText(): string {
+  const args = process.argv.slice(2).map((arg) => (arg.startsWith('/') ? basename(arg) : arg));
+  return ['sida', ...args.map((arg) => (/[*\s]/.test(arg) ? `'${arg}'` : arg))].join(' ');
+}
