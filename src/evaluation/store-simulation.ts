@@ -5,6 +5,9 @@
  */
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 
+/** Told of every load. `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
+export type OnLoad = (id: number, demanded: boolean) => void;
+
 const ABSENT = 0;
 const RESIDENT = 2;
 const NONE = -1;
@@ -29,9 +32,11 @@ export class StoreSimulation {
   #clock = 0;
   #visits = 0;
   #loads = 0;
+  readonly #onLoad: OnLoad;
 
   /** `experts`: of the model, all layers. */
-  constructor(experts: number, slots: number) {
+  constructor(experts: number, slots: number, onLoad: OnLoad = () => {}) {
+    this.#onLoad = onLoad;
     this.#experts = experts;
     this.#slots = Math.min(slots, experts);
     this.#free = this.#slots;
@@ -66,8 +71,10 @@ export class StoreSimulation {
 
   /** Loads the experts, never to evict them. One slot at least stays unpinned. */
   pin(ids: readonly number[]): void {
+    // First those at hand: a load must not evict one of them.
+    for (const id of ids) if (this.#state[id] !== ABSENT) this.#pinned[id] = 1;
     for (const id of ids) {
-      if (this.#state[id] === ABSENT) this.#load(id, this.#victim());
+      if (this.#state[id] === ABSENT) this.#load(id, this.#victim(), false);
       this.#pinned[id] = 1;
     }
   }
@@ -109,7 +116,7 @@ export class StoreSimulation {
         const victim = this.#victim();
         if (this.#free === 0 && victim === NONE) break;
         const id = missing.shift()!;
-        this.#load(id, victim);
+        this.#load(id, victim, true);
         this.#leased[id] = 1;
         leased.push(id);
       }
@@ -143,12 +150,13 @@ export class StoreSimulation {
   }
 
   /** Into a free slot, or the victim's where none is free. */
-  #load(id: number, victim: number): void {
+  #load(id: number, victim: number, demanded: boolean): void {
     if (this.#free > 0) this.#free -= 1;
     else this.#state[victim] = ABSENT;
     this.#state[id] = RESIDENT;
     this.#loadedAt[id] = ++this.#clock;
     this.#loads += 1;
+    this.#onLoad(id, demanded);
   }
 
   /** Each takes a free slot or evicts an expert with a larger key than its own; the others go on waiting. */
@@ -162,7 +170,7 @@ export class StoreSimulation {
       );
       if (next < 0) return;
       const [id] = this.#waiting.splice(next, 1);
-      if (this.#state[id!] === ABSENT) this.#load(id!, victim);
+      if (this.#state[id!] === ABSENT) this.#load(id!, victim, false);
     }
   }
 }
