@@ -6,23 +6,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { scoreBatch, scoresOf } from '../evaluation/model-runner.js';
-import { EVICTION_POLICIES } from '../inference/eviction/index.js';
+import { expertBuffering } from '../inference/eviction/expert-buffering.js';
+import { EVICTION_POLICIES, type EvictionPolicy } from '../inference/eviction/index.js';
 import { planResidency } from '../inference/residency-planner.js';
 import { planScoring } from '../inference/scoring.js';
 import { loadAddon } from '../native/addon.js';
-import type {
-  Engine,
-  NativeBatch,
-  ResidencyPlan,
-  RoutedHook,
-  RunResult,
-  RunStats,
-} from '../native/addon-types.js';
+import type { Engine, NativeBatch, ResidencyPlan, RunResult, RunStats } from '../native/addon-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
-import { ExpertBuffering } from './expert-buffering.js';
 import { streamingPlan } from './layer-streaming.js';
 import { quantile } from './statistics.js';
 
@@ -73,32 +66,20 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
     return (batch) =>
       engine.runBatch({ ...batch, wholeLayers: true }, streamingPlan(batch.phase, order, engine.residency()));
   }
-  if (system === 'expert-buffering') {
-    return (batch) => {
-      const buffering = new ExpertBuffering(engine.residency(), experts);
-      const routed: RoutedHook = (layer, chosen) =>
-        buffering.routed(batch.phase === 'encode' ? layer : encoderLayers + layer, chosen);
-      return engine.runBatch(batch, buffering.plan(), routed);
-    };
-  }
+  if (system === 'expert-buffering')
+    return (batch) => engine.runBatch(batch, onDemand(engine, expertBuffering));
   if (system === 'static-hot') {
     const { slots } = engine.usage();
     const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);
     engine.pin(Uint32Array.from(pinned), true);
-    return (batch) => engine.runBatch(batch, onDemand(engine));
+    return (batch) => engine.runBatch(batch, onDemand(engine, EVICTION_POLICIES.lru));
   }
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
 }
 
-function onDemand(engine: Engine): ResidencyPlan {
+function onDemand(engine: Engine, policy: EvictionPolicy): ResidencyPlan {
   const residency = engine.residency();
-  return planResidency({
-    visits: [],
-    passVisits: 0,
-    prefetchVisits: 0,
-    residency,
-    policy: EVICTION_POLICIES.lru,
-  });
+  return planResidency({ visits: [], passVisits: 0, prefetchVisits: 0, residency, policy });
 }
 
 function measure(engine: Engine, work: CellWork): Sample {

@@ -12,7 +12,7 @@ import { readMeta } from '../trace/trace-file.js';
 import type { BenchInputs } from './inputs.js';
 import { type BenchModel, diskNeed, SWITCH_MINI } from './models.js';
 
-const MAIN = new URL('../cli/main.js', import.meta.url).pathname;
+export const MAIN = new URL('../cli/main.js', import.meta.url).pathname;
 const MAKE_CHECKPOINT = new URL('../../bench/make-switch-checkpoint.mjs', import.meta.url).pathname;
 export const MINI_DIRECTORY = new URL('../../models/switch-mini', import.meta.url).pathname;
 

@@ -43,6 +43,15 @@ export interface LengthNeeds {
   neededOfEncoder: number;
 }
 
+/** Misses of a cache, from the replay of the true routing. */
+export interface CacheMisses {
+  /** Share of the experts that fits. */
+  share: number;
+  policy: string;
+  /** Share of the experts needed. */
+  misses: number;
+}
+
 export interface DataFacts {
   source: string;
   inputs: number;
@@ -50,6 +59,7 @@ export interface DataFacts {
   lengths: LengthNeeds[];
   /** Mean share of all experts that an input needs. */
   needed: number;
+  misses: CacheMisses[];
 }
 
 export interface ModelFacts {

@@ -2,12 +2,13 @@
 import { basename } from 'node:path';
 import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
+import { hottest } from '../evaluation/replay-rules.js';
 import { loadAddon } from '../native/addon.js';
+import { openTrace } from '../replay/open-trace.js';
 import { CellStore } from './cell-store.js';
 import type { CellWork } from './cell-work.js';
 import { dataFacts } from './data-facts.js';
 import { judgeExactness } from './exactness.js';
-import { hottestExperts } from './hot-experts.js';
 import { type BenchInputs, missingInputs, readBenchInputs } from './inputs.js';
 import { diskRates } from './link-rates.js';
 import { LINKS } from './links.js';
@@ -164,12 +165,14 @@ class Rig {
       // Also where no system replays it: it tells what inputs need.
       const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, this.#maker);
       bench.traces.set(name, trace);
-      facts.data[name] = await dataFacts(trace, inputs.source);
+      const expertBytes = plan.slot;
+      facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
       const trains = needs.has('predictor') && model.weights === 'random';
       if (!trains && !needs.has('hot-trace')) continue;
       const other = await traceOf(prepared, inputs, inputs.training, maxBatchTokens, this.#maker);
       training.push(other);
-      bench.hot.set(name, await hottestExperts(other));
+      const { batches } = await openTrace(other, { expertBytes });
+      bench.hot.set(name, hottest(batches, plan.experts));
     }
     if (needs.has('predictor')) {
       bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, this.#maker);

@@ -12,6 +12,8 @@ export interface Sizes {
   sentences(model: BenchModel, data: DataName): number;
   /** Seconds of requests over REST. */
   restSeconds: number;
+  /** Inputs of a study. */
+  study: number;
 }
 
 /** Inputs of the long task cost about ten times those of the short one. */
@@ -23,6 +25,7 @@ export const QUICK_SIZES: Sizes = {
   training: ({ weights }) => (weights === 'trained' ? 200 : 120),
   sentences: ({ weights }) => (weights === 'trained' ? 64 : 16),
   restSeconds: 3,
+  study: 48,
 };
 
 export const FULL_SIZES: Sizes = {
@@ -32,6 +35,7 @@ export const FULL_SIZES: Sizes = {
   sentences: ({ weights, shape }, data) =>
     Math.ceil(SHARE_OF[data] * (weights === 'trained' ? 200 : shape.experts <= 8 ? 32 : 12)),
   restSeconds: 20,
+  study: 400,
 };
 
 /** Sentences before the clock runs: on the simulated link all of them, which brings their experts to host memory. */

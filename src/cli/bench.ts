@@ -3,12 +3,23 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { MINI_DIRECTORY } from '../bench/prepare.js';
+import { type BenchFile, readBenchFile, summarize } from '../bench/report/bench-file.js';
 import { writeReport } from '../bench/report/write-report.js';
 import { runRig } from '../bench/rig.js';
 import { type Cell, cellName, expand, FULL, QUICK, select } from '../bench/scenarios.js';
 import { FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
+import {
+  FULL_STUDIES,
+  QUICK_STUDIES,
+  runStudies,
+  type Study,
+  selectStudies,
+  studyName,
+} from '../bench/studies.js';
 import { SYSTEMS } from '../bench/systems.js';
 import { UsageError } from '../config/resolve.js';
+import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { BenchProgress, timeText } from './bench-progress.js';
 import { wholeNumberOf } from './numbers.js';
@@ -27,6 +38,7 @@ Examples:
   sida bench --list
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
+  sida bench --report --out bench/results/rig
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function benchCommand(): Command {
@@ -48,6 +60,7 @@ export function benchCommand(): Command {
     .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
     .option('--threads <n>', 'threads that compute', String(availableParallelism()))
     .option('--seed <n>', 'of arrivals and of training', '1')
+    .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
     .option('--fresh', 'measure again what was measured before')
     .option('--keep', 'leave packs of random-weight models on the disk')
     .option('--json', 'print the result as JSON')
@@ -57,54 +70,74 @@ export function benchCommand(): Command {
 
 async function bench(values: Record<string, unknown>): Promise<void> {
   const quick = values.quick === true;
+  const json = values.json === true;
   const patterns = (values.only as string[] | undefined) ?? [];
   const cells = select(expand(quick ? QUICK : FULL), patterns);
-  if (cells.length === 0) {
+  const studies = selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
+  if (cells.length + studies.length === 0) {
     throw new UsageError(
       `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''} --list\` prints the names`,
     );
   }
   if (values.list === true) {
-    process.stdout.write(
-      `${values.json === true ? JSON.stringify(cells.map(cellName), null, 1) : listText(cells)}\n`,
-    );
+    const names = [...cells.map(cellName), ...studies.map(studyName)];
+    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
     return;
   }
-  const sizes = sizesOf(values, quick);
   const out = resolve(String(values.out ?? join('bench/results', quick ? 'quick' : 'rig')));
+  const file =
+    values.report === true ? readBenchFile(out) : await measure(values, { quick, cells, studies, out });
+  const files = await writeReport(file, out);
+  process.stdout.write(
+    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
+  );
+  if (file.differing.length === 0) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
+  });
+}
+
+interface Work {
+  quick: boolean;
+  cells: readonly Cell[];
+  studies: readonly Study[];
+  out: string;
+}
+
+async function measure(
+  values: Record<string, unknown>,
+  { quick, cells, studies, out }: Work,
+): Promise<BenchFile> {
+  const sizes = sizesOf(values, quick);
+  const common = {
+    out,
+    work: resolve(String(values.work)),
+    data: dataDirectory(values.data as string | undefined),
+    threads: wholeNumberOf('threads', values.threads, 1, 1024),
+    seed: wholeNumberOf('seed', values.seed, 0, 2 ** 31 - 1),
+    fresh: values.fresh === true,
+  };
   mkdirSync(out, { recursive: true });
   const progress = new BenchProgress();
   try {
+    const begin = performance.now();
+    const tasks = await readTasks(MINI_DIRECTORY);
+    const found = await runStudies(studies, {
+      ...common,
+      task: (name) => tasks[name]!,
+      inputs: sizes.study,
+      onStep: (what) => progress.step(what),
+    });
     const result = await runRig(
-      {
-        command: commandText(),
-        quick,
-        cells,
-        sizes,
-        out,
-        work: resolve(String(values.work)),
-        data: dataDirectory(values.data as string | undefined),
-        threads: wholeNumberOf('threads', values.threads, 1, 1024),
-        seed: wholeNumberOf('seed', values.seed, 0, 2 ** 31 - 1),
-        fresh: values.fresh === true,
-        keep: values.keep === true,
-      },
+      { ...common, command: commandText(), quick, cells, sizes, keep: values.keep === true },
       progress,
     );
-    progress.stop();
-    const files = await writeReport(result, out);
-    process.stdout.write(
-      values.json === true
-        ? `${JSON.stringify(result, null, 1)}\n`
-        : `${files.map((file) => join(out, file)).join('\n')}\n`,
+    const seconds = (performance.now() - begin) / 1000;
+    progress.step(
+      `${result.cells.length} cells and ${studies.length} studies in ${timeText(seconds)}; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
     );
-    progress.step(`${cells.length - result.skipped.length} cells in ${timeText(result.seconds)}, ${result.comparisons} exact runs compared`); // biome-ignore format: one line
-    if (result.differing.length > 0) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `Answers differ from the resident run, bit for bit, in ${result.differing.join(', ')}`,
-      });
-    }
+    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
   } finally {
     progress.stop();
   }
@@ -130,12 +163,12 @@ function dataDirectory(given: string | undefined): string | undefined {
   );
 }
 
-function listText(cells: readonly Cell[]): string {
+function listText(names: readonly string[]): string {
   const about = formatTable(
     'll',
     SYSTEMS.map((system) => [system.name, system.about]),
   );
-  return `${cells.map(cellName).join('\n')}\n\n${about}`;
+  return `${names.join('\n')}\n\n${about}\n`;
 }
 
 /** The command as given; of paths outside of the tree only the names. */

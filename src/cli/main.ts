@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { VERSION } from '../config/version.js';
 import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
+import { dependencyCommand } from './dependency.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
@@ -28,6 +29,7 @@ for (const command of [
   traceCommand(),
   trainCommand(),
   evalCommand(),
+  dependencyCommand(),
   benchCommand(),
   doctorCommand(),
 ]) {
