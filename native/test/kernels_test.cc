@@ -3,97 +3,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "ops/linear.h"
-#include "ops/panels.h"
+#include "kernel_sets.h"
 
 namespace sida {
 namespace {
-
-std::vector<float> random_floats(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> out(count);
-  for (float& value : out) value = normal(random);
-  return out;
-}
-
-const std::vector<const CpuKernels*>& kernel_sets() {
-  static const std::vector<const CpuKernels*> sets = [] {
-    std::vector<const CpuKernels*> found;
-    for (const char* isa : {"scalar", "avx2", "avx512"}) {
-      if (const CpuKernels* kernels = cpu_kernels_named(isa)) {
-        found.push_back(kernels);
-      } else {
-        MESSAGE("this machine has no " << isa);
-      }
-    }
-    return found;
-  }();
-  return sets;
-}
-
-TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail sizes") {
-  for (const WeightFormat format : {kF32Format, kBf16Format}) {
-    for (const size_t rows : {1, 2, 7, 8, 9, 19}) {
-      for (const size_t n : {1, 31, 32, 33, 96}) {
-        for (const size_t k : {1, 2, 7, 64, 129}) {
-          for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd}) {
-            const auto x = random_floats(rows * k, 1);
-            const auto w = random_floats(n * k, 2);
-            const auto before = random_floats(rows * n, 3);
-            std::vector<std::byte> panels(panel_matrix_bytes(n, k, format) + 8192);
-            pack_panels(w.data(), n, k, format, panels.data());
-            const PanelMatrix matrix{panels.data(), format, k, n};
-            std::vector<float> row(k), reference;
-            for (const CpuKernels* kernels : kernel_sets()) {
-              std::vector<float> y = before;
-              kernels->gemm({x.data(), k, rows, panels.data(), format, k, n, 0, matrix.panels(), y.data(), n,
-                             epilogue});
-              if (reference.empty()) {
-                reference = y;
-                for (size_t j = 0; j < n; ++j) {
-                  read_panel_row(matrix, j, row.data());
-                  if (format == kF32Format) REQUIRE(std::memcmp(row.data(), &w[j * k], k * 4) == 0);
-                  for (size_t i = 0; i < rows; ++i) {
-                    double sum = 0, size = 0;
-                    for (size_t l = 0; l < k; ++l) {
-                      sum += static_cast<double>(x[i * k + l]) * row[l];
-                      size += std::abs(static_cast<double>(x[i * k + l]) * row[l]);
-                    }
-                    double expected = epilogue == Epilogue::kRelu ? std::max(sum, 0.0) : sum;
-                    if (epilogue == Epilogue::kAdd) expected += before[i * n + j];
-                    REQUIRE(std::abs(y[i * n + j] - expected) <= 1e-6 * (size + 1));
-                  }
-                }
-              }
-              REQUIRE_MESSAGE(std::memcmp(y.data(), reference.data(), y.size() * 4) == 0, kernels->isa);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor on the threads") {
-  const size_t rows = 37, k = 96, n = 200;
-  const auto x = random_floats(rows * k, 4);
-  const auto w = random_floats(n * k, 5);
-  std::vector<std::byte> panels(panel_matrix_bytes(n, k, kF32Format) + 8192);
-  pack_panels(w.data(), n, k, kF32Format, panels.data());
-  const PanelMatrix matrix{panels.data(), kF32Format, k, n};
-  ThreadPool one(1), three(3);
-  std::vector<float> all(rows * n), single(n);
-  linear(three, x.data(), k, rows, matrix, all.data(), n, Epilogue::kStore);
-  for (size_t i = 0; i < rows; ++i) {
-    linear(one, x.data() + i * k, k, 1, matrix, single.data(), n, Epilogue::kStore);
-    CHECK(std::memcmp(single.data(), &all[i * n], n * 4) == 0);
-  }
-}
 
 TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets") {
   for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {

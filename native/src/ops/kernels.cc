@@ -17,7 +17,9 @@ const CpuKernels* cpu_kernels_named(const char* isa) {
 #if defined(__x86_64__)
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (avx2 && std::strcmp(isa, "avx2") == 0) return &kAvx2Kernels;
-  if (avx2 && __builtin_cpu_supports("avx512f") && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl");
+  if (avx512 && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
 #endif
   return nullptr;
 }

@@ -3,13 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/weight_format.h"
+#include "ops/panel_layout.h"
 
 namespace sida {
 
-/// Columns of one weight panel. A panel holds 32 output columns, all of K: f32 as [K][32], bf16 as
-/// [K/2][32][2] so that one 32-bit lane carries k and k+1 (K rounded up to even, zero-filled).
-inline constexpr size_t kPanelColumns = 32;
 /// Tokens of one KV page: one 16-lane vector of keys.
 inline constexpr size_t kPageTokens = 16;
 

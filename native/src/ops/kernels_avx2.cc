@@ -38,6 +38,33 @@ struct V {
     even = {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
     odd = {_mm256_castsi256_ps(_mm256_and_si256(lo, mask)), _mm256_castsi256_ps(_mm256_and_si256(hi, mask))};
   }
+  static V load_bf16(const void* p) {
+    const __m256i pair = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    const __m256i lo = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(pair));
+    const __m256i hi = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(pair, 1));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
+  }
+  static void load_int8(const void* p, V (&code)[4]) {
+    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
+    for (int i = 0; i < 4; ++i) {
+      const int up = 24 - 8 * i;
+      code[i] = {_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(lo, up), 24)),
+                 _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(hi, up), 24))};
+    }
+  }
+  static __m256 nibble(__m256i lane, int shift) {
+    const __m256i code = _mm256_and_si256(_mm256_srli_epi32(lane, shift), _mm256_set1_epi32(15));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
+  }
+  static void load_int4(const void* p, V (&code)[8]) {
+    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
+    for (int i = 0; i < 4; ++i) {
+      code[i] = {nibble(lo, 8 * i), nibble(hi, 8 * i)};
+      code[i + 4] = {nibble(lo, 8 * i + 4), nibble(hi, 8 * i + 4)};
+    }
+  }
 };
 
 }  // namespace

@@ -30,6 +30,29 @@ struct V {
     even.v = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
     odd.v = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
   }
+  static V load_bf16(const void* p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+  }
+  // Sixteen columns of four codes: byte i of a lane, with 128 added, becomes the low byte of 2^23 + it.
+  static void load_int8(const void* p, V (&code)[4]) {
+    const __m512i lane = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
+    const __m512i power = _mm512_set1_epi32(0x4b000000);
+    for (int i = 0; i < 4; ++i) {
+      const __m512i pick = _mm512_set4_epi32(12 + i, 8 + i, 4 + i, i);
+      const __m512i bits = _mm512_mask_shuffle_epi8(power, 0x1111111111111111u, lane, pick);
+      code[i].v = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(8388608.0f + 128.0f));
+    }
+  }
+  // A permutation looks at the four low bits of a lane alone: a table from nibble to code.
+  static void load_int4(const void* p, V (&code)[8]) {
+    const __m512 codes = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i lane = _mm512_loadu_si512(p);
+    for (int i = 0; i < 4; ++i) {
+      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), codes);
+      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
+    }
+  }
 };
 
 }  // namespace

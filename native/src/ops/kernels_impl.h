@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/gemm_impl.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -44,114 +45,6 @@ inline V exp16(V x) {
   p = V::fma(p, r, V::set(5.0000001201e-1f));
   V y = V::fma(V::mul(r, r), p, V::add(r, V::set(1.0f)));
   return V::zero_below(x, lo, V::scale_by_power(y, t));
-}
-
-template <size_t kRows, bool kBf16>
-void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float* y, size_t columns) {
-  V acc[kRows][2];
-  for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::set(0.0f);
-  // 4 KiB ahead: far enough to hide DRAM at one core's read rate.
-  constexpr size_t kAhead = 4096;
-  if constexpr (kBf16) {
-    const size_t pairs = (t.k + 1) / 2;
-    const size_t whole = t.k / 2;
-    for (size_t p = 0; p < pairs; ++p) {
-      const std::byte* w = panel + p * 128;
-      __builtin_prefetch(w + kAhead, 0, 2);
-      __builtin_prefetch(w + kAhead + 64, 0, 2);
-      V even0, odd0, even1, odd1;
-      V::load_bf16_pairs(w, even0, odd0);
-      V::load_bf16_pairs(w + 64, even1, odd1);
-      for (size_t r = 0; r < kRows; ++r) {
-        V a = V::set(x[r * t.x_stride + 2 * p]);
-        acc[r][0] = V::fma(a, even0, acc[r][0]);
-        acc[r][1] = V::fma(a, even1, acc[r][1]);
-      }
-      if (p < whole) {
-        for (size_t r = 0; r < kRows; ++r) {
-          V a = V::set(x[r * t.x_stride + 2 * p + 1]);
-          acc[r][0] = V::fma(a, odd0, acc[r][0]);
-          acc[r][1] = V::fma(a, odd1, acc[r][1]);
-        }
-      }
-    }
-  } else {
-    for (size_t k = 0; k < t.k; ++k) {
-      const std::byte* w = panel + k * 128;
-      __builtin_prefetch(w + kAhead, 0, 2);
-      __builtin_prefetch(w + kAhead + 64, 0, 2);
-      V w0 = V::load(reinterpret_cast<const float*>(w));
-      V w1 = V::load(reinterpret_cast<const float*>(w) + 16);
-      for (size_t r = 0; r < kRows; ++r) {
-        V a = V::set(x[r * t.x_stride + k]);
-        acc[r][0] = V::fma(a, w0, acc[r][0]);
-        acc[r][1] = V::fma(a, w1, acc[r][1]);
-      }
-    }
-  }
-  for (size_t r = 0; r < kRows; ++r) {
-    float* row = y + r * t.y_stride;
-    alignas(64) float value[kPanelColumns];
-    if (t.epilogue == Epilogue::kRelu) {
-      acc[r][0] = V::max(V::set(0.0f), acc[r][0]);
-      acc[r][1] = V::max(V::set(0.0f), acc[r][1]);
-    }
-    if (columns == kPanelColumns && t.epilogue != Epilogue::kAdd) {
-      V::storeu(row, acc[r][0]);
-      V::storeu(row + 16, acc[r][1]);
-      continue;
-    }
-    V::store(value, acc[r][0]);
-    V::store(value + 16, acc[r][1]);
-    if (t.epilogue == Epilogue::kAdd) {
-      for (size_t c = 0; c < columns; ++c) row[c] += value[c];
-    } else {
-      for (size_t c = 0; c < columns; ++c) row[c] = value[c];
-    }
-  }
-}
-
-template <bool kBf16>
-void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column,
-               size_t columns) {
-  const float* x = t.x + row * t.x_stride;
-  float* y = t.y + row * t.y_stride + column;
-  switch (rows) {
-    case 1:
-      return gemm_tile<1, kBf16>(t, x, panel, y, columns);
-    case 2:
-      return gemm_tile<2, kBf16>(t, x, panel, y, columns);
-    case 3:
-      return gemm_tile<3, kBf16>(t, x, panel, y, columns);
-    case 4:
-      return gemm_tile<4, kBf16>(t, x, panel, y, columns);
-    case 5:
-      return gemm_tile<5, kBf16>(t, x, panel, y, columns);
-    case 6:
-      return gemm_tile<6, kBf16>(t, x, panel, y, columns);
-    case 7:
-      return gemm_tile<7, kBf16>(t, x, panel, y, columns);
-    default:
-      return gemm_tile<8, kBf16>(t, x, panel, y, columns);
-  }
-}
-
-void gemm(const GemmTask& t) {
-  const bool bf16 = t.format == kBf16Format;
-  const size_t panel_bytes = bf16 ? (t.k + 1) / 2 * 128 : t.k * 128;
-  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
-    const size_t column = p * kPanelColumns;
-    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
-    const std::byte* panel = t.panels + p * panel_bytes;
-    for (size_t row = 0; row < t.rows; row += 8) {
-      const size_t rows = t.rows - row < 8 ? t.rows - row : 8;
-      if (bf16) {
-        gemm_rows<true>(t, row, rows, panel, column, columns);
-      } else {
-        gemm_rows<false>(t, row, rows, panel, column, columns);
-      }
-    }
-  }
 }
 
 template <size_t kRows>

@@ -66,6 +66,27 @@ struct V {
       std::memcpy(&odd.lane[i], &high, 4);
     }
   }
+  static V load_bf16(const void* p) {
+    uint16_t half[16];
+    std::memcpy(half, p, sizeof half);
+    V out;
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t bits = static_cast<uint32_t>(half[i]) << 16;
+      std::memcpy(&out.lane[i], &bits, 4);
+    }
+    return out;
+  }
+  static void load_int8(const void* p, V (&code)[4]) {
+    const auto* byte = static_cast<const int8_t*>(p);
+    for (int i = 0; i < 64; ++i) code[i % 4].lane[i / 4] = static_cast<float>(byte[i]);
+  }
+  static void load_int4(const void* p, V (&code)[8]) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    for (int i = 0; i < 64; ++i) {
+      code[i % 4].lane[i / 4] = static_cast<float>((byte[i] & 15) - 8);
+      code[i % 4 + 4].lane[i / 4] = static_cast<float>((byte[i] >> 4) - 8);
+    }
+  }
 };
 
 }  // namespace

@@ -1,0 +1,186 @@
+// The GEMM with f32 activations. See kernels_impl.h for `V` and why everything is in an unnamed namespace.
+//
+// What one output element is, in every instruction set and for any number of rows: one chain of fused
+// multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16 and code ·
+// scale (exact in f32) for int4; for int8 the chain runs over the codes and the scale multiplies its end.
+
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+// A format's step: kInputs inputs of 32 columns, kPanelStepBytes of codes.
+
+struct F32Step {
+  static constexpr WeightType kType = WeightType::kF32;
+  static constexpr size_t kInputs = 1;
+  struct Scales {};
+  static Scales scales(const std::byte*) { return {}; }
+  static void load(const std::byte* p, const Scales&, V (&w)[kInputs][2]) {
+    w[0][0] = V::load(reinterpret_cast<const float*>(p));
+    w[0][1] = V::load(reinterpret_cast<const float*>(p) + 16);
+  }
+};
+
+struct Bf16Step {
+  static constexpr WeightType kType = WeightType::kBf16;
+  static constexpr size_t kInputs = 2;
+  struct Scales {};
+  static Scales scales(const std::byte*) { return {}; }
+  static void load(const std::byte* p, const Scales&, V (&w)[kInputs][2]) {
+    V::load_bf16_pairs(p, w[0][0], w[1][0]);
+    V::load_bf16_pairs(p + 64, w[0][1], w[1][1]);
+  }
+};
+
+struct Int8Step {
+  static constexpr WeightType kType = WeightType::kInt8;
+  static constexpr size_t kInputs = 4;
+  struct Scales {};
+  static Scales scales(const std::byte*) { return {}; }
+  static void load(const std::byte* p, const Scales&, V (&w)[kInputs][2]) {
+    V half[kInputs];
+    for (size_t c = 0; c < 2; ++c) {
+      V::load_int8(p + c * 64, half);
+      for (size_t i = 0; i < kInputs; ++i) w[i][c] = half[i];
+    }
+  }
+};
+
+struct Int4Step {
+  static constexpr WeightType kType = WeightType::kInt4;
+  static constexpr size_t kInputs = 8;
+  struct Scales {
+    V of[2];
+  };
+  static Scales scales(const std::byte* p) { return {{V::load_bf16(p), V::load_bf16(p + 32)}}; }
+  static void load(const std::byte* p, const Scales& scales, V (&w)[kInputs][2]) {
+    V half[kInputs];
+    for (size_t c = 0; c < 2; ++c) {
+      V::load_int4(p + c * 64, half);
+      for (size_t i = 0; i < kInputs; ++i) w[i][c] = V::mul(half[i], scales.of[c]);
+    }
+  }
+};
+
+// Four KiB ahead: far enough to hide DRAM at one core's read rate.
+constexpr size_t kPrefetchBytes = 4096;
+
+template <class Step, size_t kRows>
+void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float* y, size_t columns) {
+  V acc[kRows][2];
+  for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::set(0.0f);
+  const std::byte* p = panel;
+  for (size_t k = 0; k < t.k;) {
+    size_t end = t.k;
+    if (Step::kType == WeightType::kInt4 && end - k > t.format.group) end = k + t.format.group;
+    const auto scales = Step::scales(p + code_bytes(end - k, Step::kType));
+    for (; k + Step::kInputs <= end; k += Step::kInputs, p += kPanelStepBytes) {
+      __builtin_prefetch(p + kPrefetchBytes, 0, 2);
+      __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+      V w[Step::kInputs][2];
+      Step::load(p, scales, w);
+      for (size_t i = 0; i < Step::kInputs; ++i) {
+        for (size_t r = 0; r < kRows; ++r) {
+          const V a = V::set(x[r * t.x_stride + k + i]);
+          acc[r][0] = V::fma(a, w[i][0], acc[r][0]);
+          acc[r][1] = V::fma(a, w[i][1], acc[r][1]);
+        }
+      }
+    }
+    if (k < end) {
+      V w[Step::kInputs][2];
+      Step::load(p, scales, w);
+      for (size_t i = 0; k < end; ++i, ++k) {
+        for (size_t r = 0; r < kRows; ++r) {
+          const V a = V::set(x[r * t.x_stride + k]);
+          acc[r][0] = V::fma(a, w[i][0], acc[r][0]);
+          acc[r][1] = V::fma(a, w[i][1], acc[r][1]);
+        }
+      }
+      p += kPanelStepBytes;
+    }
+    if (Step::kType == WeightType::kInt4) p += kGroupScaleBytes;
+  }
+  if constexpr (Step::kType == WeightType::kInt8) {
+    const auto* scales = reinterpret_cast<const float*>(p);
+    for (size_t r = 0; r < kRows; ++r) {
+      acc[r][0] = V::mul(acc[r][0], V::load(scales));
+      acc[r][1] = V::mul(acc[r][1], V::load(scales + 16));
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    float* row = y + r * t.y_stride;
+    alignas(64) float value[kPanelColumns];
+    if (t.epilogue == Epilogue::kRelu) {
+      acc[r][0] = V::max(V::set(0.0f), acc[r][0]);
+      acc[r][1] = V::max(V::set(0.0f), acc[r][1]);
+    }
+    if (columns == kPanelColumns && t.epilogue != Epilogue::kAdd) {
+      V::storeu(row, acc[r][0]);
+      V::storeu(row + 16, acc[r][1]);
+      continue;
+    }
+    V::store(value, acc[r][0]);
+    V::store(value + 16, acc[r][1]);
+    if (t.epilogue == Epilogue::kAdd) {
+      for (size_t c = 0; c < columns; ++c) row[c] += value[c];
+    } else {
+      for (size_t c = 0; c < columns; ++c) row[c] = value[c];
+    }
+  }
+}
+
+template <class Step>
+void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column,
+               size_t columns) {
+  const float* x = t.x + row * t.x_stride;
+  float* y = t.y + row * t.y_stride + column;
+  switch (rows) {
+    case 1:
+      return gemm_tile<Step, 1>(t, x, panel, y, columns);
+    case 2:
+      return gemm_tile<Step, 2>(t, x, panel, y, columns);
+    case 3:
+      return gemm_tile<Step, 3>(t, x, panel, y, columns);
+    case 4:
+      return gemm_tile<Step, 4>(t, x, panel, y, columns);
+    case 5:
+      return gemm_tile<Step, 5>(t, x, panel, y, columns);
+    case 6:
+      return gemm_tile<Step, 6>(t, x, panel, y, columns);
+    case 7:
+      return gemm_tile<Step, 7>(t, x, panel, y, columns);
+    default:
+      return gemm_tile<Step, 8>(t, x, panel, y, columns);
+  }
+}
+
+template <class Step>
+void gemm_panels(const GemmTask& t) {
+  const size_t stride = panel_stride(t.k, t.format);
+  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
+    const size_t column = p * kPanelColumns;
+    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
+    for (size_t row = 0; row < t.rows; row += 8) {
+      const size_t rows = t.rows - row < 8 ? t.rows - row : 8;
+      gemm_rows<Step>(t, row, rows, t.panels + p * stride, column, columns);
+    }
+  }
+}
+
+void gemm(const GemmTask& t) {
+  switch (t.format.type) {
+    case WeightType::kF32:
+      return gemm_panels<F32Step>(t);
+    case WeightType::kBf16:
+      return gemm_panels<Bf16Step>(t);
+    case WeightType::kInt8:
+      return gemm_panels<Int8Step>(t);
+    case WeightType::kInt4:
+      return gemm_panels<Int4Step>(t);
+  }
+}
+
+}  // namespace
+}  // namespace sida

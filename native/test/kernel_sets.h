@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "ops/kernels.h"
+
+namespace sida {
+
+inline std::vector<float> random_floats(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(count);
+  for (float& value : out) value = normal(random);
+  return out;
+}
+
+/// The sets that this machine has, the scalar reference first.
+inline const std::vector<const CpuKernels*>& kernel_sets() {
+  static const std::vector<const CpuKernels*> sets = [] {
+    std::vector<const CpuKernels*> found;
+    for (const char* isa : {"scalar", "avx2", "avx512"}) {
+      if (const CpuKernels* kernels = cpu_kernels_named(isa)) {
+        found.push_back(kernels);
+      } else {
+        MESSAGE("this machine has no " << isa);
+      }
+    }
+    return found;
+  }();
+  return sets;
+}
+
+}  // namespace sida

@@ -1,0 +1,204 @@
+/**
+ * The native engine. An expert is named across this boundary by its flat id: layer * experts + index, where layer
+ * counts MoE layers, encoder first.
+ */
+import type { ExpertDtype, ModelShape } from './pack-types.js';
+
+/** What sizes the workspace, the KV cache and the dense weights. */
+export interface BatchLimits {
+  /** Tokens of one pass, all sequences together. */
+  maxBatchTokens: number;
+  /** Tokens the KV cache holds: encoder tokens of live contexts plus decoder tokens of live sequences. */
+  kvTokens: number;
+  /** Compute threads; each has scratch space of its own. */
+  threads: number;
+  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default 1. */
+  maxRoutingK?: number;
+  /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
+  routers?: boolean;
+}
+
+/** Where each byte of the device goes. All figures in bytes. */
+export interface MemoryPlan {
+  dense: number;
+  /** 0 where they are left off the device. */
+  routers: number;
+  kvCache: number;
+  workspace: number;
+  /** One expert's slot. */
+  slot: number;
+  /** Experts of the model, all layers. */
+  experts: number;
+  /** dense + routers + kvCache + workspace. */
+  fixed: number;
+  /** fixed + one slot. */
+  smallest: number;
+  /** fixed + a slot for every expert. */
+  resident: number;
+  /** Bytes of all experts. */
+  expertBytes: number;
+}
+
+export interface EngineOptions extends BatchLimits {
+  /** Packed model directory (manifest.json inside). */
+  pack: string;
+  /** Hard limit of device bytes. */
+  budgetBytes: number;
+  /** Host tier's bytes; 0 turns it off. */
+  hostBudgetBytes: number;
+  /** Simulated link, bytes per second and seconds; 0 is off. */
+  linkBandwidth: number;
+  linkLatency: number;
+}
+
+/**
+ * Predicted mode: a table routes a pass in place of the model's routers, token t of a layer through
+ * Σ alpha_j · E_j(x_t) over its entries. An expert's capacity is counted per sequence over the entries in token
+ * order, then entry order; an entry over it adds nothing. With k = 1 and the routers' own choice and probability the
+ * answers are bit for bit those of a pass without `routing`.
+ */
+export interface NativeRouting {
+  /**
+   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (layers of the phase, tokens, k).
+   * An entry whose alpha is 0 still runs its expert and takes from its capacity.
+   */
+  experts: Uint16Array;
+  /** Finite; (layers of the phase, tokens, k). */
+  alpha: Float32Array;
+  /** 1 to the engine's `maxRoutingK`. */
+  k: number;
+}
+
+/** One native step over a ragged batch. Sequences' tokens stand one after the other. */
+export interface NativeBatch {
+  /** encode: `sequences` are new contexts. decode: tokens are appended to each sequence's KV cache. */
+  phase: 'encode' | 'decode';
+  /** Ids chosen by the caller, unique among live contexts / sequences; (S). */
+  sequences: Int32Array;
+  /** decode only: the context each sequence attends to; (S). */
+  contexts?: Int32Array;
+  /** (S + 1), first 0, last the token count. */
+  offsets: Int32Array;
+  /** (tokens). */
+  tokens: Int32Array;
+  /** decode only: token positions whose logits are wanted, ascending; (rows). */
+  logitRows?: Int32Array;
+  /** Also return the final hidden states (tokens, d_model). */
+  hiddenStates?: boolean;
+  /** Also return router logits (layers of the phase, tokens, experts). Not with `routing`. */
+  routerLogits?: boolean;
+  /** Where all its tokens go; the model's routers are then not evaluated. */
+  routing?: NativeRouting;
+  /** Each MoE layer takes all its experts, as where whole layers are streamed; answers stay the same. */
+  wholeLayers?: boolean;
+}
+
+/** How a layer found an expert that it needed. */
+export const EXPERT_UNUSED = 0;
+export const EXPERT_RESIDENT = 1;
+export const EXPERT_PREFETCHED = 2;
+export const EXPERT_LATE = 3;
+export const EXPERT_ON_DEMAND = 4;
+
+export interface RunStats {
+  needed: number;
+  resident: number;
+  prefetched: number;
+  late: number;
+  onDemand: number;
+  prefetchesBegun: number;
+  /** Taken back before their transfer began. */
+  prefetchesCancelled: number;
+  /** Evicted before they were needed. */
+  prefetchesWasted: number;
+  /** Bytes moved into the device. */
+  bytesMoved: number;
+  /** Time the pass waited for experts. */
+  stallNs: number;
+  /** Whole native call. */
+  passNs: number;
+}
+
+export interface RunResult {
+  /** (rows, vocab), when logitRows was given. */
+  logits?: Float32Array;
+  hiddenStates?: Float32Array;
+  routerLogits?: Float32Array;
+  /** MoE layers of the phase as flat layer numbers, in order; (layers). */
+  layers: Int32Array;
+  /**
+   * Expert of each token, 65535 where over capacity; (layers, tokens). With `routing`: of each entry, 65535 also
+   * where it names nobody; (layers, tokens, k).
+   */
+  dispatch: Uint16Array;
+  /** EXPERT_* of each expert; (layers, experts). */
+  found: Uint8Array;
+  stats: RunStats;
+}
+
+/** What to move during a pass. The expert with the largest key is the next victim; ties: the least recently used. */
+export interface ResidencyPlan {
+  /** By flat id: counts until the pass needs the expert. */
+  keys: Float64Array;
+  /** Counts from then on. */
+  keysAfter: Float64Array;
+  /** Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own. */
+  loads: Uint32Array;
+  /** Ties: the most recently used goes first. */
+  newestFirst: boolean;
+}
+
+/** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
+export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
+
+/** Snapshot of every expert, indexed by flat id. */
+export interface Residency {
+  /** 0 absent, 1 loading, 2 resident, 3 evicting. */
+  state: Uint8Array;
+  pinned: Uint8Array;
+  /** Times a pass needed the expert. */
+  uses: Float64Array;
+  /** Tick of the last use and of the last load; 0 is never. */
+  lastUse: Float64Array;
+  loadedAt: Float64Array;
+  slots: number;
+  freeSlots: number;
+  /** Turns of MoE layers so far. */
+  visits: number;
+}
+
+export interface DeviceUsage {
+  budgetBytes: number;
+  usedBytes: number;
+  peakBytes: number;
+  smallestBytes: number;
+  slots: number;
+  kvPages: number;
+  kvPagesFree: number;
+  host: { budgetBytes: number; usedBytes: number; experts: number };
+}
+
+/** Not thread-safe: one thread opens, uses and closes it. Calls block. */
+export interface Engine {
+  readonly shape: ModelShape;
+  readonly plan: MemoryPlan;
+  readonly expertDtype: ExpertDtype;
+  /**
+   * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
+   * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the
+   * rest of the pass; it is not called where the batch brings its routing.
+   */
+  runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
+  /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
+  releaseContexts(ids: Int32Array): void;
+  releaseSequences(ids: Int32Array): void;
+  residency(): Residency;
+  usage(): DeviceUsage;
+  /** Returns when the device holds at most `bytes`. Throws budget_too_small and changes nothing below the smallest. */
+  setBudget(bytes: number): void;
+  /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
+  pin(ids: Uint32Array, pinned: boolean): void;
+  /** Throws when an invariant of the expert store is broken. */
+  checkIntegrity(): void;
+  close(): void;
+}
