@@ -2,10 +2,12 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { predictorTables } from './predictor-tables.mjs';
+import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...replayTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];

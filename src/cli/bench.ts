@@ -22,7 +22,8 @@ import { UsageError } from '../config/resolve.js';
 import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { BenchProgress, timeText } from './bench-progress.js';
-import { wholeNumberOf } from './numbers.js';
+import { replayCommand } from './bench-replay.js';
+import { number } from './lists.js';
 import { formatTable } from './table.js';
 
 const HELP = `
@@ -38,6 +39,7 @@ Examples:
   sida bench --list
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
+  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
   sida bench --report --out bench/results/rig
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
@@ -65,6 +67,7 @@ export function benchCommand(): Command {
     .option('--keep', 'leave packs of random-weight models on the disk')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', HELP)
+    .addCommand(replayCommand())
     .action(bench);
 }
 
@@ -114,8 +117,8 @@ async function measure(
     out,
     work: resolve(String(values.work)),
     data: dataDirectory(values.data as string | undefined),
-    threads: wholeNumberOf('threads', values.threads, 1, 1024),
-    seed: wholeNumberOf('seed', values.seed, 0, 2 ** 31 - 1),
+    threads: number('threads', String(values.threads), 1, 1024),
+    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
     fresh: values.fresh === true,
   };
   mkdirSync(out, { recursive: true });
@@ -146,10 +149,10 @@ async function measure(
 function sizesOf(values: Record<string, unknown>, quick: boolean): typeof FULL_SIZES {
   const own = quick ? QUICK_SIZES : FULL_SIZES;
   const sentences =
-    values.sentences === undefined ? undefined : wholeNumberOf('sentences', values.sentences, 1, 1e6);
+    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
   return {
     ...own,
-    ...(values.rounds !== undefined && { rounds: wholeNumberOf('rounds', values.rounds, 1, 1000) }),
+    ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
     ...(sentences !== undefined && { sentences: () => sentences }),
   };
 }

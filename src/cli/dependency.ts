@@ -11,7 +11,7 @@ import { type DependencyReport, measureDependency } from '../evaluation/dependen
 import { loadAddon } from '../native/addon.js';
 import { readInputs } from '../trace/data-file.js';
 import { addFlags, givenFlags } from './flags.js';
-import { wholeNumberOf } from './numbers.js';
+import { number } from './lists.js';
 import { Progress } from './progress.js';
 import { formatTable } from './table.js';
 import { parseJoins } from './trace.js';
@@ -51,12 +51,12 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
   const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
   const directory = resolve(model);
   const shares = sharesOf(String(values.shares));
-  const singles = wholeNumberOf('singles', values.singles, 0, 1024);
-  const seed = wholeNumberOf('seed', values.seed, 0, 2 ** 31 - 1);
+  const singles = number('singles', String(values.singles), 0, 1024);
+  const seed = number('seed', String(values.seed), 0, 2 ** 31 - 1);
   const file = String(values.data);
   const template = await templateOf(directory, values);
   const joins = parseJoins(values.join as string[] | undefined);
-  const limit = values.limit === undefined ? undefined : wholeNumberOf('limit', values.limit, 1, 2 ** 31);
+  const limit = values.limit === undefined ? undefined : number('limit', String(values.limit), 1, 2 ** 31);
   const texts = (await readInputs({ file, template, joins })).slice(0, limit);
   const progress = new Progress();
   let stopped = false;

@@ -33,10 +33,15 @@ for (const command of [
   benchCommand(),
   doctorCommand(),
 ]) {
-  command.copyInheritedSettings(program);
   program.addCommand(command);
 }
-for (const command of [program, ...program.commands]) command.exitOverride();
+settle(program);
+
+/** What `program` says of errors holds for every command, also for those inside a group. */
+function settle(command: Command): void {
+  command.exitOverride();
+  for (const inner of command.commands) settle(inner.copyInheritedSettings(command));
+}
 
 // A reader such as `head` may close early; that is its business.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -15,7 +15,7 @@ import { record } from '../trace/recorder.js';
 import { type RecordedLine, shapeOf, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import { addFlags, givenFlags } from './flags.js';
-import { wholeNumberOf } from './numbers.js';
+import { number } from './lists.js';
 import { Progress } from './progress.js';
 
 const OPTIONS = ['memoryBudget', 'hostBudget', 'maxBatchTokens', 'threads', 'experts', 'packDir'] as const;
@@ -81,7 +81,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
   const file = String(values.data);
   const template = String(values.template);
-  const maxNewTokens = wholeNumberOf('max-new-tokens', values.maxNewTokens, 1, 1024);
+  const maxNewTokens = number('max-new-tokens', String(values.maxNewTokens), 1, 1024);
   const joins = parseJoins(values.join as string[] | undefined);
   const texts = await readInputs({ file, template, joins });
   let stopped = false;
@@ -114,7 +114,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       ...limits,
     });
     const { experts, vocabSize, moeLayers: layers } = engine.shape;
-    const top = Math.min(experts, wholeNumberOf('top', values.top, 1, 65_535));
+    const top = Math.min(experts, number('top', String(values.top), 1, 65_535));
     const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
     if (tokenizer === undefined) {
       throw new SidaError({

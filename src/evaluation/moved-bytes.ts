@@ -5,7 +5,7 @@ import type { ReplayBatch, ReplayPass } from './replay.js';
 import {
   type Device,
   hottest,
-  type PassLoad,
+  type PassWatch,
   replayBelady,
   replayFewest,
   replayPinned,
@@ -47,7 +47,7 @@ export interface BudgetMoves extends SlotBudget {
 }
 
 interface Rule extends Pick<Moved, 'policy' | 'tables' | 'refined' | 'lookahead'> {
-  run(batches: readonly ReplayBatch[], device: Device, onLoad: PassLoad<ReplayPass>): void;
+  run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
 const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo'] as const;
@@ -63,9 +63,10 @@ export async function movedBytes(
     const policies: Moved[] = [];
     for (const { run, ...rule } of rules) {
       let loads = 0;
-      run(batches, { experts, slots }, () => {
+      const load = () => {
         loads += 1;
-      });
+      };
+      run(batches, { experts, slots }, { load });
       policies.push({ ...rule, loads, bytes: loads * expertBytes });
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);
@@ -83,8 +84,8 @@ function rulesOf(lookaheads: readonly number[], refine: boolean): Rule[] {
       tables: false,
       refined: false,
       lookahead: null,
-      run: (batches, device, onLoad) =>
-        replayPinned(batches, device, { hot: hottest(batches, device.experts), learned: 0 }, onLoad),
+      run: (batches, device, watch) =>
+        replayPinned(batches, device, { hot: hottest(batches, device.experts), learned: 0 }, watch),
     },
     // The policy of the SiDA paper sees the running batch alone.
     storeRule('fifo', 0),
@@ -101,8 +102,8 @@ function storeRule(policy: EvictionPolicyName, lookahead: number | null, refined
     tables: lookahead !== null,
     refined,
     lookahead,
-    run: (batches, device, onLoad) =>
-      replayStore(batches, device, { policy: EVICTION_POLICIES[policy], lookahead, refine: refined }, onLoad),
+    run: (batches, device, watch) =>
+      replayStore(batches, device, { policy: EVICTION_POLICIES[policy], lookahead, refine: refined }, watch),
   };
 }
 
@@ -112,6 +113,6 @@ function beladyRule(lookahead: number): Rule {
     tables: false,
     refined: false,
     lookahead,
-    run: (batches, device, onLoad) => replayBelady(batches, device, lookahead, onLoad),
+    run: (batches, device, watch) => replayBelady(batches, device, lookahead, watch),
   };
 }

@@ -18,8 +18,13 @@ export interface Device {
   slots: number;
 }
 
-/** Told the pass during which an expert is loaded; `demanded`: a layer waited for it. */
-export type PassLoad<Pass> = (pass: Pass, id: number, demanded: boolean) => void;
+/** Told the pass during which something happens to an expert. */
+export interface PassWatch<Pass> {
+  /** `demanded`: a layer waited for it. */
+  load(pass: Pass, id: number, demanded: boolean): void;
+  /** A layer needs it; rules without prefetches do not tell. */
+  use?(pass: Pass, id: number): void;
+}
 
 /** What a rule without tables needs to know of a pass, and of a batch. */
 type Needs = Pick<ReplayPass, 'visits'>;
@@ -32,9 +37,9 @@ export function replayStore<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   { experts, slots }: Device,
   rule: ReplayRule,
-  onLoad: PassLoad<Pass>,
+  watch: PassWatch<NoInfer<Pass>>,
 ): void {
-  new Follower(experts, slots, onLoad).run(batches, rule);
+  new Follower(experts, slots, watch).run(batches, rule);
 }
 
 /**
@@ -45,9 +50,9 @@ export function replayPinned<Pass extends ReplayPass>(
   batches: readonly ReplayBatch<Pass>[],
   { experts, slots }: Device,
   { hot, learned }: { hot: readonly number[]; learned: number },
-  onLoad: PassLoad<Pass>,
+  watch: PassWatch<NoInfer<Pass>>,
 ): void {
-  const follow = new Follower(experts, slots, onLoad);
+  const follow = new Follower(experts, slots, watch);
   const { lfu, lru } = EVICTION_POLICIES;
   follow.run(batches.slice(0, learned), { policy: lfu, lookahead: null, refine: false });
   const rest = batches.slice(learned);
@@ -60,13 +65,13 @@ export function replayBelady<Pass extends Needs>(
   batches: readonly NeedsBatch<Pass>[],
   { experts, slots }: Device,
   lookahead: number,
-  onLoad: PassLoad<Pass>,
+  watch: PassWatch<NoInfer<Pass>>,
 ): void {
   const lengths = batches.map(({ passes }) => passes.reduce((sum, { visits }) => sum + visits.length, 0));
   const belady = new Belady<TrueVisit & { pass?: Pass }>(experts, slots, lookahead, {
     batchVisits: lengths.reduce((most, length) => Math.max(most, length), 1),
     onLoads: ({ pass }, ids) => {
-      for (const id of ids) onLoad(pass!, id, true);
+      for (const id of ids) watch.load(pass!, id, true);
     },
   });
   batches.forEach(({ passes }, batch) => {
@@ -80,13 +85,13 @@ export function replayBelady<Pass extends Needs>(
 export function replayFewest<Pass extends Needs>(
   batches: readonly NeedsBatch<Pass>[],
   { experts, slots }: Device,
-  onLoad: PassLoad<Pass>,
+  watch: PassWatch<NoInfer<Pass>>,
 ): void {
   const visits = batches.flatMap(({ passes }) =>
     passes.flatMap((pass) => pass.visits.map((ids) => ({ pass, ids }))),
   );
   const needs = visits.map(({ ids }) => ids);
-  fewestLoads(needs, experts, slots, (id, visit) => onLoad(visits[visit]!.pass, id, true));
+  fewestLoads(needs, experts, slots, (id, visit) => watch.load(visits[visit]!.pass, id, true));
 }
 
 /** Used experts, the one that most visits need first. */
@@ -103,9 +108,14 @@ class Follower<Pass extends ReplayPass> {
   readonly #store: StoreSimulation;
   #pass: Pass | undefined;
 
-  constructor(experts: number, slots: number, onLoad: PassLoad<Pass>) {
-    this.#store = new StoreSimulation(experts, slots, (id, demanded) => {
-      if (this.#pass !== undefined) onLoad(this.#pass, id, demanded);
+  constructor(experts: number, slots: number, watch: PassWatch<Pass>) {
+    this.#store = new StoreSimulation(experts, slots, {
+      load: (id, demanded) => {
+        if (this.#pass !== undefined) watch.load(this.#pass, id, demanded);
+      },
+      use: (id) => {
+        if (this.#pass !== undefined) watch.use?.(this.#pass, id);
+      },
     });
   }
 

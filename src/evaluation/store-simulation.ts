@@ -5,8 +5,12 @@
  */
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 
-/** Told of every load. `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
-export type OnLoad = (id: number, demanded: boolean) => void;
+export interface StoreWatch {
+  /** `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
+  load?(id: number, demanded: boolean): void;
+  /** A layer needs the expert, before it is loaded where it is missing. */
+  use?(id: number): void;
+}
 
 const ABSENT = 0;
 const RESIDENT = 2;
@@ -32,11 +36,11 @@ export class StoreSimulation {
   #clock = 0;
   #visits = 0;
   #loads = 0;
-  readonly #onLoad: OnLoad;
+  readonly #watch: StoreWatch;
 
   /** `experts`: of the model, all layers. */
-  constructor(experts: number, slots: number, onLoad: OnLoad = () => {}) {
-    this.#onLoad = onLoad;
+  constructor(experts: number, slots: number, watch: StoreWatch = {}) {
+    this.#watch = watch;
     this.#experts = experts;
     this.#slots = Math.min(slots, experts);
     this.#free = this.#slots;
@@ -101,6 +105,7 @@ export class StoreSimulation {
     /** Leased and not computed yet, in the order they compute. */
     const leased: number[] = [];
     for (const id of ids) {
+      this.#watch.use?.(id);
       this.#uses[id]! += 1;
       this.#lastUse[id] = ++this.#clock;
       this.#used[id] = 1;
@@ -156,7 +161,7 @@ export class StoreSimulation {
     this.#state[id] = RESIDENT;
     this.#loadedAt[id] = ++this.#clock;
     this.#loads += 1;
-    this.#onLoad(id, demanded);
+    this.#watch.load?.(id, demanded);
   }
 
   /** Each takes a free slot or evicts an expert with a larger key than its own; the others go on waiting. */

@@ -1,6 +1,8 @@
 /** Replays a trace under every policy, cache size and look-ahead, and puts them beside each other. */
+
 import { isBlind, type PolicyName, type PolicyRun, runPolicy, runsOf } from './policies.js';
 import { layerOf, PHASES, type Phase, type RoutingTrace, sizeOf } from './routing-trace.js';
+import { Tally } from './tally.js';
 
 export interface CacheSize {
   /** As the user wrote it. */
@@ -62,8 +64,6 @@ export interface ReplayReport {
   caches: CacheReport[];
 }
 
-type Tally = Record<Phase, { misses: number; prefetches: number; bytes: number }>;
-
 export async function compare(trace: RoutingTrace, options: CompareOptions): Promise<ReplayReport> {
   const { caches, lookaheads, policies, scope, learn, onReplay } = options;
   const { layers, experts, expertBytes, batches } = trace;
@@ -76,20 +76,14 @@ export async function compare(trace: RoutingTrace, options: CompareOptions): Pro
   for (const size of caches) {
     const counted: PolicyCounts[] = [];
     for (const run of runs) {
-      const tally: Tally = {
-        prefill: { misses: 0, prefetches: 0, bytes: 0 },
-        decode: { misses: 0, prefetches: 0, bytes: 0 },
-      };
+      const tally = new Tally();
       for (const [i, part] of parts.entries()) {
         const device = { experts: part.layers.length * experts, slots: partOf(size.slots, parts.length, i) };
-        runPolicy(run, part, device, learned, ({ phase }, id, demanded) => {
-          const own = tally[phase];
-          if (demanded) own.misses += 1;
-          else own.prefetches += 1;
-          own.bytes += part.expertBytes[Math.floor(id / experts)]!;
-        });
+        const bytesOf = (id: number) => part.expertBytes[Math.floor(id / experts)]!;
+        runPolicy(run, part, device, learned, tally.watch(bytesOf));
+        tally.settle();
       }
-      counted.push({ ...run, ...countsOf(tally, phases) });
+      counted.push({ ...run, ...countsOf(tally.phases, phases) });
       done += 1;
       await onReplay?.(done, runs.length * caches.length);
     }
@@ -114,7 +108,7 @@ function partOf(slots: number, parts: number, part: number): number {
   return Math.floor(slots / parts) + (part < slots % parts ? 1 : 0);
 }
 
-function countsOf(tally: Tally, phases: ReplayReport['phases']): Record<Span, Counts> {
+function countsOf(tally: Tally['phases'], phases: ReplayReport['phases']): Record<Span, Counts> {
   const spanOf = (span: Span): Counts => {
     const own: readonly Phase[] = span === 'all' ? PHASES : [span];
     const sum = (of: (phase: Phase) => number) => own.reduce((total, phase) => total + of(phase), 0);

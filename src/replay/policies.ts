@@ -3,7 +3,7 @@ import type { ReplayRule } from '../evaluation/replay.js';
 import {
   type Device,
   hottest,
-  type PassLoad,
+  type PassWatch,
   replayBelady,
   replayFewest,
   replayPinned,
@@ -57,18 +57,18 @@ export function runPolicy(
   trace: RoutingTrace,
   device: Device,
   learned: number,
-  onLoad: PassLoad<RecordedPass>,
+  watch: PassWatch<RecordedPass>,
 ): void {
   const { batches } = trace;
   if (policy === 'belady') {
-    if (lookahead === null) replayFewest(batches, device, onLoad);
-    else replayBelady(batches, device, lookahead, onLoad);
+    if (lookahead === null) replayFewest(batches, device, watch);
+    else replayBelady(batches, device, lookahead, watch);
   } else if (policy === 'static-hot') {
     const hot = hottest(batches.slice(0, learned), device.experts);
-    replayPinned(withoutTables(trace), device, { hot, learned }, onLoad);
+    replayPinned(withoutTables(trace), device, { hot, learned }, watch);
   } else if (lookahead === null) {
     const rule: ReplayRule = { policy: EVICTION[policy]!, lookahead: null, refine: false };
-    replayStore(withoutTables(trace), device, rule, onLoad);
+    replayStore(withoutTables(trace), device, rule, watch);
   } else {
     const kind = policy.slice(0, policy.indexOf('-tables')) as TableKind;
     const rule: ReplayRule = {
@@ -77,6 +77,6 @@ export function runPolicy(
       refine: false,
       prefetch: policy !== ON_DEMAND,
     };
-    replayStore(withTables(trace, kind, lookahead), device, rule, onLoad);
+    replayStore(withTables(trace, kind, lookahead), device, rule, watch);
   }
 }
