@@ -68,7 +68,11 @@ async function cacheMisses(trace: RoutingTrace): Promise<CacheMisses[]> {
     learn: 0.2,
   });
   return report.caches.flatMap(({ cache, policies }) =>
-    policies.map(({ policy, all }) => ({ share: Number(cache), policy, misses: all.misses / all.needs })),
+    policies.map(({ policy, all }) => ({
+      share: Number(cache),
+      policy,
+      misses: (all.misses + all.prefetches) / all.needs,
+    })),
   );
 }
 

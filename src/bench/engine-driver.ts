@@ -13,10 +13,11 @@ import { planScoring } from '../inference/scoring.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, NativeBatch, ResidencyPlan, RunResult, RunStats } from '../native/addon-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
-import { streamingPlan } from './layer-streaming.js';
+import { streamingPlans } from './layer-streaming.js';
 import { quantile } from './statistics.js';
 
 /** How a system runs one pass. */
@@ -62,9 +63,12 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
   const { experts, moeLayers } = engine.shape;
   const encoderLayers = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
   if (system === 'layer-streaming') {
-    const order = { encoderLayers, decoderLayers: moeLayers.length - encoderLayers, experts };
-    return (batch) =>
-      engine.runBatch({ ...batch, wholeLayers: true }, streamingPlan(batch.phase, order, engine.residency()));
+    const plans = streamingPlans(moeLayers.length, experts);
+    return (batch) => {
+      const first = batch.phase === 'encode' ? 0 : encoderLayers;
+      const routed = (layer: number) => plans[first + layer]!;
+      return engine.runBatch({ ...batch, wholeLayers: true }, plans[first]!, routed);
+    };
   }
   if (system === 'expert-buffering')
     return (batch) => engine.runBatch(batch, onDemand(engine, expertBuffering));
@@ -82,8 +86,21 @@ function onDemand(engine: Engine, policy: EvictionPolicy): ResidencyPlan {
   return planResidency({ visits: [], passVisits: 0, prefetchVisits: 0, residency, policy });
 }
 
+/** Sequences one after the other, as a native batch takes them. */
+function joined(group: readonly Int32Array[]): { offsets: Int32Array; tokens: Int32Array } {
+  const offsets = new Int32Array(group.length + 1);
+  group.forEach((tokens, i) => {
+    offsets[i + 1] = offsets[i]! + tokens.length;
+  });
+  const tokens = new Int32Array(offsets[group.length]!);
+  group.forEach((own, i) => {
+    tokens.set(own, offsets[i]);
+  });
+  return { offsets, tokens };
+}
+
 function measure(engine: Engine, work: CellWork): Sample {
-  const { pack, texts, labels, warmUp, right } = work;
+  const { pack, texts, labels, warmUp, right, batch } = work;
   const { vocabSize, decoderStartTokenId, eosTokenId } = engine.shape;
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
     vocabSize,
@@ -94,20 +111,23 @@ function measure(engine: Engine, work: CellWork): Sample {
     decoderStartTokenId,
     eosTokenId,
   );
-  const decode = scoreBatch(scoring);
+  const rows = scoring.inputs.reduce((sum, input) => sum + input.rows.length, 0) * vocabSize;
   const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
   const pass = passOf(engine, work);
-  const one = Int32Array.of(1);
-  const answer = (tokens: Int32Array): { scores: number[]; stats: RunStats[] } => {
-    const offsets = Int32Array.of(0, tokens.length);
-    const encoded = pass({ phase: 'encode', sequences: one, offsets, tokens });
+  const answer = (group: readonly Int32Array[]): { scores: number[][]; stats: RunStats[] } => {
+    const contexts = Int32Array.from(group, (_, i) => i + 1);
+    const encoded = pass({ phase: 'encode', sequences: contexts, ...joined(group) });
+    const decode = scoreBatch(scoring, group.length);
     const decoded = pass(decode);
     engine.releaseSequences(decode.sequences);
-    engine.releaseContexts(one);
-    const scores = scoresOf(scoring, decoded.logits!, vocabSize);
+    engine.releaseContexts(contexts);
+    const scores = group.map((_, i) =>
+      scoresOf(scoring, decoded.logits!.subarray(i * rows, (i + 1) * rows), vocabSize),
+    );
     return { scores, stats: [encoded.stats, decoded.stats] };
   };
-  for (let i = 0; i < warmUp; i++) answer(inputs[i % inputs.length]!);
+  const warm = Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]!);
+  for (const group of groupsOf(warm, batch)) answer(group);
 
   const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<
     (typeof COUNTED)[number],
@@ -117,11 +137,11 @@ function measure(engine: Engine, work: CellWork): Sample {
   const milliseconds: number[] = [];
   const scores: number[][] = [];
   const begin = performance.now();
-  for (const tokens of inputs) {
+  for (const group of groupsOf(inputs, batch)) {
     const started = performance.now();
-    const { scores: own, stats } = answer(tokens);
+    const { scores: own, stats } = answer(group);
     milliseconds.push(performance.now() - started);
-    scores.push(own);
+    scores.push(...own);
     for (const each of stats) {
       for (const key of COUNTED) totals[key] += each[key];
       stallNs += each.stallNs;

@@ -1,37 +1,29 @@
 /**
  * Whole layers stream through the device in their order: encoder, decoder, encoder, … This is what model parallelism
- * under a budget and ZeRO-Inference do, in a strong form: what comes next is known for certain, so the layers whose
- * turn is farthest away leave first, and prefetch goes as deep as the slots allow.
+ * under a budget and ZeRO-Inference do, in a form that favours it: a layer computes experts as they arrive, prefetch goes
+ * as deep as the slots allow, and a budget too small for a layer streams it in parts.
  */
-import type { Residency, ResidencyPlan } from '../native/addon-types.js';
+import type { ResidencyPlan } from '../native/addon-types.js';
 
-const RESIDENT = 2;
-
-export interface LayerOrder {
-  encoderLayers: number;
-  decoderLayers: number;
-  /** Experts of a layer. */
-  experts: number;
+/** The plan from the turn of each layer on, by flat layer number. `experts`: of a layer. */
+export function streamingPlans(layers: number, experts: number): ResidencyPlan[] {
+  return Array.from({ length: layers }, (_, current) => planFrom(current, layers, experts));
 }
 
-/** The plan of a pass over the layers of `phase`, behind which the other phase follows. */
-export function streamingPlan(
-  phase: 'encode' | 'decode',
-  { encoderLayers, decoderLayers, experts }: LayerOrder,
-  residency: Residency,
-): ResidencyPlan {
-  const layers = encoderLayers + decoderLayers;
-  const first = phase === 'encode' ? 0 : encoderLayers;
+function planFrom(current: number, layers: number, experts: number): ResidencyPlan {
   const keys = new Float64Array(layers * experts);
   const keysAfter = new Float64Array(layers * experts);
-  const loads: number[] = [];
+  const loads = new Uint32Array(layers * experts);
   for (let turn = 0; turn < layers; turn++) {
-    const layer = (first + turn) % layers;
-    for (let id = layer * experts; id < (layer + 1) * experts; id++) {
+    const first = ((current + turn) % layers) * experts;
+    for (let index = 0; index < experts; index++) {
+      const id = first + index;
       keys[id] = turn;
-      keysAfter[id] = turn + layers;
-      if (residency.state[id] !== RESIDENT) loads.push(id);
+      // Layers that the pass has used come again behind those ahead of it; the current one last of all.
+      keysAfter[id] = turn === 0 ? layers : turn;
+      // The store passes over what is there already.
+      loads[turn * experts + index] = id;
     }
   }
-  return { keys, keysAfter, loads: Uint32Array.from(loads), newestFirst: false };
+  return { keys, keysAfter, loads, newestFirst: false };
 }

@@ -33,7 +33,7 @@ function switchBase(experts: number, dtype: PackDtype, layers = SWITCH_BASE.laye
     weights: 'random',
     dtype,
     shape: { ...SWITCH_BASE, experts, layers },
-    maxBatchTokens: 1024,
+    maxBatchTokens: 2048,
   };
 }
 

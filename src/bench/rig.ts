@@ -31,7 +31,6 @@ import { type Sizes, warmUpOf } from './sizes.js';
 import { systemFlags, systemNamed } from './systems.js';
 
 const CELL_PROCESS = new URL('cell-process.js', import.meta.url).pathname;
-const LOOKAHEAD = 4;
 
 export interface RigOptions {
   /** As the user gave it. */
@@ -216,7 +215,7 @@ class Rig {
       flags: {
         model: prepared.pack,
         memoryBudget: `${scenario.share * 100}%`,
-        lookahead: String(LOOKAHEAD),
+        lookahead: String(scenario.lookahead),
         threads: String(threads),
         maxBatchTokens: String(model.maxBatchTokens),
         ...LINKS[scenario.link].flags,

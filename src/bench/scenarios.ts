@@ -16,6 +16,8 @@ export interface Scenario {
   batch: number;
   /** Requests per second that arrive at `sida serve` over REST, at random times; none: batches one after the other. */
   arrivals?: number;
+  /** Batches seen behind the running one. */
+  lookahead: number;
 }
 
 export interface Cell {
@@ -31,13 +33,18 @@ export interface ScenarioBlock {
   links: readonly LinkName[];
   batches?: readonly number[];
   arrivals?: readonly number[];
+  lookaheads?: readonly number[];
   systems: readonly SystemName[];
 }
 
-export function scenarioName({ model, data, share, link, batch, arrivals }: Scenario): string {
+/** Where nothing else is said. */
+export const LOOKAHEAD = 4;
+
+export function scenarioName({ model, data, share, link, batch, arrivals, lookahead }: Scenario): string {
   const parts = [model, data, `${Math.round(share * 1000) / 10}%`, link];
   if (batch !== 1) parts.push(`batch-${batch}`);
   if (arrivals !== undefined) parts.push(`rest-${arrivals}`);
+  if (lookahead !== LOOKAHEAD) parts.push(`ahead-${lookahead}`);
   return parts.join('/');
 }
 
@@ -61,32 +68,47 @@ export function isReference({ scenario, system }: Cell): boolean {
  */
 export function expand(blocks: readonly ScenarioBlock[]): Cell[] {
   const cells = new Map<string, Cell>();
-  for (const { models, data, shares, links, batches = [1], arrivals = [undefined], systems } of blocks) {
-    for (const [model, set, link, batch, rate] of product(models, data, links, batches, arrivals)) {
-      for (const share of [1, ...shares.filter((each) => each < 1)]) {
-        for (const system of systems) {
-          const whole = system === 'resident' || system === 'transformers';
-          if (whole !== (share === 1)) continue;
-          const scenario: Scenario = { model, data: set, share, link, batch };
-          const cell = { scenario: rate === undefined ? scenario : { ...scenario, arrivals: rate }, system };
-          cells.set(cellName(cell), cell);
-        }
+  for (const block of blocks) {
+    for (const scenario of scenariosOf(block)) {
+      for (const system of block.systems) {
+        const whole = system === 'resident' || system === 'transformers';
+        if (whole !== (scenario.share === 1)) continue;
+        // Where nothing is moved nothing is looked ahead for.
+        const cell = { scenario: whole ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
+        cells.set(cellName(cell), cell);
       }
     }
   }
   return [...cells.values()];
 }
 
-function product<A, B, C, D, E>(
-  a: readonly A[],
-  b: readonly B[],
-  c: readonly C[],
-  d: readonly D[],
-  e: readonly E[],
-): [A, B, C, D, E][] {
-  return a.flatMap((v) =>
-    b.flatMap((w) => c.flatMap((x) => d.flatMap((y) => e.map((z): [A, B, C, D, E] => [v, w, x, y, z])))),
-  );
+function* scenariosOf({
+  models,
+  data: sets,
+  shares,
+  links,
+  batches = [1],
+  arrivals = [undefined] as readonly (number | undefined)[],
+  lookaheads = [LOOKAHEAD],
+}: Omit<ScenarioBlock, 'systems' | 'arrivals'> & {
+  arrivals?: readonly (number | undefined)[];
+}): Generator<Scenario> {
+  for (const model of models) {
+    for (const data of sets) {
+      for (const link of links) {
+        for (const batch of batches) {
+          for (const rate of arrivals) {
+            for (const share of [1, ...shares.filter((each) => each < 1)]) {
+              for (const lookahead of lookaheads) {
+                const scenario = { model, data, share, link, batch, lookahead };
+                yield rate === undefined ? scenario : { ...scenario, arrivals: rate };
+              }
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 /** The cells whose name fits one of the patterns, and the reference runs that their ratios and digests need. */
@@ -181,6 +203,14 @@ export const FULL: readonly ScenarioBlock[] = [
     links: [DISK],
     arrivals: [25, 50, 100, 200, 400],
     systems: ['resident', 'lru', 'lstm', 'graph+lstm'],
+  },
+  {
+    models: ['switch-mini'],
+    data: ['sst2'],
+    shares: [0.4, 0.2, 0.1],
+    links: [DISK],
+    lookaheads: [1],
+    systems: ['resident', 'lstm', 'graph+lstm', 'replay'],
   },
   ...['f32', 'bf16', 'int8', 'int4'].map((dtype) => ({
     models: [`switch-base-8-${dtype}`],

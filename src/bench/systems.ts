@@ -49,7 +49,7 @@ export const SYSTEMS: readonly BenchSystem[] = [
   system('resident', 'every expert on the device ("Standard")'),
   system(
     'layer-streaming',
-    'whole MoE layers stream through the budget in their order, prefetched as deep as slots allow; what fits stays (model parallelism of the SiDA paper, ZeRO-Inference)',
+    'whole MoE layers stream through the budget in their order, prefetched as deep as its slots allow (model parallelism of the SiDA paper, ZeRO-Inference)',
     { driver: 'engine' },
   ),
   system('lru', 'on demand, the least recently used expert goes'),

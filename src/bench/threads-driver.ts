@@ -11,6 +11,7 @@ import { BuilderStats } from '../predictor/builder-stats.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
@@ -178,12 +179,6 @@ type BuilderMessage =
   | { type: 'opened'; predictor: { name: string | null; warnings: string[] } }
   | { type: 'accepted'; batch: number }
   | { type: 'warning'; message: string };
-
-function groupsOf<T>(items: readonly T[], size: number): T[][] {
-  const groups: T[][] = [];
-  for (let begin = 0; begin < items.length; begin += size) groups.push(items.slice(begin, begin + size));
-  return groups;
-}
 
 function shared(values: readonly number[]): Int32Array {
   const array = new Int32Array(new SharedArrayBuffer(values.length * 4));

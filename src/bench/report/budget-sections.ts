@@ -1,10 +1,12 @@
 /** Throughput, bytes and latency against the budget. */
 
 import type { TopLevelSpec } from 'vega-lite';
+import { LINKS } from '../links.js';
+import { LOOKAHEAD } from '../scenarios.js';
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart, SIZE, systemColour } from './charts.js';
 import { bytes, DASH, linkTitle, ms, percent, rate, shareName, times } from './format.js';
-import { type Group, groupsOf, groupTitle, oneByOne } from './groups.js';
+import { type Group, groupsOf, groupTitle, oneByOne, usual, usualGroups } from './groups.js';
 import type { Section, Table } from './section.js';
 
 /** Charts over budgets need at least two. */
@@ -16,9 +18,9 @@ export function budgetSections(file: BenchFile): Section[] {
   return groupsOf(file.cells)
     .filter((group) => oneByOne(group) && group.cells.length > 1)
     .flatMap((group) => [
-      ...(hasBudgets(group) ? [throughput(group), moved(group)] : []),
-      ...(group.cells.length > 2 ? [pareto(group)] : []),
-      { ...systemsTable(group) },
+      ...(hasBudgets(group) ? [throughput(usual(group)), moved(usual(group))] : []),
+      ...(group.cells.length > 2 ? [pareto(usual(group))] : []),
+      systemsTable(group, file),
     ]);
 }
 
@@ -66,7 +68,7 @@ function moved(group: Group): Section {
       subtitle: groupTitle(group),
       rows: withResident(group, ({ bytesMoved, sentences }) => bytesMoved / sentences / 2 ** 20),
       x: BUDGET_AXIS,
-      y: { title: 'MiB a sentence (symmetric log scale)', scale: { type: 'symlog' }, format: '~s' },
+      y: { title: 'MiB a sentence (symlog scale)', scale: { type: 'symlog' }, format: '~s' },
       legend: 'system',
     }),
     tables: [],
@@ -102,7 +104,7 @@ function pareto(group: Group): Section {
         field: 'latency',
         type: 'quantitative',
         scale: { type: 'log' },
-        axis: { title: 'median time of a sentence, ms (log scale)', format: '~s', tickCount: 6 },
+        axis: { title: 'median ms a sentence (log)', format: '~s', tickCount: 6 },
       },
       color: {
         field: 'system',
@@ -134,14 +136,20 @@ const HEAD = [
   'p50 / p95, ms',
   'moved a sentence',
   'needed experts: resident / prefetched / late / on demand',
+  'bytes / Belady (P6)',
+  'bytes / best without prediction (P7)',
+  'time / bound (P5)',
   'stall of pass time',
   'hash building / pass time',
   'rounds, max / min time',
   'answers',
 ];
 
-function systemsTable(group: Group): Section {
-  const rows = group.cells.map((cell) => row(cell, group.resident));
+/** Systems that predict nothing. */
+const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
+
+function systemsTable(group: Group, file: BenchFile): Section {
+  const rows = group.cells.map((cell) => row(cell, group, file));
   const table: Table = { caption: groupTitle(group), head: HEAD, rows };
   return {
     id: `systems-${group.key}`,
@@ -152,18 +160,38 @@ function systemsTable(group: Group): Section {
   };
 }
 
-function row(cell: CellSummary, resident: CellSummary | undefined): string[] {
+/** What no run can be faster than: the resident run's time, or that of its bytes over the link. */
+function overBound(
+  { scenario, wallMs, bytesMoved }: CellSummary,
+  resident: CellSummary | undefined,
+  { models }: BenchFile,
+): number | undefined {
+  const disk = models.find(({ model }) => model.name === scenario.model)?.disk.sequential;
+  const bandwidth = LINKS[scenario.link].bandwidth ?? disk;
+  if (resident === undefined || bandwidth === undefined || scenario.share === 1) return undefined;
+  return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
+}
+
+function row(cell: CellSummary, { cells, resident }: Group, file: BenchFile): string[] {
   const { scenario, system, budgetBytes, p50Ms, p95Ms, needed } = cell;
+  const blind = cells.filter(
+    (other) => BLIND.includes(other.system) && other.scenario.share === scenario.share,
+  );
+  const least = Math.min(...blind.map(({ bytesMoved }) => bytesMoved));
+  const bestBytes = least > 0 && Number.isFinite(least) && system !== 'resident' ? least : undefined;
   const found = [cell.resident, cell.prefetched, cell.late, cell.onDemand];
   return [
     shareName(scenario.share),
-    system,
+    scenario.lookahead === LOOKAHEAD ? system : `${system}, look-ahead ${scenario.lookahead}`,
     bytes(budgetBytes),
     rate(perSecond(cell)),
     resident === undefined ? DASH : times(perSecond(cell) / perSecond(resident)),
     `${ms(p50Ms)} / ${ms(p95Ms)}`,
     bytes(Math.round(cell.bytesMoved / cell.sentences)),
     needed === 0 ? DASH : found.map((count) => percent(count / needed, 0)).join(' / '),
+    cell.beladyBytes === 0 || scenario.share === 1 ? DASH : times(cell.bytesMoved / cell.beladyBytes),
+    bestBytes === undefined ? DASH : times(cell.bytesMoved / bestBytes),
+    times(overBound(cell, resident, file)),
     percent(cell.stallSeconds / cell.passSeconds),
     cell.tableSeconds === 0 ? DASH : percent(cell.tableSeconds / cell.passSeconds),
     times(Math.max(...cell.wallMsOfRounds) / Math.min(...cell.wallMsOfRounds)),
@@ -179,7 +207,7 @@ function answersText(cell: CellSummary, resident: CellSummary | undefined): stri
 
 /** The paper's bars of throughput and latency: systems side by side, by model and inputs, at one budget. */
 export function comparisonSections(file: BenchFile): Section[] {
-  const groups = groupsOf(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
+  const groups = usualGroups(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
   const shares = [...new Set(groups.flatMap(({ cells }) => cells.map(({ scenario }) => scenario.share)))];
   const share = shares.includes(0.2) ? 0.2 : Math.min(...shares);
   const chosen = (cell: CellSummary) => cell.scenario.share === share || cell.system === 'resident';
@@ -207,7 +235,7 @@ export function comparisonSections(file: BenchFile): Section[] {
         ...common,
         title: 'Throughput, share of the resident run’s',
         rows,
-        valueTitle: 'sentences per second ÷ resident',
+        valueTitle: 'sentences/s ÷ resident',
       }),
       tables: [],
       reading: [],
@@ -221,7 +249,7 @@ export function comparisonSections(file: BenchFile): Section[] {
         ...common,
         title: 'Median time of a sentence, over the resident run’s',
         rows: bars((cell, resident) => cell.p50Ms / resident.p50Ms),
-        valueTitle: 'median time ÷ resident (symmetric log scale)',
+        valueTitle: 'median ÷ resident (symlog scale)',
         log: true,
       }),
       tables: [],

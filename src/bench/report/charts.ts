@@ -8,13 +8,15 @@ const COLOURS = [
   '#6a51a3', '#0072b2', '#009e73', '#7f7f00', '#d55e00', '#bdbdbd', '#1b9e77',
 ]; // biome-ignore format: a palette
 
+/** No system: what no policy can do better than. */
+const BELADY: [string, string] = ['belady', '#000000'];
+
 /** Of the systems that occur, in the order of the system table. */
 export function systemColour(names: Iterable<string>): { scale: { domain: string[]; range: string[] } } {
   const present = new Set(names);
-  const known = SYSTEMS.map(({ name }, i) => ({ name, colour: COLOURS[i]! })).filter(({ name }) =>
-    present.has(name),
-  );
-  return { scale: { domain: known.map(({ name }) => name), range: known.map(({ colour }) => colour) } };
+  const named = SYSTEMS.map(({ name }, i): [string, string] => [name, COLOURS[i]!]);
+  const known = [...named, BELADY].filter(([name]) => present.has(name));
+  return { scale: { domain: known.map(([name]) => name), range: known.map(([, colour]) => colour) } };
 }
 
 export interface LineChart {

@@ -4,7 +4,7 @@ import { modelNamed, parametersOf } from '../models.js';
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart } from './charts.js';
 import { bytes, dataTitle, linkTitle, ms, percent, rate, shareName } from './format.js';
-import { type Group, groupsOf, groupTitle, modelTitle, oneByOne } from './groups.js';
+import { type Group, groupTitle, modelTitle, oneByOne, usualGroups } from './groups.js';
 import { ELEPHANTS, ELEPHANTS_CLAIMS, SIDA } from './paper.js';
 import type { Section } from './section.js';
 
@@ -12,7 +12,7 @@ const PARTS = {
   compute: 'computing',
   stall: 'waiting for experts',
   table: 'waiting for hash tables',
-  rest: 'between passes: planning, messages',
+  rest: 'between passes',
 } as const;
 const PART_COLOUR = {
   scale: { domain: Object.values(PARTS), range: ['#0072b2', '#d55e00', '#e69f00', '#999999'] },
@@ -28,7 +28,7 @@ function partsOf(cell: CellSummary): Record<keyof typeof PARTS, number> {
 }
 
 export function breakdownSections(file: BenchFile): Section[] {
-  return groupsOf(file.cells)
+  return usualGroups(file.cells)
     .filter((group) => oneByOne(group) && group.cells.length > 2)
     .map(breakdown);
 }
@@ -202,7 +202,7 @@ export function servingSections(file: BenchFile): Section[] {
     const chosen = own.filter((cell) => cell.system === 'resident' || cell.scenario.share === share);
     const many = new Set(chosen.map((cell) => cell.scenario.arrivals)).size > 1;
     const where = `${modelTitle(model)}, ${dataTitle(scenario.data)}, ${linkTitle(scenario)}, budget ${shareName(share)} (resident: 100 %)`;
-    const y = 'ms from arrival to answer (log scale)';
+    const y = 'ms, arrival to answer (log)';
     const title = 'Answer times over REST under random arrivals';
     return {
       id: `rest-${model}`,
@@ -240,7 +240,7 @@ export function servingSections(file: BenchFile): Section[] {
               })),
             ),
             groupTitle: 'percentile',
-            valueTitle: 'ms from arrival to answer',
+            valueTitle: 'ms, arrival to answer',
             legend: 'system',
           }),
       tables: [

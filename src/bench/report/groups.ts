@@ -1,6 +1,6 @@
 /** Cells that belong on one chart. */
 import { modelNamed } from '../models.js';
-import type { Scenario } from '../scenarios.js';
+import { LOOKAHEAD, type Scenario } from '../scenarios.js';
 import type { CellSummary } from './bench-file.js';
 import { dataTitle, linkTitle } from './format.js';
 
@@ -24,6 +24,15 @@ export function groupsOf(cells: readonly CellSummary[]): Group[] {
     groups.set(key, group);
   }
   return [...groups.values()];
+}
+
+/** Of a group the cells with the look-ahead that all systems have. */
+export function usual(group: Group): Group {
+  return { ...group, cells: group.cells.filter(({ scenario }) => scenario.lookahead === LOOKAHEAD) };
+}
+
+export function usualGroups(cells: readonly CellSummary[]): Group[] {
+  return groupsOf(cells).map(usual);
 }
 
 /** One sentence a batch, one batch after the other. */

@@ -1,14 +1,14 @@
 /** The SiDA paper's headline ratios beside ours: same budget, same machine. */
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import { DASH, linkTitle, percent, shareName, times } from './format.js';
-import { type Group, groupsOf, modelTitle, oneByOne } from './groups.js';
+import { type Group, modelTitle, oneByOne, usualGroups } from './groups.js';
 import { HEADLINES, SIDA } from './paper.js';
 import type { Section } from './section.js';
 
 const OURS = ['graph+lstm', 'lstm', 'predicted'] as const;
 
 export function headlineSection(file: BenchFile): Section {
-  const groups = groupsOf(file.cells).filter(
+  const groups = usualGroups(file.cells).filter(
     (group) => oneByOne(group) && group.scenario.data === 'sst2' && group.resident !== undefined,
   );
   return {

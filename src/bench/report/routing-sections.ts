@@ -158,9 +158,6 @@ function missSections(file: BenchFile): Section[] {
       x: { title: 'share of the experts that the cache holds, %', scale: { domain: [0, 100] } },
       y: { title: 'experts needed and not there, %', scale: { domain: [0, 100] } },
       legend: 'policy',
-      colour: {
-        scale: { range: ['#000000', '#56b4e9', '#e69f00', '#009e73', '#cc79a7', '#8c564b', '#0072b2'] },
-      },
     }),
     tables: [],
     reading: [
