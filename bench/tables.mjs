@@ -3,11 +3,13 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { predictorTables } from './predictor-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
+import { rigTables } from './rig-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
   ...replayTables,
+  ...rigTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -90,6 +92,10 @@ const tables = {
 
 /** What is not measured yet keeps what stands there. */
 function filledTable(name, before) {
+  if (tables[name] === undefined && name.startsWith('rig-')) {
+    console.error(`${name}: \`sida bench\` has not measured it`);
+    return before;
+  }
   try {
     return `${tables[name]()}\n`;
   } catch (error) {

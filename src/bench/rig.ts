@@ -13,6 +13,7 @@ import { type BenchInputs, missingInputs, readBenchInputs } from './inputs.js';
 import { diskRates } from './link-rates.js';
 import { LINKS } from './links.js';
 import { type BenchModel, modelNamed } from './models.js';
+import { missingPeer } from './peer-driver.js';
 import {
   type Maker,
   MINI_DIRECTORY,
@@ -88,6 +89,8 @@ class Rig {
   readonly #results = new Map<string, CellResult>();
   readonly #total: number;
   #done = 0;
+  #peerAsked = false;
+  #peerMissing: string | undefined;
 
   constructor(options: RigOptions, progress: RigProgress) {
     this.#options = options;
@@ -122,12 +125,18 @@ class Rig {
   #canRun(cell: Cell): boolean {
     const { data } = this.#options;
     const reason =
-      cell.system === 'transformers'
-        ? 'the outside peer is measured by `node bench/encoder-peers.mjs`, where its Python packages are installed'
-        : missingInputs(cell.scenario.data, data);
+      missingInputs(cell.scenario.data, data) ??
+      (systemNamed(cell.system).driver === 'peer' ? this.#peerReason() : undefined);
     if (reason === undefined) return true;
     this.#skip(cellName(cell), reason);
     return false;
+  }
+
+  /** Asked once: Python takes a while to say. */
+  #peerReason(): string | undefined {
+    if (!this.#peerAsked) this.#peerMissing = missingPeer();
+    this.#peerAsked = true;
+    return this.#peerMissing;
   }
 
   #skip(what: string, why: string): void {

@@ -147,7 +147,7 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.6, 0.2],
     links: [DISK],
-    systems: [...MAIN, 'predicted'],
+    systems: [...MAIN, 'predicted', 'transformers'],
   },
   {
     models: ['switch-mini'],
@@ -169,7 +169,7 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.4, 0.2],
     links: [DISK],
-    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay', 'transformers'],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'],
   },
 ];
 
@@ -179,7 +179,14 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: BUDGETS,
     links: ALL_LINKS,
-    systems: [...OUR_SYSTEMS, 'transformers'],
+    systems: OUR_SYSTEMS,
+  },
+  {
+    models: ['switch-mini'],
+    data: ['sst2', 'mrpc', 'multirc'],
+    shares: [],
+    links: [DISK],
+    systems: ['resident', 'transformers'],
   },
   {
     models: ['switch-mini'],
@@ -212,20 +219,27 @@ export const FULL: readonly ScenarioBlock[] = [
     lookaheads: [1],
     systems: ['resident', 'lstm', 'graph+lstm', 'replay'],
   },
-  ...['f32', 'bf16', 'int8', 'int4'].map((dtype) => ({
+  ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],
     data: ['sst2'] as const,
     shares: [0.4],
     links: [DISK],
     batches: [1, 8, 32],
-    systems: ['resident', 'lru', 'lstm', ...(dtype === 'bf16' ? (['transformers'] as const) : [])] as const,
+    systems: ['resident', 'lru', 'lstm'] as const,
   })),
   ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
     models: [model],
-    data: ['sst2', 'mrpc', 'multirc'] as const,
+    data: ['sst2'] as const,
     shares: [0.6, 0.4, 0.2, 0.1],
     links: [DISK],
     systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'] as const,
+  })),
+  ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
+    models: [model],
+    data: ['mrpc', 'multirc'] as const,
+    shares: [0.2],
+    links: [DISK],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm'] as const,
   })),
   ...['switch-base-64-bf16', 'switch-base-128-int8', 'switch-base-256-6-layers-int4'].map((model) => ({
     models: [model],

@@ -60,7 +60,7 @@ export function benchCommand(): Command {
     )
     .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
     .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
-    .option('--threads <n>', 'threads that compute', String(availableParallelism()))
+    .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
     .option('--seed <n>', 'of arrivals and of training', '1')
     .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
     .option('--fresh', 'measure again what was measured before')
@@ -117,7 +117,7 @@ async function measure(
     out,
     work: resolve(String(values.work)),
     data: dataDirectory(values.data as string | undefined),
-    threads: number('threads', String(values.threads), 1, 1024),
+    threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
     seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
     fresh: values.fresh === true,
   };
