@@ -1,6 +1,7 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
 import { rigTables } from './rig-tables.mjs';
@@ -9,6 +10,7 @@ import { mib, result, source, table } from './table-format.mjs';
 const tables = {
   ...predictorTables,
   ...replayTables,
+  ...peerTables,
   ...rigTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');

@@ -98,7 +98,7 @@ TEST_CASE("checkpoint: every oracle model passes its checks") {
   }
 }
 
-TEST_CASE("checkpoint: reads f32, bf16 and f16 as either, whole or in part") {
+TEST_CASE("checkpoint: reads f32, bf16 and f16 as f32, whole or in part") {
   const Model model;
   const std::vector<float> floats{1.0f, -2.5f, 3.14159f, 1e-40f};
   const std::vector<uint16_t> brains{0x3f80, 0xc020, 0x7fc0, 0x0001};
@@ -113,14 +113,9 @@ TEST_CASE("checkpoint: reads f32, bf16 and f16 as either, whole or in part") {
                        {"i", "I32", {4}, bytes_of(floats)}});
   const Checkpoint checkpoint = model.open();
   float out[4];
-  uint16_t short_out[4];
 
   checkpoint.read_f32(*checkpoint.find("f"), out);
   CHECK(std::vector<float>(out, out + 4) == floats);
-  checkpoint.read_bf16(*checkpoint.find("f"), 2, 1, short_out);
-  CHECK(short_out[0] == f32_to_bf16(3.14159f));
-  checkpoint.read_bf16(*checkpoint.find("b"), short_out);
-  CHECK(std::vector<uint16_t>(short_out, short_out + 4) == brains);
   checkpoint.read_f32(*checkpoint.find("b"), 1, 2, out);
   CHECK(out[0] == -2.5f);
   CHECK(std::isnan(out[1]));
@@ -129,8 +124,6 @@ TEST_CASE("checkpoint: reads f32, bf16 and f16 as either, whole or in part") {
   CHECK(std::isinf(out[1]));
   CHECK(std::isnan(out[2]));
   CHECK(out[3] == 0x1p-24f);
-  checkpoint.read_bf16(*checkpoint.find("h"), short_out);
-  CHECK(short_out[1] == 0x7f80);
 
   std::vector<float> wide(many.size());
   checkpoint.read_f32(*checkpoint.find("m"), wide.data());

@@ -21,7 +21,7 @@ inline std::vector<float> random_floats(size_t count, unsigned seed) {
 inline const std::vector<const CpuKernels*>& kernel_sets() {
   static const std::vector<const CpuKernels*> sets = [] {
     std::vector<const CpuKernels*> found;
-    for (const char* isa : {"scalar", "avx2", "avx512"}) {
+    for (const char* isa : {"scalar", "avx2", "avx512", "avx512vnni"}) {
       if (const CpuKernels* kernels = cpu_kernels_named(isa)) {
         found.push_back(kernels);
       } else {

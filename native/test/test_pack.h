@@ -9,27 +9,31 @@
 
 namespace sida::testing {
 
+inline std::string format_json(WeightFormat format) {
+  const std::string dtype = std::string(R"("dtype":")") + weight_type_name(format.type) + '"';
+  return format.group == 0 ? dtype : dtype + R"(,"group":)" + std::to_string(format.group);
+}
+
 /// Packs a checkpoint into `directory` with the element types given.
 inline void write_pack(const std::string& checkpoint, const std::string& directory,
-                       WeightFormat format = kF32Format) {
-  PackWriter writer(checkpoint, directory, format, format);
+                       WeightFormat experts = kF32Format, WeightFormat dense = kF32Format) {
+  PackWriter writer(checkpoint, directory, experts, dense);
   writer.write_dense();
   writer.write_experts(0, writer.pack().experts.experts());
   writer.close();
   std::filesystem::copy_file(checkpoint + "/config.json", directory + "/config.json");
   const Pack& pack = writer.pack();
   std::ofstream manifest(directory + "/manifest.json");
-  const char* dtype = weight_type_name(format.type);
-  manifest << R"({"format":"sida-pack","version":1,"experts":{"dtype":")" << dtype << R"(","block_bytes":)"
-           << pack.experts.block_bytes << R"(,"wi_offset":0,"wo_offset":)" << pack.experts.wo_offset
-           << R"(,"layers":[)";
+  manifest << R"({"format":"sida-pack","version":2,"experts":{)" << format_json(experts)
+           << R"(,"block_bytes":)" << pack.experts.block_bytes << R"(,"wi_offset":0,"wo_offset":)"
+           << pack.experts.wo_offset << R"(,"layers":[)";
   const std::vector<std::string> layers = pack.config.moe_layers();
   for (size_t i = 0; i < layers.size(); ++i) manifest << (i > 0 ? "," : "") << '"' << layers[i] << '"';
-  manifest << R"(],"experts_per_layer":)" << pack.experts.experts_per_layer << R"(},"dense":{"dtype":")"
-           << dtype << R"(","bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
+  manifest << R"(],"experts_per_layer":)" << pack.experts.experts_per_layer << R"(},"dense":{)"
+           << format_json(dense) << R"(,"bytes":)" << pack.dense.bytes << R"(,"tensors":[)";
   for (const DenseTensor& tensor : pack.dense.tensors) {
-    manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(","offset":)"
-             << tensor.offset << '}';
+    manifest << (tensor.offset > 0 ? "," : "") << R"({"name":")" << tensor.name << R"(",)"
+             << format_json(tensor.format) << R"(,"offset":)" << tensor.offset << '}';
   }
   manifest << "]}}";
 }

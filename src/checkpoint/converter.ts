@@ -16,18 +16,24 @@ import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { ExpertDtype, PackLayout, PackWriter } from '../native/addon-types.js';
+import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
 import { checkpointIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, writeManifest } from './manifest.js';
+import {
+  denseFormatSchema,
+  expertFormatSchema,
+  type FormatChoices,
+  formatName,
+  resolveFormat,
+  sameFormat,
+} from './weight-format.js';
 
-export interface ConvertOptions {
+export interface ConvertOptions extends FormatChoices {
   /** Hugging Face checkpoint directory. */
   model: string;
   /** Directory of the pack; appears whole or not at all. */
   out: string;
-  experts: 'auto' | ExpertDtype;
-  dense: 'auto' | ExpertDtype;
   signal?: AbortSignal;
   /** Experts written, then bytes hashed. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
@@ -46,16 +52,19 @@ const JOURNAL = 'journal.json';
 
 const journalSchema = z.object({
   identity: z.string(),
-  experts: z.enum(['f32', 'bf16']),
-  dense: z.enum(['f32', 'bf16']),
+  experts: expertFormatSchema,
+  dense: denseFormatSchema,
   /** Experts written and synced. */
   done: z.number().int().nonnegative(),
 });
 
-type Journal = z.infer<typeof journalSchema>;
+interface Journal extends PackFormats {
+  identity: string;
+  done: number;
+}
 
 function sameWork(a: Journal, b: Journal): boolean {
-  return a.identity === b.identity && a.experts === b.experts && a.dense === b.dense;
+  return a.identity === b.identity && sameFormat(a.experts, b.experts) && sameFormat(a.dense, b.dense);
 }
 
 /** Experts of this very work that an interrupted run left whole on the disk. */
@@ -111,8 +120,8 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   const identity = await checkpointIdentity(model, info);
   const plan: Journal = {
     identity,
-    experts: options.experts === 'auto' ? info.lossless.experts : options.experts,
-    dense: options.dense === 'auto' ? info.lossless.dense : options.dense,
+    experts: resolveFormat(options.experts, info.lossless.experts),
+    dense: resolveFormat(options.dense, info.lossless.dense),
     done: 0,
   };
   if (existsSync(out)) {
@@ -225,11 +234,11 @@ async function describePack(
 async function refuseForeign(out: string, plan: Journal): Promise<void> {
   if (isPack(out)) {
     const { source, experts, dense } = await readManifest(out);
-    const found: Journal = { identity: source.identity, experts: experts.dtype, dense: dense.dtype, done: 0 };
+    const found: Journal = { identity: source.identity, experts, dense, done: 0 };
     if (sameWork(found, plan)) return;
   }
   throw new SidaError({
     code: 'cannot_run',
-    message: `${out} exists already and is not a pack of this model in ${plan.experts} (dense ${plan.dense}); name another --out or remove it`,
+    message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)}); name another --out or remove it`,
   });
 }

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { PackLayout } from '../native/addon-types.js';
+import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
-export const PACK_VERSION = 1;
+export const PACK_VERSION = 2;
 export const MANIFEST = 'manifest.json';
 
 /** The files a pack may consist of; a name is never a path. */
@@ -29,11 +30,12 @@ const fileSchema = z.object({
 /** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
-  version: z.literal(PACK_VERSION),
+  /** Version 1 knew f32 and bf16 only, and laid them out as version 2 does. */
+  version: z.literal([1, PACK_VERSION]),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
-  experts: z.object({ dtype: z.enum(['f32', 'bf16']) }),
-  dense: z.object({ dtype: z.enum(['f32', 'bf16']) }),
+  experts: expertFormatSchema,
+  dense: denseFormatSchema,
   files: z
     .array(fileSchema)
     .refine((files) => REQUIRED_FILES.every((name) => files.some((file) => file.name === name)), {
@@ -41,7 +43,8 @@ const manifestSchema = z.object({
     }),
 });
 
-export type Manifest = Omit<z.infer<typeof manifestSchema>, 'files'> & PackLayout & { files: PackFile[] };
+export type Manifest = Omit<z.infer<typeof manifestSchema>, 'files' | 'experts' | 'dense'> &
+  PackLayout & { files: PackFile[] };
 
 export interface PackFile {
   name: string;

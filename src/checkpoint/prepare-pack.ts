@@ -2,10 +2,17 @@ import { rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
-import type { ExpertDtype } from '../native/addon-types.js';
+import type { PackFormats } from '../native/addon-types.js';
 import { convertCheckpoint } from './converter.js';
 import { checkpointIdentity, packFingerprint } from './identity.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
+import {
+  type FormatChoice,
+  type FormatChoices,
+  formatName,
+  resolveFormat,
+  sameFormat,
+} from './weight-format.js';
 
 /** Files up to this size are compared with their sha256 at every start; larger ones by `sida convert --verify`. */
 const VERIFY_AT_START_BYTES = 512 << 20;
@@ -15,7 +22,9 @@ export interface PrepareOptions {
   model: string;
   /** Where packs of checkpoints are kept. */
   packDir: string;
-  experts: 'auto' | ExpertDtype;
+  experts: FormatChoice;
+  /** Default: auto. */
+  dense?: FormatChoice;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
 }
@@ -30,11 +39,19 @@ export interface PreparedPack {
 /** Gives the pack of a model, converting a checkpoint on its first use. */
 export async function preparePack(options: PrepareOptions): Promise<PreparedPack> {
   const model = resolve(options.model);
-  if (isPack(model)) return checked(model, options);
+  const { experts, dense = 'auto' } = options;
+  if (isPack(model)) {
+    await preparedFormats(model, { experts, dense });
+    return checked(model, options);
+  }
   const info = loadAddon().inspectCheckpoint(model);
   const identity = await checkpointIdentity(model, info);
-  const experts = options.experts === 'auto' ? info.lossless.experts : options.experts;
-  const out = join(options.packDir, `${basename(model)}-${experts}-${identity.slice(0, 16)}`);
+  const formats = {
+    experts: resolveFormat(experts, info.lossless.experts),
+    dense: resolveFormat(dense, info.lossless.dense),
+  };
+  const name = `${basename(model)}-${formatsName(formats, info.lossless)}-${identity.slice(0, 16)}`;
+  const out = join(options.packDir, name);
   if (isPack(out)) {
     try {
       return await checked(out, options);
@@ -44,8 +61,29 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
       await rm(out, { recursive: true, force: true });
     }
   }
-  await convertCheckpoint({ ...options, model, out, dense: 'auto' });
+  await convertCheckpoint({ ...options, model, out, ...formats });
   return checked(out, options);
+}
+
+/** Dense weights in their own type go unsaid. */
+function formatsName({ experts, dense }: PackFormats, lossless: PackFormats): string {
+  const rest = sameFormat(dense, lossless.dense) ? '' : `-dense-${formatName(dense)}`;
+  return `${formatName(experts)}${rest}`;
+}
+
+/** The element types of a pack. Throws cannot_run where others were asked for: they take another conversion. */
+export async function preparedFormats(pack: string, choices: FormatChoices): Promise<PackFormats> {
+  const manifest = await readManifest(pack);
+  for (const part of ['experts', 'dense'] as const) {
+    const found = manifest[part];
+    const wanted = resolveFormat(choices[part], found);
+    if (sameFormat(wanted, found)) continue;
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${pack} is packed with ${part} in ${formatName(found)}, not ${formatName(wanted)}; convert the checkpoint with --${part} ${wanted.dtype}, or leave the option out`,
+    });
+  }
+  return { experts: manifest.experts, dense: manifest.dense };
 }
 
 async function checked(pack: string, { signal }: PrepareOptions): Promise<PreparedPack> {

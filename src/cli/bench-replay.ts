@@ -76,7 +76,8 @@ async function replayTrace(path: string, values: Record<string, unknown>): Promi
       caches: cachesOf(request, trace),
       onReplay: async (done, total) => {
         progress.show({ phase: 'replay', done, total });
-        // Signals are read between two replays.
+        // Signals are read between two replays; the first turn may end before the loop looks for them.
+        await yieldToEvents();
         await yieldToEvents();
         endIfStopped();
       },

@@ -1,43 +1,42 @@
 /** `sida convert`: packs a checkpoint, as `sida serve` does by itself on first use. */
 import { resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
 import { verifyPack } from '../checkpoint/manifest.js';
-import type { ExpertDtype } from '../native/addon-types.js';
+import { verifyWeights } from '../checkpoint/verify-weights.js';
+import { resolveOptions } from '../config/resolve.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
+import type { VerifiedWeights } from '../native/addon-types.js';
 import { EXIT } from './exit.js';
+import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 
 const INTERRUPT_MS = 1500;
 
-interface Flags {
-  out: string;
-  experts: 'auto' | ExpertDtype;
-  dense: 'auto' | ExpertDtype;
-  verify?: true;
-}
-
 export function convertCommand(): Command {
-  return new Command('convert')
+  const command = new Command('convert')
     .description('Pack a Hugging Face checkpoint into blocks that can be read straight into the device')
     .argument('<dir>', 'Hugging Face checkpoint')
     .requiredOption('--out <dir>', 'directory of the packed model; appears whole or not at all')
-    .addOption(dtype('--experts <type>', "element type of the experts; auto keeps the checkpoint's own"))
-    .addOption(dtype('--dense <type>', 'element type of the other weights'))
-    .option('--verify', 'read the pack again and compare every file with its sha256')
+    .option(
+      '--verify',
+      'read the pack again: compare every file with its sha256 and every weight with the checkpoint',
+    )
     .addHelpText(
       'after',
       '\nAn interrupted conversion goes on where it stopped when it is started again.\n' +
         '\nExamples:\n  sida convert models/switch-mini --out packs/switch-mini\n' +
-        '  sida convert switch-base-128 --out packs/base-128 --experts bf16 --verify',
+        '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
+        '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8',
     )
     .action(convert);
+  return addFlags(command, WEIGHT_OPTIONS);
 }
 
-function dtype(flags: string, help: string): Option {
-  return new Option(flags, help).choices(['auto', 'f32', 'bf16']).default('auto');
-}
-
-async function convert(dir: string, { out, experts, dense, verify }: Flags): Promise<void> {
+async function convert(dir: string, values: Record<string, unknown>): Promise<void> {
+  const formats = weightChoices(
+    resolveOptions(WEIGHT_OPTIONS, { flags: givenFlags(values), env: process.env }),
+  );
   const interruption = new AbortController();
   const interrupt = () => {
     interruption.abort(new Error('Interrupted; start it again to go on from here'));
@@ -48,23 +47,23 @@ async function convert(dir: string, { out, experts, dense, verify }: Flags): Pro
   const progress = new Progress();
   const { signal } = interruption;
   try {
+    const model = resolve(dir);
+    const out = resolve(String(values.out));
     const onProgress = progress.show.bind(progress);
-    const { pack, resumedFrom } = await convertCheckpoint({
-      model: resolve(dir),
-      out: resolve(out),
-      experts,
-      dense,
-      signal,
-      onProgress,
-    });
+    const { pack, resumedFrom } = await convertCheckpoint({ model, out, ...formats, signal, onProgress });
     progress.stop();
-    if (verify) await verifyPack(pack, { signal, onProgress });
-    progress.stop();
+    let verified: VerifiedWeights | undefined;
+    if (values.verify === true) {
+      await verifyPack(pack, { signal, onProgress });
+      verified = await verifyWeights({ model, pack, signal, onProgress });
+      progress.stop();
+    }
     const notes = [
       resumedFrom > 0 && `${resumedFrom} experts were packed before`,
-      verify && 'verified',
+      verified !== undefined && 'verified',
     ].filter(Boolean);
     process.stdout.write(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}\n`);
+    if (verified !== undefined) process.stdout.write(`${describeErrors(verified)}\n`);
   } catch (error) {
     // Streams report an abort in words of their own.
     throw signal.aborted ? signal.reason : error;
@@ -72,4 +71,13 @@ async function convert(dir: string, { out, experts, dense, verify }: Flags): Pro
     progress.stop();
     process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   }
+}
+
+function describeErrors(verified: VerifiedWeights): string {
+  const percent = (share: number) => `${(100 * share).toPrecision(3)} %`;
+  const parts = Object.entries(verified).map(
+    ([matrix, { largest, bound }]) =>
+      `${matrix} ${largest === 0 ? 'none' : `${percent(largest)} of at most ${percent(bound)}`}`,
+  );
+  return `largest error, relative to the largest weight of its scale: ${parts.join('; ')}`;
 }

@@ -6,6 +6,7 @@ import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions } from '../config/resolve.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
@@ -34,7 +35,8 @@ const OPTIONS = [
   'maxBatchTokens',
   'kvTokens',
   'threads',
-  'experts',
+  ...WEIGHT_OPTIONS,
+  'activations',
   'packDir',
 ] as const;
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -107,7 +109,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     const prepared = await preparePack({
       model: directory,
       packDir: options.packDir,
-      experts: options.experts,
+      ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
     const engine = openEngine(prepared.pack, options, request);
@@ -151,10 +153,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
 
 function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
   const addon = loadAddon();
-  const { maxBatchTokens, threads } = options;
+  const { maxBatchTokens, threads, activations } = options;
   // An encoder context and its decoder sequences, whose last pages may be all but empty.
   const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = { maxBatchTokens, threads, kvTokens, maxRoutingK: Math.max(...ks) };
+  const limits = { maxBatchTokens, threads, kvTokens, activations, maxRoutingK: Math.max(...ks) };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     pack,
@@ -227,8 +229,8 @@ async function limitsOf(
 
 /** The slots that `sida serve` would have, with exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, threads } = options;
-  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });
+  const { maxBatchTokens, kvTokens, threads, activations } = options;
+  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations });
   return budgets.map((budget) => {
     const bytes = budgetBytes(budget, plan);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };

@@ -8,6 +8,7 @@ import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
+import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
 import { trainCommand } from './train.js';
@@ -31,6 +32,7 @@ for (const command of [
   evalCommand(),
   dependencyCommand(),
   benchCommand(),
+  profileCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command);

@@ -1,20 +1,37 @@
 /** `sida plan`: where every byte would go, before anything is allocated. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Command, Option } from 'commander';
-import { isPack, MANIFEST, readManifest } from '../checkpoint/manifest.js';
+import { Command } from 'commander';
+import { isPack, MANIFEST } from '../checkpoint/manifest.js';
+import { preparedFormats } from '../checkpoint/prepare-pack.js';
+import {
+  DEFAULT_GROUP,
+  EXPERT_DTYPES,
+  type FormatChoices,
+  formatName,
+  resolveFormat,
+  sameFormat,
+} from '../checkpoint/weight-format.js';
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes } from '../engine/budget.js';
 import { loadAddon } from '../native/addon.js';
-import type { BatchLimits, ExpertDtype, MemoryPlan, PackLayout } from '../native/addon-types.js';
+import type {
+  BatchLimits,
+  MemoryPlan,
+  PackFormats,
+  PackLayout,
+  WeightFormat,
+} from '../native/addon-types.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { formatTable } from './table.js';
 
 const OPTIONS = [
   'memoryBudget',
-  'experts',
+  ...WEIGHT_OPTIONS,
+  'activations',
   'maxBatchTokens',
   'kvTokens',
   'threads',
@@ -22,12 +39,17 @@ const OPTIONS = [
   'routingK',
 ] as const;
 
-type Dtype = 'auto' | ExpertDtype;
-
 interface Planned {
   plan: MemoryPlan;
   layers: string[];
-  expertDtype: ExpertDtype;
+  formats: PackFormats;
+  /** What experts of each type would take, where the model is a checkpoint; a pack is in the types it is in. */
+  choices: Choice[];
+}
+
+interface Choice {
+  experts: WeightFormat;
+  plan: MemoryPlan;
 }
 
 interface Budget {
@@ -40,11 +62,6 @@ export function planCommand(): Command {
   const command = new Command('plan')
     .description('Show where every byte would go, and what a budget is worth')
     .argument('<dir>', 'Hugging Face checkpoint or packed model')
-    .addOption(
-      new Option('--dense <type>', 'element type of the weights that are no experts')
-        .choices(['auto', 'f32', 'bf16'])
-        .default('auto'),
-    )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
@@ -56,42 +73,45 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
+        activations: options.activations,
         maxRoutingK: options.routingK,
         routers: options.routing === 'exact',
       };
-      const planned = await planModel(resolve(dir), limits, options.experts, values.dense as Dtype);
+      const planned = await planModel(resolve(dir), limits, weightChoices(options));
       const bytes = budgetBytes(options.memoryBudget, planned.plan);
       const slots = slotsWithin(bytes, planned.plan);
       const budget = { bytes, fits: bytes >= planned.plan.smallest, slots };
       process.stdout.write(
         values.json === true
-          ? `${JSON.stringify({ ...planned, budget }, null, 2)}\n`
-          : `${describe(planned)}\n\n${verdict(options.memoryBudget, budget, planned.plan)}\n`,
+          ? `${JSON.stringify({ ...planned, choices: slotsOfChoices(planned, bytes), budget }, null, 2)}\n`
+          : `${describe(planned)}\n\n${describeChoices(planned, bytes)}${verdict(options.memoryBudget, budget, planned.plan)}\n`,
       );
       if (!budget.fits) process.exitCode = EXIT.failure;
     });
   return addFlags(command, OPTIONS);
 }
 
-async function planModel(dir: string, limits: BatchLimits, experts: Dtype, dense: Dtype): Promise<Planned> {
+async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices): Promise<Planned> {
   const addon = loadAddon();
   if (isPack(dir)) {
-    await readManifest(dir);
+    const formats = await preparedFormats(dir, wanted);
     const layout = JSON.parse(await readFile(join(dir, MANIFEST), 'utf8')) as PackLayout;
-    return {
-      plan: addon.planMemory({ pack: dir }, limits),
-      layers: layout.experts.layers,
-      expertDtype: layout.experts.dtype,
-    };
+    const plan = addon.planMemory({ pack: dir }, limits);
+    return { plan, layers: layout.experts.layers, formats, choices: [] };
   }
-  const info = addon.inspectCheckpoint(dir);
-  const expertDtype = experts === 'auto' ? info.lossless.experts : experts;
-  const denseDtype = dense === 'auto' ? info.lossless.dense : dense;
-  return {
-    plan: addon.planMemory({ checkpoint: dir, experts: expertDtype, dense: denseDtype }, limits),
-    layers: info.shape.moeLayers,
-    expertDtype,
+  const { lossless, shape } = addon.inspectCheckpoint(dir);
+  const formats = {
+    experts: resolveFormat(wanted.experts, lossless.experts),
+    dense: resolveFormat(wanted.dense, lossless.dense),
   };
+  const planOf = (experts: WeightFormat) =>
+    addon.planMemory({ checkpoint: dir, experts, dense: formats.dense }, limits);
+  const group = formats.experts.group ?? DEFAULT_GROUP;
+  const choices = EXPERT_DTYPES.map((dtype) => {
+    const experts = dtype === 'int4' ? { dtype, group } : { dtype };
+    return { experts, plan: planOf(experts) };
+  });
+  return { plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
 }
 
 /** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */
@@ -100,20 +120,47 @@ export function slotsWithin(bytes: number, plan: MemoryPlan): number {
   return Math.min(plan.experts, Math.floor((bytes - plan.fixed) / plan.slot));
 }
 
-function describe({ plan, layers, expertDtype }: Planned): string {
+function describe({ plan, layers, formats }: Planned): string {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
   return formatTable('lrrl', [
     ['', 'size', 'bytes', ''],
-    row('dense weights', plan.dense),
+    row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
     row('KV cache', plan.kvCache),
     row('workspace', plan.workspace),
-    row('one slot', plan.slot, `one expert, ${expertDtype}`),
+    row('one slot', plan.slot, `one expert, ${formatName(formats.experts)}`),
     ...layers.map((layer) => row(`experts ${layer}`, perLayer * plan.slot, `${perLayer} experts`)),
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);
+}
+
+function slotsOfChoices({ choices }: Planned, bytes: number): (Choice & { slots: number })[] {
+  return choices.map((choice) => ({ ...choice, slots: slotsWithin(bytes, choice.plan) }));
+}
+
+function describeChoices(planned: Planned, bytes: number): string {
+  if (planned.choices.length === 0) return '';
+  const rows = slotsOfChoices(planned, bytes).map(({ experts, plan, slots }) => [
+    `--experts ${experts.dtype}${experts.group === undefined ? '' : ` --group ${experts.group}`}`,
+    formatBytes(plan.slot),
+    formatBytes(plan.expertBytes),
+    formatBytes(plan.smallest),
+    formatBytes(plan.resident),
+    String(slots),
+    sameFormat(experts, planned.formats.experts) ? 'as planned above' : '',
+  ]);
+  const head = [
+    '',
+    'one expert',
+    'all experts',
+    'smallest',
+    'resident',
+    `slots in ${formatBytes(bytes)}`,
+    '',
+  ];
+  return `${formatTable('lrrrrrl', [head, ...rows])}\n\n`;
 }
 
 function verdict(written: string, { bytes, fits, slots }: Budget, plan: MemoryPlan): string {

@@ -3,7 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
   done: number;
   total: number;
 }
@@ -11,6 +11,7 @@ export interface ProgressStep {
 const TITLES = {
   convert: 'Packing experts',
   hash: 'Checking files',
+  verify: 'Comparing experts',
   load: 'Loading',
   trace: 'Tracing',
   tables: 'Learning tables',
@@ -51,7 +52,7 @@ export class Progress {
     if (this.#bar === undefined) {
       this.#bar = new Bar({
         stream: this.#out,
-        format: `${TITLES[phase].padEnd(16)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
+        format: `${TITLES[phase].padEnd(17)} {bar} {percentage} %  {amount}  {eta_formatted} left`,
         barCompleteChar: '█',
         barIncompleteChar: '░',
         hideCursor: true,
@@ -77,5 +78,7 @@ function amount(phase: ProgressStep['phase'], done: number, total: number): stri
   if (phase === 'evaluate') return `${done}/${total} inputs`;
   if (phase === 'replay') return `${done}/${total} replays`;
   if (phase === 'tables') return `${done}/${total} sequences`;
-  return phase === 'convert' ? `${done}/${total} experts` : `${formatBytes(done)} of ${formatBytes(total)}`;
+  return phase === 'convert' || phase === 'verify'
+    ? `${done}/${total} experts`
+    : `${formatBytes(done)} of ${formatBytes(total)}`;
 }

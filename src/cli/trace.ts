@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import type { OptionName } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
+import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTokenizer } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
@@ -18,7 +19,15 @@ import { addFlags, givenFlags } from './flags.js';
 import { number } from './lists.js';
 import { Progress } from './progress.js';
 
-const OPTIONS = ['memoryBudget', 'hostBudget', 'maxBatchTokens', 'threads', 'experts', 'packDir'] as const;
+const OPTIONS = [
+  'memoryBudget',
+  'hostBudget',
+  'maxBatchTokens',
+  'threads',
+  ...WEIGHT_OPTIONS,
+  'activations',
+  'packDir',
+] as const;
 /** Records written at a time: what an interruption loses at most. */
 const CHUNK = 64;
 
@@ -95,7 +104,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
     const { pack, name, fingerprint } = await preparePack({
       model: resolve(model),
       packDir: options.packDir,
-      experts: options.experts,
+      ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
     const kvTokens = options.maxBatchTokens + maxNewTokens;
@@ -103,6 +112,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       maxBatchTokens: options.maxBatchTokens,
       kvTokens: kvTokens + 16,
       threads: options.threads,
+      activations: options.activations,
     };
     const plan = addon.planMemory({ pack }, limits);
     const engine = new addon.Engine({

@@ -5,6 +5,7 @@
 
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
+import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { TABLE_K } from '../predictor/hash-table.js';
@@ -13,6 +14,7 @@ import {
   bandwidth,
   bytes,
   duration,
+  Expected,
   oneOf,
   type Parser,
   size,
@@ -49,6 +51,12 @@ const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] 
   | HashFunctionName
   | 'auto'
 )[];
+
+const group: Parser<number> = (value) => {
+  const found = GROUPS.find((size) => String(size) === value);
+  if (found === undefined) throw new Expected(`one of ${GROUPS.join(', ')}`, String(DEFAULT_GROUP));
+  return found;
+};
 
 export const SERVE_OPTIONS = {
   model: option({
@@ -204,8 +212,34 @@ export const SERVE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_EXPERTS',
     default: 'auto',
-    help: "element type of packed experts; auto keeps the checkpoint's own",
-    parse: oneOf(['auto', 'f32', 'bf16'] as const),
+    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's own`,
+    parse: oneOf(['auto', ...EXPERT_DTYPES]),
+  }),
+  group: option({
+    flag: 'group',
+    value: '<n>',
+    env: 'SIDA_GROUP',
+    default: null,
+    defaultText: `${DEFAULT_GROUP} with --experts int4`,
+    unit: 'inputs',
+    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}; fewer are more exact and larger`,
+    parse: group,
+  }),
+  dense: option({
+    flag: 'dense',
+    value: '<type>',
+    env: 'SIDA_DENSE',
+    default: 'auto',
+    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's own; routers, norms and position biases are always f32`,
+    parse: oneOf(['auto', ...DENSE_DTYPES]),
+  }),
+  activations: option({
+    flag: 'activations',
+    value: '<type>',
+    env: 'SIDA_ACTIVATIONS',
+    default: 'f32',
+    help: 'what meets int8 and int4 weights: f32; or int8, each row of activations rounded to 8 bits as it comes, which is faster and less exact. Answers are the same bits at every budget either way',
+    parse: oneOf(['f32', 'int8'] as const),
   }),
   packDir: option({
     flag: 'pack-dir',
@@ -277,6 +311,32 @@ export const SERVE_OPTIONS = {
     help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
     parse: text('a key', 'a long random text'),
   }),
+  profile: option({
+    flag: 'profile',
+    value: '<file>',
+    env: 'SIDA_PROFILE',
+    default: null,
+    help: 'records what every thread does and writes it here as a Chrome trace when the server ends; `sida profile <file>` sums it up',
+    parse: text('a file', 'profile.json'),
+  }),
+  profileSeconds: option({
+    flag: 'profile-seconds',
+    value: '<s>',
+    env: 'SIDA_PROFILE_SECONDS',
+    default: null,
+    unit: 'seconds',
+    help: 'writes the profile after so long, and the server goes on; none: when it ends',
+    parse: wholeNumber(1, 86_400, '10'),
+  }),
+  profileBytes: option({
+    flag: 'profile-bytes',
+    value: '<size>',
+    env: 'SIDA_PROFILE_BYTES',
+    default: '64MiB',
+    unit: 'bytes',
+    help: 'memory of a recording, about 50 bytes an event; what comes when it is full is dropped and counted',
+    parse: bytes(64 * 1024, 128 * 1024 ** 2),
+  }),
   logLevel: option({
     flag: 'log-level',
     value: '<level>',
@@ -291,5 +351,8 @@ export type OptionName = keyof typeof SERVE_OPTIONS;
 
 /** Resolved options. Times are milliseconds, rates bytes per second; the two budgets stay as the user wrote them. */
 export type ServeOptions = {
-  [K in Exclude<OptionName, 'apiKey'>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
-} & { apiKey: string | undefined };
+  [K in Exclude<OptionName, Unset>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
+} & { [K in Unset]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']> | undefined };
+
+/** Options that stay undefined when nobody sets them. */
+type Unset = 'apiKey' | 'group' | 'profile' | 'profileSeconds';

@@ -11,6 +11,7 @@ import { routingShape, type TableRefiner } from '../predictor/hash-function.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
+import { profiled, recordThread } from '../profile/thread-events.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
@@ -18,15 +19,16 @@ import { StepTables } from './step-tables.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
-const emit = (message: FromInference): void => port.postMessage(message);
+const emit = (message: FromInference): void => profiled('emit', () => port.postMessage(message));
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
+  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
     threads,
+    activations,
     maxRoutingK: config.routingK,
     routers: config.routing === 'exact',
   };
@@ -44,10 +46,11 @@ function openEngine(addon: NativeAddon): Engine {
 function open(): { engine: Engine; kvPageTokens: number } | undefined {
   try {
     const addon = loadAddon();
+    recordThread(addon.profile, 'inference');
     const engine = openEngine(addon);
-    const { shape, expertDtype, plan } = engine;
+    const { shape, formats, plan } = engine;
     const { kvPageTokens } = addon;
-    emit({ type: 'opened', shape, expertDtype, plan, usage: engine.usage(), kvPageTokens });
+    emit({ type: 'opened', shape, formats, plan, usage: engine.usage(), kvPageTokens });
     return { engine, kvPageTokens };
   } catch (error) {
     emit({ type: 'failed', error: SidaError.from(error).toBody() });

@@ -1,13 +1,13 @@
 /** Every message to and from the inference thread. Jobs and items are numbered by the engine's main thread. */
 import type {
   ControlReply,
-  ControlRequest,
   EngineConfig,
   EngineCounters,
   ExpertCost,
+  ModelRequest,
 } from '../engine/messages.js';
 import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape } from '../native/addon-types.js';
+import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import type { QueueEnd } from '../predictor/hash-table-queue.js';
 import type { RankedToken } from './sampler.js';
@@ -73,7 +73,7 @@ export type ToInference =
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a generation early; its `done` still comes. */
   | { type: 'stop'; item: number }
-  | { type: 'control'; id: number; request: ControlRequest }
+  | { type: 'control'; id: number; request: ModelRequest }
   | { type: 'close' };
 
 export interface GeneratedToken {
@@ -94,7 +94,7 @@ export type FromInference =
   | {
       type: 'opened';
       shape: ModelShape;
-      expertDtype: string;
+      formats: PackFormats;
       plan: MemoryPlan;
       usage: DeviceUsage;
       kvPageTokens: number;

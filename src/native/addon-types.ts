@@ -1,6 +1,6 @@
 /** The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and `details` with the numbers. */
 import type { BatchLimits, Engine, EngineOptions, MemoryPlan } from './engine-types.js';
-import type { CheckpointInfo, ExpertDtype, PackOptions, PackWriter } from './pack-types.js';
+import type { CheckpointInfo, PackFormats, PackOptions, PackVerifier, PackWriter } from './pack-types.js';
 import type {
   Predictor,
   PredictorShape,
@@ -8,10 +8,12 @@ import type {
   TokenEmbedding,
   TrainerSettings,
 } from './predictor-types.js';
+import type { Recorder } from './profile-types.js';
 
 export * from './engine-types.js';
 export type * from './pack-types.js';
 export type * from './predictor-types.js';
+export type * from './profile-types.js';
 
 export interface CpuFeatures {
   /** Instruction set the kernels use on this machine. */
@@ -32,13 +34,14 @@ export interface CudaState {
 
 export interface NativeAddon {
   version: string;
+  profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;
   /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
   inspectCheckpoint(directory: string): CheckpointInfo;
   /** Of a pack as it is, or of a checkpoint packed with these element types (default: the lossless ones). */
   planMemory(
-    source: { pack: string } | { checkpoint: string; experts?: ExpertDtype; dense?: ExpertDtype },
+    source: { pack: string } | ({ checkpoint: string } & Partial<PackFormats>),
     limits: BatchLimits,
   ): MemoryPlan;
   /** Tokens in one page of the KV cache. */
@@ -46,6 +49,7 @@ export interface NativeAddon {
   /** Measures sequential O_DIRECT reads of a file, bytes per second. */
   measureDiskRead(file: string, bytes: number): number;
   PackWriter: new (options: PackOptions) => PackWriter;
+  PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;
   /** From a packed model, a checkpoint, or what `save` wrote. */
   TokenEmbedding: new (

@@ -2,7 +2,7 @@
  * The native engine. An expert is named across this boundary by its flat id: layer * experts + index, where layer
  * counts MoE layers, encoder first.
  */
-import type { ExpertDtype, ModelShape } from './pack-types.js';
+import type { ModelShape, PackFormats } from './pack-types.js';
 
 /** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
@@ -16,7 +16,14 @@ export interface BatchLimits {
   maxRoutingK?: number;
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
+  /**
+   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and less
+   * exact. Other weights meet f32 always.
+   */
+  activations?: Activations;
 }
+
+export type Activations = 'f32' | 'int8';
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {
@@ -182,7 +189,8 @@ export interface DeviceUsage {
 export interface Engine {
   readonly shape: ModelShape;
   readonly plan: MemoryPlan;
-  readonly expertDtype: ExpertDtype;
+  /** Element types of the pack. */
+  readonly formats: PackFormats;
   /**
    * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
    * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the

@@ -1,6 +1,18 @@
 /** Checkpoints and packed models, as the native addon tells of them. */
 
-export type ExpertDtype = 'f32' | 'bf16';
+export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4';
+
+export interface WeightFormat {
+  dtype: ExpertDtype;
+  /** Inputs that share a scale: 32, 64 or 128 beside int4, absent beside the other types. */
+  group?: number;
+}
+
+export interface PackFormats {
+  experts: WeightFormat;
+  /** Of linear weights and embeddings; not int4. */
+  dense: WeightFormat;
+}
 
 /** Shape of a model, from its Hugging Face config. */
 export interface ModelShape {
@@ -27,7 +39,7 @@ export interface CheckpointInfo {
   shape: ModelShape;
   dtype: 'f32' | 'bf16' | 'f16' | 'mixed';
   /** Packed element types that lose nothing of this checkpoint. */
-  lossless: { experts: ExpertDtype; dense: ExpertDtype };
+  lossless: PackFormats;
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;
@@ -35,12 +47,10 @@ export interface CheckpointInfo {
   fingerprint: string;
 }
 
-export interface PackOptions {
+export interface PackOptions extends PackFormats {
   checkpoint: string;
   /** Directory the packed files are written to; it exists. */
   out: string;
-  experts: ExpertDtype;
-  dense: ExpertDtype;
 }
 
 export interface DenseTensor {
@@ -54,8 +64,7 @@ export interface DenseTensor {
 }
 
 export interface PackLayout {
-  experts: {
-    dtype: ExpertDtype;
+  experts: WeightFormat & {
     file: string;
     /** Bytes of one expert, padded to 4 KiB. */
     block_bytes: number;
@@ -65,7 +74,7 @@ export interface PackLayout {
     layers: string[];
     experts_per_layer: number;
   };
-  dense: { dtype: ExpertDtype; file: string; bytes: number; tensors: DenseTensor[] };
+  dense: WeightFormat & { file: string; bytes: number; tensors: DenseTensor[] };
 }
 
 /** Writes a packed model file by file; each call does a bounded piece of work. */
@@ -76,5 +85,33 @@ export interface PackWriter {
   /** Writes the blocks of flat expert ids [begin, end) at their place in the expert file. */
   writeExperts(begin: number, end: number): void;
   /** fsyncs and closes the files. */
+  close(): void;
+}
+
+/** Relative to the largest weight that shares a scale with the one that is off. */
+export interface WeightErrors {
+  /** 0 where nothing was lost. */
+  largest: number;
+  /** What the element type allows: half a step. */
+  bound: number;
+}
+
+export interface VerifiedWeights {
+  wi: WeightErrors;
+  wo: WeightErrors;
+  /** Matrices; other dense tensors are compared bit for bit. */
+  dense: WeightErrors;
+}
+
+/** Compares a pack with the checkpoint it was made from; each call does a bounded piece of work. */
+export interface PackVerifier {
+  /** Dense tensors. */
+  readonly tensors: number;
+  readonly experts: number;
+  /** Largest errors so far. */
+  readonly report: VerifiedWeights;
+  /** Tensors, or flat expert ids, [begin, end). Throw pack_invalid where a weight is farther off than its bound. */
+  checkDense(begin: number, end: number): void;
+  checkExperts(begin: number, end: number): void;
   close(): void;
 }

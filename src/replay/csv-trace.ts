@@ -154,7 +154,13 @@ class RowReader {
     if (record.length !== this.#columns) {
       throw this.wrong(`expected ${this.#columns} columns, found ${record.length}`);
     }
-    const row = Object.fromEntries(NEEDED.map((name) => [name, this.#number(record, name)])) as Row;
+    const row: Row = {
+      turn: this.#number(record, 'turn'),
+      phase: this.#number(record, 'phase'),
+      step: this.#number(record, 'step'),
+      layer: this.#number(record, 'layer'),
+      expert: this.#number(record, 'expert'),
+    };
     if (row.phase > 1) throw this.wrong(`expected 0 (prefill) or 1 (decode), found ${row.phase}`, 'phase');
     if (row.expert >= (this.#declared ?? 65_536)) {
       throw this.wrong(

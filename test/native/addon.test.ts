@@ -254,7 +254,12 @@ describe('misuse', () => {
 
   it('refuses experts that do not exist in a conversion', async () => {
     const addon = loadAddon();
-    const writer = new addon.PackWriter({ checkpoint: MINI, out: root, experts: 'bf16', dense: 'bf16' });
+    const writer = new addon.PackWriter({
+      checkpoint: MINI,
+      out: root,
+      experts: { dtype: 'bf16' },
+      dense: { dtype: 'bf16' },
+    });
     expect(thrown(() => writer.writeExperts(255, 257)).message).toMatch(/of 256/);
     expect(thrown(() => writer.writeExperts(-2, -1)).code).toBe('invalid_request');
     writer.close();

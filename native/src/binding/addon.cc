@@ -5,10 +5,12 @@
 
 #include "binding/convert.h"
 #include "binding/engine_binding.h"
+#include "binding/pack_verifier_binding.h"
 #include "binding/pack_writer_binding.h"
 #include "binding/predictor_binding.h"
 #include "binding/predictor_embedding_binding.h"
 #include "binding/predictor_trainer_binding.h"
+#include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
 #include "expert/disk_tier.h"
@@ -48,8 +50,8 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     js.Set("dtype", checkpoint.dtype_summary());
     const LosslessFormats formats = lossless_formats(checkpoint);
     Napi::Object lossless = Napi::Object::New(env);
-    lossless.Set("experts", weight_type_name(formats.experts.type));
-    lossless.Set("dense", weight_type_name(formats.dense.type));
+    lossless.Set("experts", weight_format_to_js(env, formats.experts));
+    lossless.Set("dense", weight_format_to_js(env, formats.dense));
     js.Set("lossless", lossless);
     Napi::Array files = Napi::Array::New(env);
     for (const SafetensorsFile& file : checkpoint.files()) {
@@ -77,12 +79,13 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
     }
     const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
     const LosslessFormats lossless = lossless_formats(checkpoint);
-    const auto format = [&](const char* name, WeightFormat fallback) {
+    const auto format = [&](const char* name, WeightRole role, WeightFormat fallback) {
       const Napi::Value value = source.Get(name);
-      return value.IsUndefined() ? fallback : weight_format_from_js(value);
+      return value.IsUndefined() ? fallback : weight_format_from_js(value, name, role);
     };
-    return plan_to_js(env, plan_memory(checkpoint.config(), format("experts", lossless.experts),
-                                       format("dense", lossless.dense), limits));
+    return plan_to_js(
+        env, plan_memory(checkpoint.config(), format("experts", WeightRole::kExperts, lossless.experts),
+                         format("dense", WeightRole::kDense, lossless.dense), limits));
   });
 }
 
@@ -102,7 +105,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));
+  exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));
   exports.Set("TokenEmbedding", PredictorEmbeddingBinding::define(env));
   exports.Set("Predictor", PredictorBinding::define(env));

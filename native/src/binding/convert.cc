@@ -91,6 +91,18 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
   return static_cast<size_t>(number);
 }
 
+namespace {
+
+Activations activations_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return Activations::kF32;
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (name == "f32") return Activations::kF32;
+  if (name == "int8") return Activations::kInt8;
+  throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
+}
+
+}  // namespace
+
 BatchLimits limits_from_js(const Napi::Object& object) {
   constexpr size_t kTokens = 1 << 24;
   const Napi::Value routers = object.Get("routers");
@@ -98,10 +110,12 @@ BatchLimits limits_from_js(const Napi::Object& object) {
     throw Error("invalid_request", "expected \"routers\" to be true or false");
   }
   const bool has_k = !object.Get("maxRoutingK").IsUndefined();
-  return {positive_from_js(object, "maxBatchTokens", kTokens), positive_from_js(object, "kvTokens", kTokens),
+  return {positive_from_js(object, "maxBatchTokens", kTokens),
+          positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
-          routers.IsUndefined() || routers.ToBoolean().Value()};
+          routers.IsUndefined() || routers.ToBoolean().Value(),
+          activations_from_js(object.Get("activations"))};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
@@ -112,13 +126,27 @@ uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
   return static_cast<uint64_t>(number);
 }
 
-WeightFormat weight_format_from_js(const Napi::Value& value) {
-  const std::string dtype = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (dtype != "f32" && dtype != "bf16") {
-    throw Error("invalid_request",
-                "expected an element type of f32 or bf16, found \"" + escape_text(dtype) + "\"");
+WeightFormat weight_format_from_js(const Napi::Value& value, const char* name, WeightRole role) {
+  if (!value.IsObject()) {
+    throw Error("invalid_request", std::string("expected \"") + name + "\" to be an object with a dtype");
   }
-  return dtype == "bf16" ? kBf16Format : kF32Format;
+  const auto object = value.As<Napi::Object>();
+  const Napi::Value dtype = object.Get("dtype");
+  const bool has_group = !object.Get("group").IsUndefined();
+  return named_weight_format(
+      role, dtype.IsString() ? dtype.As<Napi::String>().Utf8Value() : "",
+      has_group ? std::optional<uint64_t>(positive_from_js(object, "group", 1 << 30)) : std::nullopt,
+      [&](const std::string& field, const std::string& expected, const std::string& found) {
+        throw Error("invalid_request",
+                    std::string(name) + "." + field + ": expected " + expected + ", found " + found);
+      });
+}
+
+Napi::Object weight_format_to_js(Napi::Env env, WeightFormat format) {
+  Napi::Object js = Napi::Object::New(env);
+  js.Set("dtype", weight_type_name(format.type));
+  if (format.group > 0) js.Set("group", format.group);
+  return js;
 }
 
 }  // namespace sida

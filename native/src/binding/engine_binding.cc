@@ -89,7 +89,7 @@ Napi::Function EngineBinding::define(Napi::Env env) {
   return DefineClass(
       env, "Engine",
       {InstanceAccessor<&EngineBinding::shape>("shape"), InstanceAccessor<&EngineBinding::plan>("plan"),
-       InstanceAccessor<&EngineBinding::expert_dtype>("expertDtype"),
+       InstanceAccessor<&EngineBinding::formats>("formats"),
        InstanceMethod<&EngineBinding::run_batch>("runBatch"),
        InstanceMethod<&EngineBinding::release_contexts>("releaseContexts"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
@@ -132,9 +132,12 @@ Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] { return plan_to_js(info.Env(), engine().plan()); });
 }
 
-Napi::Value EngineBinding::expert_dtype(const Napi::CallbackInfo& info) {
+Napi::Value EngineBinding::formats(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
-    return Napi::String::New(info.Env(), weight_type_name(engine().pack().experts.format.type));
+    Napi::Object formats = Napi::Object::New(info.Env());
+    formats.Set("experts", weight_format_to_js(info.Env(), engine().pack().experts.format));
+    formats.Set("dense", weight_format_to_js(info.Env(), engine().pack().dense.format));
+    return formats;
   });
 }
 

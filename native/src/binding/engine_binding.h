@@ -17,7 +17,7 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
  private:
   Napi::Value shape(const Napi::CallbackInfo& info);
   Napi::Value plan(const Napi::CallbackInfo& info);
-  Napi::Value expert_dtype(const Napi::CallbackInfo& info);
+  Napi::Value formats(const Napi::CallbackInfo& info);
   Napi::Value run_batch(const Napi::CallbackInfo& info);
   void release_contexts(const Napi::CallbackInfo& info);
   void release_sequences(const Napi::CallbackInfo& info);

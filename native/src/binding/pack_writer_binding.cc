@@ -15,18 +15,18 @@ Napi::Function PackWriterBinding::define(Napi::Env env) {
 PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const auto options = info[0].As<Napi::Object>();
-    writer_ = std::make_unique<PackWriter>(options.Get("checkpoint").As<Napi::String>().Utf8Value(),
-                                           options.Get("out").As<Napi::String>().Utf8Value(),
-                                           weight_format_from_js(options.Get("experts")),
-                                           weight_format_from_js(options.Get("dense")));
+    writer_ = std::make_unique<PackWriter>(
+        options.Get("checkpoint").As<Napi::String>().Utf8Value(),
+        options.Get("out").As<Napi::String>().Utf8Value(),
+        weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts),
+        weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense));
   });
 }
 
 Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const Pack& pack = writer_->pack();
-  Napi::Object experts = Napi::Object::New(env);
-  experts.Set("dtype", weight_type_name(pack.experts.format.type));
+  Napi::Object experts = weight_format_to_js(env, pack.experts.format);
   experts.Set("file", kExpertFile);
   experts.Set("block_bytes", static_cast<double>(pack.experts.block_bytes));
   experts.Set("wi_offset", static_cast<double>(pack.experts.wi_offset));
@@ -46,8 +46,7 @@ Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
     js.Set("bytes", static_cast<double>(tensor.bytes));
     tensors.Set(tensors.Length(), js);
   }
-  Napi::Object dense = Napi::Object::New(env);
-  dense.Set("dtype", weight_type_name(pack.dense.format.type));
+  Napi::Object dense = weight_format_to_js(env, pack.dense.format);
   dense.Set("file", kDenseFile);
   dense.Set("bytes", static_cast<double>(pack.dense.bytes));
   dense.Set("tensors", tensors);

@@ -53,9 +53,6 @@ class Checkpoint {
   // Throws io_error where the file fails, ends early or has changed since it was opened.
   void read_f32(const TensorInfo& tensor, float* out) const;
   void read_f32(const TensorInfo& tensor, uint64_t first_element, uint64_t count, float* out) const;
-  // The same as bf16: bf16 data as it is, other rounded to nearest even.
-  void read_bf16(const TensorInfo& tensor, uint16_t* out) const;
-  void read_bf16(const TensorInfo& tensor, uint64_t first_element, uint64_t count, uint16_t* out) const;
 
  private:
   Checkpoint() = default;

@@ -8,17 +8,11 @@
 #include <cstring>
 #include <utility>
 
+#include "checkpoint/pack_sources.h"
 #include "core/error.h"
 
 namespace sida {
 namespace {
-
-std::string block_prefix(const std::string& moe_layer, size_t expert) {
-  const size_t dot = moe_layer.find('.');
-  const std::string stack = moe_layer.substr(0, dot);
-  return stack + ".block." + moe_layer.substr(dot + 1) + ".layer." + (stack == "decoder" ? "2" : "1") +
-         ".mlp.experts.expert_" + std::to_string(expert) + ".";
-}
 
 int open_for_writing(const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
@@ -62,15 +56,6 @@ void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, cons
   }
 }
 
-const TensorInfo& PackWriter::source_of(const DenseTensor& tensor) const {
-  if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
-    return opened().encoder_embedding();
-  }
-  if (tensor.name == "decoder.embed_tokens.weight") return opened().decoder_embedding();
-  if (tensor.name == "lm_head.weight") return opened().head();
-  return opened().require(tensor.name, tensor.shape);
-}
-
 const Checkpoint& PackWriter::opened() const {
   if (!checkpoint_) throw Error("internal", "the pack writer is closed");
   return *checkpoint_;
@@ -92,16 +77,14 @@ void PackWriter::write_dense() {
 }
 
 void PackWriter::write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor) {
-  const TensorInfo& source = source_of(tensor);
+  const TensorInfo& source = dense_source(opened(), tensor);
   const uint64_t n = tensor.shape[0];
   const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-  // Whole panels at a time, about 4 MiB: an embedding as a whole would double the memory of the process.
-  const uint64_t chunk = std::max<uint64_t>(1, (4 << 20) / (k * kPanelColumns * 4)) * kPanelColumns;
+  const uint64_t chunk = rows_at_a_time(k);
   uint64_t offset = tensor.offset;
   for (uint64_t row = 0; row < n; row += chunk) {
     const uint64_t rows = std::min(chunk, n - row);
-    rows_.resize(rows * k);
-    opened().read_f32(source, row * k, rows * k, rows_.data());
+    read_rows(opened(), source, row, rows, k, tensor.format, rows_);
     if (!tensor.panels) {
       write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
       offset += rows * k * sizeof(float);
@@ -120,19 +103,12 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
                                        " of " + std::to_string(layout.experts()));
   }
-  const Checkpoint& checkpoint = opened();
-  const std::vector<std::string> layers = pack_.config.moe_layers();
-  rows_.resize(layout.d_model * layout.d_ff);
   for (size_t id = begin; id < end; ++id) {
-    const std::string prefix =
-        block_prefix(layers[id / layout.experts_per_layer], id % layout.experts_per_layer);
     block_.assign(layout.block_bytes, std::byte{0});
-    checkpoint.read_f32(checkpoint.require(prefix + "wi.weight", {layout.d_ff, layout.d_model}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_ff, layout.d_model, layout.format, block_.data() + layout.wi_offset);
-    checkpoint.read_f32(checkpoint.require(prefix + "wo.weight", {layout.d_model, layout.d_ff}),
-                        rows_.data());
-    pack_panels(rows_.data(), layout.d_model, layout.d_ff, layout.format, block_.data() + layout.wo_offset);
+    for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
+      read_rows(opened(), source.tensor, 0, source.n, source.k, layout.format, rows_);
+      pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
+    }
     write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
   }
 }

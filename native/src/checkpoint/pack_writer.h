@@ -16,6 +16,7 @@ namespace sida {
 class PackWriter {
  public:
   /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.
+  /// Writing throws checkpoint_invalid too, where weights to be quantized are NaN or infinite.
   PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
              WeightFormat dense);
   ~PackWriter();
@@ -32,7 +33,6 @@ class PackWriter {
  private:
   const Checkpoint& opened() const;
   void write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor);
-  const TensorInfo& source_of(const DenseTensor& tensor) const;
   void write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data, uint64_t bytes);
 
   std::optional<Checkpoint> checkpoint_;

@@ -10,20 +10,18 @@ namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
 
-void convert(Dtype from, const void* in, size_t count, float* out) {
-  const auto* halves = static_cast<const uint16_t*>(in);
+void widen(Dtype from, const uint16_t* halves, size_t count, float* out) {
   from == Dtype::kBF16 ? bf16_to_f32(halves, count, out) : f16_to_f32(halves, count, out);
 }
 
-void convert(Dtype from, const void* in, size_t count, uint16_t* out) {
-  if (from == Dtype::kF32) return f32_to_bf16(static_cast<const float*>(in), count, out);
-  const auto* halves = static_cast<const uint16_t*>(in);
-  for (size_t i = 0; i < count; ++i) out[i] = f32_to_bf16(f16_to_f32(halves[i]));
+}  // namespace
+
+void Checkpoint::read_f32(const TensorInfo& tensor, float* out) const {
+  read_f32(tensor, 0, tensor.elements(), out);
 }
 
-template <typename T>
-void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, uint64_t first,
-             uint64_t count, T* out) {
+void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const {
+  const SafetensorsFile& file = files_.at(tensor.file);
   if (!is_float(tensor.dtype)) {
     throw checkpoint_error({file.display(),
                             tensor.name,
@@ -43,36 +41,18 @@ void read_as(Dtype same, const SafetensorsFile& file, const TensorInfo& tensor, 
   }
   const size_t width = static_cast<size_t>(dtype_bits(tensor.dtype)) / 8;
   const uint64_t offset = tensor.offset + first * width;
-  if (tensor.dtype == same) {
+  if (tensor.dtype == Dtype::kF32) {
     file.file().pread_exact(offset, out, count * width);
   } else {
     const size_t piece = std::min<uint64_t>(count, kPieceBytes / width);
-    const auto buffer = std::make_unique<float[]>(piece * width / sizeof(float) + 1);
+    const auto buffer = std::make_unique<uint16_t[]>(piece);
     for (uint64_t done = 0; done < count; done += piece) {
       const size_t now = std::min<uint64_t>(piece, count - done);
       file.file().pread_exact(offset + done * width, buffer.get(), now * width);
-      convert(tensor.dtype, buffer.get(), now, out + done);
+      widen(tensor.dtype, buffer.get(), now, out + done);
     }
   }
   file.file().check_unchanged();
-}
-
-}  // namespace
-
-void Checkpoint::read_f32(const TensorInfo& tensor, float* out) const {
-  read_f32(tensor, 0, tensor.elements(), out);
-}
-
-void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const {
-  read_as(Dtype::kF32, files_.at(tensor.file), tensor, first, count, out);
-}
-
-void Checkpoint::read_bf16(const TensorInfo& tensor, uint16_t* out) const {
-  read_bf16(tensor, 0, tensor.elements(), out);
-}
-
-void Checkpoint::read_bf16(const TensorInfo& tensor, uint64_t first, uint64_t count, uint16_t* out) const {
-  read_as(Dtype::kBF16, files_.at(tensor.file), tensor, first, count, out);
 }
 
 }  // namespace sida

@@ -51,10 +51,6 @@ void bf16_to_f32(const uint16_t* in, size_t count, float* out) {
   for (size_t i = 0; i < count; ++i) out[i] = bf16_to_f32(in[i]);
 }
 
-void f32_to_bf16(const float* in, size_t count, uint16_t* out) {
-  for (size_t i = 0; i < count; ++i) out[i] = f32_to_bf16(in[i]);
-}
-
 void f16_to_f32(const uint16_t* in, size_t count, float* out) {
   for (size_t i = 0; i < count; ++i) out[i] = f16_to_f32(in[i]);
 }

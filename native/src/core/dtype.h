@@ -60,7 +60,6 @@ float f16_to_f32(uint16_t bits);
 
 // Array forms. Input and output do not overlap.
 void bf16_to_f32(const uint16_t* in, size_t count, float* out);
-void f32_to_bf16(const float* in, size_t count, uint16_t* out);
 void f16_to_f32(const uint16_t* in, size_t count, float* out);
 
 }  // namespace sida

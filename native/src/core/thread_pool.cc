@@ -54,7 +54,7 @@ void ThreadPool::stop() {
   for (auto& worker : workers_) worker.join();
 }
 
-void ThreadPool::parallel_for(size_t tasks, const std::function<void(size_t, size_t)>& body) {
+void ThreadPool::parallel_for(size_t tasks, FunctionRef<void(size_t, size_t)> body) {
   if (tasks <= 1 || workers_.empty()) {
     for (size_t i = 0; i < tasks; ++i) body(i, 0);
     return;

@@ -4,10 +4,11 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/function_ref.h"
 
 namespace sida {
 
@@ -26,7 +27,7 @@ class ThreadPool {
 
   /// Calls body(task, thread) for every task in [0, tasks) and returns when all are done. `thread` is below
   /// threads() and names the scratch space a task may use. The body must not throw. One caller at a time.
-  void parallel_for(size_t tasks, const std::function<void(size_t task, size_t thread)>& body);
+  void parallel_for(size_t tasks, FunctionRef<void(size_t task, size_t thread)> body);
 
  private:
   void stop();
@@ -37,7 +38,7 @@ class ThreadPool {
   /// loop number (24 bits) | tasks (20) | next task (20).
   std::atomic<uint64_t> state_{0};
   std::atomic<size_t> done_{0};
-  const std::function<void(size_t, size_t)>* body_ = nullptr;
+  const FunctionRef<void(size_t, size_t)>* body_ = nullptr;
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;

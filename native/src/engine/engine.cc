@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/profile.h"
 #include "engine/dense_loader.h"
 
 namespace sida {
@@ -25,7 +26,7 @@ Engine::Engine(const EngineOptions& options)
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, pack_.config, options.limits.kv_tokens),
       workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
-                 options.limits.threads, options.limits.max_routing_k),
+                 options.limits.threads, options.limits.max_routing_k, options.limits.activations),
       disk_(pack_.expert_path(), pack_.expert_file_bytes()),
       host_(pack_.experts, disk_, options.host_bytes),
       store_(pack_.experts, memory_, host_, options.link, slots_),
@@ -120,6 +121,8 @@ void Engine::check(const Batch& batch) const {
 RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
                      const RoutedHook& on_routed) {
   const auto start = std::chrono::steady_clock::now();
+  const ProfileScope scope(batch.phase == Phase::kEncode ? ProfileOp::kEncode : ProfileOp::kDecode,
+                           {.tokens = static_cast<int32_t>(batch.tokens.size())});
   check(batch);
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {

@@ -43,7 +43,7 @@ MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightF
   plan.dense = device_bytes(held.bytes) - plan.routers;
   plan.kv_cache = device_bytes(KvCache::bytes(config, limits.kv_tokens));
   plan.workspace = device_bytes(Workspace::bytes(config, limits.max_batch_tokens, limits.kv_tokens,
-                                                 limits.threads, limits.max_routing_k));
+                                                 limits.threads, limits.max_routing_k, limits.activations));
   plan.slot = device_bytes(layout.block_bytes);
   plan.experts = layout.experts();
   return plan;

@@ -129,16 +129,20 @@ class LayerVisit {
   /// The next expert, valid until the next call; nothing when all were handed out. Blocks while none is at
   /// hand. Throws io_error when a load failed.
   std::optional<Expert> next();
+  /// One more expert, valid as long as the one next() gave: to be computed together with it. Nothing when
+  /// none is at hand, or when a load waits for a slot, which the experts handed out would keep from it.
+  std::optional<Expert> another();
 
  private:
   void begin_demands();
-  void release_current();
+  void release_held();
+  std::optional<Expert> hand_out();
 
   ExpertStore& store_;
   ExpertId first_id_;
   std::vector<ExpertId> leased_;   ///< resident or loading, not handed out yet
   std::vector<ExpertId> missing_;  ///< absent, last needed first
-  std::optional<ExpertId> current_;
+  std::vector<ExpertId> held_;     ///< handed out since the last call of next()
 };
 
 }  // namespace sida

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/profile.h"
 #include "expert/expert_store.h"
 
 namespace sida {
@@ -49,16 +50,33 @@ LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_
 
 LayerVisit::~LayerVisit() {
   std::lock_guard lock(store_.mutex_);
-  release_current();
+  release_held();
   for (const ExpertId id : leased_) --store_.records_[id].leases;
   store_.load_error_ = nullptr;
   store_.waiting_demands_ = 0;
   store_.begin_prefetches();
 }
 
-void LayerVisit::release_current() {
-  if (current_) --store_.records_[*current_].leases;
-  current_.reset();
+void LayerVisit::release_held() {
+  for (const ExpertId id : held_) --store_.records_[id].leases;
+  held_.clear();
+}
+
+std::optional<LayerVisit::Expert> LayerVisit::hand_out() {
+  const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
+    return store_.records_[id].state == ResidencyState::kResident;
+  });
+  if (ready == leased_.end()) return std::nullopt;
+  const ExpertId id = *ready;
+  leased_.erase(ready);
+  held_.push_back(id);
+  return Expert{static_cast<uint16_t>(id - first_id_), store_.slots_[store_.records_[id].slot].data()};
+}
+
+std::optional<LayerVisit::Expert> LayerVisit::another() {
+  std::lock_guard lock(store_.mutex_);
+  if (!missing_.empty()) return std::nullopt;
+  return hand_out();
 }
 
 void LayerVisit::begin_demands() {
@@ -77,19 +95,11 @@ void LayerVisit::begin_demands() {
 
 std::optional<LayerVisit::Expert> LayerVisit::next() {
   std::unique_lock lock(store_.mutex_);
-  release_current();
+  release_held();
   for (;;) {
     begin_demands();
     if (store_.load_error_) std::rethrow_exception(std::exchange(store_.load_error_, nullptr));
-    const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
-      return store_.records_[id].state == ResidencyState::kResident;
-    });
-    if (ready != leased_.end()) {
-      current_ = *ready;
-      leased_.erase(ready);
-      const ExpertRecord& record = store_.records_[*current_];
-      return Expert{static_cast<uint16_t>(*current_ - first_id_), store_.slots_[record.slot].data()};
-    }
+    if (const auto expert = hand_out()) return expert;
     if (leased_.empty() && missing_.empty()) return std::nullopt;
     if (leased_.empty()) {
       // Every slot is pinned or held by a prefetch for another layer: those that still wait give way.
@@ -97,6 +107,8 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
       if (!store_.free_slots_.empty()) continue;
       if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
     }
+    const ProfileScope scope(ProfileOp::kStall,
+                             {.layer = static_cast<int32_t>(first_id_ / store_.layout_.experts_per_layer)});
     const auto start = std::chrono::steady_clock::now();
     store_.changed_.wait(lock);
     store_.stats_.stall_ns += static_cast<uint64_t>(

@@ -15,12 +15,13 @@ class ManifestCheck {
 
   JsonValue at(const char* section, const char* key) const { return root_.at(section).at(key); }
 
-  WeightFormat format(const char* section) const {
-    const std::string dtype = at(section, "dtype").as_string();
-    if (dtype != "f32" && dtype != "bf16") {
-      fail(std::string(section) + ".dtype", "f32 or bf16", escape_text(dtype));
-    }
-    return dtype == "bf16" ? kBf16Format : kF32Format;
+  WeightFormat format(const char* section, WeightRole role) const {
+    const auto group = root_.at(section).find("group");
+    return named_weight_format(
+        role, at(section, "dtype").as_string(), group ? std::optional(group->as_u64()) : std::nullopt,
+        [&](const std::string& field, const std::string& expected, const std::string& found) {
+          fail(std::string(section) + "." + field, expected, found);
+        });
   }
   void equal(const std::string& what, uint64_t expected, uint64_t found) const {
     if (expected != found) fail(what, std::to_string(expected), std::to_string(found));
@@ -59,9 +60,13 @@ Pack open_pack(const std::string& directory) {
   const ManifestCheck check(path, root);
   const std::string format = root.at("format").as_string();
   if (format != "sida-pack") check.fail("format", "sida-pack", escape_text(format));
-  check.equal("version", kPackVersion, root.at("version").as_u64());
-  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"),
-                                  check.format("experts"), check.format("dense"));
+  const uint64_t version = root.at("version").as_u64();
+  if (version != 1) check.equal("version", kPackVersion, version);
+  const WeightFormat experts = check.format("experts", WeightRole::kExperts);
+  const WeightFormat dense = check.format("dense", WeightRole::kDense);
+  // Version 1 is version 2 without the quantized types.
+  if (version == 1 && (quantized(experts) || quantized(dense))) check.equal("version", kPackVersion, version);
+  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"), experts, dense);
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
   check.equal("experts.wi_offset", pack.experts.wi_offset, check.at("experts", "wi_offset").as_u64());
@@ -80,6 +85,7 @@ Pack open_pack(const std::string& directory) {
     const DenseTensor& tensor = pack.dense.tensors[index++];
     check.equal("dense.tensors.name", tensor.name, entry.at("name").as_string());
     check.equal("dense.tensors.offset", tensor.offset, entry.at("offset").as_u64());
+    check.equal("dense.tensors.dtype", weight_type_name(tensor.format.type), entry.at("dtype").as_string());
   }
   return pack;
 }

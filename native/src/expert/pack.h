@@ -8,7 +8,7 @@
 
 namespace sida {
 
-inline constexpr int kPackVersion = 1;
+inline constexpr int kPackVersion = 2;
 inline constexpr const char* kDenseFile = "dense.sida";
 inline constexpr const char* kExpertFile = "experts.sida";
 

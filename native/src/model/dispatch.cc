@@ -9,19 +9,19 @@ namespace {
 
 void drop_over_capacity(Dispatch& dispatch, size_t experts, size_t capacity,
                         std::span<const SequenceSpan> sequences) {
-  std::vector<size_t> taken(experts);
   for (const SequenceSpan& sequence : sequences) {
-    std::fill(taken.begin(), taken.end(), 0);
+    dispatch.count.assign(experts, 0);
     const size_t end = (sequence.begin + sequence.count) * dispatch.k;
     for (size_t choice = sequence.begin * dispatch.k; choice < end; ++choice) {
       uint16_t& expert = dispatch.expert[choice];
-      if (expert != kDropped && taken[expert]++ >= capacity) expert = kDropped;
+      if (expert != kDropped && dispatch.count[expert]++ >= capacity) expert = kDropped;
     }
   }
 }
 
 void sort_by_expert(Dispatch& dispatch, size_t experts) {
   dispatch.begin.assign(experts + 1, 0);
+  dispatch.needed.clear();
   for (const uint16_t expert : dispatch.expert) {
     if (expert != kDropped) ++dispatch.begin[expert + 1];
   }
@@ -30,7 +30,8 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
     dispatch.begin[expert + 1] += dispatch.begin[expert];
   }
   dispatch.order.resize(dispatch.begin[experts]);
-  std::vector<uint32_t> next(dispatch.begin.begin(), dispatch.begin.end() - 1);
+  std::vector<uint32_t>& next = dispatch.count;
+  next.assign(dispatch.begin.begin(), dispatch.begin.end() - 1);
   for (size_t choice = 0; choice < dispatch.expert.size(); ++choice) {
     const uint16_t expert = dispatch.expert[choice];
     if (expert != kDropped) dispatch.order[next[expert]++] = static_cast<uint32_t>(choice);
@@ -39,10 +40,10 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
 
 }  // namespace
 
-Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
-                    std::span<const SequenceSpan> sequences) {
+void route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
+                std::span<const SequenceSpan> sequences, Dispatch& dispatch) {
   const CpuKernels& kernels = cpu_kernels();
-  Dispatch dispatch;
+  dispatch.k = 1;
   dispatch.expert.resize(tokens);
   dispatch.alpha.resize(tokens);
   for (size_t token = 0; token < tokens; ++token) {
@@ -54,21 +55,18 @@ Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacit
   }
   drop_over_capacity(dispatch, experts, capacity, sequences);
   sort_by_expert(dispatch, experts);
-  return dispatch;
 }
 
-Dispatch route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
-                         size_t capacity, std::span<const SequenceSpan> sequences) {
+void route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
+                     size_t capacity, std::span<const SequenceSpan> sequences, Dispatch& dispatch) {
   const size_t count = tokens * routing.k;
   const auto chosen = routing.experts.subspan(layer * count, count);
   const auto alpha = routing.alpha.subspan(layer * count, count);
-  Dispatch dispatch;
   dispatch.k = routing.k;
   dispatch.expert.assign(chosen.begin(), chosen.end());
   dispatch.alpha.assign(alpha.begin(), alpha.end());
   drop_over_capacity(dispatch, experts, capacity, sequences);
   sort_by_expert(dispatch, experts);
-  return dispatch;
 }
 
 }  // namespace sida

@@ -5,12 +5,16 @@
 #include <span>
 #include <vector>
 
-#include "model/switch_model.h"
+#include "model/predicted_routing.h"
+#include "model/sequence_span.h"
 
 namespace sida {
 
+/// Expert of a token over its expert's capacity, in `dispatch`.
+inline constexpr uint16_t kDropped = kNoExpert;
+
 /// The choices of one MoE layer's tokens, `k` each, sorted by expert, token order kept. Choice c is token
-/// c / k's.
+/// c / k's. Reused from layer to layer, so that routing allocates nothing once its vectors have grown.
 struct Dispatch {
   size_t k = 1;
   std::vector<uint16_t> expert;  ///< (tokens, k): kDropped over capacity and where nobody is named
@@ -18,16 +22,17 @@ struct Dispatch {
   std::vector<uint32_t> order;   ///< choices, by expert
   std::vector<uint32_t> begin;   ///< (experts + 1): where an expert's choices start in `order`
   std::vector<uint16_t> needed;  ///< experts with tokens, ascending
+  std::vector<uint32_t> count;   ///< (experts): scratch
 };
 
 /// Top-1 routing with capacity, as transformers does it: softmax in float32, the first of equal maxima,
 /// capacity counted per sequence in token order. `logits` (tokens, experts) become probabilities in place.
-Dispatch route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
-                    std::span<const SequenceSpan> sequences);
+void route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
+                std::span<const SequenceSpan> sequences, Dispatch& dispatch);
 
 /// Routing as a checked table names it for `layer` of the pass. Capacity as above, counted in token order and
 /// then in the order of a token's choices.
-Dispatch route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
-                         size_t capacity, std::span<const SequenceSpan> sequences);
+void route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
+                     size_t capacity, std::span<const SequenceSpan> sequences, Dispatch& dispatch);
 
 }  // namespace sida

@@ -7,37 +7,19 @@
 
 #include "core/thread_pool.h"
 #include "expert/expert_store.h"
+#include "model/dispatch.h"
 #include "model/kv_cache.h"
 #include "model/predicted_routing.h"
 #include "model/relative_position.h"
+#include "model/sequence_span.h"
 #include "model/switch_config.h"
 #include "model/switch_weights.h"
 #include "model/workspace.h"
 
 namespace sida {
 
-/// Expert of a token over its expert's capacity, in `dispatch`.
-inline constexpr uint16_t kDropped = kNoExpert;
-
-/// One sequence's part of a ragged pass: rows [begin, begin + count) of the activations.
-struct SequenceSpan {
-  size_t begin;
-  size_t count;
-  /// Tokens before these in the sequence (decoder).
-  size_t past;
-  /// Keys that may be attended to in the encoder: `count`, or less when the tail is padding.
-  size_t attended;
-  /// Pages of the sequence's own keys and values. Encoder: the new context's; decoder: its self-attention's.
-  const std::vector<uint32_t>* pages;
-  /// Decoder: pages and attended keys of the context.
-  const std::vector<uint32_t>* context_pages = nullptr;
-  size_t context_keys = 0;
-};
-
 /// Told the MoE layer's number inside the pass and the expert of each token, kDropped over capacity.
 using RoutedHook = std::function<void(size_t layer, std::span<const uint16_t> experts)>;
-
-struct Dispatch;
 
 /// What a pass reports of its MoE layers, in order, and what routes them. Pointers may be null where not
 /// wanted.
@@ -86,8 +68,12 @@ class SwitchModel {
                     const RoutingTrace& trace, size_t trace_layer);
   void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
            const RoutingTrace& trace, size_t trace_layer);
-  Dispatch route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
-                 const RoutingTrace& trace, size_t trace_layer);
+  void route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+             const RoutingTrace& trace, size_t trace_layer);
+  void add_expert_outputs();
+  void product(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
+               Epilogue epilogue);
+  void norm(const float* weight, size_t tokens);
 
   const SwitchConfig& config_;
   const SwitchWeights& weights_;
@@ -99,6 +85,18 @@ class SwitchModel {
   PositionBias decoder_bias_;
   size_t d_;
   size_t inner_;
+
+  /// A run of one sequence's query rows of one head.
+  struct AttentionPart {
+    const SequenceSpan* sequence;
+    size_t head;
+    size_t row;
+  };
+  // Kept from layer to layer, so that a pass allocates nothing once they have grown.
+  Dispatch dispatch_;
+  std::vector<AttentionPart> attention_parts_;
+  std::vector<std::vector<const float*>> page_pointers_;  ///< by thread
+  std::vector<ExpertRows> group_;
 };
 
 }  // namespace sida

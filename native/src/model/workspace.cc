@@ -10,10 +10,11 @@ namespace {
 constexpr size_t line(size_t floats) { return (floats + 15) / 16 * 16; }
 
 struct Sizes {
-  size_t hidden, wide, second, feed_forward_rows, feed_forward, router, score_stride, scores, encoder_bias,
-      decoder_bias;
+  size_t hidden, wide, second, feed_forward_rows, feed_forward_stride, feed_forward, router, score_stride,
+      scores, encoder_bias, decoder_bias, int8;
 
-  Sizes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads, size_t max_routing_k) {
+  Sizes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads, size_t max_routing_k,
+        Activations activations) {
     // The cache holds whole pages, and a query may see every token in them.
     const size_t positions = line(kv_tokens);
     const auto d = static_cast<size_t>(config.d_model);
@@ -22,30 +23,41 @@ struct Sizes {
         line(tokens * std::max(d, static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)));
     second = std::max(wide, line(tokens * max_routing_k * d));
     feed_forward_rows = std::min(tokens, Workspace::kFeedForwardRows);
-    feed_forward = line(feed_forward_rows * static_cast<size_t>(config.d_ff));
+    const auto d_ff = static_cast<size_t>(config.d_ff);
+    // Rows a multiple of 4 KiB apart would compete for the same lines of the first cache.
+    feed_forward_stride = line(d_ff) + 16;
+    feed_forward = feed_forward_rows * feed_forward_stride;
     router = line(tokens * static_cast<size_t>(config.num_experts));
     score_stride = line(std::max(tokens, positions));
     scores = threads * 4 * score_stride;
     encoder_bias = line(PositionBias::floats(config, tokens));
     decoder_bias = line(PositionBias::floats(config, positions));
+    const size_t widest = std::max({d, d_ff, static_cast<size_t>(config.num_heads * config.d_kv)});
+    // The smallest groups have the most sums.
+    const WeightFormat largest{WeightType::kInt4, 32};
+    int8 = activations == Activations::kF32
+               ? 0
+               : line(quantized_bytes(std::min(tokens, kInt8Rows), widest, largest) / sizeof(float) + 1);
   }
   size_t floats() const {
-    return 2 * hidden + wide + second + feed_forward + router + scores + encoder_bias + decoder_bias;
+    return 2 * hidden + wide + second + feed_forward + router + scores + encoder_bias + decoder_bias + int8;
   }
 };
 
 }  // namespace
 
 uint64_t Workspace::bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
-                          size_t max_routing_k) {
-  return Sizes(config, tokens, kv_tokens, threads, max_routing_k).floats() * sizeof(float);
+                          size_t max_routing_k, Activations activations) {
+  return Sizes(config, tokens, kv_tokens, threads, max_routing_k, activations).floats() * sizeof(float);
 }
 
 Workspace::Workspace(DeviceMemory& device, const SwitchConfig& config, size_t tokens_, size_t kv_tokens,
-                     size_t threads, size_t max_routing_k)
-    : memory(device, bytes(config, tokens_, kv_tokens, threads, max_routing_k)), tokens(tokens_) {
-  const Sizes sizes(config, tokens, kv_tokens, threads, max_routing_k);
+                     size_t threads, size_t max_routing_k, Activations activations)
+    : memory(device, bytes(config, tokens_, kv_tokens, threads, max_routing_k, activations)),
+      tokens(tokens_) {
+  const Sizes sizes(config, tokens, kv_tokens, threads, max_routing_k, activations);
   feed_forward_rows = sizes.feed_forward_rows;
+  feed_forward_stride = sizes.feed_forward_stride;
   score_stride = sizes.score_stride;
   float* next = memory.floats();
   const auto take = [&](size_t floats) {
@@ -62,6 +74,7 @@ Workspace::Workspace(DeviceMemory& device, const SwitchConfig& config, size_t to
   scores = take(sizes.scores);
   encoder_bias = take(sizes.encoder_bias);
   decoder_bias = take(sizes.decoder_bias);
+  int8 = {reinterpret_cast<std::byte*>(take(sizes.int8)), sizes.int8 * sizeof(float)};
 }
 
 }  // namespace sida

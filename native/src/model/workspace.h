@@ -4,8 +4,12 @@
 
 #include "device/device_memory.h"
 #include "model/switch_config.h"
+#include "ops/expert_ffn.h"
 
 namespace sida {
+
+/// What meets int8 and int4 weights.
+enum class Activations : uint8_t { kF32, kInt8 };
 
 /// Activations of one pass of at most `tokens` tokens. f32, row-major, allocated once.
 struct Workspace {
@@ -13,27 +17,33 @@ struct Workspace {
   static constexpr size_t kFeedForwardRows = 256;
 
   static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
-                        size_t max_routing_k);
+                        size_t max_routing_k, Activations activations);
 
   /// `kv_tokens`: tokens of the KV cache, the most keys a query can see. `max_routing_k`: the most experts a
   /// token can have in one layer.
   Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
-            size_t max_routing_k);
+            size_t max_routing_k, Activations activations);
 
   DeviceBuffer memory;
   size_t tokens;
   size_t feed_forward_rows;
+  size_t feed_forward_stride;
   size_t score_stride;  ///< floats of one query's scores
   float* hidden;        ///< (tokens, d_model)
   float* normed;        ///< (tokens, d_model)
   float* first;         ///< (tokens, max(d_model, heads · d_kv)): queries, gathered expert inputs
   /// Keys or values, same size; expert outputs, (tokens · max_routing_k, d_model).
   float* second;
-  float* feed_forward;  ///< (feed_forward_rows, d_ff)
+  float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), d_ff of each row in use
   float* router;        ///< (tokens, experts)
   float* scores;        ///< (threads, 4, score_stride)
   float* encoder_bias;  ///< PositionBias over `tokens` positions
   float* decoder_bias;  ///< PositionBias over the KV cache's tokens, whole pages
+  Int8Scratch int8;     ///< empty where activations are f32
+
+  ExpertScratch expert_scratch() const {
+    return {feed_forward_rows, first, feed_forward, feed_forward_stride, int8};
+  }
 };
 
 }  // namespace sida

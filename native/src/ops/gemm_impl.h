@@ -4,6 +4,7 @@
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16 and code ·
 // scale (exact in f32) for int4; for int8 the chain runs over the codes and the scale multiplies its end.
 
+#include "ops/epilogue_impl.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -110,49 +111,8 @@ void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float*
     }
   }
   for (size_t r = 0; r < kRows; ++r) {
-    float* row = y + r * t.y_stride;
-    alignas(64) float value[kPanelColumns];
-    if (t.epilogue == Epilogue::kRelu) {
-      acc[r][0] = V::max(V::set(0.0f), acc[r][0]);
-      acc[r][1] = V::max(V::set(0.0f), acc[r][1]);
-    }
-    if (columns == kPanelColumns && t.epilogue != Epilogue::kAdd) {
-      V::storeu(row, acc[r][0]);
-      V::storeu(row + 16, acc[r][1]);
-      continue;
-    }
-    V::store(value, acc[r][0]);
-    V::store(value + 16, acc[r][1]);
-    if (t.epilogue == Epilogue::kAdd) {
-      for (size_t c = 0; c < columns; ++c) row[c] += value[c];
-    } else {
-      for (size_t c = 0; c < columns; ++c) row[c] = value[c];
-    }
-  }
-}
-
-template <class Step>
-void gemm_rows(const GemmTask& t, size_t row, size_t rows, const std::byte* panel, size_t column,
-               size_t columns) {
-  const float* x = t.x + row * t.x_stride;
-  float* y = t.y + row * t.y_stride + column;
-  switch (rows) {
-    case 1:
-      return gemm_tile<Step, 1>(t, x, panel, y, columns);
-    case 2:
-      return gemm_tile<Step, 2>(t, x, panel, y, columns);
-    case 3:
-      return gemm_tile<Step, 3>(t, x, panel, y, columns);
-    case 4:
-      return gemm_tile<Step, 4>(t, x, panel, y, columns);
-    case 5:
-      return gemm_tile<Step, 5>(t, x, panel, y, columns);
-    case 6:
-      return gemm_tile<Step, 6>(t, x, panel, y, columns);
-    case 7:
-      return gemm_tile<Step, 7>(t, x, panel, y, columns);
-    default:
-      return gemm_tile<Step, 8>(t, x, panel, y, columns);
+    store_columns(t.epilogue, acc[r][0], y + r * t.y_stride, 0, columns);
+    store_columns(t.epilogue, acc[r][1], y + r * t.y_stride, 1, columns);
   }
 }
 
@@ -162,9 +122,12 @@ void gemm_panels(const GemmTask& t) {
   for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
     const size_t column = p * kPanelColumns;
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
-    for (size_t row = 0; row < t.rows; row += 8) {
-      const size_t rows = t.rows - row < 8 ? t.rows - row : 8;
-      gemm_rows<Step>(t, row, rows, t.panels + p * stride, column, columns);
+    for (size_t row = 0; row < t.rows;) {
+      const float* x = t.x + row * t.x_stride;
+      float* y = t.y + row * t.y_stride + column;
+      row += with_rows<8>(t.rows - row, [&]<size_t kRows>() {
+        gemm_tile<Step, kRows>(t, x, t.panels + p * stride, y, columns);
+      });
     }
   }
 }

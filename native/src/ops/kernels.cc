@@ -10,6 +10,7 @@ extern const CpuKernels kScalarKernels;
 #if defined(__x86_64__)
 extern const CpuKernels kAvx2Kernels;
 extern const CpuKernels kAvx512Kernels;
+extern const CpuKernels kAvx512VnniKernels;
 #endif
 
 const CpuKernels* cpu_kernels_named(const char* isa) {
@@ -20,6 +21,9 @@ const CpuKernels* cpu_kernels_named(const char* isa) {
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl");
   if (avx512 && std::strcmp(isa, "avx512") == 0) return &kAvx512Kernels;
+  if (avx512 && __builtin_cpu_supports("avx512vnni") && std::strcmp(isa, "avx512vnni") == 0) {
+    return &kAvx512VnniKernels;
+  }
 #endif
   return nullptr;
 }
@@ -29,7 +33,7 @@ const CpuKernels& cpu_kernels() {
     if (const char* wanted = std::getenv("SIDA_ISA")) {
       if (const CpuKernels* kernels = cpu_kernels_named(wanted)) return *kernels;
     }
-    for (const char* isa : {"avx512", "avx2"}) {
+    for (const char* isa : {"avx512vnni", "avx512", "avx2"}) {
       if (const CpuKernels* kernels = cpu_kernels_named(isa)) return *kernels;
     }
     return kScalarKernels;

@@ -32,6 +32,32 @@ struct GemmTask {
   Epilogue epilogue;
 };
 
+/// Rows of activations in 8 bits, and what turns products with them back into floats. A row's scale is
+/// max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
+struct QuantizedRows {
+  uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus 128
+  size_t stride;
+  float* scales;  ///< (rows)
+  int32_t* sums;  ///< (rows, groups) for int4 weights: -8 · sum of the group's codes
+  size_t groups;
+
+  QuantizedRows from(size_t row) const {
+    return {codes + row * stride, stride, scales + row, sums + row * groups, groups};
+  }
+};
+
+/// Rows (rows, k) to be quantized for weights of `format`.
+struct QuantizeTask {
+  const float* x;
+  size_t x_stride;
+  size_t rows;
+  size_t k;
+  WeightFormat format;
+};
+
+/// Longest k whose integer sums cannot overflow.
+inline constexpr size_t kMaxInt8Inputs = 65536;
+
 /// Attention of a run of query rows of one head over one sequence's keys.
 /// Row r sees keys [0, first_key_count + r·causal_step).
 struct AttentionTask {
@@ -56,6 +82,10 @@ struct AttentionTask {
 struct CpuKernels {
   const char* isa;
   void (*gemm)(const GemmTask&);
+  void (*quantize_rows)(const QuantizeTask&, const QuantizedRows& out);
+  /// The GEMM of int8 or int4 weights with x in 8 bits; `x` and `x_stride` of the task are not looked at. The
+  /// sums of products are exact integers, a group's for int4, scaled once each.
+  void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
@@ -65,7 +95,8 @@ struct CpuKernels {
   void (*axpy)(float a, const float* x, size_t n, float* y);
 };
 
-/// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512, avx2, scalar).
+/// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512vnni, avx512,
+/// avx2, scalar).
 const CpuKernels& cpu_kernels();
 /// Kernels of one named set; null where this machine or build lacks it.
 const CpuKernels* cpu_kernels_named(const char* isa);

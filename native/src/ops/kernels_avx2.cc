@@ -1,75 +1,8 @@
-#include <immintrin.h>
-
-namespace {
-
-// Sixteen floats in two halves, so that lanes add up in the same order as with AVX-512.
-struct V {
-  __m256 a, b;
-
-  static V set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-  static V load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
-  static V loadu(const float* p) { return load(p); }
-  static void store(float* p, V x) {
-    _mm256_storeu_ps(p, x.a);
-    _mm256_storeu_ps(p + 8, x.b);
-  }
-  static void storeu(float* p, V x) { store(p, x); }
-  static V add(V x, V y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
-  static V sub(V x, V y) { return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
-  static V mul(V x, V y) { return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
-  static V fma(V x, V y, V z) { return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
-  static V max(V x, V y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
-  static V min(V x, V y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
-  static __m256 power(__m256 t) {
-    const __m256i bits = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
-    return _mm256_castsi256_ps(_mm256_add_epi32(bits, _mm256_set1_epi32(0x3f800000)));
-  }
-  static V scale_by_power(V x, V t) {
-    return {_mm256_mul_ps(x.a, power(t.a)), _mm256_mul_ps(x.b, power(t.b))};
-  }
-  static V zero_below(V x, V limit, V value) {
-    return {_mm256_and_ps(_mm256_cmp_ps(x.a, limit.a, _CMP_NLT_UQ), value.a),
-            _mm256_and_ps(_mm256_cmp_ps(x.b, limit.b, _CMP_NLT_UQ), value.b)};
-  }
-  static void load_bf16_pairs(const void* p, V& even, V& odd) {
-    const __m256i mask = _mm256_set1_epi32(static_cast<int>(0xffff0000u));
-    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
-    even = {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
-    odd = {_mm256_castsi256_ps(_mm256_and_si256(lo, mask)), _mm256_castsi256_ps(_mm256_and_si256(hi, mask))};
-  }
-  static V load_bf16(const void* p) {
-    const __m256i pair = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    const __m256i lo = _mm256_cvtepu16_epi32(_mm256_castsi256_si128(pair));
-    const __m256i hi = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(pair, 1));
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(hi, 16))};
-  }
-  static void load_int8(const void* p, V (&code)[4]) {
-    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
-    for (int i = 0; i < 4; ++i) {
-      const int up = 24 - 8 * i;
-      code[i] = {_mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(lo, up), 24)),
-                 _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(hi, up), 24))};
-    }
-  }
-  static __m256 nibble(__m256i lane, int shift) {
-    const __m256i code = _mm256_and_si256(_mm256_srli_epi32(lane, shift), _mm256_set1_epi32(15));
-    return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(8)));
-  }
-  static void load_int4(const void* p, V (&code)[8]) {
-    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
-    for (int i = 0; i < 4; ++i) {
-      code[i] = {nibble(lo, 8 * i), nibble(hi, 8 * i)};
-      code[i + 4] = {nibble(lo, 8 * i + 4), nibble(hi, 8 * i + 4)};
-    }
-  }
-};
-
-}  // namespace
-
+// Vectors before the kernels that are written over them.
+// clang-format off
+#include "ops/vector_avx2.h"
 #include "ops/kernels_impl.h"
+// clang-format on
 
 namespace sida {
 extern const CpuKernels kAvx2Kernels;

@@ -1,11 +1,12 @@
-// Kernels over a vector of 16 floats, `V`, which the including file defines for its instruction set before
-// it includes this one. Everything is in an unnamed namespace: code compiled for one instruction set must
-// never be merged by the linker with that of another.
+// Kernels over vectors of 16 floats, `V`, and of 16 integers, `I`, which vector_*.h define for an instruction
+// set and the including file includes before this one. Everything is in an unnamed namespace: code compiled
+// for one instruction set must never be merged by the linker with that of another.
 
 #include <cmath>
 #include <limits>
 
 #include "ops/gemm_impl.h"
+#include "ops/int8_gemm_impl.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -171,7 +172,9 @@ void axpy(float a, const float* x, size_t n, float* y) {
   for (; i < n; ++i) y[i] = y[i] + a * x[i];
 }
 
-constexpr CpuKernels make_kernels(const char* isa) { return {isa, gemm, attention, rms_norm, softmax, axpy}; }
+constexpr CpuKernels make_kernels(const char* isa) {
+  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy};
+}
 
 }  // namespace
 }  // namespace sida

@@ -1,12 +1,26 @@
 #pragma once
 
+#include <span>
+
 #include "core/thread_pool.h"
 #include "ops/panels.h"
+#include "ops/quantized_rows.h"
 
 namespace sida {
 
+/// Most rows that are in 8 bits at a time.
+inline constexpr size_t kInt8Rows = 256;
+
+/// Memory for activations in 8 bits: quantized_bytes() of min(rows, kInt8Rows) rows. Empty: activations stay
+/// f32.
+using Int8Scratch = std::span<std::byte>;
+
+/// Whether a product with weights of `format` takes its activations in 8 bits.
+bool in_int8(WeightFormat format, Int8Scratch scratch);
+
 /// y (rows, w.n) = epilogue(x (rows, w.k) · W), panels shared among the pool's threads. Strides in floats.
+/// int8 and int4 weights meet activations in 8 bits where there is scratch for them.
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y,
-            size_t y_stride, Epilogue epilogue);
+            size_t y_stride, Epilogue epilogue, Int8Scratch int8 = {});
 
 }  // namespace sida

@@ -1,6 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace sida {
 
@@ -18,6 +22,10 @@ struct WeightFormat {
 inline constexpr WeightFormat kF32Format{WeightType::kF32, 0};
 inline constexpr WeightFormat kBf16Format{WeightType::kBf16, 0};
 
+constexpr bool quantized(WeightFormat format) {
+  return format.type == WeightType::kInt8 || format.type == WeightType::kInt4;
+}
+
 constexpr const char* weight_type_name(WeightType type) {
   switch (type) {
     case WeightType::kF32:
@@ -31,5 +39,16 @@ constexpr const char* weight_type_name(WeightType type) {
   }
   return "int4";
 }
+
+/// Of experts: any. Of dense weights: no int4.
+enum class WeightRole : uint8_t { kExperts, kDense };
+
+/// Throws. `field` is "dtype" or "group".
+using FormatFault =
+    std::function<void(const std::string& field, const std::string& expected, const std::string& found)>;
+
+/// The format that a manifest or an option names; calls `fault` where there is no such one.
+WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::optional<uint64_t> group,
+                                 const FormatFault& fault);
 
 }  // namespace sida

@@ -113,7 +113,7 @@ SIDA_RANK(avx512, [[gnu::target("avx512f")]])
 
 RankExperts* rank_experts_named(const char* isa) {
 #if defined(__x86_64__)
-  if (std::strcmp(isa, "avx512") == 0) return rank_avx512;
+  if (std::strncmp(isa, "avx512", 6) == 0) return rank_avx512;
   if (std::strcmp(isa, "avx2") == 0) return rank_avx2;
 #endif
   (void)isa;

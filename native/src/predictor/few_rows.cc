@@ -61,7 +61,7 @@ SIDA_FEW_ROWS(avx512, "avx512f", __m512, 16, _mm512_setzero_ps, _mm512_set1_ps, 
 
 const FewRowsProduct* few_rows_named(const char* isa) {
 #if defined(__x86_64__)
-  if (std::strcmp(isa, "avx512") == 0) return &kFewRows_avx512;
+  if (std::strncmp(isa, "avx512", 6) == 0) return &kFewRows_avx512;
   if (std::strcmp(isa, "avx2") == 0) return &kFewRows_avx2;
 #endif
   (void)isa;

@@ -72,7 +72,7 @@ SIDA_LSTM_CELL(avx512, [[gnu::target("avx512f")]])
 
 const LstmCell& lstm_cell_named(const char* isa) {
 #if defined(__x86_64__)
-  if (std::strcmp(isa, "avx512") == 0) return kCell_avx512;
+  if (std::strncmp(isa, "avx512", 6) == 0) return kCell_avx512;
   if (std::strcmp(isa, "avx2") == 0) return kCell_avx2;
 #endif
   (void)isa;

@@ -33,7 +33,9 @@ function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelA
     fingerprint: model.fingerprint,
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
-    expert_dtype: model.expertDtype,
+    expert_dtype: model.formats.experts.dtype,
+    expert_group: model.formats.experts.group ?? null,
+    dense_dtype: model.formats.dense.dtype,
     experts_per_layer: model.shape.experts,
     moe_layers: model.shape.moeLayers,
   };

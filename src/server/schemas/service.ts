@@ -10,7 +10,9 @@ export const ModelAnswer = z
     fingerprint: z.string().meta({ description: 'Identity of the weights' }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
-    expert_dtype: z.string(),
+    expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
+    expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
+    dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),
     experts_per_layer: z.int(),
     moe_layers: z.array(z.string()),
   })

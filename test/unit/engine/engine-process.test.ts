@@ -44,6 +44,8 @@ describe.skipIf(!hasAddon)('engine process', () => {
     model: `${root}models/switch-mini`,
     packDir: join(scratch, 'packs'),
     experts: 'auto',
+    dense: 'auto',
+    activations: 'f32',
     memoryBudget: '100%',
     hostBudget: '0',
     threads: 1,
@@ -113,7 +115,11 @@ describe.skipIf(!hasAddon)('engine process', () => {
 
   it('says what it serves', async () => {
     const { model } = await ready();
-    expect(model).toMatchObject({ name: 'switch-mini', hasTokenizer: true, expertDtype: 'bf16' });
+    expect(model).toMatchObject({
+      name: 'switch-mini',
+      hasTokenizer: true,
+      formats: { experts: { dtype: 'bf16' } },
+    });
     expect(Object.keys(model!.tasks)).toContain('sst2');
     expect(golden).toMatchObject([{ label: 'positive' }, { label: 'negative' }, {}, {}]);
   }, 60_000);

@@ -3,6 +3,7 @@ import type {
   Engine,
   ModelShape,
   NativeBatch,
+  PackFormats,
   Residency,
   RunResult,
 } from '../../../src/native/addon-types.js';
@@ -36,7 +37,7 @@ export const SHAPE: ModelShape = {
  */
 export class ScriptedEngine implements Engine {
   readonly shape = SHAPE;
-  readonly expertDtype = 'f32';
+  readonly formats: PackFormats = { experts: { dtype: 'f32' }, dense: { dtype: 'f32' } };
   readonly plan = {
     dense: 0,
     routers: 0,

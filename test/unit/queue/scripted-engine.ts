@@ -38,7 +38,7 @@ export const MODEL: ModelInfo = {
     eosTokenId: 1,
     padTokenId: 0,
   },
-  expertDtype: 'f32',
+  formats: { experts: { dtype: 'int4', group: 64 }, dense: { dtype: 'f32' } },
   tasks: {
     sst2: { template: 'sst2 sentence: {text}', labels: ['negative', 'positive'] },
     mrpc: { template: 'mrpc sentence1: {text1} sentence2: {text2}', labels: ['no', 'yes'] },

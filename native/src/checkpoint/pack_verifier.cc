@@ -1,0 +1,150 @@
+#include "checkpoint/pack_verifier.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/error.h"
+#include "ops/panels.h"
+
+namespace sida {
+namespace {
+
+/// Below this a scale is denormal and has steps of its own.
+constexpr double kDenormal = 0x1p-130;
+
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g %%", 100 * share);
+  return text;
+}
+
+double difference(float expected, float found) {
+  if (expected == found || (std::isnan(expected) && std::isnan(found))) return 0;
+  const double error = std::abs(static_cast<double>(found) - expected);
+  return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
+}
+
+/// Largest error of a row, relative to the largest weight that shares a scale with it.
+double row_error(const float* expected, const float* found, size_t k, WeightFormat format) {
+  const size_t span = format.type == WeightType::kInt8 ? k : std::max<size_t>(format.group, 1);
+  double largest = 0;
+  for (size_t begin = 0; begin < k; begin += span) {
+    double top = 0, error = 0;
+    for (size_t i = begin; i < std::min(begin + span, k); ++i) {
+      top = std::max(top, std::abs(static_cast<double>(expected[i])));
+      error = std::max(error, difference(expected[i], found[i]));
+    }
+    if (format != kF32Format) error = std::max(0.0, error - kDenormal);
+    if (error > 0)
+      largest = std::max(largest, top > 0 ? error / top : std::numeric_limits<double>::infinity());
+  }
+  return largest;
+}
+
+/// Of an int8 panel: whether each column's sum is that of its codes.
+bool sums_hold(const std::byte* panel, size_t k) {
+  const size_t bytes = code_bytes(k, WeightType::kInt8);
+  int32_t sums[kPanelColumns] = {};
+  for (size_t i = 0; i < bytes; ++i) sums[i % kPanelStepBytes / 4] += static_cast<int8_t>(panel[i]);
+  const auto* found = reinterpret_cast<const int32_t*>(panel + bytes) + kPanelColumns;
+  return std::equal(sums, sums + kPanelColumns, found);
+}
+
+Error damaged(const std::string& file, const std::string& what, const std::string& expected,
+              const std::string& found) {
+  return Error("pack_invalid", file + ": " + what + ": expected " + expected + ", found " + found +
+                                   "; convert the model again");
+}
+
+}  // namespace
+
+double error_bound(WeightFormat format) {
+  switch (format.type) {
+    case WeightType::kF32:
+      return 0;
+    case WeightType::kBf16:
+      return 0x1p-8;
+    case WeightType::kInt8:
+      return 0.5 / 127 * (1 + 1e-5);
+    case WeightType::kInt4:
+      break;
+  }
+  // The scale is rounded to bf16.
+  return 0.5 / 7 * (1 + 0x1p-7);
+}
+
+PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pack)
+    : checkpoint_(Checkpoint::open(checkpoint)),
+      pack_(open_pack(pack)),
+      dense_(File::open(pack_.dense_path())),
+      experts_(File::open(pack_.expert_path())) {}
+
+double PackVerifier::compare(const std::byte* data, WeightFormat format, size_t rows, size_t k,
+                             uint64_t first_row, const std::string& file, const std::string& matrix) const {
+  const PanelMatrix packed{data, format, k, rows};
+  std::vector<float> found(k);
+  double largest = 0;
+  for (size_t row = 0; row < rows; ++row) {
+    read_panel_row(packed, row, found.data());
+    const double error = row_error(rows_.data() + row * k, found.data(), k, format);
+    if (!(error <= error_bound(format))) {
+      throw damaged(file, matrix + ": relative error of row " + std::to_string(first_row + row),
+                    "at most " + percent(error_bound(format)), percent(error));
+    }
+    largest = std::max(largest, error);
+  }
+  for (size_t panel = 0; format.type == WeightType::kInt8 && panel < packed.panels(); ++panel) {
+    if (sums_hold(data + panel * panel_bytes(k, format), k)) continue;
+    throw damaged(file, matrix + ": rows from " + std::to_string(first_row + panel * kPanelColumns),
+                  "the sums of their codes", "others");
+  }
+  return largest;
+}
+
+void PackVerifier::check_dense(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    const DenseTensor& tensor = pack_.dense.tensors.at(i);
+    const TensorInfo& source = dense_source(checkpoint_, tensor);
+    const uint64_t n = tensor.shape[0];
+    const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const uint64_t chunk = rows_at_a_time(k);
+    uint64_t offset = tensor.offset;
+    for (uint64_t row = 0; row < n; row += chunk) {
+      const uint64_t rows = std::min(chunk, n - row);
+      read_rows(checkpoint_, source, row, rows, k, tensor.format, rows_);
+      block_.resize(tensor.panels ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
+      dense_.pread_exact(offset, block_.data(), block_.size());
+      offset += block_.size();
+      if (tensor.panels) {
+        report_.dense = std::max(report_.dense, compare(block_.data(), tensor.format, rows, k, row,
+                                                        pack_.dense_path(), tensor.name));
+        continue;
+      }
+      const double error =
+          row_error(rows_.data(), reinterpret_cast<const float*>(block_.data()), rows * k, kF32Format);
+      if (error > 0) {
+        throw damaged(pack_.dense_path(), tensor.name, "the checkpoint's numbers", "others");
+      }
+    }
+  }
+}
+
+void PackVerifier::check_experts(size_t begin, size_t end) {
+  const ExpertLayout& layout = pack_.experts;
+  for (size_t id = begin; id < end; ++id) {
+    block_.resize(layout.block_bytes);
+    experts_.pread_exact(id * layout.block_bytes, block_.data(), layout.block_bytes);
+    double* largest = &report_.wi;
+    for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
+      read_rows(checkpoint_, source.tensor, 0, source.n, source.k, layout.format, rows_);
+      const std::string matrix = expert_name(pack_, static_cast<ExpertId>(id)) + ": " + source.name;
+      *largest = std::max(*largest, compare(block_.data() + source.offset, layout.format, source.n, source.k,
+                                            0, pack_.expert_path(), matrix));
+      largest = &report_.wo;
+    }
+  }
+}
+
+}  // namespace sida

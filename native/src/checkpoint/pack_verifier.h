@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/pack_sources.h"
+#include "core/file.h"
+#include "expert/pack.h"
+
+namespace sida {
+
+/// The largest error that a format may make, relative to the largest weight that shares the scale: half a
+/// step. int8: a channel's; int4: a group's; bf16: the weight's own; f32 makes none.
+double error_bound(WeightFormat format);
+
+/// Compares a pack's weights with those of the checkpoint it was made from, piece by piece.
+class PackVerifier {
+ public:
+  /// Largest relative errors found so far; see error_bound.
+  struct Report {
+    double wi = 0, wo = 0, dense = 0;
+  };
+
+  /// Throws checkpoint_invalid, pack_invalid or io_error.
+  PackVerifier(const std::string& checkpoint, const std::string& pack);
+
+  const Pack& pack() const { return pack_; }
+  const Report& report() const { return report_; }
+  /// Throw pack_invalid naming matrix, row, error found and bound where the bound is exceeded, or where an
+  /// int8 column's sum is not that of its codes.
+  void check_dense(size_t begin, size_t end);
+  void check_experts(size_t begin, size_t end);
+
+ private:
+  /// A (rows, k) piece of a matrix against rows_; gives its largest error. `first_row` is for messages.
+  double compare(const std::byte* data, WeightFormat format, size_t rows, size_t k, uint64_t first_row,
+                 const std::string& file, const std::string& matrix) const;
+
+  Checkpoint checkpoint_;
+  Pack pack_;
+  File dense_;
+  File experts_;
+  Report report_;
+  std::vector<float> rows_;
+  std::vector<std::byte> block_;
+};
+
+}  // namespace sida

@@ -1,0 +1,168 @@
+// The GEMM with 8-bit activations. See kernels_impl.h for `V`, `I` and why everything is in an unnamed
+// namespace.
+//
+// What one output element is, in every instruction set and for any number of rows. int8: the exact sum of
+// activation code · weight code, rounded to f32, times the channel's scale, times the row's. int4: a chain of
+// fused multiply-adds over the groups, ascending, of the group's exact sum and its scale; then times the
+// row's.
+
+#include <cstring>
+#include <limits>
+
+#include "ops/epilogue_impl.h"
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_t* codes, float* scale) {
+  // As integers, magnitudes compare as the floats do, and NaN above all.
+  uint32_t top_bits = 0;
+  for (size_t i = 0; i < k; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, x + i, 4);
+    bits &= 0x7fffffffu;
+    top_bits = bits > top_bits ? bits : top_bits;
+  }
+  float top;
+  std::memcpy(&top, &top_bits, 4);
+  const bool finite = top_bits < 0x7f800000u;
+  // Below this 127 / top overflows; such a row counts as zero.
+  if (!finite || top < 1e-36f) {
+    std::memset(codes, static_cast<int>(zero), padded);
+    *scale = finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+    return;
+  }
+  const float inverse = 127.0f / top;
+  for (size_t i = 0; i < k; ++i) {
+    // Adding 1.5 · 2^23 rounds to the nearest integer, even where two are, and leaves it in the low bits.
+    const float shifted = x[i] * inverse + 12582912.0f;
+    uint32_t bits;
+    std::memcpy(&bits, &shifted, 4);
+    codes[i] = static_cast<uint8_t>(bits + zero);
+  }
+  std::memset(codes + k, static_cast<int>(zero), padded - k);
+  *scale = top / 127.0f;
+}
+
+void quantize_rows(const QuantizeTask& t, const QuantizedRows& out) {
+  const unsigned zero = t.format.type == WeightType::kInt8 ? 128 : 0;
+  for (size_t r = 0; r < t.rows; ++r) {
+    uint8_t* codes = out.codes + r * out.stride;
+    quantize_row(t.x + r * t.x_stride, t.k, (t.k + 7) / 8 * 8, zero, codes, out.scales + r);
+    for (size_t g = 0; g < out.groups; ++g) {
+      const size_t begin = g * t.format.group;
+      const size_t end = t.k - begin < t.format.group ? t.k : begin + t.format.group;
+      int32_t sum = 0;
+      for (size_t i = begin; i < end; ++i) sum += static_cast<int8_t>(codes[i]);
+      out.sums[r * out.groups + g] = -8 * sum;
+    }
+  }
+}
+
+I broadcast4(const uint8_t* p) {
+  int32_t word;
+  std::memcpy(&word, p, 4);
+  return I::set(word);
+}
+
+/// Sixteen columns' sums in floats, and one row's share of the epilogue.
+struct Int8Tile {
+  template <size_t kRows>
+  static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
+                  size_t columns) {
+    const uint8_t* codes = x.codes + row * x.stride;
+    I acc[kRows][2];
+    for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(0);
+    const size_t bytes = code_bytes(t.k, WeightType::kInt8);
+    for (size_t at = 0; at < bytes; at += kPanelStepBytes) {
+      const std::byte* p = panel + at;
+      __builtin_prefetch(p + kPrefetchBytes, 0, 2);
+      __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+      const I w0 = I::load(p), w1 = I::load(p + 64);
+      for (size_t r = 0; r < kRows; ++r) {
+        const I a = broadcast4(codes + r * x.stride + at / kPanelColumns);
+        acc[r][0] = I::dot(acc[r][0], a, w0);
+        acc[r][1] = I::dot(acc[r][1], a, w1);
+      }
+    }
+    const auto* scales = reinterpret_cast<const float*>(panel + bytes);
+    for (size_t c = 0; c < 2; ++c) {
+      const V scale = V::load(scales + 16 * c);
+      // The activations' codes carry 128 too much.
+      const I excess = I::times_128(I::load(scales + kPanelColumns + 16 * c));
+      for (size_t r = 0; r < kRows; ++r) {
+        const V sum = V::mul(I::to_float(I::sub(acc[r][c], excess)), scale);
+        const V value = V::mul(sum, V::set(x.scales[row + r]));
+        store_columns(t.epilogue, value, y + r * t.y_stride, c, columns);
+      }
+    }
+  }
+};
+
+struct Int4Tile {
+  template <size_t kRows>
+  static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
+                  size_t columns) {
+    const size_t groups = x.groups;
+    const uint8_t* codes = x.codes + row * x.stride;
+    const int32_t* sums = x.sums + row * groups;
+    V total[kRows][2];
+    for (size_t r = 0; r < kRows; ++r) total[r][0] = total[r][1] = V::set(0.0f);
+    const std::byte* p = panel;
+    for (size_t g = 0; g < groups; ++g) {
+      const size_t begin = g * t.format.group;
+      const size_t inputs = t.k - begin < t.format.group ? t.k - begin : t.format.group;
+      I acc[kRows][2];
+      for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(sums[r * groups + g]);
+      for (size_t k = 0; k < inputs; k += 8, p += kPanelStepBytes) {
+        __builtin_prefetch(p + kPrefetchBytes, 0, 2);
+        __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+        const I w0 = I::load(p), w1 = I::load(p + 64);
+        const I low0 = I::low_nibbles(w0), low1 = I::low_nibbles(w1);
+        const I high0 = I::high_nibbles(w0), high1 = I::high_nibbles(w1);
+        for (size_t r = 0; r < kRows; ++r) {
+          const uint8_t* a = codes + r * x.stride + begin + k;
+          const I first = broadcast4(a), second = broadcast4(a + 4);
+          acc[r][0] = I::dot(I::dot(acc[r][0], low0, first), high0, second);
+          acc[r][1] = I::dot(I::dot(acc[r][1], low1, first), high1, second);
+        }
+      }
+      const V scale0 = V::load_bf16(p), scale1 = V::load_bf16(p + 32);
+      p += kGroupScaleBytes;
+      for (size_t r = 0; r < kRows; ++r) {
+        total[r][0] = V::fma(I::to_float(acc[r][0]), scale0, total[r][0]);
+        total[r][1] = V::fma(I::to_float(acc[r][1]), scale1, total[r][1]);
+      }
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t c = 0; c < 2; ++c) {
+        const V value = V::mul(total[r][c], V::set(x.scales[row + r]));
+        store_columns(t.epilogue, value, y + r * t.y_stride, c, columns);
+      }
+    }
+  }
+};
+
+template <class Tile, size_t kMost>
+void int8_panels(const GemmTask& t, const QuantizedRows& x) {
+  const size_t stride = panel_stride(t.k, t.format);
+  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
+    const size_t column = p * kPanelColumns;
+    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
+    for (size_t row = 0; row < t.rows;) {
+      float* y = t.y + row * t.y_stride + column;
+      row += with_rows<kMost>(t.rows - row, [&]<size_t kRows>() {
+        Tile::template run<kRows>(t, x, row, t.panels + p * stride, y, columns);
+      });
+    }
+  }
+}
+
+void gemm_int8(const GemmTask& t, const QuantizedRows& x) {
+  if (t.format.type == WeightType::kInt8) return int8_panels<Int8Tile, 12>(t, x);
+  int8_panels<Int4Tile, 6>(t, x);
+}
+
+}  // namespace
+}  // namespace sida

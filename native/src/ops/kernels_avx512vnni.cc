@@ -1,0 +1,10 @@
+// Vectors before the kernels that are written over them.
+// clang-format off
+#include "ops/vector_avx512.h"
+#include "ops/kernels_impl.h"
+// clang-format on
+
+namespace sida {
+extern const CpuKernels kAvx512VnniKernels;
+const CpuKernels kAvx512VnniKernels = make_kernels("avx512vnni");
+}  // namespace sida

@@ -1,0 +1,45 @@
+#include "ops/quantized_rows.h"
+
+#include <algorithm>
+
+namespace sida {
+namespace {
+
+// Below this many floats the calling thread alone is faster.
+constexpr size_t kInlineFloats = 16 * 1024;
+
+// Rows that lie a multiple of 4 KiB apart would compete for the same lines of the first cache.
+size_t stride_of(size_t k) { return (k + 63) / 64 * 64 + 64; }
+
+size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+size_t groups_of(size_t k, WeightFormat format) {
+  return format.type == WeightType::kInt4 ? (k + format.group - 1) / format.group : 0;
+}
+
+}  // namespace
+
+size_t quantized_bytes(size_t rows, size_t k, WeightFormat format) {
+  return rows * stride_of(k) + line(rows * sizeof(float)) +
+         line(rows * groups_of(k, format) * sizeof(int32_t));
+}
+
+QuantizedRows quantized_rows(std::byte* memory, size_t rows, size_t k, WeightFormat format) {
+  std::byte* scales = memory + rows * stride_of(k);
+  std::byte* sums = scales + line(rows * sizeof(float));
+  return {reinterpret_cast<uint8_t*>(memory), stride_of(k), reinterpret_cast<float*>(scales),
+          reinterpret_cast<int32_t*>(sums), groups_of(k, format)};
+}
+
+void quantize(ThreadPool& pool, const QuantizeTask& task, const QuantizedRows& out) {
+  const size_t chunks = task.rows * task.k < kInlineFloats ? 1 : std::min(task.rows, pool.threads() * 4);
+  pool.parallel_for(chunks, [&](size_t chunk, size_t) {
+    const size_t begin = task.rows * chunk / chunks;
+    QuantizeTask part = task;
+    part.x += begin * task.x_stride;
+    part.rows = task.rows * (chunk + 1) / chunks - begin;
+    cpu_kernels().quantize_rows(part, out.from(begin));
+  });
+}
+
+}  // namespace sida

@@ -1,0 +1,84 @@
+// Sixteen floats and sixteen 32-bit integers in one AVX-512 register. With VNNI where the including file is
+// compiled for it. Included by one file an instruction set, never twice: see kernels_impl.h.
+#include <immintrin.h>
+
+namespace {
+
+struct V {
+  __m512 v;
+
+  static V set(float a) { return {_mm512_set1_ps(a)}; }
+  static V load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static V loadu(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static void store(float* p, V a) { _mm512_storeu_ps(p, a.v); }
+  static void storeu(float* p, V a) { _mm512_storeu_ps(p, a.v); }
+  static V add(V a, V b) { return {_mm512_add_ps(a.v, b.v)}; }
+  static V sub(V a, V b) { return {_mm512_sub_ps(a.v, b.v)}; }
+  static V mul(V a, V b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  static V fma(V a, V b, V c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+  static V max(V a, V b) { return {_mm512_max_ps(a.v, b.v)}; }
+  static V min(V a, V b) { return {_mm512_min_ps(a.v, b.v)}; }
+  static V scale_by_power(V a, V t) {
+    __m512i bits = _mm512_slli_epi32(_mm512_castps_si512(t.v), 23);
+    bits = _mm512_add_epi32(bits, _mm512_set1_epi32(0x3f800000));
+    return {_mm512_mul_ps(a.v, _mm512_castsi512_ps(bits))};
+  }
+  static V zero_below(V x, V limit, V value) {
+    const __mmask16 keep = _mm512_cmp_ps_mask(x.v, limit.v, _CMP_NLT_UQ);
+    return {_mm512_maskz_mov_ps(keep, value.v)};
+  }
+  static void load_bf16_pairs(const void* p, V& even, V& odd) {
+    const __m512i pair = _mm512_loadu_si512(p);
+    even.v = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
+    odd.v = _mm512_castsi512_ps(_mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xffff0000u))));
+  }
+  static V load_bf16(const void* p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
+  }
+  // Sixteen columns of four codes: byte i of a lane, with 128 added, becomes the low byte of 2^23 + it.
+  static void load_int8(const void* p, V (&code)[4]) {
+    const __m512i lane = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
+    const __m512i power = _mm512_set1_epi32(0x4b000000);
+    for (int i = 0; i < 4; ++i) {
+      const __m512i pick = _mm512_set4_epi32(12 + i, 8 + i, 4 + i, i);
+      const __m512i bits = _mm512_mask_shuffle_epi8(power, 0x1111111111111111u, lane, pick);
+      code[i].v = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(8388608.0f + 128.0f));
+    }
+  }
+  // A permutation looks at the four low bits of a lane alone: a table from nibble to code.
+  static void load_int4(const void* p, V (&code)[8]) {
+    const __m512 codes = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    const __m512i lane = _mm512_loadu_si512(p);
+    for (int i = 0; i < 4; ++i) {
+      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), codes);
+      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
+    }
+  }
+};
+
+struct I {
+  __m512i v;
+
+  static I set(int32_t a) { return {_mm512_set1_epi32(a)}; }
+  static I load(const void* p) { return {_mm512_loadu_si512(p)}; }
+  static I sub(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+  static I times_128(I a) { return {_mm512_slli_epi32(a.v, 7)}; }
+  static I low_nibbles(I a) { return {_mm512_and_si512(a.v, _mm512_set1_epi8(15))}; }
+  static I high_nibbles(I a) { return low_nibbles({_mm512_srli_epi16(a.v, 4)}); }
+  static V to_float(I a) { return {_mm512_cvtepi32_ps(a.v)}; }
+  // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact.
+  static I dot(I acc, I u, I s) {
+#if defined(__AVX512VNNI__)
+    return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)};
+#else
+    // In 16 bits: pairs of u · s may exceed what an instruction for bytes can hold.
+    const __m512i even = _mm512_madd_epi16(_mm512_and_si512(u.v, _mm512_set1_epi16(255)),
+                                           _mm512_srai_epi16(_mm512_slli_epi16(s.v, 8), 8));
+    const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(u.v, 8), _mm512_srai_epi16(s.v, 8));
+    return {_mm512_add_epi32(acc.v, _mm512_add_epi32(even, odd))};
+#endif
+  }
+};
+
+}  // namespace

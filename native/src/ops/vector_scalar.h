@@ -1,0 +1,140 @@
+// The reference: sixteen floats or integers in a plain array, one IEEE operation at a time.
+// Included by one file an instruction set, never twice: see kernels_impl.h.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+struct V {
+  float lane[16];
+
+  template <class F>
+  static V map(F f) {
+    V out;
+    for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
+    return out;
+  }
+  static V set(float a) {
+    return map([&](int) { return a; });
+  }
+  static V load(const float* p) {
+    return map([&](int i) { return p[i]; });
+  }
+  static V loadu(const float* p) { return load(p); }
+  static void store(float* p, V a) { std::memcpy(p, a.lane, sizeof a.lane); }
+  static void storeu(float* p, V a) { store(p, a); }
+  static V add(V a, V b) {
+    return map([&](int i) { return a.lane[i] + b.lane[i]; });
+  }
+  static V sub(V a, V b) {
+    return map([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static V mul(V a, V b) {
+    return map([&](int i) { return a.lane[i] * b.lane[i]; });
+  }
+  static V fma(V a, V b, V c) {
+    return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
+  }
+  // As x86 does: the second operand where either is NaN.
+  static V max(V a, V b) {
+    return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static V min(V a, V b) {
+    return map([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  // a · 2^n where t is n plus the rounding constant of exp16.
+  static V scale_by_power(V a, V t) {
+    return map([&](int i) {
+      uint32_t bits;
+      std::memcpy(&bits, &t.lane[i], 4);
+      bits = (bits << 23) + 0x3f800000u;
+      float power;
+      std::memcpy(&power, &bits, 4);
+      return a.lane[i] * power;
+    });
+  }
+  static V zero_below(V x, V limit, V value) {
+    return map([&](int i) { return x.lane[i] < limit.lane[i] ? 0.0f : value.lane[i]; });
+  }
+  static void load_bf16_pairs(const void* p, V& even, V& odd) {
+    uint32_t pair[16];
+    std::memcpy(pair, p, sizeof pair);
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t low = pair[i] << 16;
+      const uint32_t high = pair[i] & 0xffff0000u;
+      std::memcpy(&even.lane[i], &low, 4);
+      std::memcpy(&odd.lane[i], &high, 4);
+    }
+  }
+  static V load_bf16(const void* p) {
+    uint16_t half[16];
+    std::memcpy(half, p, sizeof half);
+    V out;
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t bits = static_cast<uint32_t>(half[i]) << 16;
+      std::memcpy(&out.lane[i], &bits, 4);
+    }
+    return out;
+  }
+  static void load_int8(const void* p, V (&code)[4]) {
+    const auto* byte = static_cast<const int8_t*>(p);
+    for (int i = 0; i < 64; ++i) code[i % 4].lane[i / 4] = static_cast<float>(byte[i]);
+  }
+  static void load_int4(const void* p, V (&code)[8]) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    for (int i = 0; i < 64; ++i) {
+      code[i % 4].lane[i / 4] = static_cast<float>((byte[i] & 15) - 8);
+      code[i % 4 + 4].lane[i / 4] = static_cast<float>((byte[i] >> 4) - 8);
+    }
+  }
+};
+
+struct I {
+  int32_t lane[16];
+
+  template <class F>
+  static I map(F f) {
+    I out;
+    for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
+    return out;
+  }
+  static I set(int32_t a) {
+    return map([&](int) { return a; });
+  }
+  static I load(const void* p) {
+    I out;
+    std::memcpy(out.lane, p, sizeof out.lane);
+    return out;
+  }
+  static I sub(I a, I b) {
+    return map([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static I times_128(I a) {
+    return map([&](int i) { return a.lane[i] * 128; });
+  }
+  static I low_nibbles(I a) {
+    return map([&](int i) { return a.lane[i] & 0x0f0f0f0f; });
+  }
+  static I high_nibbles(I a) {
+    return map(
+        [&](int i) { return static_cast<int32_t>(static_cast<uint32_t>(a.lane[i]) >> 4 & 0x0f0f0f0fu); });
+  }
+  static V to_float(I a) {
+    return V::map([&](int i) { return static_cast<float>(a.lane[i]); });
+  }
+  // acc + u · s in each lane, u four unsigned bytes and s four signed ones.
+  static I dot(I acc, I u, I s) {
+    return map([&](int i) {
+      int32_t sum = acc.lane[i];
+      for (int j = 0; j < 4; ++j) {
+        const auto a = static_cast<uint8_t>(static_cast<uint32_t>(u.lane[i]) >> (8 * j));
+        const auto b = static_cast<int8_t>(static_cast<uint32_t>(s.lane[i]) >> (8 * j));
+        sum += a * b;
+      }
+      return sum;
+    });
+  }
+};
+
+}  // namespace

@@ -1,0 +1,38 @@
+import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { loadAddon } from '../native/addon.js';
+import type { VerifiedWeights } from '../native/addon-types.js';
+
+export interface VerifyWeightsOptions {
+  /** The checkpoint that the pack was made from. */
+  model: string;
+  pack: string;
+  signal?: AbortSignal;
+  /** Experts compared. */
+  onProgress?: (progress: { phase: 'verify'; done: number; total: number }) => void;
+}
+
+/**
+ * Compares every weight of a pack with the checkpoint's. Throws pack_invalid naming the matrix, the error found and
+ * the bound where one is farther off than its element type allows.
+ */
+export async function verifyWeights(options: VerifyWeightsOptions): Promise<VerifiedWeights> {
+  const { model, pack, signal, onProgress } = options;
+  const verifier = new (loadAddon().PackVerifier)({ checkpoint: model, pack });
+  try {
+    const { tensors, experts: total } = verifier;
+    for (let tensor = 0; tensor < tensors; tensor++) {
+      verifier.checkDense(tensor, tensor + 1);
+      await yieldToEvents();
+      signal?.throwIfAborted();
+    }
+    for (let expert = 0; expert < total; expert++) {
+      verifier.checkExperts(expert, expert + 1);
+      onProgress?.({ phase: 'verify', done: expert + 1, total });
+      await yieldToEvents();
+      signal?.throwIfAborted();
+    }
+    return verifier.report;
+  } finally {
+    verifier.close();
+  }
+}

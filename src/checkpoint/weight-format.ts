@@ -1,0 +1,53 @@
+/** Element types of packed weights: how they are named, chosen and compared. */
+import { z } from 'zod';
+import type { ExpertDtype, WeightFormat } from '../native/addon-types.js';
+
+export const EXPERT_DTYPES = ['f32', 'bf16', 'int8', 'int4'] as const satisfies readonly ExpertDtype[];
+export const DENSE_DTYPES = ['f32', 'bf16', 'int8'] as const satisfies readonly ExpertDtype[];
+export const GROUPS = [32, 64, 128] as const;
+export const DEFAULT_GROUP = 64;
+
+/** `auto`: what loses nothing of the checkpoint. A bare `int4` has groups of 64. */
+export type FormatChoice = 'auto' | ExpertDtype | WeightFormat;
+
+export interface FormatChoices {
+  experts: FormatChoice;
+  dense: FormatChoice;
+}
+
+export const expertFormatSchema = formatSchema(EXPERT_DTYPES);
+export const denseFormatSchema = formatSchema(DENSE_DTYPES);
+
+/** `{dtype, group?}` inside an object that may hold more. */
+function formatSchema(dtypes: readonly ExpertDtype[]) {
+  return z
+    .object({ dtype: z.unknown(), group: z.unknown().optional() })
+    .transform(({ dtype: name, group: size }, context): WeightFormat => {
+      const refuse = (field: string, expected: string, found: unknown) => {
+        const message = `expected ${expected}, found ${JSON.stringify(found) ?? 'none'}`;
+        context.addIssue({ code: 'custom', path: [field], message });
+        return z.NEVER;
+      };
+      const dtype = dtypes.find((one) => one === name);
+      if (dtype === undefined) return refuse('dtype', dtypes.join(', '), name);
+      if (dtype !== 'int4')
+        return size === undefined ? { dtype } : refuse('group', `none beside ${dtype}`, size);
+      const group = GROUPS.find((one) => one === size);
+      return group === undefined ? refuse('group', GROUPS.join(', '), size) : { dtype, group };
+    });
+}
+
+export function resolveFormat(choice: FormatChoice, lossless: WeightFormat): WeightFormat {
+  if (choice === 'auto') return lossless;
+  if (typeof choice !== 'string') return choice;
+  return choice === 'int4' ? { dtype: choice, group: DEFAULT_GROUP } : { dtype: choice };
+}
+
+export function sameFormat(a: WeightFormat, b: WeightFormat): boolean {
+  return a.dtype === b.dtype && a.group === b.group;
+}
+
+/** `int4-g64`: one word, for a file name or a line of text. */
+export function formatName({ dtype, group }: WeightFormat): string {
+  return group === undefined ? dtype : `${dtype}-g${group}`;
+}
