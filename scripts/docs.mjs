@@ -64,7 +64,11 @@ const flagTable = (options) =>
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
 fill('docs/cli.md', 'bench', flagTable(benchCommand().options));
-fill('docs/cli.md', 'dependency', flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))));
+fill(
+  'docs/cli.md',
+  'dependency',
+  flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))),
+);
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };

@@ -1,12 +1,11 @@
 /** Models of the rig: the bundled one, and Switch-base shapes with random weights. */
-/** As `sida convert --experts` names them. */
-export type PackDtype = 'f32' | 'bf16' | 'int8' | 'int4';
+import type { ExpertDtype } from '../native/addon-types.js';
 
 export interface BenchModel {
   name: string;
   weights: 'trained' | 'random';
   /** Element type of the packed experts. */
-  dtype: PackDtype;
+  dtype: ExpertDtype;
   shape: SwitchShape;
   /** Tokens of one pass at most: sizes the workspace, and longer inputs are left out. */
   maxBatchTokens: number;
@@ -26,7 +25,7 @@ export interface SwitchShape {
 
 const SWITCH_BASE = { dModel: 768, dFf: 3072, heads: 12, dKv: 64, layers: 12, vocab: 8000 };
 
-function switchBase(experts: number, dtype: PackDtype, layers = SWITCH_BASE.layers): BenchModel {
+function switchBase(experts: number, dtype: ExpertDtype, layers = SWITCH_BASE.layers): BenchModel {
   const depth = layers === SWITCH_BASE.layers ? '' : `-${layers}-layers`;
   return {
     name: `switch-base-${experts}${depth}-${dtype}`,

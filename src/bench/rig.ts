@@ -10,7 +10,7 @@ import type { CellWork } from './cell-work.js';
 import { dataFacts } from './data-facts.js';
 import { judgeExactness } from './exactness.js';
 import { type BenchInputs, missingInputs, readBenchInputs } from './inputs.js';
-import { diskRates } from './link-rates.js';
+import { type DiskRates, diskRates } from './link-rates.js';
 import { LINKS } from './links.js';
 import { type BenchModel, modelNamed } from './models.js';
 import { missingPeer } from './peer-driver.js';
@@ -67,6 +67,7 @@ interface Bench {
   traces: Map<DataName, string>;
   hot: Map<DataName, number[]>;
   predictor: string | undefined;
+  facts: ModelFacts;
 }
 
 export async function runRig(options: RigOptions, progress: RigProgress): Promise<BenchResult> {
@@ -75,6 +76,11 @@ export async function runRig(options: RigOptions, progress: RigProgress): Promis
   const models = [...new Set(options.cells.map(({ scenario }) => scenario.model))];
   for (const name of models) await rig.runModel(modelNamed(name));
   return rig.result((performance.now() - begin) / 1000);
+}
+
+/** A busy moment makes a link look slow: what it can do is the most that was seen. */
+function fastest(a: DiskRates, b: DiskRates): DiskRates {
+  return { sequential: Math.max(a.sequential, b.sequential), experts: Math.max(a.experts, b.experts) };
 }
 
 class Rig {
@@ -117,6 +123,8 @@ class Rig {
       return;
     }
     for (let round = 0; round < sizes.rounds; round++) {
+      const { facts, prepared } = bench;
+      facts.disk = fastest(facts.disk, diskRates(prepared.pack, facts.bytes.expert));
       for (const cell of runnable) await this.#runCell(cell, bench, round);
     }
     if (!keep) removeModel(model, work);
@@ -148,7 +156,6 @@ class Rig {
   async #prepare(model: BenchModel, cells: readonly Cell[]): Promise<Bench> {
     const { sizes, data, threads } = this.#options;
     const prepared = await prepareModel(model, this.#maker);
-    const bench: Bench = { model, prepared, inputs: new Map(), traces: new Map(), hot: new Map(), predictor: undefined }; // biome-ignore format: one line
     const tasks = await readTasks(MINI_DIRECTORY);
     const needs = new Set(cells.flatMap(({ system }) => systemNamed(system).needs));
     const training: string[] = [];
@@ -160,6 +167,15 @@ class Rig {
       bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
       disk: diskRates(prepared.pack, plan.slot),
       data: {},
+    };
+    const bench: Bench = {
+      model,
+      prepared,
+      inputs: new Map(),
+      traces: new Map(),
+      hot: new Map(),
+      predictor: undefined,
+      facts,
     };
     for (const name of sets) {
       const inputs = await readBenchInputs(name, {

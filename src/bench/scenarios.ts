@@ -147,7 +147,7 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.6, 0.2],
     links: [DISK],
-    systems: [...MAIN, 'predicted', 'transformers'],
+    systems: [...MAIN, 'predicted'],
   },
   {
     models: ['switch-mini'],

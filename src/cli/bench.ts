@@ -44,31 +44,35 @@ Examples:
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function benchCommand(): Command {
-  return new Command('bench')
-    .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
-    .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
-    .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
-      ...all,
-      one,
-    ])
-    .option('--list', 'print the names and end')
-    .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
-    .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
-    .option(
-      '--data <dir>',
-      'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
-    )
-    .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
-    .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
-    .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-    .option('--seed <n>', 'of arrivals and of training', '1')
-    .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
-    .option('--fresh', 'measure again what was measured before')
-    .option('--keep', 'leave packs of random-weight models on the disk')
-    .option('--json', 'print the result as JSON')
-    .addHelpText('after', HELP)
-    .addCommand(replayCommand())
-    .action(bench);
+  return (
+    new Command('bench')
+      // What follows `replay` is for it: both have --json.
+      .enablePositionalOptions()
+      .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
+      .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
+      .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
+        ...all,
+        one,
+      ])
+      .option('--list', 'print the names and end')
+      .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
+      .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
+      .option(
+        '--data <dir>',
+        'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
+      )
+      .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
+      .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
+      .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
+      .option('--seed <n>', 'of arrivals and of training', '1')
+      .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
+      .option('--fresh', 'measure again what was measured before')
+      .option('--keep', 'leave packs of random-weight models on the disk')
+      .option('--json', 'print the result as JSON')
+      .addHelpText('after', HELP)
+      .addCommand(replayCommand())
+      .action(bench)
+  );
 }
 
 async function bench(values: Record<string, unknown>): Promise<void> {

@@ -16,6 +16,8 @@ import { trainCommand } from './train.js';
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
   .version(VERSION)
+  // What follows a command is for it: `bench` and `bench replay` both have --json.
+  .enablePositionalOptions()
   .showHelpAfterError('(sida help <command> shows what it takes)')
   .addHelpText(
     'after',

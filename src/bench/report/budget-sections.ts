@@ -156,7 +156,9 @@ function systemsTable(group: Group, file: BenchFile): Section {
     title: `All systems: ${groupTitle(group)}`,
     about: [],
     tables: [table],
-    reading: [],
+    reading: [
+      'Bound (P5): the resident run’s time, or the bytes moved over the fastest rate at which the link was seen; below 1 it was faster still while the run lasted. Belady’s bytes (P6) are settled a look-ahead late and say little where little is moved.',
+    ],
   };
 }
 

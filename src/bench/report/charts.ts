@@ -58,7 +58,7 @@ export function lineChart({ title, subtitle, rows, x, y, legend, colour }: LineC
       color: {
         field: 'series',
         type: 'nominal',
-        title: legend,
+        legend: { title: legend, labelLimit: 400 },
         ...(colour ?? systemColour(rows.map(({ series }) => series))),
       },
     },
@@ -91,13 +91,14 @@ export function barChart({
 }: BarChart): TopLevelSpec {
   // biome-ignore format: one line
   return {
-    width: { step: 18 },
+    // Room for a group's name where its bars are few.
+    width: { step: Math.max(18, Math.ceil(100 / new Set(rows.map(({ series }) => series)).size)) },
     height: SIZE.height,
     title: { text: title, subtitle },
     data: { values: rows },
     mark: { type: 'bar' },
     encoding: {
-      x: { field: 'group', type: 'nominal', sort: null, axis: { title: groupTitle, labelAngle: 0, labelLimit: 200 } },
+      x: { field: 'group', type: 'nominal', sort: null, axis: { title: groupTitle, labelAngle: rows.some(({ group }) => group.length > 12) ? -20 : 0, labelLimit: 400 } },
       xOffset: { field: 'series', sort: null },
       y: {
         field: 'value',
@@ -109,7 +110,7 @@ export function barChart({
         field: 'series',
         type: 'nominal',
         sort: null,
-        title: legend,
+        legend: { title: legend, labelLimit: 400 },
         ...(colour ?? systemColour(rows.map(({ series }) => series))),
       },
     },
