@@ -72,8 +72,9 @@ class Layer {
   size_t dynamic(const float* x, std::span<const uint16_t> routes, std::span<const float> alpha,
                  size_t tokens, float* out) {
     const SequenceSpan all{0, tokens, 0, tokens, nullptr};
-    const Dispatch dispatch =
-        route_predicted({routes, alpha, shape_.k}, 0, tokens, shape_.experts, tokens * shape_.k, {&all, 1});
+    route_predicted({routes, alpha, shape_.k}, 0, tokens, shape_.experts, tokens * shape_.k, {&all, 1},
+                    dispatch_);
+    const Dispatch& dispatch = dispatch_;
     size_t most = 0;
     for (const uint16_t e : dispatch.needed)
       most = std::max<size_t>(most, dispatch.begin[e + 1] - dispatch.begin[e]);
@@ -148,6 +149,7 @@ class Layer {
   size_t wi_bytes_, wo_bytes_, arena_bytes_ = 0;
   std::byte* arena_ = nullptr;
   std::vector<float> in_, hidden_, result_;
+  Dispatch dispatch_;
   std::vector<size_t> place_, taken_;
 };
 
