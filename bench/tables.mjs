@@ -7,6 +7,7 @@ import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
 import { quantizedTables } from './quantized-tables.mjs';
+import { rigTables } from './rig-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
@@ -16,6 +17,7 @@ const tables = {
   ...replayTables,
   ...peerTables,
   ...quantizedTables,
+  ...rigTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -98,6 +100,10 @@ const tables = {
 
 /** What is not measured yet keeps what stands there. */
 function filledTable(name, before) {
+  if (tables[name] === undefined && name.startsWith('rig-')) {
+    console.error(`${name}: \`sida bench\` has not measured it`);
+    return before;
+  }
   try {
     return `${tables[name]()}\n`;
   } catch (error) {

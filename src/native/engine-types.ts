@@ -100,6 +100,8 @@ export interface NativeBatch {
   routerLogits?: boolean;
   /** Where all its tokens go; the model's routers are then not evaluated. */
   routing?: NativeRouting;
+  /** Each MoE layer takes all its experts, as where whole layers are streamed; answers stay the same. */
+  wholeLayers?: boolean;
 }
 
 /** How a layer found an expert that it needed. */

@@ -192,7 +192,8 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
                       input,
                       logit_rows,
                       {},
-                      {routing.experts, routing.alpha, routing.k}};
+                      {routing.experts, routing.alpha, routing.k},
+                      wanted(js, "wholeLayers")};
     // Before anything is allocated for its answers.
     engine().check(batch);
 

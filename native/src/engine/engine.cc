@@ -129,7 +129,8 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
     refuse("a pass with a routing of its own has no router logits");
   }
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed, routing};
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits,
+                           on_routed,       routing,      batch.whole_layers};
   if (batch.phase == Phase::kEncode) {
     encode(batch, trace);
   } else {

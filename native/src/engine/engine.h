@@ -42,6 +42,8 @@ struct Batch {
   std::span<const int32_t> attended;
   /// Optional: where the tokens go, in place of the model's routers.
   PredictedRouting routing = {};
+  /// Layers stream as wholes: each takes all its experts.
+  bool whole_layers = false;
 };
 
 /// Where a step puts its answers; null where not wanted. Sizes as in RunResult of addon-types.ts.
