@@ -5,8 +5,8 @@ import { batchOrderTable } from './batch-order-table.mjs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
-import { replayTables } from './replay-tables.mjs';
 import { quantizedTables } from './quantized-tables.mjs';
+import { replayTables } from './replay-tables.mjs';
 import { rigTables } from './rig-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
@@ -113,7 +113,13 @@ function filledTable(name, before) {
   }
 }
 
-for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md', 'docs/profile.md', 'models/switch-mini/README.md']) {
+for (const file of [
+  'README.md',
+  'docs/benchmarks.md',
+  'docs/predictor.md',
+  'docs/profile.md',
+  'models/switch-mini/README.md',
+]) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
