@@ -35,6 +35,7 @@ const OPTIONS = [
   'maxBatchTokens',
   'kvTokens',
   'threads',
+  'activations',
   ...WEIGHT_OPTIONS,
   'packDir',
 ] as const;
@@ -152,10 +153,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
 
 function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
   const addon = loadAddon();
-  const { maxBatchTokens, threads } = options;
+  const { maxBatchTokens, threads, activations } = options;
   // An encoder context and its decoder sequences, whose last pages may be all but empty.
   const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = { maxBatchTokens, threads, kvTokens, maxRoutingK: Math.max(...ks) };
+  const limits = { maxBatchTokens, threads, kvTokens, activations, maxRoutingK: Math.max(...ks) };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     pack,

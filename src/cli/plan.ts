@@ -36,6 +36,7 @@ const OPTIONS = [
   'threads',
   'routing',
   'routingK',
+  'activations',
 ] as const;
 
 interface Planned {
@@ -73,6 +74,7 @@ export function planCommand(): Command {
         kvTokens: options.kvTokens,
         threads: options.threads,
         maxRoutingK: options.routingK,
+        activations: options.activations,
         routers: options.routing === 'exact',
       };
       const planned = await planModel(resolve(dir), limits, weightChoices(options));

@@ -153,6 +153,7 @@ function engineConfig(options: ServeOptions): EngineConfig {
     refine: options.refine === 'graph',
     routing: options.routing,
     routingK: options.routingK,
+    activations: options.activations,
     lookahead: options.lookahead,
     maxBatchTokens: options.maxBatchTokens,
     kvTokens: options.kvTokens,

@@ -207,6 +207,14 @@ export const SERVE_OPTIONS = {
     help: 'threads that compute; more than the cores is slower',
     parse: wholeNumber(1, 1024),
   }),
+  activations: option({
+    flag: 'activations',
+    value: '<type>',
+    env: 'SIDA_ACTIVATIONS',
+    default: 'f32',
+    help: 'what meets int8 and int4 weights: f32, or int8: each row of activations is rounded to 8 bits, faster and less exact',
+    parse: oneOf(['f32', 'int8'] as const),
+  }),
   experts: option({
     flag: 'experts',
     value: '<type>',

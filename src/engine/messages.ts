@@ -1,7 +1,13 @@
 /** Every message between the API process and the engine process, in one place. */
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
+import type {
+  ActivationType,
+  DeviceUsage,
+  MemoryPlan,
+  ModelShape,
+  PackFormats,
+} from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
@@ -27,6 +33,8 @@ export interface EngineConfig extends FormatChoices {
   routing: RoutingMode;
   /** Most experts that tables may route a token to, and their number where a request names none. */
   routingK: number;
+  /** What meets int8 and int4 weights. */
+  activations: ActivationType;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */

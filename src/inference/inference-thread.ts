@@ -29,6 +29,7 @@ function openEngine(addon: NativeAddon): Engine {
     kvTokens,
     threads,
     maxRoutingK: config.routingK,
+    activations: config.activations,
     routers: config.routing === 'exact',
   };
   const plan = addon.planMemory({ pack }, limits);

@@ -4,6 +4,8 @@
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
 
+export type ActivationType = 'f32' | 'int8';
+
 /** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
@@ -16,6 +18,8 @@ export interface BatchLimits {
   maxRoutingK?: number;
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
+  /** What meets int8 and int4 weights: `int8` rounds each row of activations to 8 bits, for exact integer products. Default `f32`. */
+  activations?: ActivationType;
 }
 
 /** Where each byte of the device goes. All figures in bytes. */

@@ -98,10 +98,19 @@ BatchLimits limits_from_js(const Napi::Object& object) {
     throw Error("invalid_request", "expected \"routers\" to be true or false");
   }
   const bool has_k = !object.Get("maxRoutingK").IsUndefined();
-  return {positive_from_js(object, "maxBatchTokens", kTokens), positive_from_js(object, "kvTokens", kTokens),
+  const Napi::Value activations = object.Get("activations");
+  const std::string named = activations.IsString()      ? activations.As<Napi::String>().Utf8Value()
+                            : activations.IsUndefined() ? "f32"
+                                                        : "";
+  if (named != "f32" && named != "int8") {
+    throw Error("invalid_request", "expected \"activations\" to be \"f32\" or \"int8\"");
+  }
+  return {positive_from_js(object, "maxBatchTokens", kTokens),
+          positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
-          routers.IsUndefined() || routers.ToBoolean().Value()};
+          routers.IsUndefined() || routers.ToBoolean().Value(),
+          named == "int8" ? Activations::kInt8 : Activations::kF32};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {
