@@ -1,12 +1,14 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { kernelTables } from './kernel-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...kernelTables,
   ...replayTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');

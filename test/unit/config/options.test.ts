@@ -50,6 +50,7 @@ describe('defaults', () => {
       refine: 'graph',
       routing: 'exact',
       routingK: 1,
+      activations: 'f32',
       lookahead: 4,
       linkBandwidth: 0,
       linkLatency: 0,
