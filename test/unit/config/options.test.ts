@@ -51,6 +51,7 @@ describe('defaults', () => {
       refine: 'graph',
       routing: 'exact',
       routingK: 1,
+      activations: 'f32',
       lookahead: 4,
       linkBandwidth: 0,
       linkLatency: 0,
