@@ -1,7 +1,8 @@
 // What do quantized weights cost in accuracy? The bundled model, every element type of experts and of dense weights, on
 // SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts resident.
 //   node bench/quantized-accuracy.mjs [--data DIR] [--limit N]
-// DIR holds mrpc/test.jsonl, multirc/validation.jsonl and multirc/validation.passages.jsonl; N is their first lines only.
+// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for perplexity by
+// span corruption; N is their first lines only.
 import { existsSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +12,7 @@ import { formatName } from '../dist/checkpoint/weight-format.js';
 import { readTasks, readTokenizer } from '../dist/engine/model-directory.js';
 import { readLabelled } from '../dist/evaluation/labelled-data.js';
 import { runExact } from '../dist/evaluation/model-runner.js';
-import { dataSource } from '../dist/evaluation/sources.js';
+import { corruptedSource, dataSource, readTextLines } from '../dist/evaluation/sources.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { commandText, machine } from './predictor-systems.mjs';
 
@@ -37,8 +38,10 @@ const SETUPS = [
 );
 const addon = loadAddon();
 
+const limit = values.limit === undefined ? undefined : Number(values.limit);
+const at = (...parts) => join(values.data ?? '', ...parts);
+
 async function sources() {
-  const at = (...parts) => join(values.data ?? '', ...parts);
   const files = {
     sst2: { file: 'test/data/sst2-validation.jsonl' },
     ...(values.data !== undefined && {
@@ -59,9 +62,14 @@ async function sources() {
       continue;
     }
     const { template, labels } = tasks[task];
-    const limit = task !== 'sst2' && values.limit !== undefined && { limit: Number(values.limit) };
-    const lines = await readLabelled({ file, joins, template, labels, ...limit });
+    const first = task !== 'sst2' && limit !== undefined && { limit };
+    const lines = await readLabelled({ file, joins, template, labels, ...first });
     read[task] = dataSource(file, lines, { labels }, { shape, tokenizer, ...limits }).inputs;
+  }
+  const text = at('wikitext2', 'test.txt');
+  if (values.data !== undefined && existsSync(text)) {
+    const lines = await readTextLines(text, limit);
+    read.wikitext2 = corruptedSource(text, lines, { shape, tokenizer, ...limits }).inputs;
   }
   return read;
 }
@@ -82,7 +90,14 @@ function silenceExperts(file) {
 
 const best = (scores) => scores.indexOf(Math.max(...scores));
 
-/** Against the scores of the first setup. */
+/** Of targets: how surprising they are. */
+function perplexityOf(inputs, scores) {
+  const tokens = inputs.flatMap(({ work }) => work.plan.inputs.flatMap(({ rows }) => rows)).length;
+  const logprob = scores.reduce((sum, [own]) => sum + own, 0);
+  return { inputs: inputs.length, perplexity: Math.exp(-logprob / tokens) };
+}
+
+/** Of labels: against the scores of the first setup. */
 function compare(inputs, scores, reference) {
   const share = (holds) => inputs.filter((_, i) => holds(i)).length / inputs.length;
   return {
@@ -110,9 +125,9 @@ try {
     for (const [task, inputs] of Object.entries(data)) {
       const scores = inputs.map((input) => runExact(engine, input).scores);
       references[task] ??= scores;
-      tasks[task] = compare(inputs, scores, references[task]);
-      const { accuracy, flipped } = tasks[task];
-      console.error(`${name}: ${task} ${(100 * accuracy).toFixed(2)} %, ${flipped} answers differ`);
+      const labelled = inputs[0].label !== undefined;
+      tasks[task] = labelled ? compare(inputs, scores, references[task]) : perplexityOf(inputs, scores);
+      console.error(`${name}: ${task} ${JSON.stringify(tasks[task])}`);
     }
     const { slot, expertBytes, dense: denseBytes } = engine.plan;
     const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
