@@ -64,7 +64,6 @@ describe('defaults', () => {
       experts: 'auto',
       group: undefined,
       dense: 'auto',
-      activations: 'f32',
       packDir: '/cache/sida/packs',
       host: '127.0.0.1',
       port: 8080,

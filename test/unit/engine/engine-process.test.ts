@@ -55,7 +55,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     refine: true,
     routing: 'exact',
     routingK: 1,
-    activations: 'f32',
     lookahead: 4,
     maxBatchTokens: 512,
     kvTokens: 768,
