@@ -42,7 +42,7 @@ const builder = new HashBuilderLink(
     stats: builderStats,
     resident,
   },
-  new URL('./job-batches-thread.mjs', import.meta.url),
+  new URL('../dist/bench/job-batches-thread.js', import.meta.url),
 );
 builder.worker.on('error', fail);
 

@@ -4,13 +4,13 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
+import { diskRates } from '../dist/bench/link-rates.js';
 import { packFingerprint } from '../dist/checkpoint/identity.js';
 import { readManifest } from '../dist/checkpoint/manifest.js';
 import { formatBytes } from '../dist/config/bytes.js';
 import { resolveServeOptions } from '../dist/config/resolve.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { writeResult } from './bench-result.mjs';
-import { diskRates } from './link-rates.mjs';
 import { staticHotLoads } from './static-hot.mjs';
 
 export const LINKS = {

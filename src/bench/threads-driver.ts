@@ -1,7 +1,7 @@
 /** Runs a cell on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { HashBuilderLink } from '../engine/hash-builder-link.js';
 import { InferenceLink } from '../engine/inference-link.js';
 import type { EngineCounters } from '../engine/messages.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
@@ -46,9 +46,11 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
   });
   inference.worker.on('error', fail);
   const { shape, plan, usage } = await inference.opened;
-  const builder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
-    workerData: {
+  const builder = new HashBuilderLink(
+    {
       queue: queue.producer,
+      // Jobs are batches: nobody is waited for, nothing is chosen.
+      batching: { order: 'arrival', maxBatchTokens: config.maxBatchTokens, maxPassedOver: 0, waitMs: 0 },
       predictor,
       model: shape,
       fingerprint,
@@ -56,9 +58,9 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
       stats: builderStats,
       resident,
     },
-    transferList: [queue.producer.port],
-  });
-  builder.on('error', fail);
+    new URL('./job-batches-thread.js', import.meta.url),
+  );
+  builder.worker.on('error', fail);
 
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
     vocabSize: shape.vocabSize,
@@ -67,36 +69,28 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const scoring = planScoring(labelIds, shape.decoderStartTokenId, shape.eosTokenId);
   const inputs = texts.map((text) => tokenizer.encode(text));
-  let nextBatch = 0;
+  const routingK = config.routing === 'predicted' ? config.routingK : 0;
+  let nextJob = 0;
   let nextItem = 0;
+  /** A batch is one job of as many items. */
   const send = (group: readonly (readonly number[])[]) => {
-    const id = nextBatch++;
-    const items = group.map(() => {
-      const item = nextItem++;
-      return { item, job: item, jobItems: 1, work: { kind: 'score' as const, plan: scoring } };
+    const job = nextJob++;
+    const items = group.map((tokens) => {
+      const work = { kind: 'score' as const, plan: scoring };
+      return { item: nextItem++, job, jobItems: group.length, routingK, work, tokens };
     });
-    const ends: number[] = [];
-    for (const tokens of group) ends.push((ends.at(-1) ?? 0) + tokens.length);
-    const routingK = config.routing === 'predicted' ? config.routingK : 0;
-    builder.postMessage({ id, routingK, items, offsets: shared([0, ...ends]), tokens: shared(group.flat()) });
+    builder.post({ type: 'add', items });
   };
 
-  let onBuilder: (message: BuilderMessage) => void = () => {};
   let onInference: (message: FromInference) => void = () => {};
-  builder.on('message', (message: BuilderMessage) => onBuilder(message));
   inference.listen((message) => {
     if (message.type === 'job-error') fail(new Error(message.error.message));
     else onInference(message);
   });
-  const warnings: string[] = [];
-  const opened = new Promise<string | null>((resolve) => {
-    onBuilder = (message) => {
-      if (message.type !== 'opened') return;
-      warnings.push(...message.predictor.warnings);
-      resolve(message.predictor.name);
-    };
+  const { name, warnings } = await Promise.race([builder.opened, failed]);
+  builder.listen((message) => {
+    if (message.type === 'warning') warnings.push(message.message);
   });
-  const name = await Promise.race([opened, failed]);
   const expected = predictor?.kind ?? null;
   if (name !== expected)
     throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
@@ -108,27 +102,20 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
     const scores: number[][] = [];
     const milliseconds: number[] = [];
     const begin = performance.now();
-    let [sent, done, wallMs] = [0, 0, 0];
+    let [done, wallMs] = [0, 0];
     return new Promise((resolve) => {
-      onBuilder = (message) => {
-        // As the batcher does: the next batch follows when the queue has taken this one.
-        if (message.type === 'accepted' && sent < groups.length) send(groups[sent++]!);
-        else if (message.type === 'warning') warnings.push(message.message);
-      };
       onInference = (message) => {
         if (message.type === 'done') {
           scores[message.item - firstItem] = message.scores!;
           done += 1;
-          // All items of a batch end together.
-          if (message.end && (done % batch === 0 || done === sentences.length)) {
-            milliseconds.push(message.end.endedMs - message.end.startedMs);
-          }
+          // With the last item of its batch.
+          if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
           if (done === sentences.length) wallMs = performance.now() - begin;
         } else if (message.type === 'counters' && wallMs > 0) {
           resolve({ scores, milliseconds, wallMs, counters: message.counters });
         }
       };
-      send(groups[sent++]!);
+      for (const group of groups) send(group);
     });
   };
 
@@ -174,14 +161,3 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
 type NumberKey = {
   [K in keyof EngineCounters]: EngineCounters[K] extends number ? K : never;
 }[keyof EngineCounters];
-
-type BuilderMessage =
-  | { type: 'opened'; predictor: { name: string | null; warnings: string[] } }
-  | { type: 'accepted'; batch: number }
-  | { type: 'warning'; message: string };
-
-function shared(values: readonly number[]): Int32Array {
-  const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
-  array.set(values);
-  return array;
-}

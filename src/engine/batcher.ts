@@ -47,6 +47,9 @@ export interface WaitingItem {
 const WINDOW_TOKENS = 16_384;
 const WINDOW_BATCHES = 4;
 
+/** What the builder loop asks of a batcher. */
+export type BatchMaker = Pick<Batcher, keyof Batcher>;
+
 export class Batcher {
   readonly #options: BatcherOptions;
   readonly #limits: BatchLimits;

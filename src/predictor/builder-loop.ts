@@ -1,5 +1,5 @@
 /** The hash-building thread's work: names the experts of inputs, makes batches of them and hands these on with their tables. */
-import type { Batcher, WaitingItem } from '../engine/batcher.js';
+import type { BatchMaker, WaitingItem } from '../engine/batcher.js';
 import { encodeBatch } from '../engine/encode-batch.js';
 import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { type EventArgs, profiled, profiledFor } from '../profile/thread-events.js';
@@ -12,7 +12,7 @@ import type { PendingTables, TableBuilder } from './table-builder.js';
 
 export interface BuilderLoopOptions {
   queue: QueueProducer<QueuedBatch>;
-  batcher: Batcher;
+  batcher: BatchMaker;
   /** Null: nobody predicts. */
   builder: TableBuilder | null;
   stats: BuilderStats;

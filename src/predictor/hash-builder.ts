@@ -1,6 +1,6 @@
 /** The hash-building thread from its data to its loop. */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { Batcher, BatcherOptions } from '../engine/batcher.js';
+import type { BatcherOptions, BatchMaker } from '../engine/batcher.js';
 import type { QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import { recordThread } from '../profile/thread-events.js';
@@ -14,7 +14,7 @@ import { ResidentFlag } from './resident-flag.js';
 import { TableBuilder } from './table-builder.js';
 
 /** Opens the predictor and works; for a worker thread, which it blocks. */
-export async function runHashBuilder(batcherOf: (options: BatcherOptions) => Batcher): Promise<never> {
+export async function runHashBuilder(batcherOf: (options: BatcherOptions) => BatchMaker): Promise<never> {
   const data = workerData as HashBuilderThreadData;
   const port = parentPort!;
   const emit = (message: FromHashBuilder): void => port.postMessage(message);
