@@ -1,16 +1,16 @@
 // One engine in a process of its own: the inference and the hash-building thread of `sida serve`, fed with batches of
-// one sentence each, the queue between them always full. Started by predictor-systems.mjs; prints what it counted.
+// one sentence each (or of `batch`), the queue between them always full. Started by predictor-systems.mjs; prints what
+// it counted.
 import { readFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { InferenceLink } from '../dist/engine/inference-link.js';
 import { predictorChoice } from '../dist/engine/predictor-choice.js';
-import { planScoring } from '../dist/inference/scoring.js';
 import { BuilderStats } from '../dist/predictor/builder-stats.js';
 import { createQueue } from '../dist/predictor/hash-table-queue.js';
 import { ResidentFlag } from '../dist/predictor/resident-flag.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { inBatches, report, scoringInputs } from './system-process.mjs';
 
-const { config, pack, fingerprint, texts, labels, warmUp } = JSON.parse(readFileSync(0, 'utf8'));
+const { config, pack, fingerprint, texts, labels, warmUp, batch = 1 } = JSON.parse(readFileSync(0, 'utf8'));
 
 const queue = createQueue(config.lookahead + 1);
 const builderStats = new BuilderStats().buffer;
@@ -46,14 +46,7 @@ const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', i
 });
 builder.on('error', fail);
 
-const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
-const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
-  vocabSize,
-  maxInputBytes: 1 << 20,
-});
-const labelIds = labels.map((label) => tokenizer.encodePlain(label));
-const work = { kind: 'score', plan: planScoring(labelIds, decoderStartTokenId, eosTokenId) };
-const inputs = texts.map((text) => tokenizer.encode(text));
+const { work, inputs } = scoringInputs({ pack, shape, texts, labels });
 
 const shared = (values) => {
   const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
@@ -61,15 +54,19 @@ const shared = (values) => {
   return array;
 };
 let nextBatch = 0;
-function send(tokens) {
+let nextItem = 0;
+/** A batch is one job of as many items. */
+function send(sentences) {
   const id = nextBatch++;
-  const items = [{ item: id, job: id, jobItems: 1, work }];
+  const offsets = [0];
+  for (const { length } of sentences) offsets.push(offsets.at(-1) + length);
+  const items = sentences.map(() => ({ item: nextItem++, job: id, jobItems: sentences.length, work }));
   builder.postMessage({
     id,
     routingK: 0,
     items,
-    offsets: shared([0, tokens.length]),
-    tokens: shared(tokens),
+    offsets: shared(offsets),
+    tokens: shared(sentences.flatMap((tokens) => Array.from(tokens))),
   });
 }
 
@@ -85,8 +82,8 @@ const { name, warnings } = await new Promise((resolve) => {
   onBuilder = ({ type, predictor: opened }) => type === 'opened' && resolve(opened);
 });
 
-/** Scores, milliseconds of service and counters after the last, for sentences that run one after the other. */
-function run(sentences) {
+/** Scores, milliseconds of service and counters after the last, for batches that run one after the other. */
+function run(batches) {
   const scores = [];
   const milliseconds = [];
   let toSend = 0;
@@ -95,24 +92,25 @@ function run(sentences) {
   return new Promise((resolve) => {
     onBuilder = ({ type, message }) => {
       // As the batcher does: the next batch follows when the queue has taken this one.
-      if (type === 'accepted' && toSend < sentences.length) send(sentences[toSend++]);
+      if (type === 'accepted' && toSend < batches.length) send(batches[toSend++]);
       else if (type === 'warning') warnings.push(message);
     };
     onInference = (message) => {
       if (message.type === 'done') {
         scores.push(...message.scores);
-        milliseconds.push(message.end.endedMs - message.end.startedMs);
-        if (milliseconds.length === sentences.length) wallMs = performance.now() - begin;
+        if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
+        if (milliseconds.length === batches.length) wallMs = performance.now() - begin;
       } else if (message.type === 'counters' && wallMs > 0) {
         resolve({ scores, milliseconds, wallMs, counters: message.counters });
       }
     };
-    send(sentences[toSend++]);
+    send(batches[toSend++]);
   });
 }
 
-const before = (await run(Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]))).counters;
-const { scores, milliseconds, wallMs, counters: after } = await run(inputs);
+const warmUpInputs = Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]);
+const before = (await run(inBatches(warmUpInputs, batch))).counters;
+const { scores, milliseconds, wallMs, counters: after } = await run(inBatches(inputs, batch));
 const difference = (a, b) =>
   Object.fromEntries(
     Object.entries(a).flatMap(([key, value]) => (typeof value === 'number' ? [[key, value - b[key]]] : [])),
@@ -126,26 +124,14 @@ const {
   idleSeconds: _idle,
   ...counters
 } = difference(after, before);
-const serviceMs = milliseconds.reduce((sum, ms) => sum + ms, 0);
-milliseconds.sort((a, b) => a - b);
-const quantile = (q) => milliseconds[Math.min(milliseconds.length - 1, Math.floor(milliseconds.length * q))];
-process.stdout.write(
-  JSON.stringify({
-    hashFunction: name,
-    warnings,
-    slots: usage.slots,
-    experts: plan.experts,
-    slotBytes: plan.slot,
-    budgetBytes: usage.budgetBytes,
-    peakBytes: after.usage.peakBytes,
-    sentences: inputs.length,
-    wallMs,
-    betweenPassesMs: wallMs - serviceMs,
-    passP50Ms: quantile(0.5),
-    passP95Ms: quantile(0.95),
-    ...counters,
-    tables: difference(after.tables, before.tables),
-    scores: Buffer.from(Float64Array.from(scores).buffer).toString('base64'),
-  }),
-  () => process.exit(0),
-);
+report({
+  hashFunction: name,
+  warnings,
+  plan,
+  usage: { ...usage, peakBytes: after.usage.peakBytes },
+  sentences: inputs.length,
+  scores,
+  milliseconds,
+  wallMs,
+  counters: { ...counters, tables: difference(after.tables, before.tables) },
+});

@@ -1,13 +1,17 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { quantizedTables } from './quantized-tables.mjs';
+import { replayTables } from './replay-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
   ...quantizedTables,
+  ...replayTables,
+  ...peerTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];

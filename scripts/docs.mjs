@@ -1,5 +1,6 @@
 // Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { replayCommand } from '../dist/cli/bench-replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { createMetrics } from '../dist/observability/metrics.js';
@@ -50,19 +51,16 @@ fill(
   ),
 );
 
-fill(
-  'docs/cli.md',
-  'evaluation',
+const flagTable = (options) =>
   table(
     ['flag', 'default', 'what'],
-    evalCommand()
-      .options.filter(({ long }) => ownsFlag(long))
-      .map(({ flags, description, defaultValue }) => {
-        const fallback = typeof defaultValue === 'string' ? defaultValue : '';
-        return [`\`${flags}\``, fallback, description];
-      }),
-  ),
-);
+    options.map(({ flags, description, defaultValue }) => {
+      const fallback = typeof defaultValue === 'string' ? defaultValue : '';
+      return [`\`${flags}\``, fallback, description];
+    }),
+  );
+fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
+fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };

@@ -1,11 +1,11 @@
 /** What `sida eval` is asked to measure, from its flags. */
 import { resolve } from 'node:path';
 import { parseBytes, parseShare } from '../config/bytes.js';
-import { wholeNumber } from '../config/parsers.js';
 import { UsageError } from '../config/resolve.js';
 import type { Tasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { TABLE_K } from '../predictor/hash-table.js';
+import { listOf, number, numbers } from './lists.js';
 import { parseJoins } from './trace.js';
 
 export interface EvalRequest {
@@ -62,27 +62,6 @@ function taskOf(name: string, tasks: Tasks): Tasks[string] {
     code: 'invalid_request',
     message: `The model has no task ${JSON.stringify(name)}; ${known.length === 0 ? 'it declares none' : `it has ${known.join(', ')}`}`,
   });
-}
-
-/** Entries of `a,b`, each once. */
-function listOf(name: string, text: string): string[] {
-  const entries = [...new Set(text.split(',').map((entry) => entry.trim()))];
-  if (!entries.includes('')) return entries;
-  throw new UsageError(`Expected --${name} to be a list such as a,b, found ${JSON.stringify(text)}`);
-}
-
-function numbers(name: string, text: string, least: number, most: number): number[] {
-  return listOf(name, text).map((entry) => number(name, entry, least, most));
-}
-
-function number(name: string, text: string, least: number, most: number): number {
-  try {
-    return wholeNumber(least, most)(text);
-  } catch {
-    throw new UsageError(
-      `Expected --${name} to be whole numbers from ${least} to ${most}, found ${JSON.stringify(text)}`,
-    );
-  }
 }
 
 function budget(text: string): string {

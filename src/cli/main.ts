@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { VERSION } from '../config/version.js';
+import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 import { planCommand } from './plan.js';
+import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
 import { trainCommand } from './train.js';
@@ -27,12 +29,19 @@ for (const command of [
   traceCommand(),
   trainCommand(),
   evalCommand(),
+  benchCommand(),
+  profileCommand(),
   doctorCommand(),
 ]) {
-  command.copyInheritedSettings(program);
   program.addCommand(command);
 }
-for (const command of [program, ...program.commands]) command.exitOverride();
+settle(program);
+
+/** What `program` says of errors holds for every command, also for those inside a group. */
+function settle(command: Command): void {
+  command.exitOverride();
+  for (const inner of command.commands) settle(inner.copyInheritedSettings(command));
+}
 
 // A reader such as `head` may close early; that is its business.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -3,7 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../config/bytes.js';
 
 export interface ProgressStep {
-  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'replay';
+  phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
   done: number;
   total: number;
 }
@@ -16,6 +16,7 @@ const TITLES = {
   trace: 'Tracing',
   tables: 'Learning tables',
   evaluate: 'Evaluating',
+  read: 'Reading',
   replay: 'Counting bytes',
 } as const;
 
@@ -70,7 +71,7 @@ export class Progress {
   }
 }
 
-/** Conversion counts experts and checking counts bytes; loading counts steps that say nothing to a person. */
+/** Conversion counts experts, checking and reading count bytes; loading counts steps that say nothing to a person. */
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;

@@ -1,4 +1,5 @@
 /** `sida serve`: engine, queue and server, from the first progress bar to the last answer. */
+import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
@@ -11,6 +12,7 @@ import type { EngineConfig, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import { createMetrics } from '../observability/metrics.js';
+import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { exitCodeOfBody } from './exit.js';
@@ -31,7 +33,8 @@ export function serveCommand(): Command {
         '  SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0\n' +
         '  sida serve --model models/switch-mini --predictor predictors/sst2 --memory-budget 25% --lookahead 8\n' +
         '  sida serve --model models/switch-mini --routing predicted --routing-k 3\n' +
-        '  sida serve --config sida.json --link-bandwidth 12GB/s',
+        '  sida serve --config sida.json --link-bandwidth 12GB/s\n' +
+        '  sida serve --model models/switch-mini --profile profile.json --profile-seconds 10',
     )
     .action(async (values: Record<string, unknown>) => {
       const options = resolveServeOptions({ flags: givenFlags(values), env: process.env });
@@ -42,16 +45,19 @@ export function serveCommand(): Command {
 
 /** Resolves with the exit code when the server has ended. */
 async function serve(options: ServeOptions): Promise<number> {
+  const profile = options.profile === undefined ? undefined : resolve(options.profile);
+  if (profile !== undefined) checkWritable(profile);
   const logger = createLogger(options.logLevel);
   const engine = new EngineProcess(engineConfig(options));
   const queue = new MemoryQueue(engine, { bound: options.queueBound, deadlineMs: options.deadline });
   const metrics = createMetrics(engine, queue);
   const server = await listen(() => startServer({ engine, queue, options, logger, metrics }), options);
 
-  const failure = new Promise<SidaError>((resolve) => {
-    watchEngine(engine, server, options, logger, resolve);
+  const failure = new Promise<SidaError>((fail) => {
+    watchEngine(engine, server, options, logger, fail);
   });
   const signals = endOnSignals(() => void engine.close(0));
+  const recording = profile === undefined ? undefined : recordProfile(engine, profile, options);
   engine.start();
 
   const cause = await Promise.race([failure, signals.first]);
@@ -64,6 +70,7 @@ async function serve(options: ServeOptions): Promise<number> {
       await server.drain(FLUSH_MS);
     }
   }
+  await recording?.end();
   await engine.close(0);
   await server.close();
   signals.dispose();
@@ -81,6 +88,19 @@ async function listen(
     const reason = code === 'EADDRINUSE' ? 'another program listens there; choose another --port' : message;
     throw new SidaError({ code: 'io_error', message: `Cannot listen on ${host}:${port}: ${reason}` });
   }
+}
+
+function recordProfile(
+  engine: EngineHandle,
+  file: string,
+  { profileSeconds: seconds, profileBytes: bytes }: ServeOptions,
+): ServeProfile {
+  const tell = (line: string) => void process.stdout.write(`${line}\n`);
+  const recording = new ServeProfile(engine, { file, seconds, bytes, tell });
+  engine.onState(({ phase }) => {
+    if (phase === 'ready') void recording.start();
+  });
+  return recording;
 }
 
 function watchEngine(

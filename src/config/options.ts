@@ -311,6 +311,32 @@ export const SERVE_OPTIONS = {
     help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
     parse: text('a key', 'a long random text'),
   }),
+  profile: option({
+    flag: 'profile',
+    value: '<file>',
+    env: 'SIDA_PROFILE',
+    default: null,
+    help: 'records what every thread does and writes it here as a Chrome trace when the server ends; `sida profile <file>` sums it up',
+    parse: text('a file', 'profile.json'),
+  }),
+  profileSeconds: option({
+    flag: 'profile-seconds',
+    value: '<s>',
+    env: 'SIDA_PROFILE_SECONDS',
+    default: null,
+    unit: 'seconds',
+    help: 'writes the profile after so long, and the server goes on; none: when it ends',
+    parse: wholeNumber(1, 86_400, '10'),
+  }),
+  profileBytes: option({
+    flag: 'profile-bytes',
+    value: '<size>',
+    env: 'SIDA_PROFILE_BYTES',
+    default: '64MiB',
+    unit: 'bytes',
+    help: 'memory of a recording, about 50 bytes an event; what comes when it is full is dropped and counted',
+    parse: bytes(64 * 1024, 128 * 1024 ** 2),
+  }),
   logLevel: option({
     flag: 'log-level',
     value: '<level>',
@@ -329,4 +355,4 @@ export type ServeOptions = {
 } & { [K in Unset]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']> | undefined };
 
 /** Options that stay undefined when nobody sets them. */
-type Unset = 'apiKey' | 'group';
+type Unset = 'apiKey' | 'group' | 'profile' | 'profileSeconds';

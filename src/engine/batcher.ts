@@ -1,5 +1,6 @@
 /** Groups inputs into encoder batches: in order of arrival, within a token budget, after a short wait for company. */
 import type { BatchItem, EncodeBatch } from '../inference/messages.js';
+import { profiledFor } from '../profile/thread-events.js';
 
 export interface PendingItem extends BatchItem {
   tokens: readonly number[];
@@ -71,7 +72,8 @@ export class Batcher {
 
   #sendBatch(): void {
     let tokens = 0;
-    const { routingK } = this.#items[0]!.item;
+    const first = this.#items[0]!;
+    const { routingK } = first.item;
     const items: PendingItem[] = [];
     for (const { item } of this.#items) {
       if (item.routingK !== routingK) continue;
@@ -84,6 +86,7 @@ export class Batcher {
     this.#tokens -= tokens;
     this.#lastBatch += 1;
     this.#outstanding = true;
+    profiledFor('batch wait', performance.now() - first.arrivedMs, { batch: this.#lastBatch, tokens });
     this.#options.send(encodeBatch(this.#lastBatch, items, tokens));
   }
 }

@@ -6,14 +6,25 @@ import { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import type { FromInference } from '../inference/messages.js';
+import { loadAddon } from '../native/addon.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
 import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
+import { startRecording, stopRecording } from '../profile/recording.js';
+import { recordThread } from '../profile/thread-events.js';
 import { Batcher } from './batcher.js';
 import { InferenceLink } from './inference-link.js';
 import { JobRunner } from './job-runner.js';
-import type { EngineConfig, FromEngine, ModelInfo, PredictorInfo, ToEngine } from './messages.js';
+import type {
+  ControlReply,
+  EngineConfig,
+  FromEngine,
+  ModelInfo,
+  PredictorInfo,
+  ProfileRequest,
+  ToEngine,
+} from './messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
 import { predictorChoice } from './predictor-choice.js';
 
@@ -45,6 +56,7 @@ async function open(): Promise<void> {
     dense: config.dense,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
+  recordThread(loadAddon().profile, 'main');
   progress('load', 0, 1);
   // The batch that is taken up leaves the queue before its pass is planned.
   const queue = createQueue(config.lookahead + 1);
@@ -108,7 +120,7 @@ async function open(): Promise<void> {
     send,
   });
   inference.listen((message) => onInference(message, jobs));
-  process.on('message', (message: ToEngine) => onParent(message, jobs, inference));
+  process.on('message', (message: ToEngine) => onParent(message, jobs, inference, name));
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = {
     name,
@@ -145,7 +157,7 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   }
 }
 
-function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink): void {
+function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink, model: string): void {
   switch (message.type) {
     case 'job':
       jobs.start(message.id, message.request);
@@ -153,9 +165,30 @@ function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink):
     case 'cancel':
       jobs.cancel(message.id);
       return;
+    case 'control': {
+      const { id, request } = message;
+      if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);
+      else inference.post({ type: 'control', id, request });
+      return;
+    }
     default:
       inference.post(message);
   }
+}
+
+function control(id: number, request: ProfileRequest, model: string): void {
+  answerProfile(request, model).then(
+    (reply) => send({ type: 'control-reply', id, reply }),
+    (error: unknown) => send({ type: 'control-error', id, error: SidaError.from(error).toBody() }),
+  );
+}
+
+async function answerProfile(request: ProfileRequest, model: string): Promise<ControlReply> {
+  if (request.kind === 'start-profile') {
+    startRecording(request.bytes);
+    return { kind: 'start-profile' };
+  }
+  return { kind: 'stop-profile', written: await stopRecording(request.file, model) };
 }
 
 // Without its parent the engine has nobody to answer.

@@ -5,6 +5,7 @@ import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
 import { softmax } from '../inference/sampler.js';
+import { profiled } from '../profile/thread-events.js';
 import type { Batcher } from './batcher.js';
 import { Completion } from './completion.js';
 import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
@@ -94,7 +95,7 @@ export class JobRunner {
   #start(id: string, request: RunRequest): void {
     const { limits, batcher } = this.#options;
     const begin = clockMs();
-    const inputs = prepareJob(request, limits);
+    const inputs = profiled('tokenize', () => prepareJob(request, limits));
     const routingK = routingKOf(request.routing, limits.routing);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });

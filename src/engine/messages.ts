@@ -4,6 +4,7 @@ import type { ErrorBody } from '../errors.js';
 import type { Activations, DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
+import type { TraceAbout } from '../profile/chrome-trace.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -156,11 +157,21 @@ export interface CompletionDelta {
   finishReason: 'stop' | 'length' | null;
 }
 
-export type ControlRequest =
+/** What the inference thread answers. */
+export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
   /** Answers when the new budget holds. */
   | { kind: 'set-budget'; device: string };
+
+/** What the main thread answers. */
+export type ProfileRequest =
+  /** `bytes`: most memory that the recording takes. Fails with cannot_run while another runs. */
+  | { kind: 'start-profile'; bytes: number }
+  /** Answers when the file is written; null: what was recorded is thrown away. */
+  | { kind: 'stop-profile'; file: string | null };
+
+export type ControlRequest = ModelRequest | ProfileRequest;
 
 export interface ExpertState {
   index: number;
@@ -172,7 +183,9 @@ export interface ExpertState {
 export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
-  | { kind: 'set-budget'; usage: DeviceUsage };
+  | { kind: 'set-budget'; usage: DeviceUsage }
+  | { kind: 'start-profile' }
+  | { kind: 'stop-profile'; written: TraceAbout | null };
 
 /** Counters since the engine process started; sent about once a second and after every batch while busy. */
 export interface EngineCounters {

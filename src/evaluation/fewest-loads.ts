@@ -3,21 +3,28 @@
 /**
  * Experts loaded over visits, each the flat ids that a layer needs, by a device of `slots`. As in the expert store a
  * visit takes those at hand first, and an expert may go once it has computed. `experts`: of the model, all layers.
+ * `onLoad` is told the expert and the visit, from 0.
  */
-export function fewestLoads(visits: readonly (readonly number[])[], experts: number, slots: number): number {
+export function fewestLoads(
+  visits: readonly (readonly number[])[],
+  experts: number,
+  slots: number,
+  onLoad?: (id: number, visit: number) => void,
+): number {
   const turns = turnsOf(visits, experts);
   /** Place in `turns` of the next use. */
   const place = new Int32Array(experts);
   const held = new Uint8Array(experts);
   const next = Float64Array.from(turns, (own) => own[0] ?? visits.length);
   let [size, loads] = [0, 0];
-  for (const ids of visits) {
+  for (const [visit, ids] of visits.entries()) {
     for (const id of ids) {
       place[id]! += 1;
       next[id] = turns[id]![place[id]!] ?? visits.length;
     }
     for (const id of ids.filter((own) => held[own] === 0)) {
       loads += 1;
+      onLoad?.(id, visit);
       if (size === slots) held[farthest(held, next)] = 0;
       else size += 1;
       held[id] = 1;

@@ -1,10 +1,16 @@
 /** Bytes that each policy would move over the batches of a data set, by replay of their routing. */
 import type { EvictionPolicyName } from '../engine/messages.js';
-import { Belady } from '../inference/belady.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
-import { fewestLoads } from './fewest-loads.js';
-import { type ReplayBatch, replay, simulated } from './replay.js';
-import { StoreSimulation } from './store-simulation.js';
+import type { ReplayBatch, ReplayPass } from './replay.js';
+import {
+  type Device,
+  hottest,
+  type PassWatch,
+  replayBelady,
+  replayFewest,
+  replayPinned,
+  replayStore,
+} from './replay-rules.js';
 
 export interface SlotBudget {
   /** As the user wrote it. */
@@ -41,7 +47,7 @@ export interface BudgetMoves extends SlotBudget {
 }
 
 interface Rule extends Pick<Moved, 'policy' | 'tables' | 'refined' | 'lookahead'> {
-  loads(batches: readonly ReplayBatch[], experts: number, slots: number): number;
+  run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
 const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo'] as const;
@@ -55,8 +61,12 @@ export async function movedBytes(
   let done = 0;
   for (const { budget, slots } of budgets) {
     const policies: Moved[] = [];
-    for (const { loads: count, ...rule } of rules) {
-      const loads = count(batches, experts, slots);
+    for (const { run, ...rule } of rules) {
+      let loads = 0;
+      const load = () => {
+        loads += 1;
+      };
+      run(batches, { experts, slots }, { load });
       policies.push({ ...rule, loads, bytes: loads * expertBytes });
       done += 1;
       await onReplay?.(done, rules.length * budgets.length);
@@ -69,19 +79,20 @@ export async function movedBytes(
 function rulesOf(lookaheads: readonly number[], refine: boolean): Rule[] {
   return [
     ...REACTIVE.map((policy) => storeRule(policy, null)),
-    { policy: 'static', tables: false, refined: false, lookahead: null, loads: staticLoads },
+    {
+      policy: 'static',
+      tables: false,
+      refined: false,
+      lookahead: null,
+      run: (batches, device, watch) =>
+        replayPinned(batches, device, { hot: hottest(batches, device.experts), learned: 0 }, watch),
+    },
     // The policy of the SiDA paper sees the running batch alone.
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),
     ...(refine ? lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead, true)) : []),
     ...lookaheads.map((lookahead) => beladyRule(lookahead)),
-    {
-      policy: 'belady',
-      tables: false,
-      refined: false,
-      lookahead: null,
-      loads: (batches, experts, slots) => fewestLoads(visitsOf(batches), experts, slots),
-    },
+    { policy: 'belady', tables: false, refined: false, lookahead: null, run: replayFewest },
   ];
 }
 
@@ -91,11 +102,8 @@ function storeRule(policy: EvictionPolicyName, lookahead: number | null, refined
     tables: lookahead !== null,
     refined,
     lookahead,
-    loads(batches, experts, slots) {
-      const store = new StoreSimulation(experts, slots);
-      replay(batches, simulated(store), { policy: EVICTION_POLICIES[policy], lookahead, refine: refined });
-      return store.loads;
-    },
+    run: (batches, device, watch) =>
+      replayStore(batches, device, { policy: EVICTION_POLICIES[policy], lookahead, refine: refined }, watch),
   };
 }
 
@@ -105,30 +113,6 @@ function beladyRule(lookahead: number): Rule {
     tables: false,
     refined: false,
     lookahead,
-    loads(batches, experts, slots) {
-      const belady = new Belady(experts, slots, lookahead);
-      batches.forEach(({ passes }, batch) => {
-        for (const ids of passes.flatMap(({ visits }) => visits)) belady.add({ batch, ids });
-      });
-      // A batch beyond every look-ahead settles those before it.
-      belady.add({ batch: batches.length + lookahead, ids: [] });
-      return belady.loads;
-    },
+    run: (batches, device, watch) => replayBelady(batches, device, lookahead, watch),
   };
-}
-
-function visitsOf(batches: readonly ReplayBatch[]): (readonly number[])[] {
-  return batches.flatMap(({ passes }) => passes.flatMap(({ visits }) => visits));
-}
-
-/** The experts that the whole run needs most often are pinned, all but one slot's worth; the others take turns in that. */
-function staticLoads(batches: readonly ReplayBatch[], experts: number, slots: number): number {
-  const uses = new Float64Array(experts);
-  for (const ids of visitsOf(batches)) for (const id of ids) uses[id]! += 1;
-  const used = [...uses.keys()].filter((id) => uses[id]! > 0).sort((a, b) => uses[b]! - uses[a]! || a - b);
-  const store = new StoreSimulation(experts, slots);
-  store.pin(used.slice(0, slots < experts ? slots - 1 : experts));
-  const { lru } = EVICTION_POLICIES;
-  replay(batches, simulated(store), { policy: lru, lookahead: null, refine: false });
-  return store.loads;
 }

@@ -34,29 +34,47 @@ export interface ReplayRule {
   lookahead: number | null;
   /** Whether the routing of each layer refines the pass's table. */
   refine: boolean;
+  /** False: tables decide what goes, but nothing is loaded before a layer needs it. */
+  prefetch?: boolean;
 }
 
+const NO_LOADS = new Uint32Array();
+
+/** Batches are taken as they enter the queue: tables that learn from what ran are made then. */
 export function replay<Pass extends ReplayPass>(
-  batches: readonly ReplayBatch<Pass>[],
+  batches: Iterable<ReplayBatch<Pass>>,
   store: ReplayStore<Pass>,
-  { policy, lookahead, refine }: ReplayRule,
+  { policy, lookahead, refine, prefetch = true }: ReplayRule,
 ): void {
   const { slots, state } = store.residency();
   const everything = slots >= state.length;
-  batches.forEach(({ passes }, turn) => {
-    const upcoming = batches.slice(turn + 1, turn + 1 + (lookahead ?? 0)).map(({ foreseen }) => foreseen);
-    for (const pass of passes) {
+  for (const [batch, ...queue] of queued(batches, lookahead ?? 0)) {
+    const upcoming = queue.map(({ foreseen }) => foreseen);
+    for (const pass of batch!.passes) {
       const plan = (own: readonly ExpectedVisit[]) => {
         if (everything) return null;
         const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
-        return planPass(known, upcoming, store.residency(), policy);
+        const planned = planPass(known, upcoming, store.residency(), policy);
+        return prefetch ? planned : { ...planned, loads: NO_LOADS };
       };
       store.run(pass, plan(pass.own), (layer) => {
         const refined = refine ? pass.refined[layer] : undefined;
         return refined === undefined ? null : plan(refined);
       });
     }
-  });
+  }
+}
+
+/** Each batch with those behind it in the queue. */
+function* queued<Batch>(batches: Iterable<Batch>, lookahead: number): Generator<Batch[]> {
+  const window: Batch[] = [];
+  for (const batch of batches) {
+    window.push(batch);
+    if (window.length <= lookahead) continue;
+    yield window;
+    window.shift();
+  }
+  for (; window.length > 0; window.shift()) yield window;
 }
 
 export function simulated(store: StoreSimulation): ReplayStore {

@@ -5,6 +5,13 @@
  */
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 
+export interface StoreWatch {
+  /** `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
+  load?(id: number, demanded: boolean): void;
+  /** A layer needs the expert, before it is loaded where it is missing. */
+  use?(id: number): void;
+}
+
 const ABSENT = 0;
 const RESIDENT = 2;
 const NONE = -1;
@@ -29,9 +36,11 @@ export class StoreSimulation {
   #clock = 0;
   #visits = 0;
   #loads = 0;
+  readonly #watch: StoreWatch;
 
   /** `experts`: of the model, all layers. */
-  constructor(experts: number, slots: number) {
+  constructor(experts: number, slots: number, watch: StoreWatch = {}) {
+    this.#watch = watch;
     this.#experts = experts;
     this.#slots = Math.min(slots, experts);
     this.#free = this.#slots;
@@ -66,8 +75,10 @@ export class StoreSimulation {
 
   /** Loads the experts, never to evict them. One slot at least stays unpinned. */
   pin(ids: readonly number[]): void {
+    // First those at hand: a load must not evict one of them.
+    for (const id of ids) if (this.#state[id] !== ABSENT) this.#pinned[id] = 1;
     for (const id of ids) {
-      if (this.#state[id] === ABSENT) this.#load(id, this.#victim());
+      if (this.#state[id] === ABSENT) this.#load(id, this.#victim(), false);
       this.#pinned[id] = 1;
     }
   }
@@ -94,6 +105,7 @@ export class StoreSimulation {
     /** Leased and not computed yet, in the order they compute. */
     const leased: number[] = [];
     for (const id of ids) {
+      this.#watch.use?.(id);
       this.#uses[id]! += 1;
       this.#lastUse[id] = ++this.#clock;
       this.#used[id] = 1;
@@ -109,7 +121,7 @@ export class StoreSimulation {
         const victim = this.#victim();
         if (this.#free === 0 && victim === NONE) break;
         const id = missing.shift()!;
-        this.#load(id, victim);
+        this.#load(id, victim, true);
         this.#leased[id] = 1;
         leased.push(id);
       }
@@ -143,12 +155,13 @@ export class StoreSimulation {
   }
 
   /** Into a free slot, or the victim's where none is free. */
-  #load(id: number, victim: number): void {
+  #load(id: number, victim: number, demanded: boolean): void {
     if (this.#free > 0) this.#free -= 1;
     else this.#state[victim] = ABSENT;
     this.#state[id] = RESIDENT;
     this.#loadedAt[id] = ++this.#clock;
     this.#loads += 1;
+    this.#watch.load?.(id, demanded);
   }
 
   /** Each takes a free slot or evicts an expert with a larger key than its own; the others go on waiting. */
@@ -162,7 +175,7 @@ export class StoreSimulation {
       );
       if (next < 0) return;
       const [id] = this.#waiting.splice(next, 1);
-      if (this.#state[id!] === ABSENT) this.#load(id!, victim);
+      if (this.#state[id!] === ABSENT) this.#load(id!, victim, false);
     }
   }
 }

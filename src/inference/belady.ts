@@ -6,6 +6,13 @@
 /** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */
 const BATCH_VISITS = 48;
 
+export interface BeladyOptions<Visit> {
+  /** Where all visits of longer batches are to be in view. */
+  batchVisits?: number;
+  /** Told what each settled visit loads. */
+  onLoads?: (visit: Visit, ids: readonly number[]) => void;
+}
+
 /** A layer's turn as it was: the flat ids of the experts it needed. */
 export interface TrueVisit {
   batch: number;
@@ -20,16 +27,25 @@ interface Cache {
   uses: Float64Array;
 }
 
-export class Belady {
+export class Belady<Visit extends TrueVisit = TrueVisit> {
   readonly #lookahead: number;
   readonly #cache: Cache;
   /** Visits whose look-ahead is not known yet, oldest first. */
-  readonly #open: TrueVisit[] = [];
+  readonly #open: Visit[] = [];
+  readonly #batchVisits: number;
+  readonly #onLoads: BeladyOptions<Visit>['onLoads'];
   #slots: number;
   #loads = 0;
 
   /** `experts`: of the model, all layers. */
-  constructor(experts: number, slots: number, lookahead: number) {
+  constructor(
+    experts: number,
+    slots: number,
+    lookahead: number,
+    { batchVisits = BATCH_VISITS, onLoads }: BeladyOptions<Visit> = {},
+  ) {
+    this.#batchVisits = batchVisits;
+    this.#onLoads = onLoads;
     this.#lookahead = lookahead;
     this.#slots = slots;
     this.#cache = { held: new Uint8Array(experts), size: 0, uses: new Float64Array(experts) };
@@ -45,12 +61,14 @@ export class Belady {
   }
 
   /** Visits come in order of time, their batches ascending. */
-  add(visit: TrueVisit): void {
+  add(visit: Visit): void {
     this.#open.push(visit);
-    const most = BATCH_VISITS * (this.#lookahead + 1);
+    const most = this.#batchVisits * (this.#lookahead + 1);
     while (this.#open.length > most || this.#open[0]!.batch + this.#lookahead < visit.batch) {
-      this.#loads += this.#settle(this.#cache, this.#open, 0).length;
-      this.#open.shift();
+      const loads = this.#settle(this.#cache, this.#open, 0);
+      this.#loads += loads.length;
+      const settled = this.#open.shift()!;
+      this.#onLoads?.(settled, loads);
     }
   }
 

@@ -1,11 +1,11 @@
 /** Control requests to the open engine, answered between two steps. */
 import { budgetBytes } from '../engine/budget.js';
-import type { ControlReply, ControlRequest, ExpertState } from '../engine/messages.js';
+import type { ControlReply, ExpertState, ModelRequest } from '../engine/messages.js';
 import type { Engine } from '../native/addon-types.js';
 
 const STATES = ['absent', 'loading', 'resident', 'evicting'] as const;
 
-export function answerControl(request: ControlRequest, engine: Engine): ControlReply {
+export function answerControl(request: ModelRequest, engine: Engine): ControlReply {
   switch (request.kind) {
     case 'usage':
       return { kind: 'usage', usage: engine.usage() };

@@ -7,6 +7,7 @@ import type { TableRefiner } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
+import { profiled } from '../profile/thread-events.js';
 import { Belady } from './belady.js';
 import { clockMs } from './clock.js';
 import { InferenceCounters } from './counters.js';
@@ -100,7 +101,7 @@ export class InferenceLoop {
     const { queue } = this.#options;
     while (!this.#closed) {
       const seen = queue.arrivals.rings;
-      if (!this.turn()) this.#idle(seen);
+      if (!this.turn()) profiled('idle', () => this.#idle(seen));
       else if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
     }
     this.#options.engine.close();
@@ -112,7 +113,8 @@ export class InferenceLoop {
     this.#readControl();
     if (this.#closed) return true;
     const started = this.#startItems();
-    const stepped = this.#stepGenerations();
+    const stepped = this.#generations.size > 0;
+    if (stepped) profiled('step', () => this.#stepGenerations(), { tokens: this.#generations.size });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
     this.#failed.clear();
     return started || stepped;
@@ -174,7 +176,10 @@ export class InferenceLoop {
     const held = this.#held;
     if (held === undefined) return false;
     const items = held.admit(this.#pages, this.#options.pageTokens, (job) => this.#dropped.has(job));
-    if (items.length > 0) this.#encode(held, items);
+    if (items.length > 0) {
+      const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
+      profiled('batch', () => this.#encode(held, items), { batch: held.batch.id, tokens });
+    }
     if (held.finished) {
       this.#held = undefined;
       this.#lastFinishedBatch = held.batch.id;
@@ -282,8 +287,7 @@ export class InferenceLoop {
     for (const { input, scores } of scored) this.#done(input.item, input.job, scores);
   }
 
-  #stepGenerations(): boolean {
-    if (this.#generations.size === 0) return false;
+  #stepGenerations(): void {
     const { engine, emit } = this.#options;
     const outcomes = [...groupByRouting(this.#generations.values())].map((running) => {
       const known = this.#foreknow(running);
@@ -300,7 +304,6 @@ export class InferenceLoop {
     }
     for (const { generation, error } of outcomes.flatMap(({ failed }) => failed))
       this.#failed.set(generation.job, error);
-    return true;
   }
 
   #foreknow(running: readonly Generation[]): Foreknowledge {
@@ -318,7 +321,7 @@ export class InferenceLoop {
 
   #stepTable(sequences: number[], tokens: number[], routingK: number): HashTable | null {
     if (routingK > 0 || this.#foresight.foresees)
-      return this.#stepTables?.step(sequences, tokens, routingK) ?? null;
+      return profiled('step table', () => this.#stepTables?.step(sequences, tokens, routingK) ?? null);
     for (const sequence of sequences) this.#stepTables?.end(sequence);
     return null;
   }

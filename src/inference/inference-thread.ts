@@ -11,6 +11,7 @@ import { routingShape, type TableRefiner } from '../predictor/hash-function.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
+import { profiled, recordThread } from '../profile/thread-events.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
@@ -18,7 +19,7 @@ import { StepTables } from './step-tables.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
-const emit = (message: FromInference): void => port.postMessage(message);
+const emit = (message: FromInference): void => profiled('emit', () => port.postMessage(message));
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
@@ -45,6 +46,7 @@ function openEngine(addon: NativeAddon): Engine {
 function open(): { engine: Engine; kvPageTokens: number } | undefined {
   try {
     const addon = loadAddon();
+    recordThread(addon.profile, 'inference');
     const engine = openEngine(addon);
     const { shape, formats, plan } = engine;
     const { kvPageTokens } = addon;

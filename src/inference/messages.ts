@@ -1,10 +1,10 @@
 /** Every message to and from the inference thread. Jobs and items are numbered by the engine's main thread. */
 import type {
   ControlReply,
-  ControlRequest,
   EngineConfig,
   EngineCounters,
   ExpertCost,
+  ModelRequest,
 } from '../engine/messages.js';
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
@@ -73,7 +73,7 @@ export type ToInference =
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a generation early; its `done` still comes. */
   | { type: 'stop'; item: number }
-  | { type: 'control'; id: number; request: ControlRequest }
+  | { type: 'control'; id: number; request: ModelRequest }
   | { type: 'close' };
 
 export interface GeneratedToken {

@@ -3,6 +3,7 @@
 import { SidaError } from '../errors.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import type { TableRefiner } from '../predictor/hash-function.js';
+import { profiled } from '../profile/thread-events.js';
 import type { InferenceCounters } from './counters.js';
 import { type Foreknowledge, routingOf } from './foreknowledge.js';
 import type { Foresight } from './foresight.js';
@@ -125,22 +126,24 @@ export class NativeSteps {
     chunk.forEach(({ rows }, i) => {
       const views = rows.map((_, j) => result.logits!.subarray((row + j) * vocab, (row + j + 1) * vocab));
       row += rows.length;
-      take(i, views);
+      profiled('sample', () => take(i, views));
     });
   }
 
   #run(batch: NativeBatch, jobs: readonly number[], known: Foreknowledge): RunResult | undefined {
     const { engine, foresight, refiner, quality, ledger, counters, onJobError } = this.#options;
     try {
-      const plan = foresight.plan(known);
+      const plan = profiled('plan', () => foresight.plan(known));
       const side = batch.phase === 'encode' ? 'encoder' : 'decoder';
       const onRouted = foresight.foresees
-        ? refinement(refiner, side, known, (now) => foresight.plan(now))
+        ? refinement(refiner, side, known, (now) => profiled('plan', () => foresight.plan(now)))
         : undefined;
       const result = engine.runBatch(routed(batch, known), plan, onRouted);
       foresight.judge(result.stats);
       counters.addPass(result.stats, batch.tokens.length);
-      ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known));
+      profiled('account', () =>
+        ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known)),
+      );
       return result;
     } catch (cause) {
       const error = SidaError.from(cause);

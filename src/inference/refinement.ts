@@ -3,6 +3,7 @@ import type { ResidencyPlan, RoutedHook } from '../native/addon-types.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import type { Side, TableRefiner } from '../predictor/hash-function.js';
 import { NO_EXPERT } from '../predictor/hash-table.js';
+import { profiled } from '../profile/thread-events.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import type { ExpectedVisit } from './residency-planner.js';
 
@@ -16,7 +17,7 @@ export function refinement(
   const { own, predicted, routingK } = known;
   if (refiner === null || predicted === null || routingK > 0 || own.length < 2) return undefined;
   const { table, rows } = predicted;
-  return (layer, routed) => {
+  const sharpen: RoutedHook = (layer, routed) => {
     if (layer + 1 >= own.length) return null;
     const { layers, tokens, k, experts, alpha, chance } = table;
     const ofTable = new Uint16Array(tokens).fill(NO_EXPERT);
@@ -26,6 +27,7 @@ export function refinement(
     const visits = own.map((visit, at) => (at > layer ? visit : settled(visit, at === layer ? routed : [])));
     return plan({ ...known, own: visits });
   };
+  return (layer, routed) => profiled('refine', () => sharpen(layer, routed));
 }
 
 /**

@@ -1,6 +1,7 @@
 /** How long the inference thread waits for a table that is still being built: never long enough to lose by it. */
 import type { Doorbell } from '../predictor/doorbell.js';
 import { TABLE_ABANDONED, TABLE_PENDING } from '../predictor/hash-table.js';
+import { profiled } from '../profile/thread-events.js';
 import { clockMs } from './clock.js';
 import type { InferenceCounters } from './counters.js';
 import type { OpenTables } from './expected-visits.js';
@@ -42,6 +43,10 @@ export class TableWait {
     const tables = [encoder, decoder].filter((table) => table !== null);
     const pending = () => tables.some(({ state }) => state === TABLE_PENDING);
     if (!pending()) return;
+    profiled('table wait', () => this.#waitWhile(pending, limitMs));
+  }
+
+  #waitWhile(pending: () => boolean, limitMs: number): void {
     const begin = clockMs();
     const end = begin + limitMs;
     for (;;) {

@@ -8,10 +8,12 @@ import type {
   TokenEmbedding,
   TrainerSettings,
 } from './predictor-types.js';
+import type { Recorder } from './profile-types.js';
 
 export * from './engine-types.js';
 export type * from './pack-types.js';
 export type * from './predictor-types.js';
+export type * from './profile-types.js';
 
 export interface CpuFeatures {
   /** Instruction set the kernels use on this machine. */
@@ -32,6 +34,7 @@ export interface CudaState {
 
 export interface NativeAddon {
   version: string;
+  profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;
   /** Opens and checks a checkpoint: every header, every tensor's name and shape. */

@@ -4,6 +4,7 @@ import type { PredictorInfo } from '../engine/messages.js';
 import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
+import { profiled, recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from './builder-stats.js';
 import { Doorbell } from './doorbell.js';
 import { type HashFunctionName, routingShape } from './hash-function.js';
@@ -45,13 +46,14 @@ const arrivals = new Doorbell(data.queue.arrivals);
 const emit = (message: FromHashBuilder): void => parentPort!.postMessage(message);
 
 async function open(): Promise<TableBuilder | null> {
+  const addon = loadAddon();
+  recordThread(addon.profile, 'hash building');
   if (data.predictor === null) {
     emit({ type: 'opened', predictor: { name: null, warnings: [] } });
     return null;
   }
   const { directory, kind } = data.predictor;
   const { model, fingerprint, pack } = data;
-  const addon = loadAddon();
   try {
     const embedding = () => new addon.TokenEmbedding({ pack });
     const opened = await openPredictor(directory, {
@@ -121,7 +123,11 @@ parentPort!.on('message', (batch: EncodeBatch) => {
   producer.put({ batch, tables: buffers });
   emit({ type: 'accepted', batch: batch.id });
   if (tables === null) return;
-  builder!.fill(input!, tables);
+  const made = tables;
+  profiled('build table', () => builder!.fill(input!, made), {
+    batch: batch.id,
+    tokens: batch.tokens.length,
+  });
   // The inference thread may be waiting for just this table.
   arrivals.ring();
 });

@@ -4,6 +4,7 @@
  * copied. Shared counters make the bound, doorbells wake the sleeping side.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { profiled } from '../profile/thread-events.js';
 import { Doorbell } from './doorbell.js';
 
 const PUT = 0;
@@ -55,7 +56,7 @@ export class QueueProducer<T> {
     for (;;) {
       const seen = this.#departures.rings;
       if (lengthOf(this.#counters) < this.#end.capacity) break;
-      this.#departures.wait(seen, Number.POSITIVE_INFINITY);
+      profiled('queue full', () => this.#departures.wait(seen, Number.POSITIVE_INFINITY));
     }
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);

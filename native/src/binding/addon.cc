@@ -10,6 +10,7 @@
 #include "binding/predictor_binding.h"
 #include "binding/predictor_embedding_binding.h"
 #include "binding/predictor_trainer_binding.h"
+#include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
 #include "expert/disk_tier.h"
@@ -104,6 +105,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));

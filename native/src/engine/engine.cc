@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/profile.h"
 #include "engine/dense_loader.h"
 
 namespace sida {
@@ -120,6 +121,8 @@ void Engine::check(const Batch& batch) const {
 RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
                      const RoutedHook& on_routed) {
   const auto start = std::chrono::steady_clock::now();
+  const ProfileScope scope(batch.phase == Phase::kEncode ? ProfileOp::kEncode : ProfileOp::kDecode,
+                           {.tokens = static_cast<int32_t>(batch.tokens.size())});
   check(batch);
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {

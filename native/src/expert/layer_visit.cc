@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/profile.h"
 #include "expert/expert_store.h"
 
 namespace sida {
@@ -106,6 +107,8 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
       if (!store_.free_slots_.empty()) continue;
       if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
     }
+    const ProfileScope scope(ProfileOp::kStall,
+                             {.layer = static_cast<int32_t>(first_id_ / store_.layout_.experts_per_layer)});
     const auto start = std::chrono::steady_clock::now();
     store_.changed_.wait(lock);
     store_.stats_.stall_ns += static_cast<uint64_t>(

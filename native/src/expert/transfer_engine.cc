@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include "core/profile.h"
+
 namespace sida {
 namespace {
 
@@ -59,35 +61,47 @@ bool TransferEngine::cancel(ExpertId id) {
   return take_waiting_prefetch(id).has_value();
 }
 
-void TransferEngine::move(const Transfer& transfer) {
+void TransferEngine::fill_slot(const Transfer& transfer, TransferPriority priority) {
+  const auto layer = static_cast<int32_t>(transfer.id / layout_.experts_per_layer);
+  const auto expert = static_cast<int32_t>(transfer.id % layout_.experts_per_layer);
+  ProfileScope scope(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
+                     {.layer = layer, .expert = expert});
   const auto start = std::chrono::steady_clock::now();
-  std::exception_ptr error;
-  try {
-    source_.read(transfer.id, transfer.slot);
-  } catch (...) {
-    error = std::current_exception();
-  }
+  source_.read(transfer.id, transfer.slot);
   if (link_.bandwidth > 0 || link_.latency > 0) {
     const double wire = link_.bandwidth > 0 ? static_cast<double>(layout_.block_bytes) / link_.bandwidth : 0;
     wait_until(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                            std::chrono::duration<double>(link_.latency + wire)));
+  }
+  scope.moved(layout_.block_bytes);
+}
+
+void TransferEngine::move(const Transfer& transfer, TransferPriority priority) {
+  std::exception_ptr error;
+  try {
+    fill_slot(transfer, priority);
+  } catch (...) {
+    error = std::current_exception();
   }
   // Moved: an exception is read by one thread and must not be freed by another.
   done_(transfer.id, std::move(error));
 }
 
 void TransferEngine::work() {
+  profile_name_thread("transfers");
   for (;;) {
     Transfer transfer;
+    TransferPriority priority{};
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return stopping_ || !demand_.empty() || !prefetch_.empty(); });
       if (stopping_) return;
-      auto& queue = demand_.empty() ? prefetch_ : demand_;
+      priority = demand_.empty() ? TransferPriority::kPrefetch : TransferPriority::kDemand;
+      auto& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
       transfer = queue.front();
       queue.pop_front();
     }
-    move(transfer);
+    move(transfer, priority);
   }
 }
 

@@ -46,7 +46,8 @@ class TransferEngine {
   };
 
   void work();
-  void move(const Transfer& transfer);
+  void move(const Transfer& transfer, TransferPriority priority);
+  void fill_slot(const Transfer& transfer, TransferPriority priority);
   std::optional<Transfer> take_waiting_prefetch(ExpertId id);
 
   const ExpertLayout& layout_;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/profile.h"
 #include "model/dispatch.h"
 #include "ops/expert_ffn.h"
 #include "ops/kernels.h"
@@ -38,6 +39,7 @@ void SwitchModel::product(const float* x, size_t x_stride, size_t rows, const Pa
 }
 
 void SwitchModel::norm(const float* weight, size_t tokens) {
+  const ProfileScope scope(ProfileOp::kNorm);
   const size_t chunks = tokens * d_ < kInlineFloats ? 1 : std::min(tokens, pool_.threads() * 4);
   pool_.parallel_for(chunks, [&](size_t chunk, size_t) {
     const size_t begin = tokens * chunk / chunks, end = tokens * (chunk + 1) / chunks;
@@ -47,6 +49,7 @@ void SwitchModel::norm(const float* weight, size_t tokens) {
 }
 
 void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+  const ProfileScope scope(ProfileOp::kEmbed);
   for (size_t i = 0; i < tokens.size(); ++i) {
     read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * d_);
   }
@@ -57,13 +60,16 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
   const size_t count = tokens.size();
   embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
-  for (const LayerWeights& layer : weights_.encoder.layers) {
+  for (size_t i = 0; i < weights_.encoder.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
+    const LayerWeights& layer = weights_.encoder.layers[i];
     // The context's own pages serve as scratch until the cross-attention keys replace it below.
     self_attention(layer.self, 0, sequences, count, false);
     feed_forward(layer.feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.feed_forward.sparse;
   }
   norm(weights_.encoder.final_norm, count);
+  const ProfileScope scope(ProfileOp::kContextKeys);
   for (size_t layer = 0; layer < weights_.decoder.layers.size(); ++layer) {
     const AttentionWeights& cross = weights_.decoder.layers[layer].cross;
     write_cache(cross.k, cross.v, layer, sequences, count);
@@ -76,6 +82,7 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
   embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
   for (size_t i = 0; i < weights_.decoder.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
     const LayerWeights& layer = weights_.decoder.layers[i];
     self_attention(layer.self, i, sequences, count, true);
     cross_attention(layer.cross, i, sequences, count);
@@ -86,6 +93,7 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
 }
 
 void SwitchModel::head(std::span<const int32_t> rows, float* logits) {
+  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
   const float scale = config_.tie_word_embeddings ? 1.0f / std::sqrt(static_cast<float>(d_)) : 1.0f;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * d_;
@@ -108,6 +116,7 @@ void SwitchModel::write_cache(const PanelMatrix& keys, const PanelMatrix& values
 
 void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_layer,
                                  std::span<const SequenceSpan> sequences, size_t tokens, bool decoder) {
+  const ProfileScope scope(ProfileOp::kSelfAttention);
   norm(weights.norm, tokens);
   product(work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
   write_cache(weights.k, weights.v, cache_layer, sequences, tokens);
@@ -117,6 +126,7 @@ void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_l
 
 void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
                                   std::span<const SequenceSpan> sequences, size_t tokens) {
+  const ProfileScope scope(ProfileOp::kCrossAttention);
   norm(weights.norm, tokens);
   product(work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
   attend(layer, sequences, true, nullptr, false);
@@ -125,6 +135,7 @@ void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
 
 void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
                          const PositionBias* bias, bool causal) {
+  const ProfileScope scope(ProfileOp::kAttend);
   constexpr size_t kRows = 16;
   attention_parts_.clear();
   for (const SequenceSpan& sequence : sequences) {
@@ -168,6 +179,7 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
                                size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   norm(weights.norm, tokens);
   if (weights.sparse) return moe(weights, sequences, tokens, trace, trace_layer);
+  const ProfileScope scope(ProfileOp::kDense);
   for (size_t row = 0; row < tokens; row += work_.feed_forward_rows) {
     const size_t rows = std::min(work_.feed_forward_rows, tokens - row);
     product(work_.normed + row * d_, d_, rows, weights.wi, work_.feed_forward, work_.feed_forward_stride,
@@ -179,6 +191,8 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
 
 void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
                       size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
+  const auto layer = static_cast<int32_t>(weights.moe_layer);
+  const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const auto experts = static_cast<size_t>(config_.num_experts);
   route(weights.router, sequences, tokens, trace, trace_layer);
   std::copy(dispatch_.expert.begin(), dispatch_.expert.end(),
@@ -188,18 +202,24 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * experts);
   while (const auto first = visit.next()) {
     group_.clear();
+    int32_t rows = 0;
     for (auto expert = first; expert; expert = visit.another()) {
       const size_t begin = dispatch_.begin[expert->index];
+      const size_t count = dispatch_.begin[expert->index + 1] - begin;
       group_.push_back({experts_.layout().wi(expert->block), experts_.layout().wo(expert->block),
-                        dispatch_.order.data() + begin, dispatch_.begin[expert->index + 1] - begin,
-                        work_.second + begin * d_});
+                        dispatch_.order.data() + begin, count, work_.second + begin * d_});
+      profile_mark(ProfileOp::kTakeExpert,
+                   {.layer = layer, .expert = expert->index, .tokens = static_cast<int32_t>(count)});
+      rows += static_cast<int32_t>(count);
     }
+    const ProfileScope computing(ProfileOp::kExperts, {.layer = layer, .tokens = rows});
     expert_ffn(pool_, group_, work_.normed, dispatch_.k, work_.expert_scratch());
   }
   add_expert_outputs();
 }
 
 void SwitchModel::add_expert_outputs() {
+  const ProfileScope scope(ProfileOp::kCombine);
   // By expert: the visit hands experts out as they are at hand, and sums must not depend on that. Threads
   // share the columns, so that a token of several experts keeps the order too.
   const size_t lines = (d_ + 15) / 16;
@@ -217,6 +237,7 @@ void SwitchModel::add_expert_outputs() {
 
 void SwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
                         const RoutingTrace& trace, size_t trace_layer) {
+  const ProfileScope scope(ProfileOp::kRoute);
   const auto experts = static_cast<size_t>(config_.num_experts);
   const auto capacity = static_cast<size_t>(config_.expert_capacity);
   if (trace.predicted != nullptr) {

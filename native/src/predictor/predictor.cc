@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/profile.h"
 
 namespace sida {
 namespace {
@@ -162,6 +163,7 @@ bool Predictor::run_chunk(const TokenInput& input, const ExpertTable& table, con
 }
 
 bool Predictor::predict(const TokenInput& input, const ExpertTable& table) {
+  const ProfileScope scope(ProfileOp::kPredict, {.tokens = static_cast<int32_t>(input.tokens.size())});
   input.check(vocab_, config().summary);
   split(input);
   pool_.parallel_for(chunks_.size(), [&](size_t task, size_t thread) {
@@ -211,6 +213,7 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
 
 bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> tokens,
                      const ExpertTable& table) {
+  const ProfileScope scope(ProfileOp::kPredictStep, {.tokens = static_cast<int32_t>(tokens.size())});
   PredictorStepper* stepper = stepper_or_refuse(stepper_);
   if (tokens.size() != ids.size()) {
     throw Error(

@@ -7,6 +7,7 @@ import { metrics } from './metrics.js';
 import { getModel, listModels } from './models.js';
 import { openapiRoute } from './openapi.js';
 import { page, pageScript, pageStyle } from './page.js';
+import { postProfile } from './profile.js';
 import type { Route } from './route.js';
 import { tokenize } from './tokenize.js';
 
@@ -23,6 +24,7 @@ export const ROUTES: readonly Route[] = [
   getBudget,
   putBudget,
   getExperts,
+  postProfile,
   page,
   pageScript,
   pageStyle,

@@ -13,6 +13,10 @@ export const BudgetRequest = z
   })
   .meta({ id: 'BudgetRequest' });
 
+export const ProfileRequest = z
+  .strictObject({ seconds: z.number().positive().max(60).meta({ example: 5 }) })
+  .meta({ id: 'ProfileRequest' });
+
 export const BudgetAnswer = z
   .object({
     device: z.object({

@@ -33,7 +33,7 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
+    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'bench', 'doctor']) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }

@@ -62,6 +62,20 @@ describe('the simulated store', () => {
     expect([store.loads, residents(store)]).toEqual([5, [0, 3, 7]]);
   });
 
+  it('pins what is at hand before it loads the rest, and tells of every load and use', () => {
+    const seen: string[] = [];
+    const store = new StoreSimulation(EXPERTS, 3, {
+      load: (id, demanded) => seen.push(`${demanded ? 'demand' : 'load'} ${id}`),
+      use: (id) => seen.push(`use ${id}`),
+    });
+    store.startPass(planOf([], [6]));
+    for (const ids of [[1], [2]]) store.visit(ids);
+    // The least recently used would go for 7, were 1 not pinned with it.
+    store.pin([7, 1]);
+    expect(seen).toEqual(['load 6', 'use 1', 'demand 1', 'use 2', 'demand 2', 'load 7']);
+    expect(residents(store)).toEqual([1, 2, 7]);
+  });
+
   it('keeps its slots and never beats Belady, whatever the plans', () => {
     const keys = fc.array(fc.nat(9), { minLength: EXPERTS, maxLength: EXPERTS });
     const loads = fc.uniqueArray(fc.nat(EXPERTS - 1), { maxLength: 5 });

@@ -10,8 +10,12 @@ describe('with a key', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start({ apiKey: KEY, host: '127.0.0.1' });
-    server.engine.onControl = ({ kind }) =>
-      kind === 'experts' ? { kind, layers: [] } : { kind, usage: server.engine.model!.usage };
+    server.engine.onControl = ({ kind }) => {
+      if (kind === 'experts') return { kind, layers: [] };
+      if (kind === 'start-profile') return { kind };
+      if (kind === 'stop-profile') return { kind, written: null };
+      return { kind, usage: server.engine.model!.usage };
+    };
   });
   afterAll(() => server.close());
 

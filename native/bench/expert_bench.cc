@@ -1,0 +1,190 @@
+// The feed-forward part of Switch-base's experts (768 → 3072 → 768), weights from memory in shuffled order,
+// beside the machine's own limits, which every round measures again.
+//   expert_bench [--threads N] [--rounds N] [--megabytes N of each format] [--only SUBSTRING] [--json]
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "device/backend.h"
+#include "machine_limits.h"
+#include "ops/expert_ffn.h"
+
+namespace {
+
+using namespace sida;
+
+constexpr size_t kD = 768, kFf = 3072, kMostRows = 256;
+// Experts of one call, as a layer at hand gives them.
+constexpr size_t kGroup = 8;
+
+struct Options {
+  size_t threads = 2;
+  size_t rounds = 12;
+  size_t megabytes = 256;
+  std::string only;
+  bool json = false;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string name = argv[i];
+    if (name == "--json") {
+      options.json = true;
+    } else if (i + 1 < argc && name == "--threads") {
+      options.threads = std::stoul(argv[++i]);
+    } else if (i + 1 < argc && name == "--rounds") {
+      options.rounds = std::stoul(argv[++i]);
+    } else if (i + 1 < argc && name == "--megabytes") {
+      options.megabytes = std::stoul(argv[++i]);
+    } else if (i + 1 < argc && name == "--only") {
+      options.only = argv[++i];
+    } else {
+      std::fprintf(stderr, "unknown option %s\n", name.c_str());
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+std::vector<float> random_floats(size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(count);
+  for (float& value : out) value = normal(random);
+  return out;
+}
+
+/// Copies of one packed expert, far more than the caches hold.
+struct Experts {
+  WeightFormat format;
+  uint64_t wi_bytes = 0, bytes = 0;
+  std::byte* memory = nullptr;
+  std::vector<uint32_t> shuffled;
+
+  Experts(Backend& backend, WeightFormat format_, size_t most_bytes) : format(format_) {
+    wi_bytes = panel_matrix_bytes(kFf, kD, format);
+    bytes = (wi_bytes + panel_matrix_bytes(kD, kFf, format) + 4095) / 4096 * 4096;
+    shuffled.resize(most_bytes / bytes);
+    std::iota(shuffled.begin(), shuffled.end(), 0);
+    memory = backend.allocate(shuffled.size() * bytes);
+    pack_panels(random_floats(kFf * kD, 1).data(), kFf, kD, format, memory);
+    pack_panels(random_floats(kFf * kD, 2).data(), kD, kFf, format, memory + wi_bytes);
+    for (size_t i = 1; i < shuffled.size(); ++i) std::memcpy(memory + i * bytes, memory, bytes);
+  }
+  ExpertRows rows(size_t i, const uint32_t* order, size_t count, float* y) const {
+    const std::byte* block = memory + i * bytes;
+    return {{block, format, kD, kFf}, {block + wi_bytes, format, kFf, kD}, order, count, y};
+  }
+};
+
+struct Case {
+  const Experts* experts;
+  bool int8;
+  size_t rows;
+  std::vector<double> read_share, fma_share, vnni_share, bytes, operations;
+
+  std::string name() const {
+    return std::string(weight_type_name(experts->format.type)) + (int8 ? " x int8" : " x f32");
+  }
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  ThreadPool pool(options.threads);
+  const auto backend = make_cpu_backend();
+  const size_t most_bytes = options.megabytes << 20;
+  std::vector<Experts> formats;
+  for (const WeightFormat format :
+       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
+    formats.emplace_back(*backend, format, most_bytes);
+  }
+  std::vector<Case> cases;
+  for (const Experts& experts : formats) {
+    for (const bool int8 : {false, true}) {
+      if (int8 && experts.format.type != WeightType::kInt8 && experts.format.type != WeightType::kInt4)
+        continue;
+      for (const size_t rows : {1, 2, 3, 4, 8, 16, 64, 256}) {
+        Case c{&experts, int8, rows, {}, {}, {}, {}, {}};
+        if (c.name().find(options.only) != std::string::npos) cases.push_back(c);
+      }
+    }
+  }
+
+  const std::vector<float> x = random_floats(kMostRows * kD, 3);
+  std::vector<float> inputs(kMostRows * kD), hidden(kMostRows * (kFf + 16)), y(kGroup * kMostRows * kD);
+  std::vector<std::byte> codes(quantized_bytes(kMostRows, kFf, {WeightType::kInt4, 32}));
+  std::vector<uint32_t> order(kMostRows);
+  std::iota(order.begin(), order.end(), 0);
+  std::reverse(order.begin(), order.end());
+  std::mt19937 random(4);
+  std::vector<double> reads, fmas, vnnis;
+  for (size_t round = 0; round <= options.rounds; ++round) {
+    const double read = read_bandwidth(pool, formats[0].memory, most_bytes / 4096 * 4096 / 2);
+    const double fma = fma_peak(pool), vnni = vnni_peak(pool);
+    for (Case& c : cases) {
+      std::vector<uint32_t> experts = c.experts->shuffled;
+      std::shuffle(experts.begin(), experts.end(), random);
+      // Many rows are bound by arithmetic: fewer experts tell it.
+      if (c.rows > 16) experts.resize(std::min(experts.size(), std::max<size_t>(1, 512 / c.rows)));
+      const ExpertScratch scratch{kMostRows, inputs.data(), hidden.data(), kFf + 16,
+                                  c.int8 ? Int8Scratch(codes) : Int8Scratch()};
+      const double seconds = seconds_of([&] {
+        for (size_t begin = 0; begin < experts.size(); begin += kGroup) {
+          std::vector<ExpertRows> group;
+          for (size_t i = begin; i < std::min(begin + kGroup, experts.size()); ++i) {
+            group.push_back(
+                c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMostRows * kD]));
+          }
+          expert_ffn(pool, group, x.data(), 1, scratch);
+        }
+      });
+      if (round == 0) continue;
+      const double count = static_cast<double>(experts.size());
+      c.bytes.push_back(count * static_cast<double>(c.experts->bytes) / seconds);
+      c.operations.push_back(count * static_cast<double>(4 * c.rows * kD * kFf) / seconds);
+      c.read_share.push_back(c.bytes.back() / read);
+      c.fma_share.push_back(fma == 0 ? 0 : c.operations.back() / fma);
+      c.vnni_share.push_back(vnni == 0 ? 0 : c.operations.back() / vnni);
+    }
+    if (round == 0) continue;
+    reads.push_back(read);
+    fmas.push_back(fma);
+    vnnis.push_back(vnni);
+  }
+
+  if (options.json) {
+    std::printf("{\"isa\":\"%s\",\"threads\":%zu,\"rounds\":%zu,\"readBytesPerSecond\":%.4g,",
+                cpu_kernels().isa, options.threads, options.rounds, median(reads));
+    std::printf("\"fmaPerSecond\":%.4g,\"vnniPerSecond\":%.4g,\"cases\":[", median(fmas), median(vnnis));
+    for (const Case& c : cases) {
+      std::printf("%s{\"format\":\"%s\",\"activations\":\"%s\",\"rows\":%zu,\"bytesPerSecond\":%.4g,",
+                  &c == &cases[0] ? "" : ",", weight_type_name(c.experts->format.type),
+                  c.int8 ? "int8" : "f32", c.rows, median(c.bytes));
+      std::printf("\"operationsPerSecond\":%.4g,\"ofRead\":%.4f,\"ofFma\":%.4f,\"ofVnni\":%.4f}",
+                  median(c.operations), median(c.read_share), median(c.fma_share), median(c.vnni_share));
+    }
+    std::printf("]}\n");
+    return 0;
+  }
+  std::printf("isa %s, %zu threads: reads %.1f GB/s, FMA %.0f GFLOP/s, VNNI %.0f GOP/s\n", cpu_kernels().isa,
+              options.threads, median(reads) / 1e9, median(fmas) / 1e9, median(vnnis) / 1e9);
+  std::printf("%-12s %5s %8s %9s %8s %8s %8s\n", "format", "rows", "GB/s", "GOP/s", "of read", "of FMA",
+              "of VNNI");
+  for (const Case& c : cases) {
+    std::printf("%-12s %5zu %8.1f %9.1f %7.0f%% %7.0f%% %7.0f%%\n", c.name().c_str(), c.rows,
+                median(c.bytes) / 1e9, median(c.operations) / 1e9, 100 * median(c.read_share),
+                100 * median(c.fma_share), 100 * median(c.vnni_share));
+  }
+}

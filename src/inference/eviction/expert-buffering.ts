@@ -1,0 +1,19 @@
+import type { EvictionPolicy } from './index.js';
+import { loadTimes } from './load-times.js';
+
+/** Beyond every time of a load that `loadTimes` gives. */
+const INACTIVE = 2 ** 40;
+
+/**
+ * Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. To
+ * compare with; no engine runs it.
+ */
+export const expertBuffering: EvictionPolicy = {
+  foresight: false,
+  newestFirst: true,
+  rank: (residency) => {
+    const { before, after } = loadTimes(residency);
+    for (let id = 0; id < before.length; id++) before[id]! += INACTIVE;
+    return { before, after };
+  },
+};

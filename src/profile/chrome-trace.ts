@@ -1,0 +1,134 @@
+/**
+ * A profile in the Trace Event Format, which chrome://tracing and ui.perfetto.dev open:
+ * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+ */
+import type { NativeProfile, ProfileLane } from '../native/addon-types.js';
+
+/** Threads that are named here come first, in this order. */
+const ORDER = ['main', 'hash building', 'inference', 'transfers'];
+
+/** What stands beside the events in the file. */
+export interface TraceAbout {
+  version: string;
+  model: string;
+  /** Begin of the recording on the monotonic clock (process.hrtime), time 0 of the events. */
+  beginNs: number;
+  seconds: number;
+  events: number;
+  dropped: number;
+}
+
+export interface TraceEvent {
+  /** X: complete; M: metadata; b, e: begin and end of what overlaps others of its thread; s, f: an arrow's ends. */
+  ph: 'X' | 'M' | 'b' | 'e' | 's' | 'f';
+  name: string;
+  cat?: string;
+  pid: number;
+  tid: number;
+  /** Microseconds. */
+  ts?: number;
+  dur?: number;
+  id?: number;
+  bp?: 'e';
+  args?: Record<string, number | string>;
+}
+
+export interface TraceFile {
+  displayTimeUnit: 'ms';
+  otherData: TraceAbout;
+  traceEvents: TraceEvent[];
+}
+
+export type Op = { name: string; category: string };
+
+/** Waits of batches overlap: each is a pair of its own. */
+const ASYNC_CATEGORY = 'queue';
+
+export function* traceEvents(
+  { beginNs, lanes }: NativeProfile,
+  ops: readonly Op[],
+  pid: number,
+): Generator<TraceEvent> {
+  yield { ph: 'M', name: 'process_name', pid, tid: 0, args: { name: 'sida engine' } };
+  for (const { thread: tid, name } of lanes) {
+    const place = ORDER.indexOf(name);
+    yield { ph: 'M', name: 'thread_name', pid, tid, args: { name } };
+    const sortIndex = place < 0 ? ORDER.length : place;
+    yield { ph: 'M', name: 'thread_sort_index', pid, tid, args: { sort_index: sortIndex } };
+  }
+  let asyncId = 0;
+  for (const lane of lanes) {
+    for (let i = 0; i < lane.op.length; i++) {
+      const { name, category: cat } = ops[lane.op[i]!]!;
+      const ts = microseconds(lane.begin[i]! - beginNs);
+      const dur = microseconds(lane.duration[i]!);
+      const args = argsOf(lane, i);
+      const common = { name, cat, pid, tid: lane.thread };
+      if (cat !== ASYNC_CATEGORY) {
+        yield { ph: 'X', ...common, ts, dur, args };
+        continue;
+      }
+      const id = asyncId++;
+      yield { ph: 'b', ...common, id, ts, args };
+      yield { ph: 'e', ...common, id, ts: microseconds(lane.begin[i]! + lane.duration[i]! - beginNs) };
+    }
+  }
+  yield* arrows(lanes, ops, beginNs, pid);
+}
+
+/** From each prefetch to the layer that used it first. */
+function* arrows(
+  lanes: readonly ProfileLane[],
+  ops: readonly Op[],
+  beginNs: number,
+  pid: number,
+): Generator<TraceEvent> {
+  const prefetch = ops.findIndex(({ name }) => name === 'prefetch transfer');
+  const take = ops.findIndex(({ name }) => name === 'take expert');
+  const key = (lane: ProfileLane, i: number) => lane.layer[i]! * 65_536 + lane.expert[i]!;
+  const uses = new Map<number, { tid: number; begin: number }[]>();
+  for (const lane of lanes) {
+    lane.op.forEach((op, i) => {
+      if (op !== take) return;
+      const of = uses.get(key(lane, i)) ?? [];
+      uses.set(key(lane, i), of);
+      of.push({ tid: lane.thread, begin: lane.begin[i]! });
+    });
+  }
+  let id = 0;
+  for (const lane of lanes) {
+    for (let i = 0; i < lane.op.length; i++) {
+      if (lane.op[i] !== prefetch) continue;
+      const end = lane.begin[i]! + lane.duration[i]!;
+      const use = firstFrom(uses.get(key(lane, i)) ?? [], end);
+      if (use === undefined) continue;
+      const arrow = { name: 'prefetched', cat: 'transfer', pid, id: id++ };
+      yield { ph: 's', ...arrow, tid: lane.thread, ts: microseconds(lane.begin[i]! - beginNs) };
+      yield { ph: 'f', bp: 'e', ...arrow, tid: use.tid, ts: microseconds(use.begin - beginNs) };
+    }
+  }
+}
+
+/** The first of ascending `uses` at or after `ns`. */
+function firstFrom<T extends { begin: number }>(uses: readonly T[], ns: number): T | undefined {
+  let low = 0;
+  for (let high = uses.length; low < high; ) {
+    const middle = (low + high) >> 1;
+    if (uses[middle]!.begin < ns) low = middle + 1;
+    else high = middle;
+  }
+  return uses[low];
+}
+
+function argsOf(lane: ProfileLane, i: number): Record<string, number> {
+  const args: Record<string, number> = {};
+  for (const name of ['layer', 'expert', 'tokens', 'batch', 'bytes'] as const) {
+    if (lane[name][i]! >= 0) args[name] = lane[name][i]!;
+  }
+  return args;
+}
+
+/** To the nanosecond, so that events which touch still touch. */
+function microseconds(ns: number): number {
+  return Math.round(ns) / 1000;
+}

@@ -1,0 +1,89 @@
+/** A profile read back: the events of each thread, and which lie in which. */
+import { readFile } from 'node:fs/promises';
+import { SidaError } from '../errors.js';
+import type { TraceAbout, TraceEvent, TraceFile } from './chrome-trace.js';
+import type { Interval } from './intervals.js';
+
+/** Milliseconds from the begin of the recording. */
+export interface Span extends Interval {
+  name: string;
+  category: string;
+  /** The event around it. */
+  parent: Span | null;
+  /** Time outside the events within it. */
+  selfMs: number;
+  args: Partial<Record<'layer' | 'expert' | 'tokens' | 'batch' | 'bytes', number>>;
+}
+
+export interface Lane {
+  name: string;
+  /** By their begins, an event before those within it. */
+  spans: Span[];
+}
+
+export interface Timeline {
+  about: TraceAbout;
+  lanes: Lane[];
+}
+
+/** Throws invalid_request where the file is no profile of sida's. */
+export async function readTimeline(file: string): Promise<Timeline> {
+  const text = await readFile(file, 'utf8');
+  let trace: TraceFile;
+  try {
+    trace = JSON.parse(text) as TraceFile;
+  } catch (error) {
+    throw noProfile(file, (error as Error).message);
+  }
+  if (!Array.isArray(trace?.traceEvents) || typeof trace.otherData?.beginNs !== 'number') {
+    throw noProfile(file, 'it has no events of `sida serve --profile`');
+  }
+  try {
+    return timelineOf(trace);
+  } catch (error) {
+    throw noProfile(file, (error as Error).message);
+  }
+}
+
+function noProfile(file: string, why: string): SidaError {
+  return new SidaError({ code: 'invalid_request', message: `${file} is not a profile: ${why}` });
+}
+
+/** Throws where events of a thread overlap without one being within the other. */
+export function timelineOf({ otherData: about, traceEvents }: TraceFile): Timeline {
+  const byThread = new Map<number, TraceEvent[]>();
+  const names = new Map<number, string>();
+  for (const event of traceEvents) {
+    if (event.ph === 'M' && event.name === 'thread_name') names.set(event.tid, String(event.args?.name));
+    if (event.ph !== 'X') continue;
+    const own = byThread.get(event.tid) ?? [];
+    byThread.set(event.tid, own);
+    own.push(event);
+  }
+  const lanes = [...byThread].map(([tid, events]) => {
+    const name = names.get(tid) ?? `thread ${tid}`;
+    return { name, spans: nested(name, events) };
+  });
+  return { about, lanes };
+}
+
+function nested(lane: string, events: TraceEvent[]): Span[] {
+  const ordered = events.toSorted((a, b) => a.ts! - b.ts! || b.dur! - a.dur!);
+  const open: Span[] = [];
+  return ordered.map((event) => {
+    const begin = event.ts! / 1000;
+    // Whole nanoseconds, so that sums do not make what touches overlap.
+    const end = Math.round(event.ts! * 1000 + event.dur! * 1000) / 1e6;
+    while (open.length > 0 && open.at(-1)!.end <= begin) open.pop();
+    const parent = open.at(-1) ?? null;
+    if (parent !== null && end > parent.end) {
+      throw new Error(`of ${lane}, ${event.name} at ${begin} ms ends after the ${parent.name} around it`);
+    }
+    const args = (event.args ?? {}) as Span['args'];
+    const { name, cat: category = '' } = event;
+    const span: Span = { name, category, begin, end, parent, selfMs: end - begin, args };
+    if (parent !== null) parent.selfMs -= end - begin;
+    open.push(span);
+    return span;
+  });
+}
