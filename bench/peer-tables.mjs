@@ -135,7 +135,9 @@ function restOverhead() {
     run.many.batch.toFixed(1),
     run.bareMany.perSecond.toFixed(0),
     `${percent(run.throughputShare)} (${run.throughputShare >= 0.9 ? 'reached' : 'missed'})`,
-    percent(run.many.clientCpuShare),
+    [run.many.clientCpuMs, run.many.apiCpuMs, run.many.engineCpuMs, run.bareMany.cpuMs]
+      .map((ms) => ms.toFixed(2))
+      .join(' / '),
   ]);
   const head = [
     '--batch-wait-ms',
@@ -148,7 +150,7 @@ function restOverhead() {
     'mean batch',
     'bare engine at that batch, sentences/s',
     'share (P14: ≥ 90 %)',
-    "clients' share of a core",
+    'CPU a request, ms: clients / API process / engine process / bare engine',
   ];
   return `${table(head, rows)}\n\n${source(r)}`;
 }

@@ -2,7 +2,7 @@
 // one sentence each (or of `batch`), the queue between them always full. Started by predictor-systems.mjs; prints what
 // it counted.
 import { readFileSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { HashBuilderLink } from '../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../dist/engine/inference-link.js';
 import { predictorChoice } from '../dist/engine/predictor-choice.js';
 import { BuilderStats } from '../dist/predictor/builder-stats.js';
@@ -32,8 +32,8 @@ const inference = new InferenceLink({
 });
 inference.worker.on('error', fail);
 const { shape, plan, usage } = await inference.opened.catch(fail);
-const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', import.meta.url), {
-  workerData: {
+const builder = new HashBuilderLink(
+  {
     queue: queue.producer,
     predictor,
     model: shape,
@@ -42,59 +42,39 @@ const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', i
     stats: builderStats,
     resident,
   },
-  transferList: [queue.producer.port],
-});
-builder.on('error', fail);
+  new URL('./job-batches-thread.mjs', import.meta.url),
+);
+builder.worker.on('error', fail);
 
 const { work, inputs } = scoringInputs({ pack, shape, texts, labels });
 
-const shared = (values) => {
-  const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
-  array.set(values);
-  return array;
-};
-let nextBatch = 0;
+let nextJob = 0;
 let nextItem = 0;
 /** A batch is one job of as many items. */
 function send(sentences) {
-  const id = nextBatch++;
-  const offsets = [0];
-  for (const { length } of sentences) offsets.push(offsets.at(-1) + length);
-  const items = sentences.map(() => ({ item: nextItem++, job: id, jobItems: sentences.length, work }));
-  builder.postMessage({
-    id,
-    routingK: 0,
-    items,
-    offsets: shared(offsets),
-    tokens: shared(sentences.flatMap((tokens) => Array.from(tokens))),
+  const job = nextJob++;
+  const items = sentences.map((tokens) => {
+    return { item: nextItem++, job, jobItems: sentences.length, routingK: 0, work, tokens };
   });
+  builder.post({ type: 'add', items });
 }
 
-let onBuilder = () => {};
 let onInference = () => {};
-builder.on('message', (message) => onBuilder(message));
 inference.listen((message) => {
   if (message.type === 'job-error') fail(message.error);
   onInference(message);
 });
 
-const { name, warnings } = await new Promise((resolve) => {
-  onBuilder = ({ type, predictor: opened }) => type === 'opened' && resolve(opened);
-});
+const { name, warnings } = await builder.opened;
+builder.listen(({ type, message }) => type === 'warning' && warnings.push(message));
 
 /** Scores, milliseconds of service and counters after the last, for batches that run one after the other. */
 function run(batches) {
   const scores = [];
   const milliseconds = [];
-  let toSend = 0;
   const begin = performance.now();
   let wallMs = 0;
   return new Promise((resolve) => {
-    onBuilder = ({ type, message }) => {
-      // As the batcher does: the next batch follows when the queue has taken this one.
-      if (type === 'accepted' && toSend < batches.length) send(batches[toSend++]);
-      else if (type === 'warning') warnings.push(message);
-    };
     onInference = (message) => {
       if (message.type === 'done') {
         scores.push(...message.scores);
@@ -104,7 +84,7 @@ function run(batches) {
         resolve({ scores, milliseconds, wallMs, counters: message.counters });
       }
     };
-    send(batches[toSend++]);
+    for (const sentences of batches) send(sentences);
   });
 }
 

@@ -55,11 +55,13 @@ async function serveRound(server, client, clientCount, requestCount) {
   const counters = () =>
     Promise.all(['sida_batches_total', 'sida_pass_seconds_total'].map((name) => server.metric(name)));
   const before = await counters();
+  const cpu = server.cpu();
   const { latencyMs, inferenceMs, queueMs, ...rest } = await client.ask({
     port: server.port,
     clients: clientCount,
     requests: requestCount,
   });
+  const { apiMs, engineMs } = server.cpu();
   const after = await counters();
   return {
     perSecond: (1000 * requestCount) / rest.wallMs,
@@ -72,13 +74,21 @@ async function serveRound(server, client, clientCount, requestCount) {
     overheadWithoutQueueP50Ms: p50(latencyMs.map((ms, i) => ms - inferenceMs[i] - queueMs[i])),
     batch: requestCount / (after[0] - before[0]),
     passMsPerRequest: (1000 * (after[1] - before[1])) / requestCount,
-    clientCpuShare: rest.cpuMs / rest.wallMs,
+    // CPU time, all threads: what the others take the engine cannot have.
+    clientCpuMs: rest.cpuMs / requestCount,
+    apiCpuMs: (apiMs - cpu.apiMs) / requestCount,
+    engineCpuMs: (engineMs - cpu.engineMs) / requestCount,
   };
 }
 
 async function bareRound(bare, batch, requestCount) {
-  const { wallMs, batchMs } = await bare.ask({ batch, requests: requestCount });
-  return { batch, perSecond: (1000 * requestCount) / wallMs, batchP50Ms: p50(batchMs) };
+  const { wallMs, batchMs, cpuMs } = await bare.ask({ batch, requests: requestCount });
+  return {
+    batch,
+    perSecond: (1000 * requestCount) / wallMs,
+    batchP50Ms: p50(batchMs),
+    cpuMs: cpuMs / requestCount,
+  };
 }
 
 function medians(samples) {

@@ -1,8 +1,19 @@
 // `sida serve` as a process of its own on a free loopback port.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
 const READY_MS = 120_000;
+/** Of /proc/PID/stat, on every Linux that Node runs on. */
+const TICK_MS = 10;
+
+/** CPU time of a process so far, all its threads. */
+function cpuMs(pid) {
+  // The name, in brackets, may hold spaces: fields are counted behind it.
+  const [, rest] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
+  const fields = rest.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}
 
 export class ServeProcess {
   #child;
@@ -48,6 +59,13 @@ export class ServeProcess {
   async metric(name) {
     const text = await (await fetch(`http://127.0.0.1:${this.port}/metrics`)).text();
     return Number(new RegExp(`^${name} (\\S+)`, 'm').exec(text)[1]);
+  }
+
+  /** CPU time so far of the process that answers requests, and of the engine process, its child. */
+  cpu() {
+    const { pid } = this.#child;
+    const [engine] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+    return { apiMs: cpuMs(pid), engineMs: cpuMs(engine) };
   }
 
   async stop() {

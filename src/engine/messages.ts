@@ -5,6 +5,7 @@ import type { Activations, DeviceUsage, MemoryPlan, ModelShape, PackFormats } fr
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
+import type { BatchOrder } from './batch-order.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -34,10 +35,15 @@ export interface EngineConfig extends FormatChoices {
   /** Tokens in the KV cache. */
   kvTokens: number;
   batchWaitMs: number;
+  batchOrder: BatchOrder;
+  /** Batches that may choose a younger input by its experts before an older one goes all the same. */
+  maxPassedOver: number;
   /** Longest text taken, in bytes, before it is tokenized. */
   maxInputBytes: number;
   linkBandwidth: number;
   linkLatencyMs: number;
+  /** On each file of experts; 0 measures it. */
+  readDepth: number;
 }
 
 export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
@@ -202,6 +208,9 @@ export interface EngineCounters {
   prefetchesCancelled: number;
   prefetchesWasted: number;
   stallSeconds: number;
+  diskReads: number;
+  /** Demands that were read before the rest of a prefetch. */
+  overtakes: number;
   passSeconds: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */
   routingsPredicted: number;

@@ -23,7 +23,7 @@ const emit = (message: FromInference): void => profiled('emit', () => port.postM
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth } = config;
+  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth, readDepth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
@@ -40,6 +40,7 @@ function openEngine(addon: NativeAddon): Engine {
     hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
     linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
+    readDepth,
   });
 }
 

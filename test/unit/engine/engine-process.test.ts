@@ -59,9 +59,12 @@ describe.skipIf(!hasAddon)('engine process', () => {
     maxBatchTokens: 512,
     kvTokens: 768,
     batchWaitMs: 1,
+    batchOrder: 'arrival',
+    maxPassedOver: 8,
     maxInputBytes: 65_536,
     linkBandwidth: 0,
     linkLatencyMs: 0,
+    readDepth: 0,
     ...more,
   });
 

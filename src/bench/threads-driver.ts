@@ -1,0 +1,187 @@
+/** Runs a cell on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { InferenceLink } from '../engine/inference-link.js';
+import type { EngineCounters } from '../engine/messages.js';
+import { predictorChoice } from '../engine/predictor-choice.js';
+import type { FromInference } from '../inference/messages.js';
+import { planScoring } from '../inference/scoring.js';
+import { BuilderStats } from '../predictor/builder-stats.js';
+import { createQueue } from '../predictor/hash-table-queue.js';
+import { ResidentFlag } from '../predictor/resident-flag.js';
+import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { groupsOf } from './batches.js';
+import type { CellWork, Sample } from './cell-work.js';
+import { answersOf } from './digest.js';
+import { engineConfig } from './engine-config.js';
+import { quantile } from './statistics.js';
+
+interface Run {
+  scores: number[][];
+  milliseconds: number[];
+  wallMs: number;
+  counters: EngineCounters;
+}
+
+export async function runOnThreads(work: CellWork): Promise<Sample> {
+  const { pack, fingerprint, texts, labels, warmUp, batch } = work;
+  const config = engineConfig(work.flags);
+  const queue = createQueue(config.lookahead + 1);
+  const builderStats = new BuilderStats().buffer;
+  const resident = new ResidentFlag().buffer;
+  const predictor = predictorChoice(config);
+  const inference = new InferenceLink({
+    config,
+    pack,
+    fingerprint,
+    predictor,
+    queue: queue.consumer,
+    builderStats,
+    resident,
+  });
+  let fail: (error: unknown) => void = () => {};
+  const failed = new Promise<never>((_, reject) => {
+    fail = (error) => reject(error);
+  });
+  inference.worker.on('error', fail);
+  const { shape, plan, usage } = await inference.opened;
+  const builder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
+    workerData: {
+      queue: queue.producer,
+      predictor,
+      model: shape,
+      fingerprint,
+      pack,
+      stats: builderStats,
+      resident,
+    },
+    transferList: [queue.producer.port],
+  });
+  builder.on('error', fail);
+
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
+    vocabSize: shape.vocabSize,
+    maxInputBytes: 1 << 20,
+  });
+  const labelIds = labels.map((label) => tokenizer.encodePlain(label));
+  const scoring = planScoring(labelIds, shape.decoderStartTokenId, shape.eosTokenId);
+  const inputs = texts.map((text) => tokenizer.encode(text));
+  let nextBatch = 0;
+  let nextItem = 0;
+  const send = (group: readonly (readonly number[])[]) => {
+    const id = nextBatch++;
+    const items = group.map(() => {
+      const item = nextItem++;
+      return { item, job: item, jobItems: 1, work: { kind: 'score' as const, plan: scoring } };
+    });
+    const ends: number[] = [];
+    for (const tokens of group) ends.push((ends.at(-1) ?? 0) + tokens.length);
+    const routingK = config.routing === 'predicted' ? config.routingK : 0;
+    builder.postMessage({ id, routingK, items, offsets: shared([0, ...ends]), tokens: shared(group.flat()) });
+  };
+
+  let onBuilder: (message: BuilderMessage) => void = () => {};
+  let onInference: (message: FromInference) => void = () => {};
+  builder.on('message', (message: BuilderMessage) => onBuilder(message));
+  inference.listen((message) => {
+    if (message.type === 'job-error') fail(new Error(message.error.message));
+    else onInference(message);
+  });
+  const warnings: string[] = [];
+  const opened = new Promise<string | null>((resolve) => {
+    onBuilder = (message) => {
+      if (message.type !== 'opened') return;
+      warnings.push(...message.predictor.warnings);
+      resolve(message.predictor.name);
+    };
+  });
+  const name = await Promise.race([opened, failed]);
+  const expected = predictor?.kind ?? null;
+  if (name !== expected)
+    throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
+
+  /** Batches that run one after the other. */
+  const run = (sentences: readonly (readonly number[])[]): Promise<Run> => {
+    const groups = groupsOf(sentences, batch);
+    const firstItem = nextItem;
+    const scores: number[][] = [];
+    const milliseconds: number[] = [];
+    const begin = performance.now();
+    let [sent, done, wallMs] = [0, 0, 0];
+    return new Promise((resolve) => {
+      onBuilder = (message) => {
+        // As the batcher does: the next batch follows when the queue has taken this one.
+        if (message.type === 'accepted' && sent < groups.length) send(groups[sent++]!);
+        else if (message.type === 'warning') warnings.push(message.message);
+      };
+      onInference = (message) => {
+        if (message.type === 'done') {
+          scores[message.item - firstItem] = message.scores!;
+          done += 1;
+          // All items of a batch end together.
+          if (message.end && (done % batch === 0 || done === sentences.length)) {
+            milliseconds.push(message.end.endedMs - message.end.startedMs);
+          }
+          if (done === sentences.length) wallMs = performance.now() - begin;
+        } else if (message.type === 'counters' && wallMs > 0) {
+          resolve({ scores, milliseconds, wallMs, counters: message.counters });
+        }
+      };
+      send(groups[sent++]!);
+    });
+  };
+
+  const warm = Array.from({ length: Math.max(1, warmUp) }, (_, i) => inputs[i % inputs.length]!);
+  const before = (await Promise.race([run(warm), failed])).counters;
+  const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const since = (key: NumberKey) => after[key] - before[key];
+  return {
+    sentences: inputs.length,
+    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
+    wallMs,
+    p50Ms: quantile(milliseconds, 0.5),
+    p95Ms: quantile(milliseconds, 0.95),
+    p99Ms: quantile(milliseconds, 0.99),
+    slots: usage.slots,
+    experts: plan.experts,
+    slotBytes: plan.slot,
+    budgetBytes: usage.budgetBytes,
+    peakBytes: after.usage.peakBytes,
+    fixedBytes: plan.fixed,
+    needed: since('expertsNeeded'),
+    resident: since('expertsResident'),
+    prefetched: since('expertsPrefetched'),
+    late: since('expertsLate'),
+    onDemand: since('expertsOnDemand'),
+    bytesMoved: since('bytesMoved'),
+    stallSeconds: since('stallSeconds'),
+    passSeconds: since('passSeconds'),
+    passes: since('passes'),
+    tableSeconds: after.tables.seconds - before.tables.seconds,
+    tableWaitSeconds: since('tableWaitSeconds'),
+    beladyBytes: since('beladyBytes'),
+    prefetchesBegun: since('prefetchesBegun'),
+    prefetchesWasted: since('prefetchesWasted'),
+    routingsPredicted: since('routingsPredicted'),
+    routingHitsTop1: since('routingHitsTop1'),
+    routingHitsTop3: since('routingHitsTop3'),
+    ...answersOf(scores, work.right),
+    warnings: [...new Set(warnings)],
+  };
+}
+
+type NumberKey = {
+  [K in keyof EngineCounters]: EngineCounters[K] extends number ? K : never;
+}[keyof EngineCounters];
+
+type BuilderMessage =
+  | { type: 'opened'; predictor: { name: string | null; warnings: string[] } }
+  | { type: 'accepted'; batch: number }
+  | { type: 'warning'; message: string };
+
+function shared(values: readonly number[]): Int32Array {
+  const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
+  array.set(values);
+  return array;
+}
