@@ -2,6 +2,7 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { batchOrderTable } from './batch-order-table.mjs';
+import { kernelTables } from './kernel-tables.mjs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
@@ -14,6 +15,7 @@ const tables = {
   ...predictorTables,
   ...profileTables,
   'batch-order': batchOrderTable,
+  ...kernelTables,
   ...replayTables,
   ...peerTables,
   ...quantizedTables,

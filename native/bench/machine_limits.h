@@ -1,6 +1,7 @@
 // What the machine gives at most: reads from memory, f32 fused multiply-adds, 8-bit products.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +22,8 @@ double seconds_of(const F& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Bytes per second that the threads read together, each its own half, whole blocks of 64 KiB.
-inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t bytes) {
+/// Bytes per second that the threads read together, fetching `ahead` bytes before they need them.
+inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t bytes, size_t ahead) {
   std::vector<uint64_t> sums(pool.threads() * 8);
   const double seconds = seconds_of([&] {
     pool.parallel_for(sums.size(), [&](size_t task, size_t) {
@@ -30,7 +31,7 @@ inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t byt
       const size_t count = bytes / 8 / sums.size() / 8 * 8;
       uint64_t lane[8] = {};
       for (size_t i = task * count; i < (task + 1) * count; i += 8) {
-        __builtin_prefetch(words + i + 512);
+        __builtin_prefetch(words + i + ahead / 8, 0, 2);
         for (size_t j = 0; j < 8; ++j) lane[j] += words[i + j];
       }
       for (const uint64_t value : lane) sums[task] += value;
@@ -42,27 +43,34 @@ inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t byt
   return static_cast<double>(bytes) / seconds;
 }
 
-#if defined(__x86_64__)
-// Ten chains hide the latency of two units of four cycles each.
+/// The most of several ways to read.
+inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t bytes) {
+  double best = 0;
+  for (const size_t ahead : {0, 4096, 16384}) best = std::max(best, read_bandwidth(pool, data, bytes, ahead));
+  return best;
+}
 
-#define SIDA_PEAK(name, isa, vector, init, step)                    \
-  [[gnu::target(isa)]] inline void name(size_t steps, float* out) { \
-    vector acc[10];                                                 \
-    for (auto& a : acc) a = init(1);                                \
-    vector x = init(1);                                             \
-    for (size_t i = 0; i < steps; ++i) {                            \
-      for (auto& a : acc) {                                         \
-        step;                                                       \
-        __asm__ volatile("" : "+v"(a));                             \
-      }                                                             \
-      __asm__ volatile("" : "+v"(x));                               \
-    }                                                               \
-    for (size_t i = 1; i < 10; ++i) acc[0] = acc[i] + acc[0];       \
-    *out = *reinterpret_cast<const float*>(&acc[0]);                \
+#if defined(__x86_64__)
+// Ten chains hide the latency of two units of four cycles each. In assembler, for the compiler would keep the
+// chains in memory.
+#define SIDA_PEAK(name, isa, vector, instruction)                                                        \
+  [[gnu::target(isa)]] inline void name(size_t steps, float* out) {                                      \
+    vector a0{}, a1{}, a2{}, a3{}, a4{}, a5{}, a6{}, a7{}, a8{}, a9{}, x{};                              \
+    for (size_t i = 0; i < steps; ++i) {                                                                 \
+      __asm__ volatile(instruction " %10, %10, %0\n" instruction " %10, %10, %1\n" instruction           \
+                                   " %10, %10, %2\n" instruction " %10, %10, %3\n" instruction           \
+                                   " %10, %10, %4\n" instruction " %10, %10, %5\n" instruction           \
+                                   " %10, %10, %6\n" instruction " %10, %10, %7\n" instruction           \
+                                   " %10, %10, %8\n" instruction " %10, %10, %9\n"                       \
+                       : "+v"(a0), "+v"(a1), "+v"(a2), "+v"(a3), "+v"(a4), "+v"(a5), "+v"(a6), "+v"(a7), \
+                         "+v"(a8), "+v"(a9)                                                              \
+                       : "v"(x));                                                                        \
+    }                                                                                                    \
+    *out = reinterpret_cast<const float*>(&a0)[0];                                                       \
   }
-SIDA_PEAK(fma_avx512, "avx512f", __m512, _mm512_set1_ps, a = _mm512_fmadd_ps(x, x, a))
-SIDA_PEAK(fma_avx2, "avx2,fma", __m256, _mm256_set1_ps, a = _mm256_fmadd_ps(x, x, a))
-SIDA_PEAK(dot_vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8, a = _mm512_dpbusd_epi32(a, x, x))
+SIDA_PEAK(fma_avx512, "avx512f", __m512, "vfmadd231ps")
+SIDA_PEAK(fma_avx2, "avx2,fma", __m256, "vfmadd231ps")
+SIDA_PEAK(dot_vnni, "avx512f,avx512vnni", __m512i, "vpdpbusd")
 #undef SIDA_PEAK
 
 inline double peak(ThreadPool& pool, void (*run)(size_t, float*), double operations_a_step) {

@@ -1,5 +1,7 @@
 // GEMM of every format: each instruction set against the scalar reference, bit for bit, and that against
 // float64.
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -76,6 +78,54 @@ TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor 
     for (size_t i = 0; i < rows; ++i) {
       linear(one, x.data() + i * k, k, 1, matrix, single.data(), n, Epilogue::kStore);
       CHECK(std::memcmp(single.data(), &all[i * n], n * 4) == 0);
+    }
+  }
+}
+
+/// Bytes that end where memory that may not be touched begins.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes) : bytes_(bytes), pages_((bytes + 4095) / 4096 * 4096) {
+    memory_ = static_cast<std::byte*>(
+        mmap(nullptr, pages_ + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(memory_ != MAP_FAILED);
+    REQUIRE(mprotect(memory_ + pages_, 4096, PROT_NONE) == 0);
+  }
+  ~Guarded() { munmap(memory_, pages_ + 4096); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  std::byte* data() const { return memory_ + pages_ - bytes_; }
+
+ private:
+  size_t bytes_, pages_;
+  std::byte* memory_;
+};
+
+TEST_CASE("gemm: reads and writes nothing beyond the last panel, row and result") {
+  for (const WeightFormat format : kFormats) {
+    for (const size_t rows : {1, 4, 13}) {
+      for (const size_t n : {1, 17, 32, 40}) {
+        for (const size_t k : {1, 5, 33, 100}) {
+          const auto w = random_floats(n * k, 2), values = random_floats(rows * k, 1);
+          Guarded panels(panel_matrix_bytes(n, k, format)), x(rows * k * 4), y(rows * n * 4);
+          pack_panels(w.data(), n, k, format, panels.data());
+          std::memcpy(x.data(), values.data(), rows * k * 4);
+          auto* rows_in = reinterpret_cast<float*>(x.data());
+          auto* out = reinterpret_cast<float*>(y.data());
+          const bool quantized = format.type == WeightType::kInt8 || format.type == WeightType::kInt4;
+          Guarded codes(quantized_bytes(rows, k, format));
+          for (const CpuKernels* kernels : kernel_sets()) {
+            const size_t count = (n + kPanelColumns - 1) / kPanelColumns;
+            const GemmTask task{rows_in, k, rows,  panels.data(), format, k,
+                                n,       0, count, out,           n,      Epilogue::kStore};
+            kernels->gemm(task);
+            if (!quantized) continue;
+            const QuantizedRows in = quantized_rows(codes.data(), rows, k, format);
+            kernels->quantize_rows({rows_in, k, rows, k, format}, in);
+            kernels->gemm_int8(task, in);
+          }
+        }
+      }
     }
   }
 }

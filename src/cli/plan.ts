@@ -31,12 +31,12 @@ import { formatTable } from './table.js';
 const OPTIONS = [
   'memoryBudget',
   ...WEIGHT_OPTIONS,
-  'activations',
   'maxBatchTokens',
   'kvTokens',
   'threads',
   'routing',
   'routingK',
+  'activations',
 ] as const;
 
 interface Planned {
@@ -73,8 +73,8 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
-        activations: options.activations,
         maxRoutingK: options.routingK,
+        activations: options.activations,
         routers: options.routing === 'exact',
       };
       const planned = await planModel(resolve(dir), limits, weightChoices(options));

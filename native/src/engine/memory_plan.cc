@@ -33,6 +33,12 @@ MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightF
                                        " experts a token exceeds the " + std::to_string(config.num_experts) +
                                        " experts of a layer");
   }
+  const int widest = std::max({config.d_model, config.d_ff, config.num_heads * config.d_kv});
+  if (limits.activations == Activations::kInt8 && static_cast<size_t>(widest) > kMaxInt8Inputs) {
+    throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
+                                       " inputs exceeds " + std::to_string(kMaxInt8Inputs) +
+                                       ", where its integer sums may overflow");
+  }
   const DenseLayout file = make_dense_layout(config, dense);
   const DenseLayout held = limits.routers ? file : without_routers(file);
   const ExpertLayout layout =

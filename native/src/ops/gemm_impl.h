@@ -4,8 +4,8 @@
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16 and code ·
 // scale (exact in f32) for int4; for int8 the chain runs over the codes and the scale multiplies its end.
 
-#include "ops/epilogue_impl.h"
 #include "ops/kernels.h"
+#include "ops/tile_impl.h"
 
 namespace sida {
 namespace {
@@ -64,52 +64,56 @@ struct Int4Step {
   }
 };
 
-// Four KiB ahead: far enough to hide DRAM at one core's read rate.
-constexpr size_t kPrefetchBytes = 4096;
+/// acc += row r's x of one input times the panel's 32 weights of it.
+template <size_t kRows>
+[[gnu::always_inline]] inline void add_input(V (&acc)[kRows][2], const RowPointers<float, kRows>& x,
+                                             size_t at, const V (&w)[2]) {
+#pragma GCC unroll 16
+  for (size_t r = 0; r < kRows; ++r) {
+    const V a = V::set(x.row(r)[at]);
+    acc[r][0] = V::fma(a, w[0], acc[r][0]);
+    acc[r][1] = V::fma(a, w[1], acc[r][1]);
+  }
+}
 
 template <class Step, size_t kRows>
-void gemm_tile(const GemmTask& t, const float* x, const std::byte* panel, float* y, size_t columns) {
+void gemm_tile(const GemmTask& t, const float* first, const std::byte* panel, float* y, size_t columns) {
   V acc[kRows][2];
+#pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::set(0.0f);
+  RowPointers<float, kRows> x(first, t.x_stride);
   const std::byte* p = panel;
   for (size_t k = 0; k < t.k;) {
     size_t end = t.k;
     if (Step::kType == WeightType::kInt4 && end - k > t.format.group) end = k + t.format.group;
     const auto scales = Step::scales(p + code_bytes(end - k, Step::kType));
     for (; k + Step::kInputs <= end; k += Step::kInputs, p += kPanelStepBytes) {
-      __builtin_prefetch(p + kPrefetchBytes, 0, 2);
-      __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+      prefetch_step(p);
       V w[Step::kInputs][2];
       Step::load(p, scales, w);
-      for (size_t i = 0; i < Step::kInputs; ++i) {
-        for (size_t r = 0; r < kRows; ++r) {
-          const V a = V::set(x[r * t.x_stride + k + i]);
-          acc[r][0] = V::fma(a, w[i][0], acc[r][0]);
-          acc[r][1] = V::fma(a, w[i][1], acc[r][1]);
-        }
-      }
+#pragma GCC unroll 8
+      for (size_t i = 0; i < Step::kInputs; ++i) add_input(acc, x, i, w[i]);
+      x.advance(Step::kInputs);
     }
     if (k < end) {
       V w[Step::kInputs][2];
       Step::load(p, scales, w);
-      for (size_t i = 0; k < end; ++i, ++k) {
-        for (size_t r = 0; r < kRows; ++r) {
-          const V a = V::set(x[r * t.x_stride + k]);
-          acc[r][0] = V::fma(a, w[i][0], acc[r][0]);
-          acc[r][1] = V::fma(a, w[i][1], acc[r][1]);
-        }
-      }
+      for (size_t i = 0; i < end - k; ++i) add_input(acc, x, i, w[i]);
+      x.advance(end - k);
+      k = end;
       p += kPanelStepBytes;
     }
     if (Step::kType == WeightType::kInt4) p += kGroupScaleBytes;
   }
   if constexpr (Step::kType == WeightType::kInt8) {
     const auto* scales = reinterpret_cast<const float*>(p);
+#pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
       acc[r][0] = V::mul(acc[r][0], V::load(scales));
       acc[r][1] = V::mul(acc[r][1], V::load(scales + 16));
     }
   }
+#pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
     store_columns(t.epilogue, acc[r][0], y + r * t.y_stride, 0, columns);
     store_columns(t.epilogue, acc[r][1], y + r * t.y_stride, 1, columns);

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/epilogue_impl.h"
 #include "ops/kernels.h"
+#include "ops/tile_impl.h"
 
 namespace sida {
 namespace {
@@ -66,35 +66,39 @@ I broadcast4(const uint8_t* p) {
   return I::set(word);
 }
 
-/// Sixteen columns' sums in floats, and one row's share of the epilogue.
+// The tiles hold their sums in arrays that must become registers: hence the loops unrolled by hand.
+
 struct Int8Tile {
   template <size_t kRows>
   static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
                   size_t columns) {
-    const uint8_t* codes = x.codes + row * x.stride;
+    RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);
     I acc[kRows][2];
+#pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(0);
-    const size_t bytes = code_bytes(t.k, WeightType::kInt8);
-    for (size_t at = 0; at < bytes; at += kPanelStepBytes) {
-      const std::byte* p = panel + at;
-      __builtin_prefetch(p + kPrefetchBytes, 0, 2);
-      __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+    const std::byte* end = panel + code_bytes(t.k, WeightType::kInt8);
+    for (const std::byte* p = panel; p != end; p += kPanelStepBytes) {
+      prefetch_step(p);
       const I w0 = I::load(p), w1 = I::load(p + 64);
+#pragma GCC unroll 16
       for (size_t r = 0; r < kRows; ++r) {
-        const I a = broadcast4(codes + r * x.stride + at / kPanelColumns);
+        const I a = broadcast4(codes.row(r));
         acc[r][0] = I::dot(acc[r][0], a, w0);
         acc[r][1] = I::dot(acc[r][1], a, w1);
       }
+      codes.advance(4);
     }
-    const auto* scales = reinterpret_cast<const float*>(panel + bytes);
-    for (size_t c = 0; c < 2; ++c) {
-      const V scale = V::load(scales + 16 * c);
-      // The activations' codes carry 128 too much.
-      const I excess = I::times_128(I::load(scales + kPanelColumns + 16 * c));
-      for (size_t r = 0; r < kRows; ++r) {
-        const V sum = V::mul(I::to_float(I::sub(acc[r][c], excess)), scale);
-        const V value = V::mul(sum, V::set(x.scales[row + r]));
-        store_columns(t.epilogue, value, y + r * t.y_stride, c, columns);
+    const auto* scales = reinterpret_cast<const float*>(end);
+    const V scale[2] = {V::load(scales), V::load(scales + 16)};
+    // The activations' codes carry 128 too much.
+    const I excess[2] = {I::times_128(I::load(scales + 32)), I::times_128(I::load(scales + 48))};
+#pragma GCC unroll 16
+    for (size_t r = 0; r < kRows; ++r) {
+      const V row_scale = V::set(x.scales[row + r]);
+#pragma GCC unroll 2
+      for (size_t c = 0; c < 2; ++c) {
+        const V sum = V::mul(I::to_float(I::sub(acc[r][c], excess[c])), scale[c]);
+        store_columns(t.epilogue, V::mul(sum, row_scale), y + r * t.y_stride, c, columns);
       }
     }
   }
@@ -104,41 +108,48 @@ struct Int4Tile {
   template <size_t kRows>
   static void run(const GemmTask& t, const QuantizedRows& x, size_t row, const std::byte* panel, float* y,
                   size_t columns) {
-    const size_t groups = x.groups;
-    const uint8_t* codes = x.codes + row * x.stride;
-    const int32_t* sums = x.sums + row * groups;
+    RowPointers<uint8_t, kRows> codes(x.codes + row * x.stride, x.stride);
+    const int32_t* sums = x.sums + row * x.groups;
     V total[kRows][2];
+#pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) total[r][0] = total[r][1] = V::set(0.0f);
     const std::byte* p = panel;
-    for (size_t g = 0; g < groups; ++g) {
+    for (size_t g = 0; g < x.groups; ++g) {
       const size_t begin = g * t.format.group;
       const size_t inputs = t.k - begin < t.format.group ? t.k - begin : t.format.group;
       I acc[kRows][2];
-      for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(sums[r * groups + g]);
-      for (size_t k = 0; k < inputs; k += 8, p += kPanelStepBytes) {
-        __builtin_prefetch(p + kPrefetchBytes, 0, 2);
-        __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+#pragma GCC unroll 16
+      for (size_t r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = I::set(sums[r * x.groups + g]);
+      const std::byte* end = p + code_bytes(inputs, WeightType::kInt4);
+      for (; p != end; p += kPanelStepBytes) {
+        prefetch_step(p);
         const I w0 = I::load(p), w1 = I::load(p + 64);
         const I low0 = I::low_nibbles(w0), low1 = I::low_nibbles(w1);
         const I high0 = I::high_nibbles(w0), high1 = I::high_nibbles(w1);
+#pragma GCC unroll 16
         for (size_t r = 0; r < kRows; ++r) {
-          const uint8_t* a = codes + r * x.stride + begin + k;
-          const I first = broadcast4(a), second = broadcast4(a + 4);
-          acc[r][0] = I::dot(I::dot(acc[r][0], low0, first), high0, second);
-          acc[r][1] = I::dot(I::dot(acc[r][1], low1, first), high1, second);
+          const I first = broadcast4(codes.row(r)), second = broadcast4(codes.row(r) + 4);
+          acc[r][0] = I::dot(acc[r][0], low0, first);
+          acc[r][1] = I::dot(acc[r][1], low1, first);
+          acc[r][0] = I::dot(acc[r][0], high0, second);
+          acc[r][1] = I::dot(acc[r][1], high1, second);
         }
+        codes.advance(8);
       }
       const V scale0 = V::load_bf16(p), scale1 = V::load_bf16(p + 32);
       p += kGroupScaleBytes;
+#pragma GCC unroll 16
       for (size_t r = 0; r < kRows; ++r) {
         total[r][0] = V::fma(I::to_float(acc[r][0]), scale0, total[r][0]);
         total[r][1] = V::fma(I::to_float(acc[r][1]), scale1, total[r][1]);
       }
     }
+#pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
+      const V row_scale = V::set(x.scales[row + r]);
+#pragma GCC unroll 2
       for (size_t c = 0; c < 2; ++c) {
-        const V value = V::mul(total[r][c], V::set(x.scales[row + r]));
-        store_columns(t.epilogue, value, y + r * t.y_stride, c, columns);
+        store_columns(t.epilogue, V::mul(total[r][c], row_scale), y + r * t.y_stride, c, columns);
       }
     }
   }

@@ -70,7 +70,9 @@ struct I {
   // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact.
   static I dot(I acc, I u, I s) {
 #if defined(__AVX512VNNI__)
-    return {_mm512_dpbusd_epi32(acc.v, u.v, s.v)};
+    // Not the intrinsic, around which GCC 12 copies and spills the sums.
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc.v) : "v"(u.v), "v"(s.v));
+    return acc;
 #else
     // In 16 bits: pairs of u · s may exceed what an instruction for bytes can hold.
     const __m512i even = _mm512_madd_epi16(_mm512_and_si512(u.v, _mm512_set1_epi16(255)),

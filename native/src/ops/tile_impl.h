@@ -1,0 +1,67 @@
+// What the tiles of all GEMMs share. See kernels_impl.h for `V`.
+
+#pragma once
+
+#include "ops/kernels.h"
+
+namespace sida {
+namespace {
+
+// What a core reads in the time that DRAM takes to answer while all cores read, and then some. Panels stand
+// one after the other, so that a panel's end fetches the next one's begin.
+constexpr size_t kPrefetchBytes = 16 * 1024;
+
+inline void prefetch_step(const std::byte* p) {
+  __builtin_prefetch(p + kPrefetchBytes, 0, 2);
+  __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+}
+
+/// kRows rows of a stride, by one pointer for every three: left to itself the compiler keeps one for each and
+/// runs out of registers.
+template <class T, size_t kRows>
+class RowPointers {
+ public:
+  RowPointers(const T* first, size_t stride) : stride_(stride) {
+    for (size_t i = 0; i < kPointers; ++i) {
+      pointer_[i] = first + 3 * i * stride;
+      __asm__("" : "+r"(pointer_[i]));
+    }
+  }
+  const T* row(size_t r) const { return pointer_[r / 3] + r % 3 * stride_; }
+  void advance(size_t count) {
+    for (size_t i = 0; i < kPointers; ++i) pointer_[i] += count;
+  }
+
+ private:
+  static constexpr size_t kPointers = (kRows + 2) / 3;
+  const T* pointer_[kPointers];
+  size_t stride_;
+};
+
+/// Columns [16 · half, 16 · half + 16) of a panel's row to y, those below `columns`.
+inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, size_t columns) {
+  const size_t begin = 16 * half;
+  if (columns <= begin) return;
+  y += begin;
+  if (epilogue == Epilogue::kRelu) value = V::max(V::set(0.0f), value);
+  if (columns >= begin + 16) {
+    V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
+    return;
+  }
+  alignas(64) float lane[16];
+  V::store(lane, value);
+  for (size_t c = 0; c < columns - begin; ++c) y[c] = epilogue == Epilogue::kAdd ? y[c] + lane[c] : lane[c];
+}
+
+/// Calls f<min(rows, kMost)>() and returns that number.
+template <size_t kMost, class F>
+size_t with_rows(size_t rows, const F& f) {
+  if constexpr (kMost > 1) {
+    if (rows < kMost) return with_rows<kMost - 1>(rows, f);
+  }
+  f.template operator()<kMost>();
+  return kMost;
+}
+
+}  // namespace
+}  // namespace sida
