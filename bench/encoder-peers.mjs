@@ -17,7 +17,7 @@ import { inputsByLength } from './peers/sentence-lengths.mjs';
 import { commandText, machine, median } from './predictor-systems.mjs';
 
 const HELP = `node bench/encoder-peers.mjs [options]
-  --dtypes f32,bf16      types of our weights, one comparison each
+  --dtypes f32,bf16,int8,int4   types of our weights, one comparison each
   --lengths sst2         sst2, multirc or both: length classes of these data sets
   --data DIR             holds multirc/validation.jsonl and multirc/validation.passages.jsonl; for --lengths multirc
   --rounds 10            measured rounds; each runs every input on both sides
@@ -34,7 +34,7 @@ const { values } = parseArgs({
   options: {
     help: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
-    dtypes: { type: 'string', default: 'f32,bf16' },
+    dtypes: { type: 'string', default: 'f32,bf16,int8,int4' },
     lengths: { type: 'string', default: 'sst2' },
     data: { type: 'string' },
     rounds: { type: 'string' },
