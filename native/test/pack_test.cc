@@ -194,7 +194,7 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
     const uint64_t panel = (layout.experts_per_layer + 1) * layout.block_bytes + layout.wo_offset +
                            panel_stride(layout.d_ff, kInt8);
     const uint64_t scale = panel + code_bytes(layout.d_ff, WeightType::kInt8) + 4;
-    const std::string path = verified.pack().expert_path();
+    const std::string path = verified.pack().expert_path(0);
     const auto right = read_at<float>(path, scale);
     const std::string expert = verified.pack().config.moe_layers()[1] + " expert 1: wo";
     write_at(path, scale, std::bit_cast<float>(std::bit_cast<uint32_t>(right) ^ 1u << 22));
@@ -209,7 +209,7 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
   }
   {
     const Verified verified(kInt4, kF32Format);
-    const std::string path = verified.pack().expert_path();
+    const std::string path = verified.pack().expert_path(0);
     const uint64_t scale = code_bytes(64, WeightType::kInt4);
     write_at(path, scale, static_cast<uint16_t>(read_at<uint16_t>(path, scale) ^ 1u << 6));
     check_found(verified, {"expert 0: wi", "row 0", "at most 7.2 %"});
