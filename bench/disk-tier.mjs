@@ -1,9 +1,9 @@
 // How near does a pass whose reads are known come to max(compute, bytes moved / disk bandwidth), and how long does a
 // demand wait for prefetches?
 //   cmake -S native -B build/native -DSIDA_BENCHES=ON && cmake --build build/native
-//   node bench/disk-tier.mjs [--dir DIR] [--rounds 3] [--models switch-mini,switch-base-8] [--keep]
-// `block by block` reads as the first version did: one request at a time, a whole block each. With --dir the packs
-// there are used again (2.4 GB).
+//   node bench/disk-tier.mjs --model switch-mini|switch-base-8 [--dir DIR] [--rounds 3] [--keep]
+// `block by block` reads as the first version did: one request at a time, a whole block each; `whole blocks` adds the
+// measured depth; `planned` pieces and shared reads. With --dir the pack there is used again (2.4 GB).
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const { values } = parseArgs({
   options: {
     dir: { type: 'string' },
     rounds: { type: 'string', default: '3' },
-    models: { type: 'string', default: 'switch-mini,switch-base-8' },
+    model: { type: 'string', default: 'switch-mini' },
     keep: { type: 'boolean', default: false },
   },
 });
@@ -32,7 +32,7 @@ const SHARES = [0, 0.125, 0.25, 0.5, 0.75];
 
 const MODELS = {
   'switch-mini': { sentences: 100, limits: { maxBatchTokens: 256, kvTokens: 384 } },
-  'switch-base-8': { sentences: 6, limits: { maxBatchTokens: 256, kvTokens: 384 } },
+  'switch-base-8': { sentences: 4, limits: { maxBatchTokens: 256, kvTokens: 384 } },
 };
 
 async function packOf(name) {
@@ -81,6 +81,7 @@ async function measure(name) {
   const plan = addon.planMemory({ pack }, limits);
   const systems = {
     'block by block': { readDepth: 1, readPieceBytes: plan.slot },
+    'whole blocks': { readPieceBytes: plan.slot },
     planned: {},
   };
   const budgetOf = (share) =>
@@ -142,16 +143,15 @@ async function measure(name) {
 
 try {
   if (!existsSync(DEMAND_BENCH)) throw new Error(`${DEMAND_BENCH} is not built; see the head of this file`);
-  const models = [];
-  for (const name of values.models.split(',')) models.push(await measure(name));
+  const model = values.model;
   const result = {
     question: 'How near does a pass whose reads are known come to the bound of compute and disk?',
     command: commandText('disk-tier.mjs'),
     ...machine(),
     rounds: Number(values.rounds),
-    models,
+    ...(await measure(model)),
   };
-  writeFileSync('bench/results/disk-tier.json', `${JSON.stringify(result, null, 1)}\n`);
+  writeFileSync(`bench/results/disk-tier-${model}.json`, `${JSON.stringify(result, null, 1)}\n`);
 } finally {
   if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });
 }
