@@ -204,7 +204,7 @@ export const SERVE_OPTIONS = {
     env: 'SIDA_BATCH_WAIT_MS',
     default: '2',
     unit: 'milliseconds when no unit is given',
-    help: 'how long a request waits for others to share its batch',
+    help: 'how long a request waits for others to share its batch while the engine computes; without other work it starts at once',
     parse: duration(0, 10_000),
   }),
   batchOrder: option({

@@ -124,10 +124,12 @@ export class InferenceLoop {
     const begin = clockMs();
     this.#counters.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
+    this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
       this.#sendCounters();
       every = IDLE_COUNTERS_MS;
     }
+    this.#options.queue.idle = false;
     this.#counters.idleSeconds += (clockMs() - begin) / 1000;
   }
 

@@ -50,11 +50,17 @@ export class BuilderLoop {
     this.#readMessages();
     const { queue, batcher } = this.#options;
     // With a batch ahead of it the inference thread does not wait for the next: that may fill up, and be chosen with care.
-    if (queue.length === 0 && batcher.dueIn(this.#clock()) === 0) this.#handOn();
+    if (queue.length === 0 && this.#due()) this.#handOn();
     else if (this.#nameOne()) return true;
     else if (batcher.full && !queue.full) this.#handOn();
     else return false;
     return true;
+  }
+
+  /** Company is not worth waiting for while nobody computes: it comes while this batch does. */
+  #due(): boolean {
+    const { queue, batcher } = this.#options;
+    return batcher.waiting > 0 && (queue.consumerIdle || batcher.dueIn(this.#clock()) === 0);
   }
 
   #readMessages(): void {

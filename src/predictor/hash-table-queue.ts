@@ -8,6 +8,7 @@ import { Doorbell } from './doorbell.js';
 
 const PUT = 0;
 const TAKEN = 1;
+const IDLE = 2;
 
 /** One end of a queue, ready to be sent to its thread (`port` goes into the transfer list). */
 export interface QueueEnd {
@@ -24,7 +25,7 @@ export interface QueueEnd {
 export function createQueue(capacity: number): { producer: QueueEnd; consumer: QueueEnd } {
   const { port1, port2 } = new MessageChannel();
   const shared = {
-    counters: new SharedArrayBuffer(8),
+    counters: new SharedArrayBuffer(12),
     arrivals: new Doorbell().buffer,
     departures: new Doorbell().buffer,
     capacity,
@@ -55,6 +56,11 @@ export class QueueProducer<T> {
   /** Entries put and not taken. */
   get length(): number {
     return lengthOf(this.#counters);
+  }
+
+  /** The consumer has nothing to do. */
+  get consumerIdle(): boolean {
+    return Atomics.load(this.#counters, IDLE) === 1;
   }
 
   get full(): boolean {
@@ -93,6 +99,12 @@ export class QueueConsumer<T> {
   /** Entries put and not taken. */
   get length(): number {
     return lengthOf(this.#counters);
+  }
+
+  /** Tells the producer whether this thread has nothing to do; wakes it when so. */
+  set idle(idle: boolean) {
+    Atomics.store(this.#counters, IDLE, idle ? 1 : 0);
+    if (idle) this.#departures.ring();
   }
 
   /** Entries put and not taken, oldest first; they keep their place in the bound. Does not block. */

@@ -160,6 +160,22 @@ describe('builder loop', () => {
     expect(queue.length).toBe(1);
   });
 
+  it('does not wait for company while the inference thread has nothing to do', () => {
+    const { add, settle, queue, take } = bench({ waitMs: 5 });
+    queue.idle = true;
+    settle();
+    expect(queue.length).toBe(0);
+    const { rings } = queue.arrivals;
+    add([10]);
+    settle();
+    expect(take()!.items).toEqual([0]);
+    expect(queue.arrivals.rings).toBeGreaterThan(rings);
+    queue.idle = false;
+    add([11]);
+    settle();
+    expect(queue.length).toBe(0);
+  });
+
   it('names nothing ahead by arrival, without a predictor, or where every expert has a slot', () => {
     for (const setup of ['arrival', 'nobody', 'resident'] as const) {
       const order = setup === 'arrival' ? 'arrival' : 'overlap';

@@ -73,11 +73,11 @@ describe('hash table queue', () => {
     const put: number[] = [];
     writer.on('message', (i: number) => put.push(i));
     const queue = new QueueConsumer<number>(consumer);
-    await expect.poll(() => put).toEqual([0, 1]);
+    await expect.poll(() => put, { timeout: 15_000 }).toEqual([0, 1]);
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(put).toEqual([0, 1]);
     expect(queue.tryTake()).toBe(0);
-    await expect.poll(() => put).toEqual([0, 1, 2]);
+    await expect.poll(() => put, { timeout: 15_000 }).toEqual([0, 1, 2]);
     expect([queue.tryTake(), queue.tryTake(), queue.tryTake()]).toEqual([1, 2, undefined]);
     await writer.terminate();
   }, 20_000);
