@@ -1,6 +1,8 @@
 // Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, in shards, for experiments whose
 // model is too big to ship.
-//   node bench/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12] [--vocab 32128]
+//   node bench/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
+//     [--decoder-layers 12] [--vocab 32128]
+// Every second layer is sparse: a decoder of one layer has no experts.
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -11,6 +13,7 @@ const { values } = parseArgs({
     experts: { type: 'string', default: '8' },
     dtype: { type: 'string', default: 'f32' },
     layers: { type: 'string', default: '12' },
+    'decoder-layers': { type: 'string' },
     vocab: { type: 'string', default: '32128' },
     'd-model': { type: 'string', default: '768' },
     'd-ff': { type: 'string', default: '3072' },
@@ -19,6 +22,7 @@ const { values } = parseArgs({
 });
 if (values.out === undefined) throw new Error('--out DIR is required');
 const layers = Number(values.layers);
+const decoderLayers = Number(values['decoder-layers'] ?? layers);
 const experts = Number(values.experts);
 const d = Number(values['d-model']);
 const ff = Number(values['d-ff']);
@@ -36,7 +40,7 @@ function tensors() {
     ['encoder', false],
     ['decoder', true],
   ]) {
-    for (let i = 0; i < layers; i++) {
+    for (let i = 0; i < (decoder ? decoderLayers : layers); i++) {
       const block = `${stack}.block.${i}.layer.`;
       const attention = (n, kind) => {
         add(`${block}${n}.layer_norm.weight`, [d], 0);
@@ -165,9 +169,11 @@ writeFileSync(
       d_ff: ff,
       num_heads: heads,
       num_layers: layers,
-      num_decoder_layers: layers,
-      num_sparse_encoder_layers: layers / 2,
-      num_sparse_decoder_layers: layers / 2,
+      num_decoder_layers: decoderLayers,
+      num_sparse_encoder_layers: Math.floor(layers / 2),
+      num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
+      encoder_sparse_step: 2,
+      decoder_sparse_step: 2,
       num_experts: experts,
       expert_capacity: 64,
       vocab_size: vocab,

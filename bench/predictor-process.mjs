@@ -1,16 +1,16 @@
 // One engine in a process of its own: the inference and the hash-building thread of `sida serve`, fed with batches of
-// one sentence each, the queue between them always full. Started by predictor-systems.mjs; prints what it counted.
+// one sentence each (or of `batch`), the queue between them always full. Started by predictor-systems.mjs; prints what
+// it counted.
 import { readFileSync } from 'node:fs';
-import { Worker } from 'node:worker_threads';
+import { HashBuilderLink } from '../dist/engine/hash-builder-link.js';
 import { InferenceLink } from '../dist/engine/inference-link.js';
 import { predictorChoice } from '../dist/engine/predictor-choice.js';
-import { planScoring } from '../dist/inference/scoring.js';
 import { BuilderStats } from '../dist/predictor/builder-stats.js';
 import { createQueue } from '../dist/predictor/hash-table-queue.js';
 import { ResidentFlag } from '../dist/predictor/resident-flag.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { inBatches, report, scoringInputs } from './system-process.mjs';
 
-const { config, pack, fingerprint, texts, labels, warmUp } = JSON.parse(readFileSync(0, 'utf8'));
+const { config, pack, fingerprint, texts, labels, warmUp, batch = 1 } = JSON.parse(readFileSync(0, 'utf8'));
 
 const queue = createQueue(config.lookahead + 1);
 const builderStats = new BuilderStats().buffer;
@@ -32,8 +32,8 @@ const inference = new InferenceLink({
 });
 inference.worker.on('error', fail);
 const { shape, plan, usage } = await inference.opened.catch(fail);
-const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', import.meta.url), {
-  workerData: {
+const builder = new HashBuilderLink(
+  {
     queue: queue.producer,
     predictor,
     model: shape,
@@ -42,77 +42,55 @@ const builder = new Worker(new URL('../dist/predictor/hash-builder-thread.js', i
     stats: builderStats,
     resident,
   },
-  transferList: [queue.producer.port],
-});
-builder.on('error', fail);
+  new URL('../dist/bench/job-batches-thread.js', import.meta.url),
+);
+builder.worker.on('error', fail);
 
-const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
-const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
-  vocabSize,
-  maxInputBytes: 1 << 20,
-});
-const labelIds = labels.map((label) => tokenizer.encodePlain(label));
-const work = { kind: 'score', plan: planScoring(labelIds, decoderStartTokenId, eosTokenId) };
-const inputs = texts.map((text) => tokenizer.encode(text));
+const { work, inputs } = scoringInputs({ pack, shape, texts, labels });
 
-const shared = (values) => {
-  const array = new Int32Array(new SharedArrayBuffer(values.length * 4));
-  array.set(values);
-  return array;
-};
-let nextBatch = 0;
-function send(tokens) {
-  const id = nextBatch++;
-  const items = [{ item: id, job: id, jobItems: 1, work }];
-  builder.postMessage({
-    id,
-    routingK: 0,
-    items,
-    offsets: shared([0, tokens.length]),
-    tokens: shared(tokens),
+let nextJob = 0;
+let nextItem = 0;
+/** A batch is one job of as many items. */
+function send(sentences) {
+  const job = nextJob++;
+  const items = sentences.map((tokens) => {
+    return { item: nextItem++, job, jobItems: sentences.length, routingK: 0, work, tokens };
   });
+  builder.post({ type: 'add', items });
 }
 
-let onBuilder = () => {};
 let onInference = () => {};
-builder.on('message', (message) => onBuilder(message));
 inference.listen((message) => {
   if (message.type === 'job-error') fail(message.error);
   onInference(message);
 });
 
-const { name, warnings } = await new Promise((resolve) => {
-  onBuilder = ({ type, predictor: opened }) => type === 'opened' && resolve(opened);
-});
+const { name, warnings } = await builder.opened;
+builder.listen(({ type, message }) => type === 'warning' && warnings.push(message));
 
-/** Scores, milliseconds of service and counters after the last, for sentences that run one after the other. */
-function run(sentences) {
+/** Scores, milliseconds of service and counters after the last, for batches that run one after the other. */
+function run(batches) {
   const scores = [];
   const milliseconds = [];
-  let toSend = 0;
   const begin = performance.now();
   let wallMs = 0;
   return new Promise((resolve) => {
-    onBuilder = ({ type, message }) => {
-      // As the batcher does: the next batch follows when the queue has taken this one.
-      if (type === 'accepted' && toSend < sentences.length) send(sentences[toSend++]);
-      else if (type === 'warning') warnings.push(message);
-    };
     onInference = (message) => {
       if (message.type === 'done') {
         scores.push(...message.scores);
-        milliseconds.push(message.end.endedMs - message.end.startedMs);
-        if (milliseconds.length === sentences.length) wallMs = performance.now() - begin;
+        if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
+        if (milliseconds.length === batches.length) wallMs = performance.now() - begin;
       } else if (message.type === 'counters' && wallMs > 0) {
         resolve({ scores, milliseconds, wallMs, counters: message.counters });
       }
     };
-    send(sentences[toSend++]);
+    for (const sentences of batches) send(sentences);
   });
 }
 
-const before = (await run(Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]))).counters;
-const { scores, milliseconds, wallMs, counters: after } = await run(inputs);
+const warmUpInputs = Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]);
+const before = (await run(inBatches(warmUpInputs, batch))).counters;
+const { scores, milliseconds, wallMs, counters: after } = await run(inBatches(inputs, batch));
 const difference = (a, b) =>
   Object.fromEntries(
     Object.entries(a).flatMap(([key, value]) => (typeof value === 'number' ? [[key, value - b[key]]] : [])),
@@ -126,26 +104,14 @@ const {
   idleSeconds: _idle,
   ...counters
 } = difference(after, before);
-const serviceMs = milliseconds.reduce((sum, ms) => sum + ms, 0);
-milliseconds.sort((a, b) => a - b);
-const quantile = (q) => milliseconds[Math.min(milliseconds.length - 1, Math.floor(milliseconds.length * q))];
-process.stdout.write(
-  JSON.stringify({
-    hashFunction: name,
-    warnings,
-    slots: usage.slots,
-    experts: plan.experts,
-    slotBytes: plan.slot,
-    budgetBytes: usage.budgetBytes,
-    peakBytes: after.usage.peakBytes,
-    sentences: inputs.length,
-    wallMs,
-    betweenPassesMs: wallMs - serviceMs,
-    passP50Ms: quantile(0.5),
-    passP95Ms: quantile(0.95),
-    ...counters,
-    tables: difference(after.tables, before.tables),
-    scores: Buffer.from(Float64Array.from(scores).buffer).toString('base64'),
-  }),
-  () => process.exit(0),
-);
+report({
+  hashFunction: name,
+  warnings,
+  plan,
+  usage: { ...usage, peakBytes: after.usage.peakBytes },
+  sentences: inputs.length,
+  scores,
+  milliseconds,
+  wallMs,
+  counters: { ...counters, tables: difference(after.tables, before.tables) },
+});

@@ -1,15 +1,16 @@
 // Systems side by side on one pack: each run in a process of its own, round by round, so that a slow minute of the
 // machine falls on all alike; then the ratios of P5 to P7, P9 and P12.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
+import { diskRates } from '../dist/bench/link-rates.js';
 import { packFingerprint } from '../dist/checkpoint/identity.js';
 import { readManifest } from '../dist/checkpoint/manifest.js';
 import { formatBytes } from '../dist/config/bytes.js';
 import { resolveServeOptions } from '../dist/config/resolve.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { diskRates } from './link-rates.mjs';
+import { writeResult } from './bench-result.mjs';
 import { staticHotLoads } from './static-hot.mjs';
 
 export const LINKS = {
@@ -18,6 +19,8 @@ export const LINKS = {
   'simulated link': { hostBudget: '100%', linkBandwidth: '12GB/s' },
 };
 export const SIMULATED_BANDWIDTH = 12e9;
+/** Not a system of `sida serve`: every MoE layer is brought in whole, in turn, the next while one computes. */
+export const LAYER_STREAMING = 'layer streaming';
 export const POLICIES = ['lru', 'fifo', 'lfu', 'lifo'];
 
 /** Options of `sida serve` that make a system; `predictor` and `trace` are directories. */
@@ -25,6 +28,7 @@ export function systemOptions(name, { predictor, trace }) {
   const policy = 'farthest-next-use';
   switch (name) {
     case 'resident':
+    case LAYER_STREAMING:
       return { policy: 'lru', predictor: 'none' };
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
@@ -58,13 +62,13 @@ export function commandText(file) {
 export const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
 
 /** `sida serve`'s options as the engine gets them. */
-function engineConfig(flags) {
+export function engineConfig(flags) {
   const { batchWait, linkLatency, refine, ...options } = resolveServeOptions({ flags, env: {} });
   return { ...options, batchWaitMs: batchWait, linkLatencyMs: linkLatency, refine: refine === 'graph' };
 }
 
 function runOnce(setup, { pack, fingerprint, texts, labels, predictor, trace, engine }) {
-  const { system, share, lookahead, link, warmUp } = setup;
+  const { system, share, lookahead, link, warmUp, batch } = setup;
   const config = engineConfig({
     model: pack,
     memoryBudget: `${share * 100}%`,
@@ -73,8 +77,10 @@ function runOnce(setup, { pack, fingerprint, texts, labels, predictor, trace, en
     ...systemOptions(system, { predictor, trace }),
     ...engine,
   });
-  const child = spawnSync('node', ['bench/predictor-process.mjs'], {
-    input: JSON.stringify({ config, pack, fingerprint, texts, labels, warmUp }),
+  const program = system === LAYER_STREAMING ? 'layer-streaming-process' : 'predictor-process';
+  const some = setup.sentences === undefined ? texts : texts.slice(0, setup.sentences);
+  const child = spawnSync('node', [`bench/${program}.mjs`], {
+    input: JSON.stringify({ config, pack, fingerprint, texts: some, labels, warmUp, batch }),
     encoding: 'utf8',
     maxBuffer: 1 << 28,
   });
@@ -92,7 +98,7 @@ function differing(scores, reference, labels) {
   const [a, b] = [Buffer.from(scores, 'base64'), Buffer.from(reference, 'base64')];
   const bytes = labels * 8;
   let count = 0;
-  for (let at = 0; at < b.length; at += bytes) {
+  for (let at = 0; at < Math.min(a.length, b.length); at += bytes) {
     if (!a.subarray(at, at + bytes).equals(b.subarray(at, at + bytes))) count += 1;
   }
   return count;
@@ -110,13 +116,18 @@ function summary(samples) {
 
 /** Adds to each run what the targets speak of. */
 function judge(runs, rates) {
-  const reference = (link) => runs.find((run) => run.system === 'resident' && run.link === link);
   for (const run of runs) {
+    const reference = (link) =>
+      runs.find((other) => other.system === 'resident' && other.link === link && other.batch === run.batch);
     const { link, share, sentences } = run;
     const bandwidth = link === 'disk' ? rates.sequential : SIMULATED_BANDWIDTH;
     const perExpert = link === 'disk' ? rates.experts : SIMULATED_BANDWIDTH;
     const others = runs.filter(
-      (other) => other.link === link && other.share === share && other.system.startsWith('none'),
+      (other) =>
+        other.link === link &&
+        other.share === share &&
+        other.batch === run.batch &&
+        other.system.startsWith('none'),
     );
     const bound = (rate) => Math.max(reference(link).wallMs, (run.bytesMoved / rate) * 1000);
     const least = Math.min(
@@ -141,11 +152,12 @@ function judge(runs, rates) {
 }
 
 /**
- * Runs `setups` ({system, share, lookahead, link, warmUp}) `rounds` times and writes bench/results/<name>.json. The
- * first resident setup is the reference of all others.
+ * Runs `setups` ({system, share, lookahead, link, warmUp}; optional: `batch` sentences a batch, only the first
+ * `sentences`) `rounds` times and writes bench/results/<name>.json. The first resident setup is the reference of all
+ * others.
  */
-export async function measureSystems({ name, about, setups, rounds, work }) {
-  const { pack, texts, labels, trace } = work;
+export async function measureSystems({ name, about, setups, rounds, work, quick = false }) {
+  const { pack, texts, labels } = work;
   const fingerprint = packFingerprint((await readManifest(pack)).files);
   const samples = setups.map(() => []);
   const rates = [];
@@ -174,12 +186,7 @@ export async function measureSystems({ name, about, setups, rounds, work }) {
   const disk = Object.fromEntries(
     ['sequential', 'experts'].map((key) => [key, median(rates.map((r) => r[key]))]),
   );
-  const slotCounts = [...new Set(runs.map(({ slots }) => slots))];
-  const hot = await staticHotLoads(trace, work.hotTrace, texts.length, slotCounts);
-  for (const run of runs) {
-    const loads = hot.loads[slotCounts.indexOf(run.slots)];
-    if (run.share < 1) run.staticHotBytes = loads * run.slotBytes;
-  }
+  const needed = work.hotTrace && (await addStaticHot(runs, work));
   judge(runs, disk);
   const comparisons = runs.length * rounds;
   const result = {
@@ -192,14 +199,25 @@ export async function measureSystems({ name, about, setups, rounds, work }) {
     predictor: predictorAbout(work.predictor),
     experts: runs[0].experts,
     slotBytes: runs[0].slotBytes,
-    neededInTrace: hot.needed,
+    neededInTrace: needed,
     comparisons,
     differing: runs.reduce((sum, { differing: count }) => sum + count, 0),
     runs,
   };
-  writeFileSync(`bench/results/${name}.json`, `${JSON.stringify(result, null, 1)}\n`);
-  console.error(`${result.differing} sentences differ over ${comparisons} runs; bench/results/${name}.json`);
+  console.error(`${result.differing} sentences differ over ${comparisons} runs`);
+  writeResult(name, result, quick);
   return result;
+}
+
+/** Bytes that a static choice of experts, made from `hotTrace`, would have moved; returns the experts needed. */
+async function addStaticHot(runs, { trace, hotTrace, texts }) {
+  const slotCounts = [...new Set(runs.map(({ slots }) => slots))];
+  const hot = await staticHotLoads(trace, hotTrace, texts.length, slotCounts);
+  for (const run of runs) {
+    const loads = hot.loads[slotCounts.indexOf(run.slots)];
+    if (run.share < 1) run.staticHotBytes = loads * run.slotBytes;
+  }
+  return hot.needed;
 }
 
 /** What a predictor was trained on, without the place where it lies. */

@@ -1,5 +1,5 @@
 // The tables of docs/predictor.md, from bench/results/.
-import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY } from './sida-paper.mjs';
+import { PAPER_FIDELITY, PAPER_HITS, PAPER_PERPLEXITY } from '../dist/bench/report/paper.js';
 import { mib, result, source, table } from './table-format.mjs';
 
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;

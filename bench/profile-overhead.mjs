@@ -1,7 +1,8 @@
 // What does a recording cost, and what does it cost not to record? Encoder passes of the bundled model, all experts
-// resident, in blocks that take turns in one process: without a recording, with one, and with another build of the
-// addon where --against names it (one without the recorder in it, say).
-//   node bench/profile-overhead.mjs [--against build/other/sida.node] [--blocks 60] [--passes 40]
+// resident, in blocks that take turns in one process: without a recording, with one, and with a build of the addon that
+// has no recorder in it.
+//   npx cmake-js compile --CDSIDA_PROFILE=OFF --out build/addon-plain
+//   node bench/profile-overhead.mjs [--against build/addon-plain/Release/sida.node] [--blocks 60] [--passes 40]
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -14,7 +15,7 @@ import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
 const { values } = parseArgs({
   options: {
-    against: { type: 'string' },
+    against: { type: 'string', default: 'build/addon-plain/Release/sida.node' },
     blocks: { type: 'string', default: '60' },
     passes: { type: 'string', default: '40' },
   },
@@ -72,10 +73,8 @@ try {
     },
   };
   let events = 0;
-  if (values.against !== undefined) {
-    const other = open(createRequire(import.meta.url)(resolve(values.against)));
-    systems.without = () => block(other);
-  }
+  const plain = open(createRequire(import.meta.url)(resolve(values.against)));
+  systems.without = () => block(plain);
   const names = Object.keys(systems);
   const times = Object.fromEntries(names.map((name) => [name, []]));
   for (let turn = 0; turn < Number(values.blocks) + 5; turn++) {
@@ -89,7 +88,7 @@ try {
   const ratio = (a, b) => quartiles(times[a].map((ms, turn) => ms / times[b][turn]));
   const result = {
     question: 'What does a recording cost, and what does it cost not to record?',
-    command: `node bench/profile-overhead.mjs --blocks ${values.blocks} --passes ${values.passes}${values.against ? ' --against ADDON' : ''}`,
+    command: `node bench/profile-overhead.mjs --blocks ${values.blocks} --passes ${values.passes}`,
     commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
     machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
     node: process.version,
@@ -98,7 +97,7 @@ try {
     medianMs: Object.fromEntries(names.map((name) => [name, median(times[name])])),
     /** Lower quartile, median and upper quartile of the turns' ratios. */
     recordingOverOff: ratio('recording', 'off'),
-    offOverWithout: names.includes('without') ? ratio('off', 'without') : null,
+    offOverWithout: ratio('off', 'without'),
   };
   writeFileSync('bench/results/profile-overhead.json', `${JSON.stringify(result, null, 1)}\n`);
   console.log(result);

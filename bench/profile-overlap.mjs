@@ -1,9 +1,11 @@
 // Where does the time of a pass go, and what do transfers hide behind? A Switch-base-8 shape (bf16, random weights) is
-// served with a trained predictor at a budget that holds part of its experts, and recorded by --profile.
+// served at a budget that holds part of its experts and recorded by --profile: without a predictor, with one learnt on
+// other sentences, and with tables that are right (the traced routing of what is served).
 //   node bench/profile-overlap.mjs [--budget 40%] [--sentences 48] [--clients 4] [--train-sentences 200] [--minutes 1]
-//     [--dir DIR] [--keep]
-// Makes checkpoint and pack (4 GB on disk for a while); with --dir what is there already is used again. Writes the
-// summary to bench/results/profile-overlap.json and the picture to docs/pictures/overlap.svg.
+//     [--dir DIR] [--prepare] [--keep]
+// Makes checkpoint and pack (4 GB on disk for a while); with --dir what is there already is used again, --prepare only
+// makes it. Writes the summaries to bench/results/profile-overlap.json and the picture, of the tables that are right, to
+// docs/pictures/overlap.svg.
 import { execFileSync, spawn } from 'node:child_process';
 import {
   copyFileSync,
@@ -29,6 +31,7 @@ const { values } = parseArgs({
     'train-sentences': { type: 'string', default: '200' },
     minutes: { type: 'string', default: '1' },
     dir: { type: 'string' },
+    prepare: { type: 'boolean', default: false },
     keep: { type: 'boolean', default: false },
   },
 });
@@ -54,15 +57,19 @@ async function makePack() {
   rmSync(model, { recursive: true });
 }
 
-/** Learnt from other sentences than those that are served. */
-function makePredictor() {
-  const others = lines.slice(served, served + Number(values['train-sentences']));
-  writeFileSync(at('train.jsonl'), others.join('\n'));
-  sida('trace', at('pack'), '--data', at('train.jsonl'), '--template', TEMPLATE, '--out', at('trace'),
+function trace(name, rows) {
+  writeFileSync(at(`${name}.jsonl`), rows.join('\n'));
+  sida('trace', at('pack'), '--data', at(`${name}.jsonl`), '--template', TEMPLATE, '--out', at(`trace-${name}`),
     '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', '256'); // biome-ignore format: a command line
+}
+
+/** Learnt from other sentences than those that are served. */
+function makePredictors() {
+  trace('served', lines.slice(0, served));
+  trace('train', lines.slice(served, served + Number(values['train-sentences'])));
   sida(
     'train',
-    at('trace'),
+    at('trace-train'),
     '--out',
     at('predictor'),
     '--preset',
@@ -72,14 +79,21 @@ function makePredictor() {
   );
 }
 
-async function serve() {
+const SYSTEMS = {
+  none: ['--predictor', 'none'],
+  lstm: ['--predictor', at('predictor'), '--hash-function', 'lstm'],
+  replay: ['--predictor', at('trace-served'), '--hash-function', 'replay'],
+};
+
+/** Every sentence once; the recording lies in profile-NAME.json. */
+async function serve(name) {
   const port = 18_500;
   const url = `http://127.0.0.1:${port}`;
   const server = spawn(
     'node',
-    ['dist/cli/main.js', 'serve', '--model', at('pack'), '--predictor', at('predictor'), '--port', String(port),
+    ['dist/cli/main.js', 'serve', '--model', at('pack'), ...SYSTEMS[name], '--port', String(port),
       '--memory-budget', values.budget, '--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error',
-      '--profile', at('profile.json')], // biome-ignore format: a command line
+      '--profile', at(`profile-${name}.json`)], // biome-ignore format: a command line
     { stdio: ['ignore', 'inherit', 'inherit'] },
   );
   const ended = new Promise((resolve) => server.once('exit', resolve));
@@ -109,23 +123,30 @@ async function serve() {
 
 try {
   if (!existsSync(at('pack/manifest.json'))) await makePack();
-  if (!existsSync(at('predictor'))) makePredictor();
-  await serve();
+  if (!existsSync(at('predictor'))) makePredictors();
+  if (!values.prepare) await measure();
+} finally {
+  if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });
+}
+
+async function measure() {
+  const summaries = {};
+  for (const name of Object.keys(SYSTEMS)) {
+    await serve(name);
+    summaries[name] = JSON.parse(sida('profile', at(`profile-${name}.json`), '--json'));
+  }
   mkdirSync('docs/pictures', { recursive: true });
-  const summary = JSON.parse(sida('profile', at('profile.json'), '--json', '--svg', PICTURE));
+  console.log(sida('profile', at('profile-replay.json'), '--svg', PICTURE));
+  const { budget, sentences: count, clients } = values;
   const result = {
     question: 'Where does the time of a pass go, and what do transfers hide behind?',
-    command: `node bench/profile-overlap.mjs --budget ${values.budget} --sentences ${values.sentences} --clients ${values.clients}`,
+    command: `node bench/profile-overlap.mjs --budget ${budget} --sentences ${count} --clients ${clients}`,
     commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
     machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
     node: process.version,
     isa: loadAddon().cpuFeatures().isa,
     weights: 'random',
-    budget: values.budget,
-    summary,
+    summaries,
   };
   writeFileSync('bench/results/profile-overlap.json', `${JSON.stringify(result, null, 1)}\n`);
-  console.log(sida('profile', at('profile.json')));
-} finally {
-  if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });
 }

@@ -1,15 +1,25 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { batchOrderTable } from './batch-order-table.mjs';
 import { kernelTables } from './kernel-tables.mjs';
+import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
+import { profileTables } from './profile-tables.mjs';
+import { quantizedTables } from './quantized-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
+import { rigTables } from './rig-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
   ...predictorTables,
+  ...profileTables,
+  'batch-order': batchOrderTable,
   ...kernelTables,
   ...replayTables,
+  ...peerTables,
+  ...quantizedTables,
+  ...rigTables,
   'sst2-budgets': () => {
     const r = result('sst2-budgets');
     const resident = r.runs[0];
@@ -92,6 +102,10 @@ const tables = {
 
 /** What is not measured yet keeps what stands there. */
 function filledTable(name, before) {
+  if (tables[name] === undefined && name.startsWith('rig-')) {
+    console.error(`${name}: \`sida bench\` has not measured it`);
+    return before;
+  }
   try {
     return `${tables[name]()}\n`;
   } catch (error) {
@@ -101,7 +115,13 @@ function filledTable(name, before) {
   }
 }
 
-for (const file of ['README.md', 'docs/benchmarks.md', 'docs/predictor.md']) {
+for (const file of [
+  'README.md',
+  'docs/benchmarks.md',
+  'docs/predictor.md',
+  'docs/profile.md',
+  'models/switch-mini/README.md',
+]) {
   if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(

@@ -1,6 +1,8 @@
 // Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { benchCommand } from '../dist/cli/bench.js';
 import { replayCommand } from '../dist/cli/bench-replay.js';
+import { dependencyCommand } from '../dist/cli/dependency.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { createMetrics } from '../dist/observability/metrics.js';
@@ -61,6 +63,12 @@ const flagTable = (options) =>
   );
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
+fill('docs/cli.md', 'bench', flagTable(benchCommand().options));
+fill(
+  'docs/cli.md',
+  'dependency',
+  flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))),
+);
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "doctest/doctest.h"
+#include "error_checks.h"
 #include "repo_paths.h"
 #include "test_pack.h"
 
@@ -26,20 +27,29 @@ constexpr size_t kExperts = 6;
 /// A store of 18 experts whose blocks are filled with their id.
 class Fixture {
  public:
-  explicit Fixture(size_t slots, uint64_t host_bytes = 0)
+  explicit Fixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {}, size_t stripes = 1)
       : layout(make_expert_layout(kF32Format, 16, 32, kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.block_bytes) {
-    path = dir.path() + "/experts.sida";
-    std::ofstream file(path, std::ios::binary);
+    const StripeLayout striped({stripes, "test"}, layout.experts(), layout.block_bytes);
+    for (size_t i = 0; i < stripes; ++i) paths.push_back(dir.path() + "/" + striped.file_name(i));
+    std::vector<std::ofstream> files(paths.begin(), paths.end());
     for (uint32_t id = 0; id < layout.experts(); ++id) {
       const std::vector<uint32_t> block(layout.block_bytes / 4, id);
-      file.write(reinterpret_cast<const char*>(block.data()), static_cast<long>(layout.block_bytes));
+      const auto place = striped.place(id);
+      files[place.file].seekp(static_cast<long>(place.offset));
+      files[place.file].write(reinterpret_cast<const char*>(block.data()),
+                              static_cast<long>(layout.block_bytes));
     }
-    file.close();
-    disk.emplace(path, layout.experts() * layout.block_bytes);
-    host.emplace(layout, *disk, host_bytes);
-    store.emplace(layout, memory, *host, SimulatedLink{}, slots);
+    for (size_t i = 0; i < stripes; ++i) {
+      const std::string seal = striped.seal(i);
+      files[i].seekp(static_cast<long>(striped.blocks_end(i)));
+      files[i].write(seal.data(), static_cast<long>(seal.size()));
+    }
+    files.clear();
+    disk.emplace(striped, paths);
+    host.emplace(layout.block_bytes, host_bytes);
+    store.emplace(layout, memory, *disk, *host, SimulatedLink{}, reads, slots);
   }
 
   /// Uses experts of a layer; checks that each block is the right one. Returns the Found codes.
@@ -90,7 +100,7 @@ class Fixture {
   }
 
   TempDir dir;
-  std::string path;
+  std::vector<std::string> paths;
   ExpertLayout layout;
   std::unique_ptr<Backend> backend;
   DeviceMemory memory;
@@ -261,7 +271,7 @@ TEST_CASE("expert store: the host tier serves what it has read before, least rec
 TEST_CASE("expert store: a file that shrinks under it is a typed error and leaves no leases behind") {
   Fixture f(2);
   f.visit(0, {0});
-  REQUIRE(truncate(f.path.c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
   std::vector<uint8_t> found(kExperts);
   try {
     const std::vector<uint16_t> needed{3, 5};
@@ -277,21 +287,77 @@ TEST_CASE("expert store: a file that shrinks under it is a typed error and leave
   f.visit(0, {0, 1, 2});
 }
 
-TEST_CASE("expert store: a file of the wrong size is refused with both sizes") {
-  Fixture f(1);
-  try {
-    DiskTier disk(f.path, 12345);
-    FAIL("opened");
-  } catch (const Error& error) {
-    CHECK(error.code() == "pack_invalid");
-    CHECK(error.numbers().at("expected_bytes") == 12345);
-  }
+TEST_CASE("expert store: stripes in each other's place, short or missing are refused by name") {
+  Fixture f(2, 0, {}, 3);
+  const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.block_bytes);
+  const auto refusal = [&](const std::vector<std::string>& paths, const char* code) {
+    return testing::error_of([&] { DiskTier(striped, paths); }, code);
+  };
+  testing::check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
+                     {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
+  const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.block_bytes);
+  testing::check_has(testing::error_of([&] { DiskTier(other, f.paths); }, "pack_invalid"),
+                     {f.paths[0], "of another pack, found stripe 0 of 3 of test"});
+  REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.block_bytes)) == 0);
+  testing::check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
+  REQUIRE(unlink(f.paths[1].c_str()) == 0);
+  testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
 }
 
-TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keeps the invariants") {
+TEST_CASE("expert store: of neighbours read at once only the one that cannot be read fails") {
+  Fixture f(8, 0, {1, 1 << 20});
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  // One read of three blocks: all are known when the only reader begins.
+  std::vector<uint8_t> found(kExperts);
+  const std::vector<uint16_t> needed{2, 3, 4};
+  {
+    LayerVisit visit(*f.store, 0, needed, found.data());
+    CHECK_THROWS_AS(
+        [&] {
+          while (visit.next()) {
+          }
+        }(),
+        Error);
+  }
+  f.settle();
+  CHECK(f.state(2) == ResidencyState::kResident);
+  CHECK(f.state(3) == ResidencyState::kResident);
+  CHECK(f.state(4) == ResidencyState::kAbsent);
+  f.store->check_integrity();
+}
+
+TEST_CASE("expert store: what a layer misses is read at once where it stands side by side") {
+  Fixture f(8, 0, {1, 1 << 20});
+  f.visit(0, {0, 1, 2, 3, 5});
+  const StoreStats stats = f.store->take_stats();
+  CHECK(stats.disk_reads == 2);
+  CHECK(stats.disk_bytes == 5 * f.layout.block_bytes);
+  CHECK(f.store->take_stats().disk_reads == 0);
+}
+
+TEST_CASE("expert store: a load that a plan names twice, or that is there, moves once") {
+  Fixture f(8);
+  f.visit(0, {3});
+  f.start_pass({3, 1, 2, 1, 2, 1});
+  f.visit(0, {1, 2, 3});
+  CHECK(f.store->take_stats().bytes_moved == 3 * f.layout.block_bytes);
+}
+
+struct Setup {
+  size_t host_blocks;
+  ReadTuning reads;
+  size_t stripes;
+};
+
+void keeps_invariants(const Setup& setup) {
+  CAPTURE(setup.host_blocks);
+  CAPTURE(setup.reads.depth);
+  CAPTURE(setup.reads.piece_bytes);
+  CAPTURE(setup.stripes);
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
-  Fixture f(12);
+  const uint64_t block = make_expert_layout(kF32Format, 16, 32, 1, 1).block_bytes;
+  Fixture f(12, setup.host_blocks * block, setup.reads, setup.stripes);
   size_t slots = 12;
   std::vector<ExpertId> pinned;
   for (int step = 0; step < 600; ++step) {
@@ -331,6 +397,15 @@ TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keep
     for (const ExpertId id : pinned) {
       REQUIRE(f.store->snapshot().state[id] == static_cast<uint8_t>(ResidencyState::kResident));
     }
+    REQUIRE(f.host->used() <= f.host->budget());
+  }
+}
+
+TEST_CASE("expert store: any sequence of visits, prefetches, pins and sizes keeps the invariants") {
+  for (const Setup& setup :
+       {Setup{0, {}, 1}, Setup{0, {1, 4096}, 1}, Setup{0, {4, 4096}, 1}, Setup{0, {3, 1 << 20}, 1},
+        Setup{5, {2, 4096}, 1}, Setup{0, {2, 8192}, 3}, Setup{7, {2, 4096}, 4}}) {
+    keeps_invariants(setup);
   }
 }
 

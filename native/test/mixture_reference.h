@@ -48,7 +48,7 @@ class MixtureReference {
   explicit MixtureReference(const std::string& directory)
       : pack_(open_pack(directory)),
         dense_(read_all(pack_.dense_path())),
-        experts_(read_all(pack_.expert_path())),
+        experts_(read_all(pack_.expert_path(0))),
         weights_(view_weights(pack_.config, pack_.dense, dense_.data())) {}
 
   /// Final hidden states (tokens, d_model) of a batch with a routing. `dispatch` receives the entries within

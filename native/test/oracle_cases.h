@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,22 @@ inline Inputs inputs_of(const Cases& cases, const std::string& prefix) {
   return in;
 }
 
+/// Decoder tokens of a case, all rows of logits wanted; sequences count from 100.
+struct DecoderInputs {
+  std::vector<int32_t> tokens, offsets, rows, sequences;
+};
+
+inline DecoderInputs decoder_inputs_of(const Cases& cases, const std::string& prefix, size_t batch) {
+  const auto ids = cases.read<int64_t>(prefix + "decoder_input_ids");
+  DecoderInputs in{{ids.begin(), ids.end()}, {0}, {}, {}};
+  for (size_t b = 0; b < batch; ++b) {
+    in.offsets.push_back(static_cast<int32_t>((b + 1) * ids.size() / batch));
+    in.sequences.push_back(static_cast<int32_t>(100 + b));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) in.rows.push_back(static_cast<int32_t>(i));
+  return in;
+}
+
 struct Run {
   std::vector<float> hidden, router, logits;  ///< no `router` in a pass with a routing of its own
   std::vector<uint16_t> dispatch;
@@ -82,6 +99,37 @@ inline Run run(Engine& engine, const Batch& batch) {
               batch.routing.k == 0 ? out.router.data() : nullptr, out.dispatch.data(), out.found.data()});
   engine.store().check_integrity();
   return out;
+}
+
+/// Largest difference over the largest magnitude of the reference.
+inline double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
+  double worst = 0, scale = 1e-30;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
+    scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
+    if (std::isnan(found[i])) return INFINITY;
+  }
+  return worst / scale;
+}
+
+/// Greedy continuation of one context, until the end token or after `steps`.
+inline std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row,
+                                   size_t steps) {
+  const SwitchConfig& config = engine.config();
+  const std::vector<int32_t> sequence{static_cast<int32_t>(1000 + batch_row)};
+  const std::vector<int32_t> context{contexts[batch_row]};
+  const std::vector<int32_t> offsets{0, 1}, rows{0};
+  std::vector<int32_t> ids{config.decoder_start_token_id};
+  for (size_t step = 0; step < steps; ++step) {
+    const std::vector<int32_t> token{ids.back()};
+    Batch batch{Phase::kDecode, sequence, context, offsets, token, rows, {}};
+    const Run out = run(engine, batch);
+    ids.push_back(
+        static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
+    if (ids.back() == config.eos_token_id) break;
+  }
+  engine.release_sequences(sequence);
+  return ids;
 }
 
 }  // namespace sida::testing

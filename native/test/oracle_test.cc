@@ -1,6 +1,5 @@
 // The engine against Hugging Face transformers: every Switch fixture, every case, at several residencies.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/file.h"
@@ -14,23 +13,16 @@ namespace sida {
 namespace {
 
 using testing::Cases;
+using testing::decoder_inputs_of;
+using testing::DecoderInputs;
 using testing::fixture;
+using testing::greedy;
 using testing::Inputs;
 using testing::inputs_of;
+using testing::relative_error;
 using testing::Run;
 using testing::run;
 using testing::TempDir;
-
-/// Largest difference over the largest magnitude of the reference.
-double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
-  double worst = 0, scale = 1e-30;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    worst = std::max(worst, std::abs(static_cast<double>(found[i]) - expected[i]));
-    scale = std::max(scale, std::abs(static_cast<double>(expected[i])));
-    if (std::isnan(found[i])) return INFINITY;
-  }
-  return worst / scale;
-}
 
 void check_routing(const Cases& cases, const std::string& prefix, const std::string& stack, const Run& found,
                    const SwitchConfig& config, size_t tokens) {
@@ -52,25 +44,6 @@ void check_routing(const Cases& cases, const std::string& prefix, const std::str
     CHECK_MESSAGE(wrong == 0, router << "dispatch: " << wrong << " of " << tokens << " differ");
     ++layer;
   }
-}
-
-std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row,
-                            size_t steps) {
-  const SwitchConfig& config = engine.config();
-  const std::vector<int32_t> sequence{static_cast<int32_t>(1000 + batch_row)};
-  const std::vector<int32_t> context{contexts[batch_row]};
-  const std::vector<int32_t> offsets{0, 1}, rows{0};
-  std::vector<int32_t> ids{config.decoder_start_token_id};
-  for (size_t step = 0; step < steps; ++step) {
-    const std::vector<int32_t> token{ids.back()};
-    Batch batch{Phase::kDecode, sequence, context, offsets, token, rows, {}};
-    const Run out = run(engine, batch);
-    ids.push_back(
-        static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
-    if (ids.back() == config.eos_token_id) break;
-  }
-  engine.release_sequences(sequence);
-  return ids;
 }
 
 void check_fixture(const std::string& name) {
@@ -99,19 +72,12 @@ void check_fixture(const std::string& name) {
       CHECK(relative_error(encoded.hidden, cases.read<float>(prefix + "encoder_last_hidden_state")) < 1e-4);
       check_routing(cases, prefix, "encoder", encoded, engine.config(), in.tokens.size());
 
-      const auto decoder_ids = cases.read<int64_t>(prefix + "decoder_input_ids");
-      const std::vector<int32_t> tokens(decoder_ids.begin(), decoder_ids.end());
-      const size_t steps = tokens.size() / in.batch;
-      std::vector<int32_t> offsets{0}, rows, sequences;
-      for (size_t b = 0; b < in.batch; ++b) {
-        offsets.push_back(static_cast<int32_t>((b + 1) * steps));
-        sequences.push_back(static_cast<int32_t>(100 + b));
-      }
-      for (size_t i = 0; i < tokens.size(); ++i) rows.push_back(static_cast<int32_t>(i));
-      const Run decoded = run(engine, {Phase::kDecode, sequences, in.ids, offsets, tokens, rows, {}});
+      const DecoderInputs own = decoder_inputs_of(cases, prefix, in.batch);
+      const Run decoded =
+          run(engine, {Phase::kDecode, own.sequences, in.ids, own.offsets, own.tokens, own.rows, {}});
       CHECK(relative_error(decoded.logits, cases.read<float>(prefix + "logits")) < 1e-4);
-      check_routing(cases, prefix, "decoder", decoded, engine.config(), tokens.size());
-      engine.release_sequences(sequences);
+      check_routing(cases, prefix, "decoder", decoded, engine.config(), own.tokens.size());
+      engine.release_sequences(own.sequences);
 
       size_t row = 0;
       for (const JsonValue& line : entry.at("greedy").elements()) {

@@ -20,6 +20,7 @@ import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.
 import { checkpointIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, writeManifest } from './manifest.js';
+import { linkStripes, removeUnfinished } from './stripes.js';
 import {
   denseFormatSchema,
   expertFormatSchema,
@@ -34,6 +35,8 @@ export interface ConvertOptions extends FormatChoices {
   model: string;
   /** Directory of the pack; appears whole or not at all. */
   out: string;
+  /** Directories on disks of their own, one for each of two or more files of experts. Without: one file, in `out`. */
+  stripes?: readonly string[];
   signal?: AbortSignal;
   /** Experts written, then bytes hashed. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
@@ -54,21 +57,33 @@ const journalSchema = z.object({
   identity: z.string(),
   experts: expertFormatSchema,
   dense: denseFormatSchema,
+  /** Directories of the experts' files, where they are not one. */
+  stripes: z.array(z.string()).default([]),
   /** Experts written and synced. */
   done: z.number().int().nonnegative(),
 });
 
 interface Journal extends PackFormats {
   identity: string;
+  stripes: readonly string[];
   done: number;
 }
 
 function sameWork(a: Journal, b: Journal): boolean {
-  return a.identity === b.identity && sameFormat(a.experts, b.experts) && sameFormat(a.dense, b.dense);
+  return (
+    a.identity === b.identity &&
+    sameFormat(a.experts, b.experts) &&
+    sameFormat(a.dense, b.dense) &&
+    a.stripes.join('\n') === b.stripes.join('\n')
+  );
 }
 
 /** Experts of this very work that an interrupted run left whole on the disk. */
-async function resumable(partial: string, plan: Journal, layout: PackLayout): Promise<number> {
+async function resumable(
+  partial: string,
+  plan: Journal,
+  { layout, expertFiles }: PackWriter,
+): Promise<number> {
   const journal = journalSchema.safeParse(
     await readFile(join(partial, JOURNAL), 'utf8')
       .then(JSON.parse)
@@ -82,11 +97,12 @@ async function resumable(partial: string, plan: Journal, layout: PackLayout): Pr
       () => -1,
     );
   const total = layout.experts.layers.length * layout.experts.experts_per_layer;
-  const whole =
-    done <= total &&
-    (await size(layout.dense.file)) === layout.dense.bytes &&
-    (await size(layout.experts.file)) >= done * layout.experts.block_bytes;
-  return whole ? done : 0;
+  if (done > total || (await size(layout.dense.file)) !== layout.dense.bytes) return 0;
+  for (const [i, { name }] of expertFiles.entries()) {
+    const blocks = Math.ceil((done - i) / expertFiles.length);
+    if ((await size(name)) < blocks * layout.experts.block_bytes) return 0;
+  }
+  return done;
 }
 
 async function syncFile(path: string): Promise<void> {
@@ -122,6 +138,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     identity,
     experts: resolveFormat(options.experts, info.lossless.experts),
     dense: resolveFormat(options.dense, info.lossless.dense),
+    stripes: (options.stripes ?? []).map((directory) => resolve(directory)),
     done: 0,
   };
   if (existsSync(out)) {
@@ -131,12 +148,24 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
 
   const partial = `${out}.partial`;
   await mkdir(partial, { recursive: true });
-  const { experts, dense } = plan;
-  const writer = new addon.PackWriter({ checkpoint: model, out: partial, experts, dense });
-  const { layout } = writer;
+  const { experts, dense, stripes } = plan;
+  await linkStripes(
+    partial,
+    out,
+    stripes.map((directory, i) => ({ directory, file: `experts.sida.${i}` })),
+  );
+  const stamp = `${identity} in ${formatName(experts)}`;
+  const writer = new addon.PackWriter({
+    checkpoint: model,
+    out: partial,
+    experts,
+    dense,
+    ...(stripes.length > 0 && { stripes: { count: stripes.length, stamp } }),
+  });
+  const { layout, expertFiles } = writer;
   let resumedFrom: number;
   try {
-    resumedFrom = await writeWeights(writer, partial, plan, options);
+    resumedFrom = await writeWeights(writer, partial, plan, { ...options, out });
   } finally {
     writer.close();
   }
@@ -146,7 +175,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
       message: `${model} changed while it was converted; convert it again`,
     });
   }
-  await describePack(partial, layout, { ...options, identity });
+  await describePack(partial, layout, expertFiles, { ...options, identity });
   signal?.throwIfAborted();
   await rename(partial, out);
   return { pack: out, resumedFrom };
@@ -157,10 +186,11 @@ async function writeWeights(
   writer: PackWriter,
   partial: string,
   plan: Journal,
-  { signal, onProgress }: ConvertOptions,
+  { out, signal, onProgress }: ConvertOptions,
 ): Promise<number> {
   const { experts } = writer.layout;
-  const resumedFrom = await resumable(partial, plan, writer.layout);
+  const files = writer.expertFiles.map(({ name }) => name);
+  const resumedFrom = await resumable(partial, plan, writer);
   const total = experts.layers.length * experts.experts_per_layer;
   // A journal entry costs an fsync: one for about 256 MiB of experts.
   const stride = Math.max(1, Math.floor((256 << 20) / experts.block_bytes));
@@ -168,9 +198,9 @@ async function writeWeights(
   if (resumedFrom === 0) {
     // Whatever else lies here belongs to other work.
     for (const name of await readdir(partial)) {
-      if (name !== experts.file) await rm(join(partial, name), { recursive: true, force: true });
+      if (!files.includes(name)) await removeUnfinished(partial, out, name);
     }
-    await truncate(join(partial, experts.file), 0);
+    for (const name of files) await truncate(join(partial, name), 0);
     writer.writeDense();
   }
   let synced = resumedFrom;
@@ -181,7 +211,7 @@ async function writeWeights(
     done = end;
     onProgress?.({ phase: 'convert', done, total });
     if (done - synced >= stride) {
-      await syncFile(join(partial, experts.file));
+      for (const name of files) await syncFile(join(partial, name));
       await writeJournal(partial, { ...plan, done });
       synced = done;
     }
@@ -194,14 +224,12 @@ async function writeWeights(
 async function describePack(
   partial: string,
   layout: PackLayout,
+  expertFiles: PackWriter['expertFiles'],
   { model, identity, signal, onProgress }: ConvertOptions & { identity: string },
 ): Promise<void> {
   const sizes = new Map([
     [layout.dense.file, layout.dense.bytes],
-    [
-      layout.experts.file,
-      layout.experts.layers.length * layout.experts.experts_per_layer * layout.experts.block_bytes,
-    ],
+    ...expertFiles.map(({ name, bytes }): [string, number] => [name, bytes]),
   ]);
   const names = [...sizes.keys()];
   for (const companion of COMPANIONS) {
@@ -234,11 +262,13 @@ async function describePack(
 async function refuseForeign(out: string, plan: Journal): Promise<void> {
   if (isPack(out)) {
     const { source, experts, dense } = await readManifest(out);
-    const found: Journal = { identity: source.identity, experts, dense, done: 0 };
+    // Where its stripes lie may have changed since; how many there are has not.
+    const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
+    const found: Journal = { identity: source.identity, experts, dense, stripes, done: 0 };
     if (sameWork(found, plan)) return;
   }
   throw new SidaError({
     code: 'cannot_run',
-    message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)}); name another --out or remove it`,
+    message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)})${plan.stripes.length > 0 ? ` in ${plan.stripes.length} stripes` : ''}; name another --out or remove it`,
   });
 }

@@ -1,28 +1,34 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { lstat, open, readFile, rename } from 'node:fs/promises';
+import { lstat, open, readFile, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { PackLayout } from '../native/addon-types.js';
+import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
 export const PACK_VERSION = 2;
 export const MANIFEST = 'manifest.json';
 
-/** The files a pack may consist of; a name is never a path. */
+/** The files a pack may consist of, with `experts.sida` or its stripes; a name is never a path. */
 const PACK_FILES = [
   'dense.sida',
-  'experts.sida',
   'config.json',
   'generation_config.json',
   'tokenizer.json',
   'sida.json',
 ] as const;
-const REQUIRED_FILES = ['dense.sida', 'experts.sida', 'config.json'] as const;
+const STRIPE = /^experts\.sida\.\d{1,2}$/;
+
+function requiredFiles(stripes: number): string[] {
+  const experts =
+    stripes === 1 ? ['experts.sida'] : Array.from({ length: stripes }, (_, i) => `experts.sida.${i}`);
+  return ['dense.sida', 'config.json', ...experts];
+}
 
 const fileSchema = z.object({
-  name: z.enum(PACK_FILES),
+  name: z.union([z.enum([...PACK_FILES, 'experts.sida']), z.string().regex(STRIPE)]),
   bytes: z.number().int().nonnegative(),
   sha256: z.string(),
 });
@@ -34,13 +40,11 @@ const manifestSchema = z.object({
   version: z.literal([1, PACK_VERSION]),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
-  experts: expertFormatSchema,
+  experts: expertFormatSchema.and(
+    z.object({ stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional() }),
+  ),
   dense: denseFormatSchema,
-  files: z
-    .array(fileSchema)
-    .refine((files) => REQUIRED_FILES.every((name) => files.some((file) => file.name === name)), {
-      error: `Expected at least ${REQUIRED_FILES.join(', ')}`,
-    }),
+  files: z.array(fileSchema),
 });
 
 export type Manifest = Omit<z.infer<typeof manifestSchema>, 'files' | 'experts' | 'dense'> &
@@ -70,6 +74,14 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
     throw new SidaError({
       code: 'pack_invalid',
       message: `${path}: ${issue.path.join('.')}: ${issue.message}; convert the model again`,
+    });
+  }
+  const required = requiredFiles(parsed.data.experts.stripes?.count ?? 1);
+  const missing = required.find((name) => !parsed.data.files.some((file) => file.name === name));
+  if (missing !== undefined) {
+    throw new SidaError({
+      code: 'pack_invalid',
+      message: `${path}: files: Expected at least ${required.join(', ')}; ${missing} is not there; convert the model again`,
     });
   }
   return parsed.data;
@@ -123,7 +135,9 @@ export async function verifyPack(directory: string, options: VerifyOptions = {})
   let done = 0;
   for (const expected of files) {
     const path = join(directory, expected.name);
-    const status = await lstat(path).catch(() => undefined);
+    // A stripe may lie on another disk.
+    const statusOf = STRIPE.test(expected.name) ? stat : lstat;
+    const status = await statusOf(path).catch(() => undefined);
     const found = status?.isFile() ? status.size : undefined;
     if (found !== expected.bytes) {
       throw new SidaError({

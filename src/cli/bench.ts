@@ -1,13 +1,185 @@
-/** `sida bench`: measurements, one a command. */
+/** `sida bench`: throughput and latency against memory, system by system. */
+import { existsSync, mkdirSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { MINI_DIRECTORY } from '../bench/prepare.js';
+import { type BenchFile, readBenchFile, summarize } from '../bench/report/bench-file.js';
+import { writeReport } from '../bench/report/write-report.js';
+import { runRig } from '../bench/rig.js';
+import { type Cell, cellName, expand, FULL, QUICK, select } from '../bench/scenarios.js';
+import { FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
+import {
+  FULL_STUDIES,
+  QUICK_STUDIES,
+  runStudies,
+  type Study,
+  selectStudies,
+  studyName,
+} from '../bench/studies.js';
+import { SYSTEMS } from '../bench/systems.js';
+import { UsageError } from '../config/resolve.js';
+import { readTasks } from '../engine/model-directory.js';
+import { SidaError } from '../errors.js';
+import { BenchProgress, timeText } from './bench-progress.js';
 import { replayCommand } from './bench-replay.js';
+import { number } from './lists.js';
+import { formatTable } from './table.js';
+
+const HELP = `
+Every system runs every scenario in a process of its own: warmed up, round by round, so that a slow minute of the machine
+falls on all alike. Packs, traces and predictors are made in --work. Finished runs are kept in the results directory and
+skipped when it is started again. Answers of exact systems are compared with the resident run bit for bit; one that
+differs ends the command with 1.
+
+A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
+
+Examples:
+  sida bench --quick
+  sida bench --list
+  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
+  sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
+  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
+  sida bench --report --out bench/results/rig
+  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function benchCommand(): Command {
-  return new Command('bench')
-    .description('Compare systems side by side')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4',
-    )
-    .addCommand(replayCommand());
+  return (
+    new Command('bench')
+      // What follows `replay` is for it: both have --json.
+      .enablePositionalOptions()
+      .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
+      .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
+      .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
+        ...all,
+        one,
+      ])
+      .option('--list', 'print the names and end')
+      .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
+      .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
+      .option(
+        '--data <dir>',
+        'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
+      )
+      .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
+      .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
+      .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
+      .option('--seed <n>', 'of arrivals and of training', '1')
+      .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
+      .option('--fresh', 'measure again what was measured before')
+      .option('--keep', 'leave packs of random-weight models on the disk')
+      .option('--json', 'print the result as JSON')
+      .addHelpText('after', HELP)
+      .addCommand(replayCommand())
+      .action(bench)
+  );
+}
+
+async function bench(values: Record<string, unknown>): Promise<void> {
+  const quick = values.quick === true;
+  const json = values.json === true;
+  const patterns = (values.only as string[] | undefined) ?? [];
+  const cells = select(expand(quick ? QUICK : FULL), patterns);
+  const studies = selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
+  if (cells.length + studies.length === 0) {
+    throw new UsageError(
+      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''} --list\` prints the names`,
+    );
+  }
+  if (values.list === true) {
+    const names = [...cells.map(cellName), ...studies.map(studyName)];
+    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
+    return;
+  }
+  const out = resolve(String(values.out ?? join('bench/results', quick ? 'quick' : 'rig')));
+  const file =
+    values.report === true ? readBenchFile(out) : await measure(values, { quick, cells, studies, out });
+  const files = await writeReport(file, out);
+  process.stdout.write(
+    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
+  );
+  if (file.differing.length === 0) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
+  });
+}
+
+interface Work {
+  quick: boolean;
+  cells: readonly Cell[];
+  studies: readonly Study[];
+  out: string;
+}
+
+async function measure(
+  values: Record<string, unknown>,
+  { quick, cells, studies, out }: Work,
+): Promise<BenchFile> {
+  const sizes = sizesOf(values, quick);
+  const common = {
+    out,
+    work: resolve(String(values.work)),
+    data: dataDirectory(values.data as string | undefined),
+    threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
+    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
+    fresh: values.fresh === true,
+  };
+  mkdirSync(out, { recursive: true });
+  const progress = new BenchProgress();
+  try {
+    const begin = performance.now();
+    const tasks = await readTasks(MINI_DIRECTORY);
+    const found = await runStudies(studies, {
+      ...common,
+      task: (name) => tasks[name]!,
+      inputs: sizes.study,
+      onStep: (what) => progress.step(what),
+    });
+    const result = await runRig(
+      { ...common, command: commandText(), quick, cells, sizes, keep: values.keep === true },
+      progress,
+    );
+    const seconds = (performance.now() - begin) / 1000;
+    progress.step(
+      `${result.cells.length} cells and ${studies.length} studies in ${timeText(seconds)}; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
+    );
+    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
+  } finally {
+    progress.stop();
+  }
+}
+
+function sizesOf(values: Record<string, unknown>, quick: boolean): typeof FULL_SIZES {
+  const own = quick ? QUICK_SIZES : FULL_SIZES;
+  const sentences =
+    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
+  return {
+    ...own,
+    ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
+    ...(sentences !== undefined && { sentences: () => sentences }),
+  };
+}
+
+function dataDirectory(given: string | undefined): string | undefined {
+  const directory = given ?? 'data';
+  if (existsSync(directory)) return resolve(directory);
+  if (given === undefined) return undefined;
+  throw new UsageError(
+    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
+  );
+}
+
+function listText(names: readonly string[]): string {
+  const about = formatTable(
+    'll',
+    SYSTEMS.map((system) => [system.name, system.about]),
+  );
+  return `${names.join('\n')}\n\n${about}\n`;
+}
+
+/** The command as given; of paths outside of the tree only the names. */
+function commandText(): string {
+  const args = process.argv.slice(2).map((arg) => (arg.startsWith('/') ? basename(arg) : arg));
+  return ['sida', ...args.map((arg) => (/[*\s]/.test(arg) ? `'${arg}'` : arg))].join(' ');
 }

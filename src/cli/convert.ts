@@ -1,8 +1,9 @@
 /** `sida convert`: packs a checkpoint, as `sida serve` does by itself on first use. */
 import { resolve } from 'node:path';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
 import { verifyPack } from '../checkpoint/manifest.js';
+import { MAX_STRIPES } from '../checkpoint/stripes.js';
 import { verifyWeights } from '../checkpoint/verify-weights.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
@@ -22,15 +23,30 @@ export function convertCommand(): Command {
       '--verify',
       'read the pack again: compare every file with its sha256 and every weight with the checkpoint',
     )
+    .option(
+      '--stripes <dirs>',
+      'spread the experts over files in these directories, on disks of their own, so that all are read at once: two or more, with commas',
+      stripeDirectories,
+    )
     .addHelpText(
       'after',
       '\nAn interrupted conversion goes on where it stopped when it is started again.\n' +
         '\nExamples:\n  sida convert models/switch-mini --out packs/switch-mini\n' +
         '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
-        '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8',
+        '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8\n' +
+        '  sida convert switch-base-128 --out packs/base-128 --stripes /mnt/a,/mnt/b',
     )
     .action(convert);
   return addFlags(command, WEIGHT_OPTIONS);
+}
+
+function stripeDirectories(text: string): string[] {
+  const directories = text.split(',').map((directory) => resolve(directory));
+  const good = !text.split(',').includes('') && new Set(directories).size === directories.length;
+  if (good && directories.length >= 2 && directories.length <= MAX_STRIPES) return directories;
+  throw new InvalidArgumentError(
+    `Expected 2 to ${MAX_STRIPES} different directories with commas between, found ${text}`,
+  );
 }
 
 async function convert(dir: string, values: Record<string, unknown>): Promise<void> {
@@ -50,7 +66,14 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
     const model = resolve(dir);
     const out = resolve(String(values.out));
     const onProgress = progress.show.bind(progress);
-    const { pack, resumedFrom } = await convertCheckpoint({ model, out, ...formats, signal, onProgress });
+    const { pack, resumedFrom } = await convertCheckpoint({
+      model,
+      out,
+      ...formats,
+      ...(values.stripes !== undefined && { stripes: values.stripes as string[] }),
+      signal,
+      onProgress,
+    });
     progress.stop();
     let verified: VerifiedWeights | undefined;
     if (values.verify === true) {

@@ -35,8 +35,8 @@ const OPTIONS = [
   'maxBatchTokens',
   'kvTokens',
   'threads',
-  'activations',
   ...WEIGHT_OPTIONS,
+  'activations',
   'packDir',
 ] as const;
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -229,8 +229,8 @@ async function limitsOf(
 
 /** The slots that `sida serve` would have, with exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, threads } = options;
-  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });
+  const { maxBatchTokens, kvTokens, threads, activations } = options;
+  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations });
   return budgets.map((budget) => {
     const bytes = budgetBytes(budget, plan);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander';
 import { VERSION } from '../config/version.js';
 import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
+import { dependencyCommand } from './dependency.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
@@ -15,6 +16,8 @@ import { trainCommand } from './train.js';
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
   .version(VERSION)
+  // What follows a command is for it: `bench` and `bench replay` both have --json.
+  .enablePositionalOptions()
   .showHelpAfterError('(sida help <command> shows what it takes)')
   .addHelpText(
     'after',
@@ -29,6 +32,7 @@ for (const command of [
   traceCommand(),
   trainCommand(),
   evalCommand(),
+  dependencyCommand(),
   benchCommand(),
   profileCommand(),
   doctorCommand(),

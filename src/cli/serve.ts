@@ -158,8 +158,11 @@ function engineConfig(options: ServeOptions): EngineConfig {
     maxBatchTokens: options.maxBatchTokens,
     kvTokens: options.kvTokens,
     batchWaitMs: options.batchWait,
+    batchOrder: options.batchOrder,
+    maxPassedOver: options.maxPassedOver,
     maxInputBytes: options.maxInputBytes,
     linkBandwidth: options.linkBandwidth,
     linkLatencyMs: options.linkLatency,
+    readDepth: options.readDepth,
   };
 }

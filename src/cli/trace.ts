@@ -16,6 +16,7 @@ import { record } from '../trace/recorder.js';
 import { type RecordedLine, shapeOf, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import { addFlags, givenFlags } from './flags.js';
+import { number } from './lists.js';
 import { Progress } from './progress.js';
 
 const OPTIONS = [
@@ -24,6 +25,7 @@ const OPTIONS = [
   'maxBatchTokens',
   'threads',
   ...WEIGHT_OPTIONS,
+  'activations',
   'packDir',
 ] as const;
 /** Records written at a time: what an interruption loses at most. */
@@ -51,14 +53,6 @@ export function traceCommand(): Command {
     )
     .action(trace);
   return addFlags(command, OPTIONS as unknown as OptionName[]);
-}
-
-function wholeNumber(name: string, text: unknown, least: number, most: number): number {
-  const value = Number(text);
-  if (Number.isInteger(value) && value >= least && value <= most) return value;
-  throw new UsageError(
-    `Expected --${name} to be a whole number from ${least} to ${most}, found ${JSON.stringify(text)}`,
-  );
 }
 
 /** Fields and files of `--join passage=F.passages.jsonl`. */
@@ -96,7 +90,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
   const file = String(values.data);
   const template = String(values.template);
-  const maxNewTokens = wholeNumber('max-new-tokens', values.maxNewTokens, 1, 1024);
+  const maxNewTokens = number('max-new-tokens', String(values.maxNewTokens), 1, 1024);
   const joins = parseJoins(values.join as string[] | undefined);
   const texts = await readInputs({ file, template, joins });
   let stopped = false;
@@ -118,6 +112,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       maxBatchTokens: options.maxBatchTokens,
       kvTokens: kvTokens + 16,
       threads: options.threads,
+      activations: options.activations,
     };
     const plan = addon.planMemory({ pack }, limits);
     const engine = new addon.Engine({
@@ -129,7 +124,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       ...limits,
     });
     const { experts, vocabSize, moeLayers: layers } = engine.shape;
-    const top = Math.min(experts, wholeNumber('top', values.top, 1, 65_535));
+    const top = Math.min(experts, number('top', String(values.top), 1, 65_535));
     const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
     if (tokenizer === undefined) {
       throw new SidaError({

@@ -6,6 +6,7 @@
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
+import { BATCH_ORDERS } from '../engine/batch-order.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { TABLE_K } from '../predictor/hash-table.js';
@@ -169,6 +170,15 @@ export const SERVE_OPTIONS = {
     help: 'simulated link: time added to each copy of an expert',
     parse: duration(0, 10_000),
   }),
+  readDepth: option({
+    flag: 'read-depth',
+    value: '<n>',
+    env: 'SIDA_READ_DEPTH',
+    default: '0',
+    unit: 'reads; 0 measures it at the start, in about 40 ms',
+    help: 'reads in flight on each file of experts: the fewest that fill the disk are best, more only make each wait',
+    parse: wholeNumber(0, 64, '2'),
+  }),
   maxBatchTokens: option({
     flag: 'max-batch-tokens',
     value: '<n>',
@@ -197,6 +207,23 @@ export const SERVE_OPTIONS = {
     help: 'how long a request waits for others to share its batch',
     parse: duration(0, 10_000),
   }),
+  batchOrder: option({
+    flag: 'batch-order',
+    value: '<how>',
+    env: 'SIDA_BATCH_ORDER',
+    default: 'arrival',
+    help: 'arrival: the oldest inputs make the next batch; overlap: the oldest and those whose hash tables name the same experts as it, so that fewer experts move; needs a predictor',
+    parse: oneOf(BATCH_ORDERS),
+  }),
+  maxPassedOver: option({
+    flag: 'max-passed-over',
+    value: '<n>',
+    env: 'SIDA_MAX_PASSED_OVER',
+    default: '8',
+    unit: 'batches',
+    help: '--batch-order overlap: an input that so many batches left waiting for a younger one goes before any that is chosen for its experts',
+    parse: wholeNumber(1, 1_000_000, '8'),
+  }),
   threads: option({
     flag: 'threads',
     value: '<n>',
@@ -206,14 +233,6 @@ export const SERVE_OPTIONS = {
     unit: 'threads',
     help: 'threads that compute; more than the cores is slower',
     parse: wholeNumber(1, 1024),
-  }),
-  activations: option({
-    flag: 'activations',
-    value: '<type>',
-    env: 'SIDA_ACTIVATIONS',
-    default: 'f32',
-    help: 'what meets int8 and int4 weights: f32, or int8: each row of activations is rounded to 8 bits, faster and less exact',
-    parse: oneOf(['f32', 'int8'] as const),
   }),
   experts: option({
     flag: 'experts',
@@ -240,6 +259,14 @@ export const SERVE_OPTIONS = {
     default: 'auto',
     help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's own; routers, norms and position biases are always f32`,
     parse: oneOf(['auto', ...DENSE_DTYPES]),
+  }),
+  activations: option({
+    flag: 'activations',
+    value: '<type>',
+    env: 'SIDA_ACTIVATIONS',
+    default: 'f32',
+    help: 'what meets int8 and int4 weights: f32; or int8, each row of activations rounded to 8 bits as it comes, which is faster and less exact. Answers are the same bits at every budget either way',
+    parse: oneOf(['f32', 'int8'] as const),
   }),
   packDir: option({
     flag: 'pack-dir',

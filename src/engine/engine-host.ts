@@ -1,19 +1,19 @@
 /**
  * Entry of the engine process: opens the model, starts its two threads and connects them with the API process. This
- * thread tokenizes, batches and passes messages on; it never computes.
+ * thread tokenizes and passes messages on; it never computes.
  */
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import type { FromInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
-import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
+import type { FromHashBuilder } from '../predictor/hash-builder-thread.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
-import { Batcher } from './batcher.js';
+import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
 import { JobRunner } from './job-runner.js';
 import type {
@@ -78,30 +78,19 @@ async function open(): Promise<void> {
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
 
-  const workerData: HashBuilderThreadData = {
+  const { maxBatchTokens, batchWaitMs: waitMs, batchOrder: order, maxPassedOver } = config;
+  const hashBuilder = new HashBuilderLink({
     queue: queue.producer,
+    batching: { order, maxBatchTokens, maxPassedOver, waitMs },
     predictor: predictorChoice(config),
     model: shape,
     fingerprint,
     pack,
     stats: builderStats,
     resident,
-  };
-  const hashBuilder = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
-    name: 'hash-builder',
-    workerData,
-    transferList: [queue.producer.port],
   });
-  endWithThread(hashBuilder, 'hash-building');
-  const { maxBatchTokens, batchWaitMs: waitMs } = config;
-  const batcher = new Batcher({ maxBatchTokens, waitMs, send: (batch) => hashBuilder.postMessage(batch) });
-  const predictor = await new Promise<PredictorInfo>((resolve) => {
-    hashBuilder.on('message', (message: FromHashBuilder) => {
-      if (message.type === 'opened') resolve(message.predictor);
-      else if (message.type === 'accepted') batcher.accepted();
-      else process.stderr.write(`${message.message}\n`);
-    });
-  });
+  endWithThread(hashBuilder.worker, 'hash-building');
+  const predictor = await hashBuilder.opened;
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
@@ -115,10 +104,11 @@ async function open(): Promise<void> {
       tokenizer,
       routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
     },
-    batcher,
+    toHashBuilder: (message) => hashBuilder.post(message),
     toInference: (message) => inference.post(message),
     send,
   });
+  hashBuilder.listen((message) => onHashBuilder(message, jobs));
   inference.listen((message) => onInference(message, jobs));
   process.on('message', (message: ToEngine) => onParent(message, jobs, inference, name));
   const hasTokenizer = tokenizer !== undefined;
@@ -140,6 +130,11 @@ async function open(): Promise<void> {
 function noPredictor({ warnings }: PredictorInfo): SidaError {
   const why = warnings.length > 0 ? `: ${warnings.join('; ')}` : ' (see --predictor)';
   return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
+}
+
+function onHashBuilder(message: FromHashBuilder, jobs: JobRunner): void {
+  if (message.type === 'cancelled') jobs.onCancelled(message.job, message.lastBatch);
+  else if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
 }
 
 function onInference(message: FromInference, jobs: JobRunner): void {

@@ -5,8 +5,8 @@ import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
 import { softmax } from '../inference/sampler.js';
+import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { profiled } from '../profile/thread-events.js';
-import type { Batcher } from './batcher.js';
 import { Completion } from './completion.js';
 import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
 import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
@@ -14,7 +14,7 @@ import { routingKOf } from './routing.js';
 
 export interface JobRunnerOptions {
   limits: ModelLimits;
-  batcher: Batcher;
+  toHashBuilder: (message: ToHashBuilder) => void;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -67,6 +67,11 @@ export class JobRunner {
     if (job !== undefined) this.#drop(job);
   }
 
+  /** The hash-building thread makes no batch after `lastBatch` with items of a job that was dropped. */
+  onCancelled(job: number, lastBatch: number): void {
+    this.#options.toInference({ type: 'cancel', job, lastBatch });
+  }
+
   onInference(message: FromInference): void {
     if (message.type === 'tokens') {
       const deltas = message.tokens.map((token) => this.#onToken(token)).filter((d) => d !== undefined);
@@ -93,7 +98,7 @@ export class JobRunner {
   }
 
   #start(id: string, request: RunRequest): void {
-    const { limits, batcher } = this.#options;
+    const { limits, toHashBuilder } = this.#options;
     const begin = clockMs();
     const inputs = profiled('tokenize', () => prepareJob(request, limits));
     const routingK = routingKOf(request.routing, limits.routing);
@@ -118,19 +123,18 @@ export class JobRunner {
     inputs.forEach((_, index) => {
       this.#byItem.set(job.firstItem + index, job);
     });
-    batcher.add(
-      inputs.map(({ tokens, work }, index) => {
-        return {
-          item: job.firstItem + index,
-          job: job.job,
-          jobItems: inputs.length,
-          explain: request.explain ?? false,
-          routingK,
-          work,
-          tokens,
-        };
-      }),
-    );
+    const items = inputs.map(({ tokens, work }, index) => {
+      return {
+        item: job.firstItem + index,
+        job: job.job,
+        jobItems: inputs.length,
+        explain: request.explain ?? false,
+        routingK,
+        work,
+        tokens,
+      };
+    });
+    toHashBuilder({ type: 'add', items });
   }
 
   #completion(request: Extract<JobRequest, { kind: 'complete' }>, index: number): Completion {
@@ -162,9 +166,10 @@ export class JobRunner {
   }
 
   #drop(job: RunningJob): void {
-    const { batcher, toInference } = this.#options;
-    batcher.cancel(job.job);
-    toInference({ type: 'cancel', job: job.job, lastBatch: batcher.lastBatch });
+    const { toHashBuilder, toInference } = this.#options;
+    toHashBuilder({ type: 'cancel', job: job.job });
+    // Batches with its items may be made until the hash-building thread has read this.
+    toInference({ type: 'cancel', job: job.job, lastBatch: Number.POSITIVE_INFINITY });
     this.#forget(job);
   }
 

@@ -1,16 +1,11 @@
 /** Every message between the API process and the engine process, in one place. */
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
-import type {
-  ActivationType,
-  DeviceUsage,
-  MemoryPlan,
-  ModelShape,
-  PackFormats,
-} from '../native/addon-types.js';
+import type { Activations, DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
+import type { BatchOrder } from './batch-order.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -22,6 +17,8 @@ export interface EngineConfig extends FormatChoices {
   memoryBudget: string;
   hostBudget: string;
   threads: number;
+  /** What meets quantized weights. */
+  activations: Activations;
   policy: EvictionPolicyName;
   /** `auto`: the model's own where it has one; `none`; or a directory. */
   predictor: string;
@@ -33,17 +30,20 @@ export interface EngineConfig extends FormatChoices {
   routing: RoutingMode;
   /** Most experts that tables may route a token to, and their number where a request names none. */
   routingK: number;
-  /** What meets int8 and int4 weights. */
-  activations: ActivationType;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
   kvTokens: number;
   batchWaitMs: number;
+  batchOrder: BatchOrder;
+  /** Batches that may choose a younger input by its experts before an older one goes all the same. */
+  maxPassedOver: number;
   /** Longest text taken, in bytes, before it is tokenized. */
   maxInputBytes: number;
   linkBandwidth: number;
   linkLatencyMs: number;
+  /** On each file of experts; 0 measures it. */
+  readDepth: number;
 }
 
 export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
@@ -208,6 +208,9 @@ export interface EngineCounters {
   prefetchesCancelled: number;
   prefetchesWasted: number;
   stallSeconds: number;
+  diskReads: number;
+  /** Demands that were read before the rest of a prefetch. */
+  overtakes: number;
   passSeconds: number;
   /** (MoE layer, token) pairs that tables predicted, and hits among them. */
   routingsPredicted: number;

@@ -53,25 +53,28 @@ function encodeBatch(tokens: Int32Array): NativeBatch {
   return { phase: 'encode', sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens };
 }
 
-/** All decoder inputs of a plan in one step. */
-function scoreBatch({ inputs }: ScoringPlan): NativeBatch {
-  const offsets = new Int32Array(inputs.length + 1);
-  inputs.forEach(({ tokens }, i) => {
+/**
+ * All decoder inputs of a plan in one step, for each of the contexts 1, 2, …; logits come context by context.
+ */
+export function scoreBatch({ inputs }: ScoringPlan, contexts = 1): NativeBatch {
+  const all = Array.from({ length: contexts }, () => inputs).flat();
+  const offsets = new Int32Array(all.length + 1);
+  all.forEach(({ tokens }, i) => {
     offsets[i + 1] = offsets[i]! + tokens.length;
   });
   return {
     phase: 'decode',
-    sequences: Int32Array.from(inputs, (_, i) => i + 1),
-    contexts: new Int32Array(inputs.length).fill(CONTEXT),
+    sequences: Int32Array.from(all, (_, i) => i + 1),
+    contexts: Int32Array.from(all, (_, i) => CONTEXT + Math.floor(i / inputs.length)),
     offsets,
-    tokens: Int32Array.from(inputs.flatMap(({ tokens }) => tokens)),
+    tokens: Int32Array.from(all.flatMap(({ tokens }) => tokens)),
     logitRows: Int32Array.from(
-      inputs.flatMap(({ rows }, i) => rows.map(({ position }) => offsets[i]! + position)),
+      all.flatMap(({ rows }, i) => rows.map(({ position }) => offsets[i]! + position)),
     ),
   };
 }
 
-function scoresOf({ labels, inputs }: ScoringPlan, logits: Float32Array, vocab: number): number[] {
+export function scoresOf({ labels, inputs }: ScoringPlan, logits: Float32Array, vocab: number): number[] {
   const scores = new LabelScores(labels);
   inputs
     .flatMap(({ rows }) => rows)

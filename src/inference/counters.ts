@@ -35,6 +35,8 @@ export class InferenceCounters {
     prefetchesCancelled: 0,
     prefetchesWasted: 0,
     stallSeconds: 0,
+    diskReads: 0,
+    overtakes: 0,
     passSeconds: 0,
   };
 
@@ -52,6 +54,8 @@ export class InferenceCounters {
     sums.prefetchesCancelled += stats.prefetchesCancelled;
     sums.prefetchesWasted += stats.prefetchesWasted;
     sums.stallSeconds += stats.stallNs / 1e9;
+    sums.diskReads += stats.diskReads;
+    sums.overtakes += stats.overtakes;
     sums.passSeconds += stats.passNs / 1e9;
   }
 

@@ -23,13 +23,13 @@ const emit = (message: FromInference): void => profiled('emit', () => port.postM
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, linkBandwidth } = config;
+  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth, readDepth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
     threads,
+    activations,
     maxRoutingK: config.routingK,
-    activations: config.activations,
     routers: config.routing === 'exact',
   };
   const plan = addon.planMemory({ pack }, limits);
@@ -40,6 +40,7 @@ function openEngine(addon: NativeAddon): Engine {
     hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
     linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
+    readDepth,
   });
 }
 

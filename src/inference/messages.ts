@@ -69,7 +69,7 @@ export interface InferenceThreadData {
 }
 
 export type ToInference =
-  /** Drops every item of the job. `lastBatch` is the last batch handed on so far: items may still be on their way. */
+  /** Drops every item of the job, in batches up to `lastBatch`; Infinity until a second message tells which is the last. */
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a generation early; its `done` still comes. */
   | { type: 'stop'; item: number }

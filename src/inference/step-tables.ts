@@ -9,6 +9,7 @@ import {
   TABLE_READY,
 } from '../predictor/hash-table.js';
 import { Patience } from '../predictor/patience.js';
+import { copyRows } from '../predictor/table-rows.js';
 import { clockMs } from './clock.js';
 
 /** A table that takes more than this share of a usual step costs more than it can be sure to save. */
@@ -87,7 +88,7 @@ export class StepTables {
       for (const sequence of ids) this.end(sequence);
       return null;
     }
-    if (known !== table) spread(known, rows, table);
+    if (known !== table) copyRows(known, rows, table);
     if (required) fillRoutedNeed(table, routingK);
     else fillNeed(table);
     table.settle(TABLE_READY);
@@ -115,19 +116,6 @@ export class StepTables {
     } catch (error) {
       this.#options.onError(error);
       return false;
-    }
-  }
-}
-
-/** Row r of `from` becomes row rows[r] of `to`. */
-function spread(from: HashTable, rows: readonly number[], to: HashTable): void {
-  const { k } = from;
-  for (const name of ['experts', 'alpha', 'chance'] as const) {
-    for (let layer = 0; layer < from.layers; layer++) {
-      rows.forEach((row, r) => {
-        const at = (layer * from.tokens + r) * k;
-        to[name].set(from[name].subarray(at, at + k), (layer * to.tokens + row) * k);
-      });
     }
   }
 }

@@ -48,6 +48,15 @@ export interface NativeAddon {
   kvPageTokens: number;
   /** Measures sequential O_DIRECT reads of a file, bytes per second. */
   measureDiskRead(file: string, bytes: number): number;
+  /**
+   * Measures O_DIRECT reads of `readBytes`, a multiple of 4096, at places spread over a file, with more and more in
+   * flight: the fewest that nearly fill the disk, their rate in bytes per second, and the best rate of all.
+   */
+  measureDiskSpeed(
+    file: string,
+    readBytes: number,
+    seconds: number,
+  ): { depth: number; bytesPerSecond: number; best: number };
   PackWriter: new (options: PackOptions) => PackWriter;
   PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;

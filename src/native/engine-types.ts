@@ -4,8 +4,6 @@
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
 
-export type ActivationType = 'f32' | 'int8';
-
 /** What sizes the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
@@ -18,9 +16,14 @@ export interface BatchLimits {
   maxRoutingK?: number;
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
-  /** What meets int8 and int4 weights: `int8` rounds each row of activations to 8 bits, for exact integer products. Default `f32`. */
-  activations?: ActivationType;
+  /**
+   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and less
+   * exact. Other weights meet f32 always.
+   */
+  activations?: Activations;
 }
+
+export type Activations = 'f32' | 'int8';
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {
@@ -53,6 +56,10 @@ export interface EngineOptions extends BatchLimits {
   /** Simulated link, bytes per second and seconds; 0 is off. */
   linkBandwidth: number;
   linkLatency: number;
+  /** Reads in flight on each file of experts; 0 (default) measures what fills its disk, in about 40 ms. */
+  readDepth?: number;
+  /** A read is at most so long, a multiple of 4096; 0 (default): about a millisecond of the measured rate. */
+  readPieceBytes?: number;
 }
 
 /**
@@ -93,6 +100,8 @@ export interface NativeBatch {
   routerLogits?: boolean;
   /** Where all its tokens go; the model's routers are then not evaluated. */
   routing?: NativeRouting;
+  /** Each MoE layer takes all its experts, as where whole layers are streamed; answers stay the same. */
+  wholeLayers?: boolean;
 }
 
 /** How a layer found an expert that it needed. */
@@ -117,6 +126,11 @@ export interface RunStats {
   bytesMoved: number;
   /** Time the pass waited for experts. */
   stallNs: number;
+  /** Reads that ended during the pass, of parts of an expert or of several, and their bytes. */
+  diskReads: number;
+  diskBytes: number;
+  /** Demands that were read before the rest of a prefetch. */
+  overtakes: number;
   /** Whole native call. */
   passNs: number;
 }
@@ -178,6 +192,8 @@ export interface DeviceUsage {
   kvPages: number;
   kvPagesFree: number;
   host: { budgetBytes: number; usedBytes: number; experts: number };
+  /** How each file of experts is read; a rate of 0 was not measured. */
+  disk: { direct: boolean; depth: number; pieceBytes: number; bytesPerSecond: number }[];
 }
 
 /** Not thread-safe: one thread opens, uses and closes it. Calls block. */

@@ -47,8 +47,17 @@ export interface CheckpointInfo {
   fingerprint: string;
 }
 
+export interface Stripes {
+  /** Files that the experts' blocks are dealt round to, 2 to 64. */
+  count: number;
+  /** What all stripes of one pack carry, and those of no other. */
+  stamp: string;
+}
+
 export interface PackOptions extends PackFormats {
   checkpoint: string;
+  /** Without: one file. */
+  stripes?: Stripes;
   /** Directory the packed files are written to; it exists. */
   out: string;
 }
@@ -65,7 +74,9 @@ export interface DenseTensor {
 
 export interface PackLayout {
   experts: WeightFormat & {
-    file: string;
+    /** Absent where there are stripes. */
+    file?: string;
+    stripes?: Stripes;
     /** Bytes of one expert, padded to 4 KiB. */
     block_bytes: number;
     /** Offset of each matrix inside a block. */
@@ -80,9 +91,11 @@ export interface PackLayout {
 /** Writes a packed model file by file; each call does a bounded piece of work. */
 export interface PackWriter {
   readonly layout: PackLayout;
+  /** The files of the experts as they will be, by stripe. */
+  readonly expertFiles: { name: string; bytes: number }[];
   /** Writes the dense file whole. */
   writeDense(): void;
-  /** Writes the blocks of flat expert ids [begin, end) at their place in the expert file. */
+  /** Writes the blocks of flat expert ids [begin, end) at their places in the expert files. */
   writeExperts(begin: number, end: number): void;
   /** fsyncs and closes the files. */
   close(): void;

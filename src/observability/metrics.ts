@@ -136,6 +136,16 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
   ['sida_tokens_total', 'Tokens of all passes', (c) => c.tokens],
   ['sida_experts_needed_total', 'Experts that layers needed', (c) => c.expertsNeeded],
   ['sida_experts_moved_bytes_total', 'Bytes of experts moved into the device', (c) => c.bytesMoved],
+  [
+    'sida_disk_reads_total',
+    'Reads of experts from disk, of parts of one or of neighbours at once',
+    (c) => c.diskReads,
+  ],
+  [
+    'sida_disk_overtakes_total',
+    'Experts fetched on demand that were read before the rest of a prefetch',
+    (c) => c.overtakes,
+  ],
   ['sida_experts_stall_seconds_total', 'Seconds passes waited for experts', (c) => c.stallSeconds],
   ['sida_pass_seconds_total', 'Seconds spent in native passes', (c) => c.passSeconds],
   ['sida_inference_idle_total', 'Times the inference thread found no hash table ready', (c) => c.idleWaits],
@@ -174,6 +184,17 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     'sida_hash_build_seconds_total',
     'Seconds the hash-building thread spent on hash tables',
     (c) => c.tables.seconds,
+  ],
+  ['sida_batch_inputs_total', 'Inputs put into batches', (c) => c.tables.inputs],
+  [
+    'sida_batch_inputs_passed_over_total',
+    'Times an input waited on while a batch took a younger one for its experts (--batch-order overlap)',
+    (c) => c.tables.passedOver,
+  ],
+  [
+    'sida_batch_inputs_overdue_total',
+    'Inputs put into a batch because they had been passed over --max-passed-over times',
+    (c) => c.tables.overdue,
   ],
   ['sida_hash_table_waits_total', 'Batches whose hash table was still being built', (c) => c.tableWaits],
   [

@@ -1,9 +1,21 @@
 /** What the hash-building thread has done, in shared memory: it writes, the inference thread reads. */
 
-const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds'] as const;
+const FIELDS = [
+  'ready',
+  'failed',
+  'abandoned',
+  'skipped',
+  'seconds',
+  'inputs',
+  'passedOver',
+  'overdue',
+] as const;
 type Field = (typeof FIELDS)[number];
 
-/** Batches by what became of their tables, and the time spent on building. */
+/**
+ * Batches by what became of their tables, and the time spent on building; inputs put into batches, times one waited on
+ * while a younger one went, and those that went because that had happened too often.
+ */
 export type BuilderFigures = Record<Field, number>;
 
 export class BuilderStats {

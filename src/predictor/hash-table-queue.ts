@@ -4,7 +4,6 @@
  * copied. Shared counters make the bound, doorbells wake the sleeping side.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { profiled } from '../profile/thread-events.js';
 import { Doorbell } from './doorbell.js';
 
 const PUT = 0;
@@ -16,7 +15,7 @@ export interface QueueEnd {
   counters: SharedArrayBuffer;
   /** Rung for the consumer: when something was put. Other senders may ring it too. */
   arrivals: SharedArrayBuffer;
-  /** Rung for the producer: when something was taken. */
+  /** Rung for the producer: when something was taken. Other senders may ring it too. */
   departures: SharedArrayBuffer;
   /** Most entries between the two threads: the look-ahead. */
   capacity: number;
@@ -39,28 +38,39 @@ function lengthOf(counters: Int32Array): number {
 }
 
 export class QueueProducer<T> {
+  /** Rings when an entry was taken, and for whoever else wakes this thread. */
+  readonly departures: Doorbell;
+  /** Wakes the consumer. */
+  readonly arrivals: Doorbell;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
-  readonly #arrivals: Doorbell;
-  readonly #departures: Doorbell;
 
   constructor(end: QueueEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
-    this.#arrivals = new Doorbell(end.arrivals);
-    this.#departures = new Doorbell(end.departures);
+    this.arrivals = new Doorbell(end.arrivals);
+    this.departures = new Doorbell(end.departures);
+  }
+
+  /** Entries put and not taken. */
+  get length(): number {
+    return lengthOf(this.#counters);
+  }
+
+  get full(): boolean {
+    return this.length >= this.#end.capacity;
   }
 
   /** Blocks while the queue is full. */
   put(entry: T): void {
     for (;;) {
-      const seen = this.#departures.rings;
-      if (lengthOf(this.#counters) < this.#end.capacity) break;
-      profiled('queue full', () => this.#departures.wait(seen, Number.POSITIVE_INFINITY));
+      const seen = this.departures.rings;
+      if (!this.full) break;
+      this.departures.wait(seen, Number.POSITIVE_INFINITY);
     }
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);
-    this.#arrivals.ring();
+    this.arrivals.ring();
   }
 }
 

@@ -1,4 +1,4 @@
-/** Builds the tables of batches: what the hash-building thread does with each. */
+/** Builds the tables of batches, and of inputs that wait for one: what the hash-building thread does with each. */
 import type { PredictorInput } from '../native/addon-types.js';
 import type { BuilderStats } from './builder-stats.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
@@ -12,6 +12,7 @@ import {
   TABLE_READY,
 } from './hash-table.js';
 import { Patience } from './patience.js';
+import { joinRows } from './table-rows.js';
 
 export interface BatchInput {
   id: number;
@@ -50,14 +51,11 @@ export class TableBuilder {
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (batch.routingK === 0 && this.#patience.paused) {
+    if (this.#rests(batch)) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
-    return {
-      encoder: this.#table('encoder', batch.id, batch.encoder),
-      decoder: batch.decoder && this.#table('decoder', batch.id, batch.decoder),
-    };
+    return this.#tables(batch);
   }
 
   /** Fills them, unless the batch is taken up before. */
@@ -75,6 +73,57 @@ export class TableBuilder {
     else this.#patience.lost(tookMs);
   }
 
+  /**
+   * Tables of one input that waits for its batch; null where the function cannot say, or rests. What is wrong is told
+   * when its batch's tables are filled.
+   */
+  ahead(input: BatchInput): PendingTables | null {
+    if (this.#rests(input)) return null;
+    const tables = this.#tables(input);
+    const begin = this.#clock();
+    for (const side of ['encoder', 'decoder'] as const) {
+      const table = tables[side];
+      if (table !== null) table.settle(this.#name(side, input, table, () => {}) ? TABLE_READY : TABLE_FAILED);
+    }
+    this.#options.stats.add('seconds', (this.#clock() - begin) / 1000);
+    return tables.encoder.state === TABLE_READY ? tables : null;
+  }
+
+  /** The tables of a batch from those of its inputs, in their order: as `fill` would have filled them. */
+  join(batch: BatchInput, parts: readonly PendingTables[]): PendingTables {
+    const begin = this.#clock();
+    const tables = this.#tables(batch);
+    for (const side of ['encoder', 'decoder'] as const) {
+      const table = tables[side];
+      if (table === null) continue;
+      const own = parts.map((part) => part[side]).filter((part) => part !== null);
+      const said = own.every(({ state }) => state === TABLE_READY);
+      if (said) {
+        joinRows(own, table);
+        needOf(table, batch.routingK);
+      } else {
+        this.#options.onError(new Error(cannotSay(this.#options.hashFunction.name, side, batch.id)));
+      }
+      table.settle(said ? TABLE_READY : TABLE_FAILED);
+    }
+    const { stats } = this.#options;
+    stats.add('seconds', (this.#clock() - begin) / 1000);
+    stats.add('ready', 1);
+    this.#patience.kept();
+    return tables;
+  }
+
+  #rests({ routingK }: BatchInput): boolean {
+    return routingK === 0 && this.#patience.paused;
+  }
+
+  #tables({ id, encoder, decoder }: BatchInput): PendingTables {
+    return {
+      encoder: this.#table('encoder', id, encoder),
+      decoder: decoder && this.#table('decoder', id, decoder),
+    };
+  }
+
   #table(side: Side, batchId: number, { tokens }: PredictorInput): HashTable {
     const { shape, hashFunction } = this.#options;
     return createHashTable({
@@ -90,20 +139,29 @@ export class TableBuilder {
   /** False when the table was abandoned meanwhile. */
   #fill(side: Side, batch: BatchInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
-    const { hashFunction, onError } = this.#options;
-    let filled = false;
-    try {
-      const { experts, alpha, chance, k } = table;
-      filled = hashFunction.fill(side, batch[side]!, k, experts, alpha, chance);
-      if (filled && batch.routingK > 0) fillRoutedNeed(table, batch.routingK);
-      else if (filled) fillNeed(table);
-      else onError(new Error(cannotSay(hashFunction.name, side, batch.id)));
-    } catch (error) {
-      filled = false;
-      onError(error);
-    }
+    const filled = this.#name(side, batch, table, this.#options.onError);
     return table.settle(filled ? TABLE_READY : TABLE_FAILED);
   }
+
+  #name(side: Side, batch: BatchInput, table: HashTable, onError: (error: unknown) => void): boolean {
+    const { hashFunction } = this.#options;
+    try {
+      const { experts, alpha, chance, k } = table;
+      if (hashFunction.fill(side, batch[side]!, k, experts, alpha, chance)) {
+        needOf(table, batch.routingK);
+        return true;
+      }
+      onError(new Error(cannotSay(hashFunction.name, side, batch.id)));
+    } catch (error) {
+      onError(error);
+    }
+    return false;
+  }
+}
+
+function needOf(table: HashTable, routingK: number): void {
+  if (routingK > 0) fillRoutedNeed(table, routingK);
+  else fillNeed(table);
 }
 
 function cannotSay(name: string, side: Side, batch: number): string {

@@ -54,7 +54,7 @@ describe('a profile of the whole run', () => {
     expect(inPasses).toBeLessThan(1.001);
     for (const { name, parent, begin, end } of timeline.lanes.flatMap(({ spans }) => spans)) {
       expect(end).toBeGreaterThanOrEqual(begin);
-      if (name === 'expert') expect(parent?.name).toBe('moe');
+      if (name === 'experts') expect(parent?.name).toBe('moe');
       if (name === 'encode') expect(parent?.name).toBe('batch');
     }
     // What a prefetch moves after the last pass is counted with the next one.
@@ -118,16 +118,23 @@ describe('a profile of the whole run', () => {
 describe('a profile of a moment', () => {
   it('answers with what happened meanwhile, and one at a time', async () => {
     const server = await serve();
-    const capture = () => server.post('/admin/profile', { seconds: 1 });
-    const first = capture();
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    const second = await capture();
-    expect([second.status, second.body.error.code]).toEqual([422, 'cannot_run']);
-    await classifyAll(server, sentences.slice(0, 32));
+    const capture = (seconds: number) => server.post('/admin/profile', { seconds });
+    let ended = false;
+    const first = capture(2).finally(() => {
+      ended = true;
+    });
+    // Until it ends, however busy the machine is.
+    const refused: string[] = [];
+    while (!ended) {
+      await classifyAll(server, sentences.slice(0, 32));
+      const { body } = await capture(0.001);
+      if (body.error !== undefined) refused.push(body.error.code);
+    }
+    expect(new Set(refused)).toEqual(new Set(['cannot_run']));
     const answer = await first;
     expect(answer.status).toBe(200);
     expect(summarize(timelineOf(answer.body as TraceFile)).passes.count).toBeGreaterThanOrEqual(2);
-    expect((await capture()).status).toBe(200);
+    expect((await capture(0.001)).status).toBe(200);
     expect((await server.post('/admin/profile', { seconds: 61 })).status).toBe(400);
     await server.stop();
   });

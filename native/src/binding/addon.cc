@@ -13,7 +13,7 @@
 #include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "core/cpu_features.h"
-#include "expert/disk_tier.h"
+#include "expert/disk_speed.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -97,6 +97,24 @@ Napi::Value measure_disk_read_js(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value measure_disk_speed_js(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const uint64_t read_bytes = bytes_from_js(info[1], "readBytes");
+    if (read_bytes == 0 || read_bytes % 4096 != 0) {
+      throw Error("invalid_request",
+                  "expected \"readBytes\" to be a multiple of 4096, found " + std::to_string(read_bytes));
+    }
+    const DiskSpeed speed = measure_disk_speed(info[0].As<Napi::String>().Utf8Value(), read_bytes,
+                                               std::chrono::duration<double>(info[2].ToNumber()));
+    Napi::Object result = Napi::Object::New(env);
+    result.Set("depth", static_cast<double>(speed.depth));
+    result.Set("bytesPerSecond", speed.bytes_per_second);
+    result.Set("best", speed.best_bytes_per_second);
+    return result;
+  });
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("version", SIDA_VERSION);
   exports.Set("kvPageTokens", static_cast<double>(kPageTokens));
@@ -104,6 +122,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
+  exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
   exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));

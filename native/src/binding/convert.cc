@@ -91,6 +91,18 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
   return static_cast<size_t>(number);
 }
 
+namespace {
+
+Activations activations_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return Activations::kF32;
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (name == "f32") return Activations::kF32;
+  if (name == "int8") return Activations::kInt8;
+  throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
+}
+
+}  // namespace
+
 BatchLimits limits_from_js(const Napi::Object& object) {
   constexpr size_t kTokens = 1 << 24;
   const Napi::Value routers = object.Get("routers");
@@ -98,19 +110,12 @@ BatchLimits limits_from_js(const Napi::Object& object) {
     throw Error("invalid_request", "expected \"routers\" to be true or false");
   }
   const bool has_k = !object.Get("maxRoutingK").IsUndefined();
-  const Napi::Value activations = object.Get("activations");
-  const std::string named = activations.IsString()      ? activations.As<Napi::String>().Utf8Value()
-                            : activations.IsUndefined() ? "f32"
-                                                        : "";
-  if (named != "f32" && named != "int8") {
-    throw Error("invalid_request", "expected \"activations\" to be \"f32\" or \"int8\"");
-  }
   return {positive_from_js(object, "maxBatchTokens", kTokens),
           positive_from_js(object, "kvTokens", kTokens),
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
           routers.IsUndefined() || routers.ToBoolean().Value(),
-          named == "int8" ? Activations::kInt8 : Activations::kF32};
+          activations_from_js(object.Get("activations"))};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

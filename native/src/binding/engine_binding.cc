@@ -74,6 +74,38 @@ RoutedHook routed_hook(Engine& engine, const Napi::Value& value) {
   };
 }
 
+/// 0 where JavaScript names none.
+size_t read_depth_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return 0;
+  const uint64_t depth = bytes_from_js(value, "readDepth");
+  if (depth <= kMostReadDepth) return depth;
+  throw Error("invalid_request", "expected \"readDepth\" to be at most " + std::to_string(kMostReadDepth) +
+                                     ", found " + std::to_string(depth));
+}
+
+uint64_t read_piece_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return 0;
+  const uint64_t bytes = bytes_from_js(value, "readPieceBytes");
+  if (bytes % 4096 == 0) return bytes;
+  throw Error("invalid_request",
+              "expected \"readPieceBytes\" to be a multiple of 4096, found " + std::to_string(bytes));
+}
+
+/// How each file of the pack's experts is read.
+Napi::Array read_settings_to_js(Napi::Env env, Engine& engine) {
+  const std::vector<ReadSettings>& all = engine.store().read_settings();
+  Napi::Array files = Napi::Array::New(env, all.size());
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    Napi::Object file = Napi::Object::New(env);
+    file.Set("direct", engine.disk().file(i).direct());
+    file.Set("depth", static_cast<double>(all[i].depth));
+    file.Set("pieceBytes", static_cast<double>(all[i].piece_bytes));
+    file.Set("bytesPerSecond", all[i].bytes_per_second);
+    files[i] = file;
+  }
+  return files;
+}
+
 Phase phase_of(const Napi::Value& value) {
   const std::string phase = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
   if (phase == "encode") return Phase::kEncode;
@@ -109,6 +141,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.host_bytes = bytes_from_js(js.Get("hostBudgetBytes"), "hostBudgetBytes");
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
+    options.reads = {read_depth_from_js(js.Get("readDepth")), read_piece_from_js(js.Get("readPieceBytes"))};
     engine_ = std::make_unique<Engine>(options);
   });
 }
@@ -159,7 +192,8 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
                       input,
                       logit_rows,
                       {},
-                      {routing.experts, routing.alpha, routing.k}};
+                      {routing.experts, routing.alpha, routing.k},
+                      wanted(js, "wholeLayers")};
     // Before anything is allocated for its answers.
     engine().check(batch);
 
@@ -207,6 +241,9 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     set("prefetchesCancelled", stats.prefetches_cancelled);
     set("prefetchesWasted", stats.prefetches_wasted);
     set("stallNs", stats.stall_ns);
+    set("diskReads", stats.disk_reads);
+    set("diskBytes", stats.disk_bytes);
+    set("overtakes", stats.overtakes);
     set("passNs", stats.pass_ns);
     result.Set("stats", figures);
     return result;
@@ -251,6 +288,7 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
     set(host, "usedBytes", engine_ref.host().used());
     set(host, "experts", engine_ref.host().experts());
     usage.Set("host", host);
+    usage.Set("disk", read_settings_to_js(env, engine_ref));
     return usage;
   });
 }

@@ -3,10 +3,20 @@
 #include "binding/convert.h"
 
 namespace sida {
+namespace {
+
+Stripes stripes_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return {};
+  const auto js = value.As<Napi::Object>();
+  return {positive_from_js(js, "count", kMaxStripes), js.Get("stamp").As<Napi::String>().Utf8Value()};
+}
+
+}  // namespace
 
 Napi::Function PackWriterBinding::define(Napi::Env env) {
   return DefineClass(env, "PackWriter",
                      {InstanceAccessor<&PackWriterBinding::layout>("layout"),
+                      InstanceAccessor<&PackWriterBinding::expert_files>("expertFiles"),
                       InstanceMethod<&PackWriterBinding::write_dense>("writeDense"),
                       InstanceMethod<&PackWriterBinding::write_experts>("writeExperts"),
                       InstanceMethod<&PackWriterBinding::close>("close")});
@@ -19,7 +29,8 @@ PackWriterBinding::PackWriterBinding(const Napi::CallbackInfo& info) : ObjectWra
         options.Get("checkpoint").As<Napi::String>().Utf8Value(),
         options.Get("out").As<Napi::String>().Utf8Value(),
         weight_format_from_js(options.Get("experts"), "experts", WeightRole::kExperts),
-        weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense));
+        weight_format_from_js(options.Get("dense"), "dense", WeightRole::kDense),
+        stripes_from_js(options.Get("stripes")));
   });
 }
 
@@ -27,7 +38,14 @@ Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const Pack& pack = writer_->pack();
   Napi::Object experts = weight_format_to_js(env, pack.experts.format);
-  experts.Set("file", kExpertFile);
+  if (pack.stripes.count == 1) {
+    experts.Set("file", pack.stripe_layout().file_name(0));
+  } else {
+    Napi::Object stripes = Napi::Object::New(env);
+    stripes.Set("count", static_cast<double>(pack.stripes.count));
+    stripes.Set("stamp", pack.stripes.stamp);
+    experts.Set("stripes", stripes);
+  }
   experts.Set("block_bytes", static_cast<double>(pack.experts.block_bytes));
   experts.Set("wi_offset", static_cast<double>(pack.experts.wi_offset));
   experts.Set("wo_offset", static_cast<double>(pack.experts.wo_offset));
@@ -54,6 +72,18 @@ Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
   layout.Set("experts", experts);
   layout.Set("dense", dense);
   return layout;
+}
+
+Napi::Value PackWriterBinding::expert_files(const Napi::CallbackInfo& info) {
+  const StripeLayout layout = writer_->pack().stripe_layout();
+  Napi::Array files = Napi::Array::New(info.Env(), layout.files());
+  for (uint32_t i = 0; i < layout.files(); ++i) {
+    Napi::Object file = Napi::Object::New(info.Env());
+    file.Set("name", layout.file_name(i));
+    file.Set("bytes", static_cast<double>(layout.file_bytes(i)));
+    files[i] = file;
+  }
+  return files;
 }
 
 void PackWriterBinding::write_dense(const Napi::CallbackInfo& info) {

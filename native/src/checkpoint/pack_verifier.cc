@@ -78,8 +78,9 @@ double error_bound(WeightFormat format) {
 PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pack)
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(open_pack(pack)),
-      dense_(File::open(pack_.dense_path())),
-      experts_(File::open(pack_.expert_path())) {}
+      dense_(File::open(pack_.dense_path())) {
+  for (const std::string& path : pack_.expert_paths()) experts_.push_back(File::open(path));
+}
 
 double PackVerifier::compare(const std::byte* data, WeightFormat format, size_t rows, size_t k,
                              uint64_t first_row, const std::string& file, const std::string& matrix) const {
@@ -133,15 +134,17 @@ void PackVerifier::check_dense(size_t begin, size_t end) {
 
 void PackVerifier::check_experts(size_t begin, size_t end) {
   const ExpertLayout& layout = pack_.experts;
+  const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.resize(layout.block_bytes);
-    experts_.pread_exact(id * layout.block_bytes, block_.data(), layout.block_bytes);
+    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
+    experts_[file].pread_exact(offset, block_.data(), layout.block_bytes);
     double* largest = &report_.wi;
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
       read_rows(checkpoint_, source.tensor, 0, source.n, source.k, layout.format, rows_);
       const std::string matrix = expert_name(pack_, static_cast<ExpertId>(id)) + ": " + source.name;
       *largest = std::max(*largest, compare(block_.data() + source.offset, layout.format, source.n, source.k,
-                                            0, pack_.expert_path(), matrix));
+                                            0, pack_.expert_path(file), matrix));
       largest = &report_.wo;
     }
   }

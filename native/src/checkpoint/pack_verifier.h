@@ -41,7 +41,7 @@ class PackVerifier {
   Checkpoint checkpoint_;
   Pack pack_;
   File dense_;
-  File experts_;
+  std::vector<File> experts_;
   Report report_;
   std::vector<float> rows_;
   std::vector<std::byte> block_;

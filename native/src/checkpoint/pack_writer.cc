@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "checkpoint/pack_sources.h"
@@ -30,15 +31,21 @@ void sync_and_close(int fd, const std::string& path) {
 }  // namespace
 
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
-                       WeightFormat dense)
+                       WeightFormat dense, Stripes stripes)
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(describe_pack(directory, checkpoint_->config(), experts, dense)) {
   checkpoint_->check_tensors();
-  expert_fd_ = open_for_writing(pack_.expert_path(), 0);
+  pack_.stripes = std::move(stripes);
+  try {
+    for (const std::string& path : pack_.expert_paths()) expert_fds_.push_back(open_for_writing(path, 0));
+  } catch (...) {
+    for (const int fd : expert_fds_) ::close(fd);
+    throw;
+  }
 }
 
 PackWriter::~PackWriter() {
-  if (expert_fd_ >= 0) ::close(expert_fd_);
+  for (const int fd : expert_fds_) ::close(fd);
 }
 
 void PackWriter::write_at(int fd, const std::string& path, uint64_t offset, const std::byte* data,
@@ -103,24 +110,38 @@ void PackWriter::write_experts(size_t begin, size_t end) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
                                        " of " + std::to_string(layout.experts()));
   }
+  const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes, std::byte{0});
     for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
       read_rows(opened(), source.tensor, 0, source.n, source.k, layout.format, rows_);
       pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
     }
-    write_at(expert_fd_, pack_.expert_path(), id * layout.block_bytes, block_.data(), block_.size());
+    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
+    write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());
+  }
+  for (size_t file = 0; end == layout.experts() && file < stripes.files(); ++file) {
+    const std::string seal = stripes.seal(file);
+    write_at(expert_fds_[file], pack_.expert_path(file), stripes.blocks_end(file),
+             reinterpret_cast<const std::byte*>(seal.data()), seal.size());
   }
 }
 
 void PackWriter::close() {
-  if (expert_fd_ < 0) return;
-  const int fd = std::exchange(expert_fd_, -1);
+  const std::vector<int> fds = std::exchange(expert_fds_, {});
   // A JavaScript owner may keep this object for long after: its memory goes now.
   checkpoint_.reset();
   rows_ = {};
   block_ = {};
-  sync_and_close(fd, pack_.expert_path());
+  std::exception_ptr error;
+  for (size_t file = 0; file < fds.size(); ++file) {
+    try {
+      sync_and_close(fds[file], pack_.expert_path(file));
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 LosslessFormats lossless_formats(const Checkpoint& checkpoint) {

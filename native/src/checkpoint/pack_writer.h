@@ -10,22 +10,22 @@
 
 namespace sida {
 
-/// Writes the dense and the expert file of a pack from a checkpoint, piece by piece: a caller can show
+/// Writes the dense and the expert files of a pack from a checkpoint, piece by piece: a caller can show
 /// progress, stop between pieces and later go on where it stopped. Files appear under their final names at
 /// once; the directory becomes a pack only when the caller adds the manifest.
 class PackWriter {
  public:
-  /// `directory` exists. Opens the expert file without truncating it. Throws checkpoint_invalid or io_error.
-  /// Writing throws checkpoint_invalid too, where weights to be quantized are NaN or infinite.
+  /// `directory` exists. Opens the expert files without truncating them. Throws checkpoint_invalid or
+  /// io_error. Writing throws checkpoint_invalid too, where weights to be quantized are NaN or infinite.
   PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
-             WeightFormat dense);
+             WeightFormat dense, Stripes stripes = {});
   ~PackWriter();
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
   const Pack& pack() const { return pack_; }
   void write_dense();
-  /// Writes the blocks of experts [begin, end).
+  /// Writes the blocks of experts [begin, end), and behind the last one the seals of stripes.
   void write_experts(size_t begin, size_t end);
   /// fsyncs what was written and frees what the work needed.
   void close();
@@ -37,7 +37,7 @@ class PackWriter {
 
   std::optional<Checkpoint> checkpoint_;
   Pack pack_;
-  int expert_fd_ = -1;
+  std::vector<int> expert_fds_;
   std::vector<float> rows_;
   std::vector<std::byte> block_;
 };

@@ -54,8 +54,14 @@ inline uint64_t profile_now() {
                                    .count());
 }
 
-/// Whether a recording runs. One load.
-inline bool profile_on() { return profile_detail::active.load(std::memory_order_relaxed) != nullptr; }
+/// Whether a recording runs. One load; a build without the recorder, to compare with, has not even that.
+inline bool profile_on() {
+#ifdef SIDA_WITHOUT_PROFILE
+  return false;
+#else
+  return profile_detail::active.load(std::memory_order_relaxed) != nullptr;
+#endif
+}
 
 /// Begins the process's recording, of all threads, into at most `bytes` that are allocated and touched now.
 /// Throws cannot_run while another runs, out_of_memory.

@@ -27,9 +27,9 @@ Engine::Engine(const EngineOptions& options)
       cache_(memory_, pack_.config, options.limits.kv_tokens),
       workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
                  options.limits.threads, options.limits.max_routing_k, options.limits.activations),
-      disk_(pack_.expert_path(), pack_.expert_file_bytes()),
-      host_(pack_.experts, disk_, options.host_bytes),
-      store_(pack_.experts, memory_, host_, options.link, slots_),
+      disk_(pack_.stripe_layout(), pack_.expert_paths()),
+      host_(pack_.experts.block_bytes, options.host_bytes),
+      store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
       pool_(options.limits.threads),
       weights_(view_weights(pack_.config, dense_layout_, dense_.data())),
       model_(pack_.config, weights_, workspace_, cache_, store_, pool_) {}
@@ -129,7 +129,8 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
     refuse("a pass with a routing of its own has no router logits");
   }
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, on_routed, routing};
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits,
+                           on_routed,       routing,      batch.whole_layers};
   if (batch.phase == Phase::kEncode) {
     encode(batch, trace);
   } else {

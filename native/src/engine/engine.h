@@ -25,6 +25,7 @@ struct EngineOptions {
   uint64_t host_bytes = 0;    ///< host tier; 0 is none
   BatchLimits limits;
   SimulatedLink link;
+  ReadTuning reads;
 };
 
 enum class Phase { kEncode, kDecode };
@@ -41,6 +42,8 @@ struct Batch {
   std::span<const int32_t> attended;
   /// Optional: where the tokens go, in place of the model's routers.
   PredictedRouting routing = {};
+  /// Layers stream as wholes: each takes all its experts.
+  bool whole_layers = false;
 };
 
 /// Where a step puts its answers; null where not wanted. Sizes as in RunResult of addon-types.ts.
@@ -67,6 +70,7 @@ class Engine {
   const MemoryPlan& plan() const { return plan_; }
   const DeviceMemory& memory() const { return memory_; }
   const HostTier& host() const { return host_; }
+  DiskTier& disk() { return disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
   /// MoE layers of a phase: first flat layer and count.

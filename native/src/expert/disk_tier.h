@@ -1,34 +1,27 @@
 #pragma once
 
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
+
+#include "expert/disk_file.h"
+#include "expert/stripe_layout.h"
 
 namespace sida {
 
-/// The packed expert file, read past the page cache (O_DIRECT) where the file system allows it.
+/// The packed experts on disk, in one file or striped over several.
 class DiskTier {
  public:
-  /// Throws pack_invalid when the file's size is not `expected_bytes`, io_error when it cannot be opened.
-  DiskTier(std::string path, uint64_t expected_bytes);
-  ~DiskTier();
-  DiskTier(const DiskTier&) = delete;
-  DiskTier& operator=(const DiskTier&) = delete;
+  /// `paths`: one a stripe. Throws pack_invalid when a file has not the layout's size or is another stripe,
+  /// io_error when it cannot be opened.
+  DiskTier(const StripeLayout& layout, const std::vector<std::string>& paths);
 
-  /// Reads [offset, offset + bytes) into `out`; all three are multiples of 4 KiB. Blocks. Throws io_error.
-  void read(uint64_t offset, uint64_t bytes, std::byte* out);
-  bool direct() const { return direct_; }
+  const StripeLayout& layout() const { return layout_; }
+  DiskFile& file(size_t index) { return *files_[index]; }
 
  private:
-  void open_buffered();
-
-  std::string path_;
-  int fd_ = -1;
-  bool direct_ = false;
+  StripeLayout layout_;
+  std::vector<std::unique_ptr<DiskFile>> files_;
 };
-
-/// Sequential read speed of a file in bytes per second, past the page cache where possible.
-double measure_disk_read(const std::string& path, uint64_t bytes);
 
 }  // namespace sida

@@ -7,22 +7,15 @@
 #include "core/error.h"
 
 namespace sida {
-namespace {
 
-// Prefetches handed to the transfer thread at a time: one moving, one behind it. What waits in the plan
-// instead costs no slot yet and can still give way.
-constexpr size_t kPrefetchesInFlight = 2;
-
-}  // namespace
-
-ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source,
-                         SimulatedLink link, size_t slots)
+ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host,
+                         SimulatedLink link, ReadTuning tuning, size_t slots)
     : layout_(layout),
       memory_(memory),
       records_(layout.experts()),
       keys_(layout.experts()),
       keys_after_(layout.experts()),
-      transfers_(layout_, source, link,
+      transfers_(layout_, disk, host, link, tuning,
                  [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
   resize(slots);
 }
@@ -49,6 +42,10 @@ ResidencySnapshot ExpertStore::snapshot() const {
 
 StoreStats ExpertStore::take_stats() {
   std::lock_guard lock(mutex_);
+  const ReadStats reads = transfers_.take_stats();
+  stats_.disk_reads = reads.reads;
+  stats_.disk_bytes = reads.bytes;
+  stats_.overtakes = reads.overtakes;
   return std::exchange(stats_, {});
 }
 
@@ -85,7 +82,7 @@ std::optional<uint32_t> ExpertStore::take_slot() {
   return evict(victim);
 }
 
-void ExpertStore::begin_load(ExpertId id, uint32_t slot, TransferPriority priority) {
+void ExpertStore::gather_load(ExpertId id, uint32_t slot, TransferPriority priority) {
   ExpertRecord& record = records_[id];
   record.state = ResidencyState::kLoading;
   record.slot = slot;
@@ -93,7 +90,12 @@ void ExpertStore::begin_load(ExpertId id, uint32_t slot, TransferPriority priori
   record.prefetching = record.prefetched;
   prefetching_ += record.prefetching;
   ++loading_;
-  transfers_.submit(id, slots_[slot].data(), priority);
+  gathered_.push_back({id, slots_[slot].data()});
+}
+
+void ExpertStore::begin_gathered(TransferPriority priority) {
+  transfers_.submit(gathered_, priority);
+  gathered_.clear();
 }
 
 void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
@@ -180,22 +182,25 @@ void ExpertStore::update_plan(const ResidencyPlan& plan) {
 }
 
 void ExpertStore::begin_prefetches() {
+  // What waits in the plan instead costs no slot yet and can still give way.
+  const size_t most = transfers_.prefetches_in_flight();
   auto load = loads_.begin();
-  while (load != loads_.end() && prefetching_ < kPrefetchesInFlight && waiting_demands_ == 0) {
+  while (load != loads_.end() && prefetching_ < most && waiting_demands_ == 0) {
     const bool free = !free_slots_.empty();
     const ExpertId victim = free ? kNoExpertId : next_victim();
-    if (!free && victim == kNoExpertId) return;
+    if (!free && victim == kNoExpertId) break;
     // The first that has come in meanwhile, or may come in.
     load = std::find_if(load, loads_.end(), [&](ExpertId id) {
       return records_[id].state != ResidencyState::kAbsent || free || key(id) < key(victim);
     });
-    if (load == loads_.end()) return;
+    if (load == loads_.end()) break;
     if (records_[*load].state == ResidencyState::kAbsent) {
       ++stats_.prefetches_begun;
-      begin_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
+      gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
     }
     load = loads_.erase(load);
   }
+  begin_gathered(TransferPriority::kPrefetch);
 }
 
 void ExpertStore::resize(size_t slots) {
@@ -248,21 +253,29 @@ void ExpertStore::pin(std::span<const ExpertId> ids, bool pinned) {
   drain_loads(lock);
   for (const ExpertId id : fresh) records_[id].pinned = true;
   try {
-    for (const ExpertId id : fresh) load_now(lock, id);
+    load_now(lock, fresh);
   } catch (...) {
     for (const ExpertId id : fresh) records_[id].pinned = false;
     throw;
   }
 }
 
-void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, ExpertId id) {
-  if (records_[id].state != ResidencyState::kAbsent) return;
-  const auto slot = take_slot();
-  if (!slot) throw Error("internal", "no slot can be freed for a pinned expert. This is a bug.");
-  records_[id].leases = 1;
-  begin_load(id, *slot, TransferPriority::kDemand);
-  changed_.wait(lock, [&] { return records_[id].state != ResidencyState::kLoading; });
-  records_[id].leases = 0;
+void ExpertStore::load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids) {
+  std::vector<ExpertId> loading;
+  for (const ExpertId id : ids) {
+    if (records_[id].state != ResidencyState::kAbsent) continue;
+    const auto slot = take_slot();
+    if (!slot) throw Error("internal", "no slot can be freed for a pinned expert. This is a bug.");
+    records_[id].leases = 1;
+    gather_load(id, *slot, TransferPriority::kDemand);
+    loading.push_back(id);
+  }
+  begin_gathered(TransferPriority::kDemand);
+  changed_.wait(lock, [&] {
+    return std::none_of(loading.begin(), loading.end(),
+                        [&](ExpertId id) { return records_[id].state == ResidencyState::kLoading; });
+  });
+  for (const ExpertId id : loading) records_[id].leases = 0;
   if (load_error_) std::rethrow_exception(std::exchange(load_error_, nullptr));
 }
 

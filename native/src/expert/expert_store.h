@@ -39,18 +39,24 @@ struct StoreStats {
   uint64_t prefetches_wasted = 0;     ///< evicted before they were needed
   uint64_t bytes_moved = 0;
   uint64_t stall_ns = 0;
+  uint64_t disk_reads = 0;
+  uint64_t disk_bytes = 0;
+  uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
 /// The experts of one model across its tiers: which sit in a device slot, which are on their way, which go.
-/// One thread uses it; the transfer thread only turns loading into resident.
+/// One thread uses it; the readers' threads only turn loading into resident.
 class ExpertStore {
  public:
-  /// Allocates `slots` slots; throws budget_too_small when they do not fit.
-  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, HostTier& source, SimulatedLink link,
-              size_t slots);
+  /// Allocates `slots` slots; throws budget_too_small when they do not fit, io_error when the disk cannot be
+  /// measured.
+  ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskTier& disk, HostTier& host,
+              SimulatedLink link, ReadTuning tuning, size_t slots);
 
   const ExpertLayout& layout() const { return layout_; }
   size_t slots() const { return slot_count_; }
+  /// How each file of the disk tier is read.
+  const std::vector<ReadSettings>& read_settings() const { return transfers_.settings(); }
   ResidencySnapshot snapshot() const;
   /// Figures since the last call.
   StoreStats take_stats();
@@ -82,8 +88,10 @@ class ExpertStore {
   std::optional<uint32_t> take_slot();
   void set_plan(const ResidencyPlan& plan);
   void begin_prefetches();
-  void load_now(std::unique_lock<std::mutex>& lock, ExpertId id);
-  void begin_load(ExpertId id, uint32_t slot, TransferPriority priority);
+  void load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids);
+  /// Transfers begin when what is needed together has been gathered.
+  void gather_load(ExpertId id, uint32_t slot, TransferPriority priority);
+  void begin_gathered(TransferPriority priority);
   void finish_load(ExpertId id, std::exception_ptr error);
   void cancel_waiting_prefetches(bool also_planned);
   void drain_loads(std::unique_lock<std::mutex>& lock);
@@ -108,6 +116,7 @@ class ExpertStore {
   uint64_t visits_ = 0;
   StoreStats stats_;
   std::exception_ptr load_error_;
+  std::vector<TransferEngine::Request> gathered_;
   TransferEngine transfers_;
 };
 

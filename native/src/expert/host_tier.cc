@@ -1,39 +1,75 @@
 #include "expert/host_tier.h"
 
-#include <cstring>
 #include <utility>
 
 namespace sida {
 
-HostTier::HostTier(const ExpertLayout& layout, DiskTier& disk, uint64_t budget)
-    : layout_(layout),
-      disk_(disk),
+HostTier::HostTier(uint64_t block_bytes, uint64_t budget)
+    : block_bytes_(block_bytes),
       budget_(budget),
       backend_(make_cpu_backend()),
-      memory_(*backend_, budget) {}
+      memory_(*backend_, budget),
+      room_(budget / device_bytes(block_bytes)) {}
 
-void HostTier::read(ExpertId id, std::byte* out) {
-  const uint64_t bytes = layout_.block_bytes;
-  if (auto found = entries_.find(id); found != entries_.end()) {
-    by_age_.splice(by_age_.end(), by_age_, found->second.age);
-    std::memcpy(out, found->second.block->data(), bytes);
-    return;
+const std::byte* HostTier::hold(ExpertId id) {
+  std::lock_guard lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return nullptr;
+  by_age_.splice(by_age_.end(), by_age_, found->second.age);
+  ++found->second.holders;
+  return found->second.block->data();
+}
+
+void HostTier::release(ExpertId id) {
+  std::lock_guard lock(mutex_);
+  --entries_.at(id).holders;
+}
+
+HostTier::Block HostTier::take_oldest() {
+  for (const ExpertId id : by_age_) {
+    const auto found = entries_.find(id);
+    if (found->second.holders > 0) continue;
+    Block block = std::move(found->second.block);
+    by_age_.erase(found->second.age);
+    entries_.erase(found);
+    experts_ = entries_.size();
+    return block;
   }
-  disk_.read(id * bytes, bytes, out);
-  if (budget_ < bytes) return;
-  std::unique_ptr<DeviceBuffer> block;
-  if (memory_.used() + bytes > budget_) {
-    auto oldest = entries_.find(by_age_.front());
-    block = std::move(oldest->second.block);
-    entries_.erase(oldest);
-    by_age_.pop_front();
-  } else {
-    block = std::make_unique<DeviceBuffer>(memory_, bytes);
+  return nullptr;
+}
+
+HostTier::Block HostTier::reserve() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      Block block = std::move(spare_.back());
+      spare_.pop_back();
+      return block;
+    }
+    if (room_ == 0) return take_oldest();
+    --room_;
   }
-  std::memcpy(block->data(), out, bytes);
+  try {
+    // Fresh memory takes its time: nobody who only looks for a block has to wait for it.
+    std::lock_guard lock(allocating_);
+    return std::make_unique<DeviceBuffer>(memory_, block_bytes_);
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    ++room_;
+    throw;
+  }
+}
+
+void HostTier::keep(ExpertId id, Block block) {
+  std::lock_guard lock(mutex_);
   by_age_.push_back(id);
   entries_.emplace(id, Entry{std::prev(by_age_.end()), std::move(block)});
   experts_ = entries_.size();
+}
+
+void HostTier::give_back(Block block) {
+  std::lock_guard lock(mutex_);
+  spare_.push_back(std::move(block));
 }
 
 }  // namespace sida

@@ -4,39 +4,54 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "device/device_memory.h"
-#include "expert/disk_tier.h"
 #include "expert/expert_layout.h"
 
 namespace sida {
 
-/// Experts in host RAM in front of the disk: a read-through cache of whole blocks, least recently used out.
-/// A budget below one block turns it off. Used by the transfer thread alone.
+/// Experts in host RAM in front of the disk: a cache of whole blocks, least recently used out. A budget below
+/// one block turns it off. Used from any thread; copying in and out of its blocks is its users' work.
 class HostTier {
  public:
-  HostTier(const ExpertLayout& layout, DiskTier& disk, uint64_t budget);
+  using Block = std::unique_ptr<DeviceBuffer>;
 
-  /// Copies expert `id` to `out` (block_bytes), from RAM where it is held. Blocks. Throws io_error.
-  void read(ExpertId id, std::byte* out);
+  HostTier(uint64_t block_bytes, uint64_t budget);
 
+  /// The block of expert `id`, which stays until release(); null where the tier does not hold it.
+  const std::byte* hold(ExpertId id);
+  void release(ExpertId id);
+
+  /// Room for one more block, for keep() or give_back(); null where there is none. Throws out_of_memory.
+  Block reserve();
+  void keep(ExpertId id, Block block);
+  void give_back(Block block);
+
+  bool on() const { return budget_ >= block_bytes_; }
   uint64_t budget() const { return budget_; }
-  uint64_t used() const { return experts_.load() * layout_.block_bytes; }
+  uint64_t used() const { return experts_.load() * block_bytes_; }
   uint64_t experts() const { return experts_; }
 
  private:
   struct Entry {
     std::list<ExpertId>::iterator age;
-    std::unique_ptr<DeviceBuffer> block;
+    Block block;
+    size_t holders = 0;
   };
 
-  const ExpertLayout& layout_;
-  DiskTier& disk_;
+  Block take_oldest();
+
+  uint64_t block_bytes_;
   uint64_t budget_;
   std::unique_ptr<Backend> backend_;
   DeviceMemory memory_;
+  std::mutex allocating_;
+  std::mutex mutex_;
+  uint64_t room_;  ///< blocks that may still be allocated
+  std::vector<Block> spare_;
   std::list<ExpertId> by_age_;
   std::unordered_map<ExpertId, Entry> entries_;
   std::atomic<uint64_t> experts_{0};

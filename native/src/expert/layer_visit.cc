@@ -82,14 +82,15 @@ std::optional<LayerVisit::Expert> LayerVisit::another() {
 void LayerVisit::begin_demands() {
   while (!missing_.empty()) {
     const auto slot = store_.take_slot();
-    if (!slot) return;
+    if (!slot) break;
     const ExpertId id = missing_.back();
     missing_.pop_back();
     ++store_.records_[id].leases;
     leased_.push_back(id);
-    store_.begin_load(id, *slot, TransferPriority::kDemand);
+    store_.gather_load(id, *slot, TransferPriority::kDemand);
     --store_.waiting_demands_;
   }
+  store_.begin_gathered(TransferPriority::kDemand);
   store_.begin_prefetches();
 }
 

@@ -42,6 +42,12 @@ class ManifestCheck {
 
 }  // namespace
 
+std::vector<std::string> Pack::expert_paths() const {
+  std::vector<std::string> paths;
+  for (size_t stripe = 0; stripe < stripes.count; ++stripe) paths.push_back(expert_path(stripe));
+  return paths;
+}
+
 Pack describe_pack(std::string directory, SwitchConfig config, WeightFormat experts, WeightFormat dense) {
   Pack pack;
   pack.directory = std::move(directory);
@@ -66,7 +72,14 @@ Pack open_pack(const std::string& directory) {
   const WeightFormat dense = check.format("dense", WeightRole::kDense);
   // Version 1 is version 2 without the quantized types.
   if (version == 1 && (quantized(experts) || quantized(dense))) check.equal("version", kPackVersion, version);
-  const Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"), experts, dense);
+  Pack pack = describe_pack(directory, load_switch_config(directory + "/config.json"), experts, dense);
+  if (const auto stripes = root.at("experts").find("stripes")) {
+    pack.stripes = {stripes->at("count").as_u64(), stripes->at("stamp").as_string()};
+    if (pack.stripes.count < 2 || pack.stripes.count > kMaxStripes) {
+      check.fail("experts.stripes.count", "2 to " + std::to_string(kMaxStripes),
+                 std::to_string(pack.stripes.count));
+    }
+  }
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());
   check.equal("experts.wi_offset", pack.experts.wi_offset, check.at("experts", "wi_offset").as_u64());

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "expert/expert_layout.h"
+#include "expert/stripe_layout.h"
 #include "model/dense_layout.h"
 #include "model/switch_config.h"
 
@@ -10,19 +12,21 @@ namespace sida {
 
 inline constexpr int kPackVersion = 2;
 inline constexpr const char* kDenseFile = "dense.sida";
-inline constexpr const char* kExpertFile = "experts.sida";
 
-/// A packed model directory: config.json, manifest.json, the dense file and the expert file
+/// A packed model directory: config.json, manifest.json, the dense file and the expert file or its stripes
 /// (docs/pack-format.md).
 struct Pack {
   std::string directory;
   SwitchConfig config;
   ExpertLayout experts;
   DenseLayout dense;
+  Stripes stripes;
 
-  uint64_t expert_file_bytes() const { return experts.experts() * experts.block_bytes; }
+  StripeLayout stripe_layout() const { return {stripes, experts.experts(), experts.block_bytes}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
-  std::string expert_path() const { return directory + "/" + kExpertFile; }
+  std::string expert_path(size_t stripe) const { return directory + "/" + stripe_layout().file_name(stripe); }
+  /// One a stripe.
+  std::vector<std::string> expert_paths() const;
 };
 
 /// Layouts of a model with these element types.

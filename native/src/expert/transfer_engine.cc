@@ -1,107 +1,248 @@
 #include "expert/transfer_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "core/profile.h"
+#include "expert/disk_speed.h"
 
 namespace sida {
 namespace {
 
-// A sleeping thread wakes about this late, which is longer than a fast link takes for a block.
-constexpr std::chrono::microseconds kWakeUp{80};
+using namespace std::chrono_literals;
 
-void wait_until(std::chrono::steady_clock::time_point end) {
-  std::this_thread::sleep_until(end - kWakeUp);
-  while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+/// What a start may spend on measuring all files of a pack.
+constexpr std::chrono::duration<double> kMeasuring = 40ms;
+/// Below this a file says little about its disk, and how it is read matters little.
+constexpr uint64_t kTooSmallToMeasure = 16 << 20;
+constexpr size_t kUsualDepth = 2;
+constexpr uint64_t kUsualPiece = 1 << 20;
+
+constexpr uint64_t kSmallestPiece = 256 << 10;
+constexpr uint64_t kLargestPiece = 4 << 20;
+/// What is urgent waits for the piece that a reader is at. Shorter ones leave a disk idle between them.
+constexpr double kPieceSeconds = 1e-3;
+/// A block in pieces keeps the disk busy only if the next piece is there when one ends.
+constexpr size_t kDepthOfPieces = 2;
+constexpr uint64_t kMeasuredRead = 2 << 20;
+/// A copy in memory of this size takes well below a millisecond.
+constexpr uint64_t kCopiedPiece = 2 << 20;
+
+ReadSettings settings_of(DiskFile& file, uint64_t block_bytes, ReadTuning tuning,
+                         std::chrono::duration<double> limit) {
+  ReadSettings settings{kUsualDepth, kUsualPiece};
+  const bool all_fixed = tuning.depth > 0 && tuning.piece_bytes > 0;
+  if (!all_fixed && file.bytes() >= kTooSmallToMeasure) {
+    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kMeasuredRead), limit);
+    const auto piece = std::bit_floor(static_cast<uint64_t>(speed.bytes_per_second * kPieceSeconds));
+    settings = {speed.depth, std::clamp(piece, kSmallestPiece, kLargestPiece), speed.bytes_per_second};
+  }
+  if (block_bytes > settings.piece_bytes) settings.depth = std::max(settings.depth, kDepthOfPieces);
+  if (tuning.depth > 0) settings.depth = tuning.depth;
+  if (tuning.piece_bytes > 0) settings.piece_bytes = tuning.piece_bytes;
+  return settings;
 }
 
 }  // namespace
 
-TransferEngine::TransferEngine(const ExpertLayout& layout, HostTier& source, SimulatedLink link, Done done)
-    : layout_(layout), source_(source), link_(link), done_(std::move(done)), thread_([this] { work(); }) {}
-
-TransferEngine::~TransferEngine() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
+TransferEngine::TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostTier& host, SimulatedLink link,
+                               ReadTuning tuning, Done done)
+    : layout_(layout), disk_(disk), host_(host), link_(link), done_(std::move(done)) {
+  const size_t files = disk.layout().files();
+  for (size_t i = 0; i < files; ++i) {
+    settings_.push_back(
+        settings_of(disk.file(i), layout.block_bytes, tuning, kMeasuring / static_cast<double>(files)));
   }
-  wake_.notify_all();
-  thread_.join();
+  try {
+    for (size_t i = 0; i < files; ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
+    if (host.on()) add_lane(nullptr, 1, kCopiedPiece);
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-void TransferEngine::submit(ExpertId id, std::byte* slot, TransferPriority priority) {
-  {
-    std::lock_guard lock(mutex_);
-    (priority == TransferPriority::kDemand ? demand_ : prefetch_).push_back({id, slot});
-  }
-  wake_.notify_one();
+TransferEngine::~TransferEngine() { stop(); }
+
+void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes) {
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(piece_bytes));
+  lane.file = file;
+  lane.name = file == nullptr ? "copies from host" : "transfers";
+  if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
+  for (size_t i = 0; i < depth; ++i) lane.readers.emplace_back([this, &lane] { work(lane); });
 }
 
-std::optional<TransferEngine::Transfer> TransferEngine::take_waiting_prefetch(ExpertId id) {
-  const auto found =
-      std::find_if(prefetch_.begin(), prefetch_.end(), [&](const auto& t) { return t.id == id; });
-  if (found == prefetch_.end()) return std::nullopt;
-  const Transfer transfer = *found;
-  prefetch_.erase(found);
-  return transfer;
+void TransferEngine::stop() {
+  for (const auto& lane : lanes_) {
+    std::lock_guard lock(lane->mutex);
+    lane->stopping = true;
+    lane->wake.notify_all();
+  }
+  for (const auto& lane : lanes_) {
+    for (std::thread& reader : lane->readers) reader.join();
+  }
+}
+
+size_t TransferEngine::prefetches_in_flight() const {
+  size_t count = 0;
+  for (const ReadSettings& settings : settings_) count += settings.depth + 1;
+  return count;
+}
+
+void TransferEngine::submit(std::span<const Request> requests, TransferPriority priority) {
+  std::vector<std::vector<std::shared_ptr<Transfer>>> by_lane(lanes_.size());
+  for (const Request& request : requests) {
+    const auto place = disk_.layout().place(request.id);
+    auto transfer = std::make_shared<Transfer>();
+    transfer->id = request.id;
+    transfer->layer = request.id / layout_.experts_per_layer;
+    transfer->offset = place.offset;
+    transfer->bytes = layout_.block_bytes;
+    transfer->slot = request.slot;
+    if (host_.on()) transfer->held = host_.hold(request.id);
+    by_lane[transfer->held != nullptr ? lanes_.size() - 1 : place.file].push_back(std::move(transfer));
+  }
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    if (by_lane[i].empty()) continue;
+    Lane& lane = *lanes_[i];
+    {
+      std::lock_guard lock(lane.mutex);
+      for (auto& transfer : by_lane[i]) lane.queue.push(std::move(transfer), priority);
+    }
+    lane.wake.notify_all();
+  }
 }
 
 bool TransferEngine::promote(ExpertId id) {
-  std::lock_guard lock(mutex_);
-  const auto transfer = take_waiting_prefetch(id);
-  if (transfer) demand_.push_back(*transfer);
-  return transfer.has_value();
+  for (Lane* lane : {&lane_of(id), lanes_.back().get()}) {
+    std::lock_guard lock(lane->mutex);
+    if (lane->queue.promote(id)) return true;
+  }
+  return false;
 }
 
 bool TransferEngine::cancel(ExpertId id) {
-  std::lock_guard lock(mutex_);
-  return take_waiting_prefetch(id).has_value();
-}
-
-void TransferEngine::fill_slot(const Transfer& transfer, TransferPriority priority) {
-  const auto layer = static_cast<int32_t>(transfer.id / layout_.experts_per_layer);
-  const auto expert = static_cast<int32_t>(transfer.id % layout_.experts_per_layer);
-  ProfileScope scope(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
-                     {.layer = layer, .expert = expert});
-  const auto start = std::chrono::steady_clock::now();
-  source_.read(transfer.id, transfer.slot);
-  if (link_.bandwidth > 0 || link_.latency > 0) {
-    const double wire = link_.bandwidth > 0 ? static_cast<double>(layout_.block_bytes) / link_.bandwidth : 0;
-    wait_until(start + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                           std::chrono::duration<double>(link_.latency + wire)));
-  }
-  scope.moved(layout_.block_bytes);
-}
-
-void TransferEngine::move(const Transfer& transfer, TransferPriority priority) {
-  std::exception_ptr error;
-  try {
-    fill_slot(transfer, priority);
-  } catch (...) {
-    error = std::current_exception();
-  }
-  // Moved: an exception is read by one thread and must not be freed by another.
-  done_(transfer.id, std::move(error));
-}
-
-void TransferEngine::work() {
-  profile_name_thread("transfers");
-  for (;;) {
-    Transfer transfer;
-    TransferPriority priority{};
+  for (Lane* lane : {&lane_of(id), lanes_.back().get()}) {
+    std::shared_ptr<Transfer> transfer;
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stopping_ || !demand_.empty() || !prefetch_.empty(); });
-      if (stopping_) return;
-      priority = demand_.empty() ? TransferPriority::kPrefetch : TransferPriority::kDemand;
-      auto& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
-      transfer = queue.front();
-      queue.pop_front();
+      std::lock_guard lock(lane->mutex);
+      transfer = lane->queue.cancel(id);
     }
-    move(transfer, priority);
+    if (!transfer) continue;
+    if (transfer->held != nullptr) host_.release(id);
+    return true;
+  }
+  return false;
+}
+
+ReadStats TransferEngine::take_stats() {
+  ReadStats sum;
+  for (const auto& lane : lanes_) {
+    std::lock_guard lock(lane->mutex);
+    sum.reads += std::exchange(lane->stats.reads, 0);
+    sum.bytes += std::exchange(lane->stats.bytes, 0);
+    sum.overtakes += lane->queue.take_overtakes();
+  }
+  return sum;
+}
+
+void TransferEngine::keep_for_host(const Piece& piece) {
+  Transfer& transfer = *piece.transfer;
+  // Whoever is first makes the room; the others wait for it.
+  std::call_once(transfer.keeping, [&] { transfer.kept = host_.reserve(); });
+  if (transfer.kept == nullptr) return;
+  std::memcpy(transfer.kept->data() + piece.begin, transfer.slot + piece.begin, piece.bytes);
+}
+
+std::exception_ptr TransferEngine::read(DiskFile& file, std::span<const Piece> pieces) {
+  std::vector<iovec> buffers;
+  for (const Piece& piece : pieces) buffers.push_back({piece.transfer->slot + piece.begin, piece.bytes});
+  try {
+    file.read(pieces[0].transfer->offset + pieces[0].begin, buffers);
+    if (host_.on()) std::for_each(pieces.begin(), pieces.end(), [&](const Piece& p) { keep_for_host(p); });
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, std::span<const Piece> pieces) {
+  std::vector<std::exception_ptr> errors(pieces.size());
+  const auto start = LinkClock::Clock::now();
+  uint64_t bytes = 0;
+  bool first = false;
+  for (const Piece& piece : pieces) {
+    bytes += piece.bytes;
+    first |= piece.begin == 0;
+  }
+  if (lane.file == nullptr) {
+    for (const Piece& piece : pieces) {
+      std::memcpy(piece.transfer->slot + piece.begin, piece.transfer->held + piece.begin, piece.bytes);
+    }
+  } else {
+    std::exception_ptr error = read(*lane.file, pieces);
+    if (pieces.size() == 1) {
+      errors[0] = std::move(error);
+    } else if (error) {
+      // One that cannot be read is no reason for its neighbours to fail.
+      for (size_t i = 0; i < pieces.size(); ++i) errors[i] = read(*lane.file, pieces.subspan(i, 1));
+    }
+  }
+  link_.carry(start, bytes, first);
+  return errors;
+}
+
+void TransferEngine::record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+                            uint64_t begin_ns) const {
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto& [transfer, begin, bytes, priority] = pieces[i];
+    profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
+                   begin_ns,
+                   {.layer = static_cast<int32_t>(transfer->layer),
+                    .expert = static_cast<int32_t>(transfer->id % layout_.experts_per_layer),
+                    .bytes = errors[i] ? -1 : static_cast<int64_t>(bytes)});
+  }
+}
+
+void TransferEngine::end(Transfer& transfer) {
+  if (transfer.held != nullptr) host_.release(transfer.id);
+  if (transfer.kept == nullptr) return;
+  if (transfer.error) {
+    host_.give_back(std::move(transfer.kept));
+  } else {
+    host_.keep(transfer.id, std::move(transfer.kept));
+  }
+}
+
+void TransferEngine::work(Lane& lane) {
+  profile_name_thread(lane.name);
+  std::unique_lock lock(lane.mutex);
+  for (;;) {
+    lane.wake.wait(lock, [&] { return lane.stopping || !lane.queue.empty(); });
+    if (lane.stopping) return;
+    const std::vector<Piece> pieces = lane.queue.take();
+    lock.unlock();
+    const uint64_t begin_ns = profile_on() ? profile_now() : 0;
+    std::vector<std::exception_ptr> errors = move(lane, pieces);
+    if (begin_ns != 0) record(pieces, errors, begin_ns);
+    lock.lock();
+    std::vector<std::shared_ptr<Transfer>> ended;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (auto transfer = lane.queue.finish(pieces[i], std::move(errors[i]))) ended.push_back(transfer);
+      if (lane.file != nullptr) lane.stats.bytes += pieces[i].bytes;
+    }
+    lane.stats.reads += lane.file != nullptr;
+    lock.unlock();
+    for (const auto& transfer : ended) {
+      end(*transfer);
+      // Moved: an exception is read by one thread and must not be freed by another.
+      done_(transfer->id, std::move(transfer->error));
+    }
+    lock.lock();
   }
 }
 

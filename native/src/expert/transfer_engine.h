@@ -2,64 +2,109 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "expert/disk_tier.h"
 #include "expert/expert_layout.h"
 #include "expert/host_tier.h"
+#include "expert/read_queue.h"
+#include "expert/simulated_link.h"
 
 namespace sida {
 
-enum class TransferPriority { kDemand, kPrefetch };
+inline constexpr size_t kMostReadDepth = 64;
 
-/// A link slower than memory, for experiments: each transfer lasts at least latency + bytes / bandwidth.
-struct SimulatedLink {
-  double bandwidth = 0;  ///< bytes per second; 0 is no link
-  double latency = 0;    ///< seconds
+/// How the disks are read; 0 is measured when the engine starts.
+struct ReadTuning {
+  size_t depth = 0;          ///< reads in flight a file
+  uint64_t piece_bytes = 0;  ///< a multiple of 4 KiB; a read is at most this long
 };
 
-/// One thread that moves experts into device slots: demand before prefetch, first come first served.
+/// How one file is read.
+struct ReadSettings {
+  size_t depth = 1;
+  uint64_t piece_bytes = 0;
+  double bytes_per_second = 0;  ///< as measured; 0 where it was not
+};
+
+struct ReadStats {
+  uint64_t reads = 0;      ///< from disk
+  uint64_t bytes = 0;      ///< read from disk
+  uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
+};
+
+/// Moves experts into device slots: each file has a queue and readers of its own, as many as fill its disk,
+/// and so has the host tier with one thread that copies.
 class TransferEngine {
  public:
-  /// Called on the transfer thread when a transfer ended; `error` is null on success.
+  /// Called on a reader's thread when a transfer ended; `error` is null on success.
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
-  TransferEngine(const ExpertLayout& layout, HostTier& source, SimulatedLink link, Done done);
+  /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
+  TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostTier& host, SimulatedLink link,
+                 ReadTuning tuning, Done done);
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
 
-  /// Does not block.
-  void submit(ExpertId id, std::byte* slot, TransferPriority priority);
-  /// Moves a waiting prefetch to the end of the demand queue. False when it no longer waits.
-  bool promote(ExpertId id);
-  /// Takes a waiting prefetch back. False when it no longer waits; `done` is then called as usual.
-  bool cancel(ExpertId id);
-
- private:
-  struct Transfer {
+  struct Request {
     ExpertId id;
     std::byte* slot;
   };
+  /// What is known together is best submitted together: neighbours are read at once. Does not block.
+  void submit(std::span<const Request> requests, TransferPriority priority);
+  /// Makes a prefetch that waits, or whose rest waits, a demand. False when there is none.
+  bool promote(ExpertId id);
+  /// Takes back a prefetch that has not begun. False when there is none; `done` is then called as usual.
+  bool cancel(ExpertId id);
 
-  void work();
-  void move(const Transfer& transfer, TransferPriority priority);
-  void fill_slot(const Transfer& transfer, TransferPriority priority);
-  std::optional<Transfer> take_waiting_prefetch(ExpertId id);
+  /// One a file.
+  const std::vector<ReadSettings>& settings() const { return settings_; }
+  /// So many prefetches keep every reader at work.
+  size_t prefetches_in_flight() const;
+  /// Figures since the last call.
+  ReadStats take_stats();
 
-  const ExpertLayout& layout_;
-  HostTier& source_;
-  SimulatedLink link_;
+ private:
+  /// What is read by the same threads.
+  struct Lane {
+    explicit Lane(uint64_t piece_bytes) : queue(piece_bytes) {}
+    std::string name;
+    DiskFile* file = nullptr;  ///< null: copies out of the host tier
+    std::mutex mutex;
+    std::condition_variable wake;
+    ReadQueue queue;
+    bool stopping = false;
+    ReadStats stats;
+    std::vector<std::thread> readers;
+  };
+
+  void add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes);
+  Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
+  void work(Lane& lane);
+  void stop();
+  /// The error of each piece.
+  std::vector<std::exception_ptr> move(Lane& lane, std::span<const Piece> pieces);
+  void record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+              uint64_t begin_ns) const;
+  std::exception_ptr read(DiskFile& file, std::span<const Piece> pieces);
+  void keep_for_host(const Piece& piece);
+  void end(Transfer& transfer);
+
+  ExpertLayout layout_;
+  DiskTier& disk_;
+  HostTier& host_;
+  LinkClock link_;
   Done done_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Transfer> demand_;
-  std::deque<Transfer> prefetch_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::vector<ReadSettings> settings_;
+  /// One a file, then the host tier's where it is on.
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
 }  // namespace sida

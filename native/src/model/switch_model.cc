@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "core/profile.h"
 #include "model/dispatch.h"
@@ -199,6 +200,10 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
             trace.dispatch + trace_layer * tokens * dispatch_.k);
   if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch_.expert);
 
+  if (trace.whole_layers) {
+    dispatch_.needed.resize(experts);
+    std::iota(dispatch_.needed.begin(), dispatch_.needed.end(), uint16_t{0});
+  }
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * experts);
   while (const auto first = visit.next()) {
     group_.clear();
@@ -206,6 +211,7 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
     for (auto expert = first; expert; expert = visit.another()) {
       const size_t begin = dispatch_.begin[expert->index];
       const size_t count = dispatch_.begin[expert->index + 1] - begin;
+      if (count == 0) continue;  // of a whole layer
       group_.push_back({experts_.layout().wi(expert->block), experts_.layout().wo(expert->block),
                         dispatch_.order.data() + begin, count, work_.second + begin * d_});
       profile_mark(ProfileOp::kTakeExpert,

@@ -31,6 +31,8 @@ struct RoutingTrace {
   const RoutedHook& on_routed;
   /// Checked routing of all layers, in place of the routers.
   const PredictedRouting* predicted = nullptr;
+  /// A layer's turn takes every expert of it, needed or not; answers stay the same.
+  bool whole_layers = false;
 };
 
 /// The Switch Transformer of transformers 5 in float32: a pure function of weights and inputs. Rows of one

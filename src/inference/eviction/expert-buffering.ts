@@ -6,7 +6,7 @@ const INACTIVE = 2 ** 40;
 
 /**
  * Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. To
- * compare with; no engine runs it.
+ * compare with; `sida serve` does not offer it.
  */
 export const expertBuffering: EvictionPolicy = {
   foresight: false,

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../../src/checkpoint/converter.js';
 import { isPack, verifyPack } from '../../../src/checkpoint/manifest.js';
@@ -18,6 +18,8 @@ import { preparePack } from '../../../src/checkpoint/prepare-pack.js';
 const MINI = join(import.meta.dirname, '../../../models/switch-mini');
 const root = mkdtempSync(join(tmpdir(), 'sida-convert-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const BF16 = { dtype: 'bf16' };
 
 let out: string;
 let count = 0;
@@ -69,7 +71,7 @@ describe('conversion', () => {
     truncateSync(join(`${resumed}.partial`, 'experts.sida'), 200 * 131072 + 77);
     writeFileSync(
       join(`${resumed}.partial`, 'journal.json'),
-      JSON.stringify({ identity: source.identity, experts: 'bf16', dense: 'bf16', done: 200 }),
+      JSON.stringify({ identity: source.identity, experts: BF16, dense: BF16, done: 200 }),
     );
     expect(await convert({ out: resumed })).toEqual({ pack: resumed, resumedFrom: 200 });
     expect(readFileSync(join(resumed, 'experts.sida')).equals(reference)).toBe(true);
@@ -78,10 +80,33 @@ describe('conversion', () => {
 
   it('does not go on with the work of other weights or types', async () => {
     cpSync(MINI, `${out}.partial`, { recursive: true });
-    const journal = { identity: 'other', experts: 'bf16', dense: 'bf16', done: 100 };
+    const journal = { identity: 'other', experts: BF16, dense: BF16, done: 100 };
     writeFileSync(join(`${out}.partial`, 'journal.json'), JSON.stringify(journal));
     expect((await convert()).resumedFrom).toBe(0);
     expect(existsSync(join(out, 'model.safetensors'))).toBe(false);
+  });
+
+  it.each([
+    [{ dtype: 'int4', group: 32 }, BF16],
+    [{ dtype: 'int8' }, BF16],
+    [{ dtype: 'int4', group: 64 }, { dtype: 'int8' }],
+    ['int4', 'bf16'],
+  ])('starts over where an interrupted run had other types: %j, dense %j', async (experts, dense) => {
+    const wanted = { experts: { dtype: 'int4', group: 64 }, dense: BF16 } as const;
+    const whole = await convert({ ...wanted, out: `${out}-whole` });
+    const { source } = JSON.parse(readFileSync(join(whole.pack, 'manifest.json'), 'utf8'));
+    const resumed = async (journal: object) => {
+      rmSync(`${out}.partial`, { recursive: true, force: true });
+      cpSync(whole.pack, `${out}.partial`, { recursive: true });
+      rmSync(join(`${out}.partial`, 'manifest.json'));
+      writeFileSync(join(`${out}.partial`, 'journal.json'), JSON.stringify(journal));
+      const { resumedFrom } = await convert(wanted);
+      rmSync(out, { recursive: true });
+      return resumedFrom;
+    };
+    const journal = { identity: source.identity, done: 100 };
+    expect(await resumed({ ...journal, ...wanted })).toBe(100);
+    expect(await resumed({ ...journal, experts, dense })).toBe(0);
   });
 
   it('keeps a finished pack of the same model and refuses anything else in its place', async () => {
@@ -141,10 +166,40 @@ describe('verification', () => {
     await expect(verifyPack(out)).rejects.toThrow(/dense\.sida: size: expected \d+ bytes, found 1000/);
   });
 
+  it.each([
+    ['experts', { dtype: 'int5' }, /experts\.dtype: expected f32, bf16, int8, int4, found "int5"/],
+    ['experts', { dtype: 8 }, /experts\.dtype: expected .*, found 8/],
+    ['experts', { group: 0 }, /experts\.group: expected 32, 64, 128, found 0/],
+    ['experts', { group: 7 }, /experts\.group: .* found 7/],
+    ['experts', { group: 1e9 }, /experts\.group: .* found 1000000000/],
+    ['experts', { group: '64' }, /experts\.group: .* found "64"/],
+    ['experts', { group: undefined }, /experts\.group: .* found none/],
+    ['experts', { dtype: 'int8' }, /experts\.group: expected none beside int8, found 64/],
+    ['dense', { dtype: 'int4', group: 64 }, /dense\.dtype: expected f32, bf16, int8, found "int4"/],
+    ['dense', { group: 64 }, /dense\.group: expected none beside bf16, found 64/],
+  ])('refuses a manifest whose %s are %j', async (section, change, message) => {
+    await convert({ experts: 'int4' });
+    const path = join(out, 'manifest.json');
+    const manifest = JSON.parse(readFileSync(path, 'utf8'));
+    Object.assign(manifest[section], change);
+    writeFileSync(path, JSON.stringify(manifest));
+    await expect(verifyPack(out)).rejects.toMatchObject({
+      code: 'pack_invalid',
+      message: expect.stringMatching(new RegExp(`^${path}: ${message.source}; convert the model again$`)),
+    });
+  });
+
+  it('reads a pack of version 1, whose types it laid out alike', async () => {
+    await convert();
+    const path = join(out, 'manifest.json');
+    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 2', '"version": 1'));
+    await verifyPack(out);
+  });
+
   it('refuses an edited manifest', async () => {
     await convert();
     const path = join(out, 'manifest.json');
-    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 1', '"version": 9'));
+    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 2', '"version": 9'));
     await expect(verifyPack(out)).rejects.toMatchObject({ code: 'pack_invalid' });
   });
 });
@@ -183,6 +238,38 @@ describe('first use', () => {
     truncateSync(join(pack, 'experts.sida'), 5000);
     await preparePack(options);
     await verifyPack(pack);
+  });
+
+  it('keeps packs of different types apart', async () => {
+    const options = { model: MINI, packDir: join(root, 'packs4') };
+    const names = [];
+    for (const formats of [
+      { experts: 'auto' },
+      { experts: 'auto', dense: 'int8' },
+      { experts: 'int8' },
+      { experts: { dtype: 'int4', group: 32 } },
+      { experts: 'int4', dense: 'bf16' },
+    ] as const) {
+      names.push(
+        basename((await preparePack({ ...options, ...formats })).pack).replace(/-[0-9a-f]{16}$/, ''),
+      );
+    }
+    const types = ['bf16', 'bf16-dense-int8', 'int8', 'int4-g32', 'int4-g64'];
+    expect(names).toEqual(types.map((type) => `switch-mini-${type}`));
+  });
+
+  it('refuses a pack directory of other types than were asked for', async () => {
+    await convert({ experts: 'int8' });
+    const prepared = (formats: object) =>
+      preparePack({ model: out, packDir: root, experts: 'auto', ...formats });
+    expect((await prepared({ experts: 'int8', dense: 'bf16' })).pack).toBe(out);
+    await expect(prepared({ experts: 'int4' })).rejects.toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining(
+        'is packed with experts in int8, not int4-g64; convert the checkpoint',
+      ),
+    });
+    await expect(prepared({ dense: 'int8' })).rejects.toThrow(/with dense in bf16, not int8/);
   });
 
   it('serves a pack directory as it is', async () => {

@@ -33,7 +33,17 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'bench', 'doctor']) {
+    for (const command of [
+      'serve',
+      'convert',
+      'plan',
+      'trace',
+      'train',
+      'eval',
+      'dependency',
+      'bench',
+      'doctor',
+    ]) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
@@ -47,9 +57,20 @@ describe('sida', () => {
     [['serve', '--model', MINI, '--host', '0.0.0.0']],
     [['serve', '--model', MINI, '--device', 'cuda']],
     [['convert', MINI]],
+    [['convert', MINI, '--out', 'x', '--experts', 'int3']],
+    [['convert', MINI, '--out', 'x', '--experts', 'int4', '--group', '48']],
+    [['convert', MINI, '--out', 'x', '--experts', 'int8', '--group', '64']],
+    [['convert', MINI, '--out', 'x', '--dense', 'int4']],
+    [['plan', MINI, '--group', '32']],
     [['plan', MINI, '--memory-budget', 'lots']],
     [['eval', MINI]],
     [['eval', '--data', 'x.jsonl']],
+    [['dependency', MINI, '--data', 'x.jsonl']],
+    [['dependency', MINI, '--data', 'x.jsonl', '--task', 'sst2', '--shares', '0.5']],
+    [['bench', '--only', 'no-such-system']],
+    [['bench', '--quick', '--rounds', '0']],
+    [['bench', '--quick', '--data', join(folder, 'no-such-folder')]],
+    [['bench', '--bogus']],
   ])('exits 2 on wrong usage: %j', async (args) => {
     const { code, stdout, stderr } = await sida(...args);
     expect([code, stdout]).toEqual([2, '']);
@@ -103,6 +124,45 @@ describe('sida plan', () => {
   });
 });
 
+describe('sida plan --experts', () => {
+  it('shows what each element type would take', async () => {
+    const { stdout } = await sida('plan', MINI, '--experts', 'int8', '--memory-budget', '25MiB');
+    expect(stdout).toMatch(/^one slot +68\.0 KiB +69632 {2}one expert, int8$/m);
+    const rows = ['f32', 'bf16', 'int8', 'int4 --group 64'].map((type) => {
+      const row = new RegExp(`^--experts ${type} +(.*)$`, 'm').exec(stdout);
+      return row![1]!.split(/ {2,}/);
+    });
+    expect(rows.map(([expert]) => expert)).toEqual(['256 KiB', '128 KiB', '68.0 KiB', '36.0 KiB']);
+    const slots = rows.map((row) => Number(row[4]));
+    expect(slots).toEqual([...slots].sort((a, b) => a - b));
+    expect(new Set(slots).size).toBe(4);
+    expect(rows[2]!.at(-1)).toBe('as planned above');
+  });
+
+  it('gives the same as JSON, with the groups that were asked for', async () => {
+    const planned = await sida(
+      'plan',
+      MINI,
+      '--experts',
+      'int4',
+      '--group',
+      '128',
+      '--dense',
+      'int8',
+      '--json',
+    );
+    const { plan, formats, choices, budget } = JSON.parse(planned.stdout);
+    expect(formats).toEqual({ experts: { dtype: 'int4', group: 128 }, dense: { dtype: 'int8' } });
+    expect(choices.map(({ experts }: { experts: object }) => experts)).toEqual([
+      { dtype: 'f32' },
+      { dtype: 'bf16' },
+      { dtype: 'int8' },
+      { dtype: 'int4', group: 128 },
+    ]);
+    expect(choices[3]).toMatchObject({ plan, slots: budget.slots });
+  });
+});
+
 describe('sida plan --routing predicted', () => {
   it('leaves the routers off the device and makes room for more experts a token', async () => {
     const planned = async (...flags: string[]) =>
@@ -125,13 +185,26 @@ describe('sida convert', () => {
   it('packs a checkpoint that can be planned like it', async () => {
     const out = join(folder, 'pack');
     const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, '--verify');
-    expect([code, stdout]).toEqual([0, `${out} (verified)\n`]);
+    const errors = 'largest error, relative to the largest weight of its scale: wi none; wo none; dense none';
+    expect([code, stdout]).toEqual([0, `${out} (verified)\n${errors}\n`]);
     expect(stderr).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
     const [packed, checkpoint] = await Promise.all([
       sida('plan', out, '--json'),
       sida('plan', MINI, '--json'),
     ]);
-    expect(JSON.parse(packed.stdout)).toEqual(JSON.parse(checkpoint.stdout));
+    const { choices, ...planned } = JSON.parse(checkpoint.stdout);
+    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, choices: [] });
+    expect(choices).toHaveLength(4);
+  });
+
+  it('quantizes, compares with the checkpoint and tells how far off the weights are', async () => {
+    const out = join(folder, 'pack-int4');
+    const flags = ['--experts', 'int4', '--group', '32', '--dense', 'int8'];
+    const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, ...flags, '--verify');
+    const half = (bound: string) => `\\d\\.\\d+ % of at most ${bound.replace('.', '\\.')} %`;
+    const parts = `wi ${half('7.20')}; wo ${half('7.20')}; dense ${half('0.394')}`;
+    expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`: ${parts}\n$`))]);
+    expect(stderr).toMatch(/Comparing experts: 100 % \(256\/256 experts\)/);
   });
 });
 

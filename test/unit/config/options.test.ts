@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type OptionName, SERVE_OPTIONS } from '../../../src/config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../../../src/config/resolve.js';
+import { weightChoices } from '../../../src/config/weight-options.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-options-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -54,9 +55,12 @@ describe('defaults', () => {
       lookahead: 4,
       linkBandwidth: 0,
       linkLatency: 0,
+      readDepth: 0,
       maxBatchTokens: 2048,
       kvTokens: 3072,
       batchWait: 2,
+      batchOrder: 'arrival',
+      maxPassedOver: 8,
       experts: 'auto',
       group: undefined,
       dense: 'auto',
@@ -126,7 +130,11 @@ describe('values', () => {
     ['maxInputBytes', '2MiB', /from 1 B to 1\.00 MiB/],
     ['host', 'a b', /an address or a host name/],
     ['logLevel', 'loud', /trace, debug/],
-    ['experts', 'int8', /auto, f32, bf16/],
+    ['experts', 'int3', /one of auto, f32, bf16, int8, int4/],
+    ['dense', 'int4', /one of auto, f32, bf16, int8/],
+    ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
+    ['group', '064', /one of 32, 64, 128/],
+    ['activations', 'int4', /one of f32, int8/],
     ['model', '', /a model directory/],
   ])('refuses %s %j in the words of the option', (name, value, message) => {
     expect(() => resolve({ [name]: value })).toThrow(UsageError);
@@ -183,5 +191,26 @@ it('resolves some options for commands that share them', () => {
   ).toEqual({
     maxBatchTokens: 64,
     kvTokens: 96,
+  });
+});
+
+describe('element types', () => {
+  const choices = (flags: Flags) => weightChoices(resolve(flags));
+
+  it("are the checkpoint's own where nothing is said", () => {
+    expect(choices({})).toEqual({ experts: 'auto', dense: 'auto' });
+  });
+
+  it('have groups of 64 beside int4, or those asked for', () => {
+    expect(choices({ experts: 'int4' }).experts).toEqual({ dtype: 'int4', group: 64 });
+    expect(choices({ experts: 'int4', group: '128', dense: 'int8' })).toEqual({
+      experts: { dtype: 'int4', group: 128 },
+      dense: 'int8',
+    });
+  });
+
+  it.each(['auto', 'f32', 'bf16', 'int8'])('have no groups beside %s', (experts) => {
+    expect(() => choices({ experts, group: '64' })).toThrow(UsageError);
+    expect(() => choices({ experts, group: '64' })).toThrow(/"--group" option is 64, .* experts are/);
   });
 });

@@ -2,12 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { Batcher } from '../../../src/engine/batcher.js';
+import type { PendingItem } from '../../../src/engine/batcher.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/engine/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import type { FromEngine, JobRequest } from '../../../src/engine/messages.js';
 import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
-import type { EncodeBatch, JobEnd, ToInference } from '../../../src/inference/messages.js';
+import type { JobEnd, ToInference } from '../../../src/inference/messages.js';
 import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
@@ -19,9 +19,9 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`, 'utf8'
 
 function bench() {
   const sent: FromEngine[] = [];
-  const batches: EncodeBatch[] = [];
+  const items: PendingItem[] = [];
+  const cancelled: number[] = [];
   const control: ToInference[] = [];
-  const batcher = new Batcher({ maxBatchTokens: 64, waitMs: 0, send: (batch) => batches.push(batch) });
   const jobs = new JobRunner({
     limits: {
       shape: { ...SHAPE, vocabSize: 8000 },
@@ -31,11 +31,14 @@ function bench() {
       tokenizer: mini,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
-    batcher,
+    toHashBuilder: (message) => {
+      if (message.type === 'add') items.push(...message.items);
+      else cancelled.push(message.job);
+    },
     toInference: (message) => control.push(message),
     send: (message) => sent.push(message),
   });
-  return { sent, batches, control, batcher, jobs };
+  return { sent, items, cancelled, control, jobs };
 }
 
 const cost = {
@@ -67,9 +70,9 @@ const complete = (more: Partial<Extract<JobRequest, { kind: 'complete' }>> = {})
 
 describe('jobs', () => {
   it('answers a classification with softmaxed scores, the first label on ties', () => {
-    const { sent, batches, jobs } = bench();
+    const { sent, items, jobs } = bench();
     jobs.start('a', { kind: 'classify', inputs: ['fine', 'dull film'], labels: ['negative', '__proto__'] });
-    expect(batches[0]!.items.map(({ item, job, jobItems }) => [item, job, jobItems])).toEqual([
+    expect(items.map(({ item, job, jobItems }) => [item, job, jobItems])).toEqual([
       [0, 0, 2],
       [1, 0, 2],
     ]);
@@ -116,38 +119,44 @@ describe('jobs', () => {
   });
 
   it('takes a cancelled job back everywhere and answers nothing more', () => {
-    const { sent, control, jobs, batcher } = bench();
+    const { sent, cancelled, control, jobs } = bench();
     jobs.start('a', complete());
     jobs.start('b', complete());
     jobs.cancel('b');
     jobs.cancel('a');
     jobs.cancel('never');
+    jobs.onCancelled(1, 0);
+    jobs.onCancelled(0, 3);
+    expect(cancelled).toEqual([1, 0]);
     expect(control).toEqual([
+      { type: 'cancel', job: 1, lastBatch: Number.POSITIVE_INFINITY },
+      { type: 'cancel', job: 0, lastBatch: Number.POSITIVE_INFINITY },
       { type: 'cancel', job: 1, lastBatch: 0 },
-      { type: 'cancel', job: 0, lastBatch: 0 },
+      { type: 'cancel', job: 0, lastBatch: 3 },
     ]);
     jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id: 5 }] });
     jobs.onInference({ type: 'done', item: 0, job: 0, end });
-    expect([sent, batcher.waiting, jobs.running]).toEqual([[], 0, 0]);
+    expect([sent, jobs.running]).toEqual([[], 0]);
   });
 
   it('answers a failed job once and tells the inference thread to pass its items over', () => {
-    const { sent, control, jobs } = bench();
+    const { sent, cancelled, control, jobs } = bench();
     jobs.start('a', complete({ prompts: ['x', 'y'] }));
     const error = { code: 'io_error', message: 'short read' } as const;
     jobs.onInference({ type: 'job-error', job: 0, error });
     jobs.onInference({ type: 'job-error', job: 0, error });
     expect(sent).toEqual([{ type: 'error', id: 'a', error }]);
-    expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: 0 }]);
+    expect(cancelled).toEqual([0]);
+    expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: Number.POSITIVE_INFINITY }]);
   });
 
   it('tokenizes without the model', () => {
-    const { sent, batches, jobs } = bench();
+    const { sent, items, jobs } = bench();
     jobs.start('a', { kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false });
     expect(sent[0]).toMatchObject({
       result: { data: [{ ids: [1733, 53], tokens: ['▁hell', 'o'] }], promptTokens: 2 },
     });
-    expect(batches).toEqual([]);
+    expect(items).toEqual([]);
   });
 });
 
@@ -195,21 +204,21 @@ describe('refusals', () => {
     ['an empty stop string', complete({ stop: [''] }), { code: 'invalid_request', param: 'stop' }],
     ['no prompts', complete({ prompts: [] }), { code: 'invalid_request' }],
   ])('%s', (_, request, error) => {
-    const { sent, jobs, batcher } = bench();
+    const { sent, jobs, items } = bench();
     jobs.start('a', request);
     expect(sent).toMatchObject([{ type: 'error', id: 'a', error }]);
-    expect([jobs.running, batcher.waiting]).toEqual([0, 0]);
+    expect([jobs.running, items.length]).toEqual([0, 0]);
   });
 
   it('takes the longest output that fits', () => {
-    const { sent, batches, jobs } = bench();
+    const { sent, items, jobs } = bench();
     jobs.start('a', complete({ maxTokens: 112 }));
-    expect([sent.length, batches.length]).toEqual([0, 1]);
+    expect([sent.length, items.length]).toEqual([0, 1]);
   });
 
   it('a model without a tokenizer takes token ids alone', () => {
     const sent: FromEngine[] = [];
-    const batches: EncodeBatch[] = [];
+    const items: PendingItem[] = [];
     const jobs = new JobRunner({
       limits: {
         shape: SHAPE,
@@ -219,7 +228,7 @@ describe('refusals', () => {
         tokenizer: undefined,
         routing: { mode: 'exact', k: 1, predictor: false },
       },
-      batcher: new Batcher({ maxBatchTokens: 64, waitMs: 0, send: (batch) => batches.push(batch) }),
+      toHashBuilder: (message) => message.type === 'add' && items.push(...message.items),
       toInference: () => {},
       send: (message) => sent.push(message),
     });
@@ -232,7 +241,7 @@ describe('refusals', () => {
       'input',
     ]);
     jobs.start('d', complete({ prompts: [[3, 4]] }));
-    expect([...batches[0]!.tokens]).toEqual([3, 4]);
+    expect(items.map(({ tokens }) => tokens)).toEqual([[3, 4]]);
   });
 });
 

@@ -104,6 +104,9 @@ export class ScriptedEngine implements Engine {
       bytesMoved: 0,
       stallNs: 1e6,
       passNs: 2e6,
+      diskReads: 0,
+      diskBytes: 0,
+      overtakes: 0,
     };
     return { logits, layers, dispatch, found, stats };
   }
@@ -151,6 +154,7 @@ export class ScriptedEngine implements Engine {
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
+      disk: [],
     };
   }
 

@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sida-profile-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const OPS = [
-  { name: 'expert', category: 'expert' },
+  { name: 'take expert', category: 'dispatch' },
   { name: 'prefetch transfer', category: 'transfer' },
   { name: 'batch wait', category: 'queue' },
 ];
@@ -67,8 +67,8 @@ describe('a Chrome trace', () => {
     const [first] = events.filter(({ ph }) => ph === 'X');
     expect(first).toEqual({
       ph: 'X',
-      name: 'expert',
-      cat: 'expert',
+      name: 'take expert',
+      cat: 'dispatch',
       pid: 42,
       tid: 7,
       ts: 1,

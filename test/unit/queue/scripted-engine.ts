@@ -65,6 +65,7 @@ export const MODEL: ModelInfo = {
     kvPages: 10,
     kvPagesFree: 10,
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
+    disk: [],
   },
   predictor: { name: null, warnings: [] },
 };

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "expert/disk_file.h"
+
+namespace sida {
+
+/// How a file is best read: the fewest reads in flight that (nearly) fill its disk, and the rate they reach.
+struct DiskSpeed {
+  size_t depth = 1;
+  double bytes_per_second = 0;
+  double best_bytes_per_second = 0;  ///< at any depth
+};
+
+/// Reads `read_bytes` (a multiple of 4 KiB) at places spread over the file, at each depth in turn, for
+/// `limit` in all and a read or two more. Throws io_error.
+DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::duration<double> limit);
+DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes,
+                             std::chrono::duration<double> limit);
+
+/// Sequential read speed of a file in bytes per second, past the page cache where possible.
+double measure_disk_read(const std::string& path, uint64_t bytes);
+
+}  // namespace sida

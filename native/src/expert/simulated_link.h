@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+
+namespace sida {
+
+/// A link slower than memory, for experiments: each transfer lasts at least latency + bytes / bandwidth.
+struct SimulatedLink {
+  double bandwidth = 0;  ///< bytes per second; 0 is no link
+  double latency = 0;    ///< seconds
+};
+
+/// The time of a simulated link, which carries one thing after the other whatever the number of threads.
+class LinkClock {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit LinkClock(SimulatedLink link) : link_(link) {}
+
+  /// Returns no earlier than the link has carried `bytes` of which it was told at `start`; `first` are a
+  /// transfer's first ones. Blocks.
+  void carry(Clock::time_point start, uint64_t bytes, bool first);
+
+ private:
+  SimulatedLink link_;
+  std::mutex mutex_;
+  Clock::time_point free_{};
+};
+
+}  // namespace sida

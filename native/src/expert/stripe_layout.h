@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "expert/expert_layout.h"
+
+namespace sida {
+
+inline constexpr size_t kMaxStripes = 64;
+
+struct Stripes {
+  size_t count = 1;
+  /// What all stripes of one pack carry, and those of no other.
+  std::string stamp;
+};
+
+/// Where an expert's block lies when the blocks are dealt round to several files, so that a layer's experts
+/// come from all of them. One file is a pack without stripes.
+class StripeLayout {
+ public:
+  /// Of 1 to kMaxStripes files. Throws invalid_request.
+  StripeLayout(Stripes stripes, size_t experts, uint64_t block_bytes);
+
+  struct Place {
+    size_t file;
+    uint64_t offset;
+  };
+  Place place(ExpertId id) const { return {id % files_, id / files_ * block_bytes_}; }
+
+  size_t files() const { return files_; }
+  /// Where a file's blocks end and, with several files, its seal stands.
+  uint64_t blocks_end(size_t file) const { return (experts_ + files_ - 1 - file) / files_ * block_bytes_; }
+  uint64_t file_bytes(size_t file) const { return blocks_end(file) + seal(file).size(); }
+  /// The page at the end of a stripe that says which one it is: files of one size are easily confused.
+  /// Nothing where there is one file.
+  std::string seal(size_t file) const;
+
+  /// `experts.sida`, or `experts.sida.0`, `experts.sida.1`, … of several.
+  std::string file_name(size_t file) const;
+
+ private:
+  size_t files_;
+  size_t experts_;
+  uint64_t block_bytes_;
+  std::string stamp_;
+};
+
+}  // namespace sida

@@ -1,0 +1,236 @@
+// Packs of every element type: what a manifest may say, what cannot be quantized, what a comparison finds.
+#include "expert/pack.h"
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "checkpoint/pack_verifier.h"
+#include "core/dtype.h"
+#include "core/file.h"
+#include "doctest/doctest.h"
+#include "error_checks.h"
+#include "ops/panel_layout.h"
+#include "repo_paths.h"
+#include "test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::check_has;
+using testing::error_of;
+using testing::fixture;
+using testing::TempDir;
+
+constexpr WeightFormat kInt8{WeightType::kInt8, 0};
+constexpr WeightFormat kInt4{WeightType::kInt4, 64};
+
+const std::string& checkpoint() {
+  static const std::string directory = fixture("switch-tiny-untied");
+  return directory;
+}
+
+void replace_in(const std::string& path, const std::string& from, const std::string& to) {
+  std::string text = read_text_file(path, 1 << 20);
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  std::ofstream(path) << text;
+}
+
+template <class T>
+void write_at(const std::string& path, uint64_t offset, T value) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(offset));
+  file.write(reinterpret_cast<const char*>(&value), sizeof value);
+  REQUIRE(file.good());
+}
+
+template <class T>
+T read_at(const std::string& path, uint64_t offset) {
+  T value;
+  File::open(path).pread_exact(offset, &value, sizeof value);
+  return value;
+}
+
+TEST_CASE("pack: a manifest names formats that exist, with the layout that follows from them") {
+  struct Case {
+    WeightFormat experts;
+    const char *from, *to;
+    std::vector<std::string> parts;
+  };
+  for (const Case& c : std::vector<Case>{
+           {kInt8,
+            "\"int8\"",
+            "\"int5\"",
+            {"experts.dtype", "expected f32, bf16, int8 or int4", "found int5"}},
+           {kInt4, "\"group\":64", "\"group\":0", {"experts.group", "expected 32, 64 or 128", "found 0"}},
+           {kInt4, "\"group\":64", "\"group\":7", {"experts.group", "expected 32, 64 or 128", "found 7"}},
+           {kInt4, "\"group\":64", "\"group\":1000000000", {"experts.group", "found 1000000000"}},
+           {kInt4, "\"group\":64", "\"group\":4294967360", {"experts.group", "found 4294967360"}},
+           {kInt4, "\"group\":64", "\"group\":\"64\"", {"manifest.json", "\"64\""}},
+           {kInt4, ",\"group\":64", "", {"experts.group", "expected 32, 64 or 128", "found none"}},
+           {kInt4, "\"group\":64", "\"group\":32", {"experts.wo_offset"}},
+           {kInt8,
+            "\"int8\"",
+            "\"int8\",\"group\":64",
+            {"experts.group", "expected none beside int8", "found 64"}},
+           {kF32Format, "\"dtype\":\"f32\"", "\"dtype\":\"int8\"", {"experts.block_bytes: expected"}},
+           {kInt8, "\"int8\"", "\"f32\"", {"experts.block_bytes: expected"}},
+           {kInt8, "\"version\":2", "\"version\":1", {"version: expected 2, found 1"}},
+           {kInt8, "\"version\":2", "\"version\":3", {"version: expected 2, found 3"}},
+           {kInt8,
+            "\"dense\":{\"dtype\":\"f32\"",
+            "\"dense\":{\"dtype\":\"int4\",\"group\":64",
+            {"dense.dtype", "expected f32, bf16 or int8", "found int4"}},
+           {kInt8,
+            "embed_tokens.weight\",\"dtype\":\"f32\"",
+            "embed_tokens.weight\",\"dtype\":\"int8\"",
+            {"dense.tensors.dtype: expected f32, found int8"}},
+       }) {
+    CAPTURE(std::string(c.to));
+    TempDir dir;
+    testing::write_pack(checkpoint(), dir.path(), c.experts);
+    replace_in(dir.path() + "/manifest.json", c.from, c.to);
+    check_has(error_of([&] { open_pack(dir.path()); }, "pack_invalid"), c.parts);
+  }
+}
+
+TEST_CASE("pack: version 1 is read where it could say what it holds") {
+  for (const WeightFormat format : {kF32Format, kBf16Format}) {
+    TempDir dir;
+    testing::write_pack(checkpoint(), dir.path(), format, format);
+    replace_in(dir.path() + "/manifest.json", "\"version\":2", "\"version\":1");
+    CHECK(open_pack(dir.path()).experts.format == format);
+  }
+}
+
+TEST_CASE("pack: quantized experts are a fraction of the bytes, in whole pages") {
+  const SwitchConfig config;  // Switch-base: 768 x 2048
+  const auto bytes = [&](WeightFormat format) {
+    return describe_pack("", config, format, kF32Format).experts.block_bytes;
+  };
+  const double whole = static_cast<double>(bytes(kF32Format));
+  CHECK(static_cast<double>(bytes(kInt8)) < 0.26 * whole);
+  for (const uint32_t group : {32, 64, 128}) {
+    // Half a byte a weight and two for each group's scale.
+    const double expected = (0.5 + 2.0 / group) / 4;
+    CHECK(static_cast<double>(bytes({WeightType::kInt4, group})) < (expected + 0.001) * whole);
+  }
+  CHECK(bytes(kInt8) % 4096 == 0);
+  CHECK(bytes(kInt4) % 4096 == 0);
+}
+
+TEST_CASE("pack: a weight that is no finite number cannot be quantized, and the tensor is named") {
+  TempDir copy;
+  std::filesystem::copy(
+      checkpoint(), copy.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  const std::string weights = copy.path() + "/model.safetensors";
+  const std::string name = "encoder.block.1.layer.1.mlp.experts.expert_2.wi.weight";
+  const Checkpoint source = Checkpoint::open(checkpoint());
+  const TensorInfo tensor = *source.find(name);
+  const uint64_t width = tensor.bytes / tensor.elements();
+  REQUIRE(width == 4);
+  const uint64_t k = tensor.shape[1];
+  for (const auto& [value, text] : std::vector<std::pair<float, std::string>>{
+           {std::nanf(""), "found NaN"},
+           {-std::numeric_limits<float>::infinity(), "found infinity"},
+       }) {
+    write_at(weights, tensor.offset + (3 * k + 5) * width, value);
+    for (const WeightFormat format : {kInt8, kInt4}) {
+      TempDir out;
+      check_has(error_of([&] { testing::write_pack(copy.path(), out.path(), format); }),
+                {"model.safetensors", name, "cannot be quantized: row 3, column 5", text, "f32 or bf16"});
+    }
+    TempDir out;
+    CHECK_NOTHROW(testing::write_pack(copy.path(), out.path(), kBf16Format));
+  }
+}
+
+class Verified {
+ public:
+  Verified(WeightFormat experts, WeightFormat dense) {
+    testing::write_pack(checkpoint(), dir_.path(), experts, dense);
+    pack_ = open_pack(dir_.path());
+  }
+  const Pack& pack() const { return pack_; }
+  PackVerifier::Report check() const {
+    PackVerifier verifier(checkpoint(), dir_.path());
+    verifier.check_dense(0, pack_.dense.tensors.size());
+    verifier.check_experts(0, pack_.experts.experts());
+    return verifier.report();
+  }
+
+ private:
+  TempDir dir_;
+  Pack pack_;
+};
+
+TEST_CASE("pack verifier: a sound pack is within half a step of its checkpoint, and close to it") {
+  CHECK(Verified(kF32Format, kF32Format).check().wi == 0);
+  for (const auto& [experts, dense] : std::vector<std::pair<WeightFormat, WeightFormat>>{
+           {kBf16Format, kBf16Format}, {kInt8, kInt8}, {kInt4, kF32Format}}) {
+    const PackVerifier::Report report = Verified(experts, dense).check();
+    for (const double largest : {report.wi, report.wo}) {
+      CHECK(largest <= error_bound(experts));
+      CHECK(largest > 0.9 * error_bound(experts));
+    }
+    CHECK(report.dense <= error_bound(dense));
+    CHECK((report.dense == 0) == (dense == kF32Format));
+  }
+}
+
+TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with error and bound") {
+  const auto check_found = [](const Verified& verified, const std::vector<std::string>& parts) {
+    check_has(error_of([&] { verified.check(); }, "pack_invalid"), parts);
+  };
+  {
+    const Verified verified(kInt8, kF32Format);
+    const ExpertLayout& layout = verified.pack().experts;
+    // Expert 1 of the second MoE layer; wo; the scale of column 33: the second panel's second.
+    const uint64_t panel = (layout.experts_per_layer + 1) * layout.block_bytes + layout.wo_offset +
+                           panel_stride(layout.d_ff, kInt8);
+    const uint64_t scale = panel + code_bytes(layout.d_ff, WeightType::kInt8) + 4;
+    const std::string path = verified.pack().expert_path(0);
+    const auto right = read_at<float>(path, scale);
+    const std::string expert = verified.pack().config.moe_layers()[1] + " expert 1: wo";
+    write_at(path, scale, std::bit_cast<float>(std::bit_cast<uint32_t>(right) ^ 1u << 22));
+    check_found(verified, {"experts.sida", expert, "row 33", "at most 0.394 %", "convert the model again"});
+    write_at(path, scale, std::nanf(""));
+    check_found(verified, {expert, "row 33", "found inf"});
+    write_at(path, scale, right);
+    CHECK_NOTHROW(verified.check());
+    const uint64_t sum = scale + kPanelColumns * 4;
+    write_at(path, sum, read_at<int32_t>(path, sum) + 1);
+    check_found(verified, {expert, "rows from 32", "the sums of their codes"});
+  }
+  {
+    const Verified verified(kInt4, kF32Format);
+    const std::string path = verified.pack().expert_path(0);
+    const uint64_t scale = code_bytes(64, WeightType::kInt4);
+    write_at(path, scale, static_cast<uint16_t>(read_at<uint16_t>(path, scale) ^ 1u << 6));
+    check_found(verified, {"expert 0: wi", "row 0", "at most 7.2 %"});
+  }
+  {
+    const Verified verified(kInt4, kInt8);
+    const DenseTensor& tensor = verified.pack().dense.tensors[0];
+    const std::string path = verified.pack().dense_path();
+    write_at(path, tensor.offset, static_cast<int8_t>(read_at<int8_t>(path, tensor.offset) ^ 0x40));
+    check_found(verified, {"dense.sida", tensor.name, "row 0"});
+  }
+  {
+    const Verified verified(kInt4, kInt8);
+    for (const DenseTensor& tensor : verified.pack().dense.tensors) {
+      if (tensor.panels) continue;
+      write_at(verified.pack().dense_path(), tensor.offset, 1234.5f);
+      check_found(verified, {"dense.sida", tensor.name, "the checkpoint's numbers"});
+      break;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,26 @@
+/** Process entry: one run of a cell. Reads its work on standard input, prints the sample. */
+import { readFileSync } from 'node:fs';
+import { describeFailure } from '../cli/exit.js';
+import type { CellWork, Sample } from './cell-work.js';
+import { runOnEngine } from './engine-driver.js';
+import { runInTransformers } from './peer-driver.js';
+import { runOverRest } from './rest-driver.js';
+import { systemNamed } from './systems.js';
+import { runOnThreads } from './threads-driver.js';
+
+async function runCell(work: CellWork): Promise<Sample> {
+  if (work.arrivals !== undefined) return runOverRest(work, work.arrivals);
+  const { driver } = systemNamed(work.system);
+  if (driver === 'peer') return runInTransformers(work);
+  return driver === 'threads' ? runOnThreads(work) : runOnEngine(work);
+}
+
+try {
+  const work = JSON.parse(readFileSync(0, 'utf8')) as CellWork;
+  const sample = await runCell(work);
+  // The threads of `sida serve` have no reason to end by themselves.
+  process.stdout.write(JSON.stringify(sample), () => process.exit(0));
+} catch (error) {
+  process.stderr.write(`${describeFailure(error)}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,8 @@
+/** `sida serve`'s options as the engine gets them. */
+import { resolveServeOptions } from '../config/resolve.js';
+import type { EngineConfig } from '../engine/messages.js';
+
+export function engineConfig(flags: Record<string, string>): EngineConfig {
+  const { batchWait, linkLatency, refine, ...options } = resolveServeOptions({ flags, env: {} });
+  return { ...options, batchWaitMs: batchWait, linkLatencyMs: linkLatency, refine: refine === 'graph' };
+}

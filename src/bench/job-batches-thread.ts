@@ -1,0 +1,41 @@
+/** Thread entry: the hash-building thread with a batcher that makes a batch of each job, whatever its size. */
+import type { BatchMaker, MadeBatch, PendingItem } from '../engine/batcher.js';
+import { encodeBatch } from '../engine/encode-batch.js';
+import { runHashBuilder } from '../predictor/hash-builder.js';
+
+class JobBatcher implements BatchMaker {
+  lastBatch = -1;
+  #jobs: { items: readonly PendingItem[]; arrivedMs: number }[] = [];
+
+  get waiting(): number {
+    return this.#jobs.length;
+  }
+
+  get full(): boolean {
+    return this.waiting > 0;
+  }
+
+  add(items: readonly PendingItem[], nowMs: number): void {
+    this.#jobs.push({ items, arrivedMs: nowMs });
+  }
+
+  cancel(job: number): void {
+    this.#jobs = this.#jobs.filter(({ items }) => items[0]!.job !== job);
+  }
+
+  dueIn(): number {
+    return this.full ? 0 : Number.POSITIVE_INFINITY;
+  }
+
+  unnamed(): undefined {}
+
+  name(): void {}
+
+  take(): MadeBatch {
+    const { items, arrivedMs } = this.#jobs.shift()!;
+    this.lastBatch += 1;
+    return { batch: encodeBatch(this.lastBatch, items), parts: null, arrivedMs, passedOver: 0, overdue: 0 };
+  }
+}
+
+await runHashBuilder(() => new JobBatcher());

@@ -1,0 +1,160 @@
+/** Makes what cells need, in a work directory: packs, traces, predictors. What is there already is used again. */
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packFingerprint } from '../checkpoint/identity.js';
+import { isPack, readManifest } from '../checkpoint/manifest.js';
+import { formatBytes } from '../config/bytes.js';
+import { SidaError } from '../errors.js';
+import { MANIFEST as PREDICTOR_MANIFEST } from '../predictor/training/manifest.js';
+import { readMeta } from '../trace/trace-file.js';
+import type { BenchInputs } from './inputs.js';
+import { type BenchModel, diskNeed, SWITCH_MINI } from './models.js';
+
+export const MAIN = new URL('../cli/main.js', import.meta.url).pathname;
+const MAKE_CHECKPOINT = new URL('../../bench/make-switch-checkpoint.mjs', import.meta.url).pathname;
+export const MINI_DIRECTORY = new URL('../../models/switch-mini', import.meta.url).pathname;
+
+export interface PreparedModel {
+  pack: string;
+  fingerprint: string;
+}
+
+export interface Maker {
+  /** Directory of all that is made. */
+  work: string;
+  threads: number;
+  seed: number;
+  /** Says what is being made. */
+  onStep: (what: string) => void;
+}
+
+/** Throws cannot_run naming the room that lacks. */
+export function checkRoom(directory: string, needed: number, what: string): void {
+  mkdirSync(directory, { recursive: true });
+  const { bavail, bsize } = statfsSync(directory);
+  if (bavail * bsize >= needed) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${what} needs ${formatBytes(needed)} in ${directory}, ${formatBytes(bavail * bsize)} are free; name another directory with --work, or leave it out with --only`,
+  });
+}
+
+export async function prepareModel(model: BenchModel, maker: Maker): Promise<PreparedModel> {
+  const { work, onStep } = maker;
+  const directory = join(work, model.name);
+  const pack = join(directory, 'pack');
+  if (!isPack(pack)) {
+    const { checkpoint, pack: packed } = diskNeed(model);
+    checkRoom(directory, checkpoint + packed, model.name);
+    const source =
+      model.weights === 'trained' ? MINI_DIRECTORY : await makeCheckpoint(model, directory, onStep);
+    onStep(`${model.name}: packing (${formatBytes(packed)})`);
+    await sida(['convert', source, '--out', pack, '--experts', model.dtype]);
+    if (model.weights === 'random') rmSync(source, { recursive: true });
+  }
+  return { pack, fingerprint: packFingerprint((await readManifest(pack)).files) };
+}
+
+async function makeCheckpoint(
+  { name, shape, dtype }: BenchModel,
+  directory: string,
+  onStep: (what: string) => void,
+): Promise<string> {
+  const out = join(directory, 'checkpoint');
+  onStep(`${name}: writing random weights (${formatBytes(diskNeed({ name, shape, dtype, weights: 'random', maxBatchTokens: 0 }).checkpoint)})`); // biome-ignore format: one line
+  rmSync(out, { recursive: true, force: true });
+  const { experts, layers, dModel, dFf, heads, vocab } = shape;
+  const flags = { experts, layers, vocab, heads, 'd-model': dModel, 'd-ff': dFf };
+  const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
+  // Quantized packs are made from bf16: half the disk, and far below what quantization loses.
+  const stored = dtype === 'f32' ? 'f32' : 'bf16';
+  await run(process.execPath, [MAKE_CHECKPOINT, '--out', out, '--dtype', stored, ...sizes]);
+  for (const file of ['tokenizer.json', 'sida.json']) {
+    copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
+  }
+  return out;
+}
+
+/** Where the routers of a pack send the texts; the directory of the trace. */
+export async function traceOf(
+  { pack, fingerprint }: PreparedModel,
+  { name, template }: Pick<BenchInputs, 'name' | 'template'>,
+  texts: readonly string[],
+  maxBatchTokens: number,
+  { work, threads, onStep }: Maker,
+): Promise<string> {
+  const key = shortHash(fingerprint, template, ...texts);
+  const directory = join(work, 'traces', `${name}-${key}`);
+  if (existsSync(join(directory, 'trace.json')) && (await readMeta(directory)).complete) return directory;
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(join(work, 'traces'), { recursive: true });
+  const file = join(work, 'traces', `${name}-${key}.jsonl`);
+  writeFileSync(file, texts.map((text) => JSON.stringify({ text })).join('\n'));
+  onStep(`tracing ${texts.length} inputs of ${name}`);
+  await sida([
+    ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
+    ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
+    ...['--max-batch-tokens', String(maxBatchTokens)],
+  ]);
+  return directory;
+}
+
+/** A predictor of a pack: the bundled model's own, or one trained on the traces. */
+export async function predictorOf(
+  model: BenchModel,
+  { fingerprint }: PreparedModel,
+  traces: readonly string[],
+  minutes: number,
+  { work, threads, seed, onStep }: Maker,
+): Promise<string> {
+  if (model.name === SWITCH_MINI.name) return join(MINI_DIRECTORY, 'predictor');
+  const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
+  const directory = join(work, model.name, `predictor-${key}`);
+  if (existsSync(join(directory, PREDICTOR_MANIFEST))) return directory;
+  onStep(`${model.name}: training a predictor, at most ${minutes} minutes`);
+  await sida([
+    ...['train', ...traces, '--out', directory, '--preset', 'recommended', '--seed', String(seed)],
+    ...['--max-minutes', String(minutes), '--threads', String(threads)],
+  ]);
+  return directory;
+}
+
+/** Frees what a random model takes on disk; its traces stay. */
+export function removeModel(model: BenchModel, work: string): void {
+  if (model.weights === 'random') rmSync(join(work, model.name, 'pack'), { recursive: true, force: true });
+}
+
+export function shortHash(...parts: string[]): string {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(`${part.length}:`).update(part);
+  return hash.digest('hex').slice(0, 12);
+}
+
+function sida(args: readonly string[]): Promise<string> {
+  return run(process.execPath, [MAIN, ...args]);
+}
+
+/** What a program prints on standard output. Its complaints are the reason of the failure. */
+export function run(command: string, args: readonly string[], input?: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    let [stdout, stderr] = ['', ''];
+    child.stdout!.on('data', (piece: Buffer) => {
+      stdout += piece.toString();
+    });
+    child.stderr!.on('data', (piece: Buffer) => {
+      stderr = (stderr + piece.toString()).slice(-4000);
+    });
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      if (code === 0) return resolve(stdout);
+      const message = `${args.slice(0, 3).join(' ')} ended with ${code ?? signal}: ${stderr.trim()}`;
+      reject(new SidaError({ code: 'cannot_run', message }));
+    });
+    // A process that ends early closes its input; its exit says why.
+    child.stdin?.on('error', () => {});
+    child.stdin?.end(input);
+  });
+}

@@ -1,0 +1,81 @@
+/** bench.json: a result with the samples of each cell summed up. The report is generated from it alone. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SidaError } from '../../errors.js';
+import type { DependencyReport } from '../../evaluation/dependency.js';
+import type { BenchResult, Sample } from '../result.js';
+import type { Cell } from '../scenarios.js';
+import { medians } from '../statistics.js';
+import type { TaskFidelity } from '../task-fidelity.js';
+
+/** Medians of the rounds, number by number. */
+export interface CellSummary extends Cell, Omit<Sample, 'answers' | 'warnings'> {
+  name: string;
+  commits: string[];
+  /** Of each round. */
+  wallMsOfRounds: number[];
+  /** Share of the sentences that got the resident run's label. */
+  agreement: number | null;
+}
+
+export interface BenchFile extends Omit<BenchResult, 'cells'> {
+  cells: CellSummary[];
+  fidelity: TaskFidelity[];
+  dependency: DependencyReport[];
+}
+
+export const BENCH_FILE = 'bench.json';
+
+/** Throws cannot_run where there is none, or one of another version. */
+export function readBenchFile(out: string): BenchFile {
+  const path = join(out, BENCH_FILE);
+  const fail = (why: string) =>
+    new SidaError({
+      code: 'cannot_run',
+      message: `${path} ${why}; run \`sida bench\` without --report first`,
+    });
+  let file: BenchFile;
+  try {
+    file = JSON.parse(readFileSync(path, 'utf8')) as BenchFile;
+  } catch (error) {
+    throw fail(`cannot be read: ${(error as Error).message}`);
+  }
+  if (file.format !== 'sida-bench' || file.version !== 1) throw fail('is no result of this version');
+  return file;
+}
+
+export function summarize(
+  result: BenchResult,
+  { fidelity, dependency }: Pick<BenchFile, 'fidelity' | 'dependency'>,
+): BenchFile {
+  const reference = new Map<string, string>();
+  for (const { scenario, system, samples } of result.cells) {
+    if (system === 'resident') reference.set(`${scenario.model}/${scenario.data}`, samples[0]!.answers);
+  }
+  const cells = result.cells.map(({ name, scenario, system, commits, samples }): CellSummary => {
+    const { answers, warnings: _, ...numbers } = medians(samples);
+    const resident = reference.get(`${scenario.model}/${scenario.data}`);
+    return {
+      name,
+      scenario,
+      system,
+      commits: [...new Set(commits)],
+      ...numbers,
+      wallMsOfRounds: samples.map(({ wallMs }) => Math.round(wallMs * 100) / 100),
+      agreement: resident === undefined ? null : sameShare(answers, resident),
+    };
+  });
+  return { ...result, cells, fidelity, dependency };
+}
+
+function sameShare(a: string, b: string): number | null {
+  const length = Math.min(a.length, b.length);
+  if (length === 0) return null;
+  let same = 0;
+  for (let i = 0; i < length; i++) if (a[i] === b[i]) same += 1;
+  return same / length;
+}
+
+export function perSecond({ sentences, wallMs }: Pick<CellSummary, 'sentences' | 'wallMs'>): number {
+  return (1000 * sentences) / wallMs;
+}

@@ -1,0 +1,261 @@
+/** Throughput, bytes and latency against the budget. */
+
+import type { TopLevelSpec } from 'vega-lite';
+import { LINKS } from '../links.js';
+import { LOOKAHEAD } from '../scenarios.js';
+import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
+import { barChart, lineChart, SIZE, systemColour } from './charts.js';
+import { bytes, DASH, linkTitle, ms, percent, rate, shareName, times } from './format.js';
+import { type Group, groupsOf, groupTitle, oneByOne, usual, usualGroups } from './groups.js';
+import type { Section, Table } from './section.js';
+
+/** Charts over budgets need at least two. */
+function hasBudgets({ cells }: Group): boolean {
+  return new Set(cells.map(({ scenario }) => scenario.share)).size > 2;
+}
+
+export function budgetSections(file: BenchFile): Section[] {
+  return groupsOf(file.cells)
+    .filter((group) => oneByOne(group) && group.cells.length > 1)
+    .flatMap((group) => [
+      ...(hasBudgets(group) ? [throughput(usual(group)), moved(usual(group))] : []),
+      ...(group.cells.length > 2 ? [pareto(usual(group))] : []),
+      systemsTable(group, file),
+    ]);
+}
+
+/** Resident runs as a level line over the budgets. */
+function withResident({ cells, resident }: Group, value: (cell: CellSummary) => number) {
+  const rows = cells
+    .filter(({ system }) => system !== 'resident')
+    .map((cell) => ({ x: 100 * cell.scenario.share, y: value(cell), series: cell.system as string }));
+  if (resident === undefined) return rows;
+  const shares = [100, ...new Set(rows.map(({ x }) => x))];
+  return [...rows, ...shares.map((x) => ({ x, y: value(resident), series: 'resident' }))];
+}
+
+const BUDGET_AXIS = {
+  title: 'share of the experts’ bytes that fits the device, %',
+  scale: { domain: [0, 100] },
+};
+
+function throughput(group: Group): Section {
+  return {
+    id: `throughput-${group.key}`,
+    title: `Throughput against the budget: ${groupTitle(group)}`,
+    beside: 'SiDA-MoE, figure 11',
+    about: [],
+    chart: lineChart({
+      title: 'Throughput against the budget',
+      subtitle: groupTitle(group),
+      rows: withResident(group, perSecond),
+      x: BUDGET_AXIS,
+      y: { title: 'sentences per second', scale: { zero: true } },
+      legend: 'system',
+    }),
+    tables: [],
+    reading: ['The line of `resident` is a level: it needs 100 % and is drawn across for comparison.'],
+  };
+}
+
+function moved(group: Group): Section {
+  return {
+    id: `moved-${group.key}`,
+    title: `Bytes moved against the budget: ${groupTitle(group)}`,
+    about: [],
+    chart: lineChart({
+      title: 'Bytes moved to the device for each sentence',
+      subtitle: groupTitle(group),
+      rows: withResident(group, ({ bytesMoved, sentences }) => bytesMoved / sentences / 2 ** 20),
+      x: BUDGET_AXIS,
+      y: { title: 'MiB a sentence (symlog scale)', scale: { type: 'symlog' }, format: '~s' },
+      legend: 'system',
+    }),
+    tables: [],
+    reading: [],
+  };
+}
+
+function pareto(group: Group): Section {
+  const rows = group.cells.map((cell) => ({
+    memory: cell.budgetBytes / 2 ** 20,
+    latency: cell.p50Ms,
+    system: cell.system,
+    budget: shareName(cell.scenario.share),
+  }));
+  const chart = {
+    ...SIZE,
+    title: { text: 'Latency against device memory', subtitle: groupTitle(group) },
+    data: { values: rows },
+    layer: [
+      {
+        mark: { type: 'point', filled: true, size: 70, opacity: 0.9 },
+        encoding: { shape: { field: 'budget', type: 'nominal', sort: null, title: 'budget' } },
+      },
+    ],
+    encoding: {
+      x: {
+        field: 'memory',
+        type: 'quantitative',
+        scale: { zero: false, nice: true },
+        axis: { title: 'device memory, all counted, MiB', format: ',.0f' },
+      },
+      y: {
+        field: 'latency',
+        type: 'quantitative',
+        scale: { type: 'log' },
+        axis: { title: 'median ms a sentence (log)', format: '~s', tickCount: 6 },
+      },
+      color: {
+        field: 'system',
+        type: 'nominal',
+        title: 'system',
+        ...systemColour(rows.map(({ system }) => system)),
+      },
+    },
+  } as unknown as TopLevelSpec;
+  return {
+    id: `pareto-${group.key}`,
+    title: `Latency against memory: ${groupTitle(group)}`,
+    beside: '"Towards MoE Deployment", figure 13',
+    about: [],
+    chart,
+    tables: [],
+    reading: [
+      'Down and to the left is better; memory is the whole budget: weights, slots, KV cache and workspace.',
+    ],
+  };
+}
+
+const HEAD = [
+  'budget',
+  'system',
+  'device memory',
+  'sentences/s',
+  '× resident',
+  'p50 / p95, ms',
+  'moved a sentence',
+  'needed experts: resident / prefetched / late / on demand',
+  'bytes / Belady (P6)',
+  'bytes / best without prediction (P7)',
+  'time / bound (P5)',
+  'stall of pass time',
+  'hash building / pass time',
+  'rounds, max / min time',
+  'answers',
+];
+
+/** Systems that predict nothing. */
+const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
+
+function systemsTable(group: Group, file: BenchFile): Section {
+  const rows = group.cells.map((cell) => row(cell, group, file));
+  const table: Table = { caption: groupTitle(group), head: HEAD, rows };
+  return {
+    id: `systems-${group.key}`,
+    title: `All systems: ${groupTitle(group)}`,
+    about: [],
+    tables: [table],
+    reading: [
+      'Bound (P5): the resident run’s time, or the bytes moved over the fastest rate at which the link was seen; below 1 it was faster still while the run lasted. Belady’s bytes (P6) are settled a look-ahead late and say little where little is moved.',
+    ],
+  };
+}
+
+/** What no run can be faster than: the resident run's time, or that of its bytes over the link. */
+function overBound(
+  { scenario, wallMs, bytesMoved }: CellSummary,
+  resident: CellSummary | undefined,
+  { models }: BenchFile,
+): number | undefined {
+  const disk = models.find(({ model }) => model.name === scenario.model)?.disk.sequential;
+  const bandwidth = LINKS[scenario.link].bandwidth ?? disk;
+  if (resident === undefined || bandwidth === undefined || scenario.share === 1) return undefined;
+  return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
+}
+
+function row(cell: CellSummary, { cells, resident }: Group, file: BenchFile): string[] {
+  const { scenario, system, budgetBytes, p50Ms, p95Ms, needed } = cell;
+  const blind = cells.filter(
+    (other) => BLIND.includes(other.system) && other.scenario.share === scenario.share,
+  );
+  const least = Math.min(...blind.map(({ bytesMoved }) => bytesMoved));
+  const bestBytes = least > 0 && Number.isFinite(least) && system !== 'resident' ? least : undefined;
+  const found = [cell.resident, cell.prefetched, cell.late, cell.onDemand];
+  return [
+    shareName(scenario.share),
+    scenario.lookahead === LOOKAHEAD ? system : `${system}, look-ahead ${scenario.lookahead}`,
+    bytes(budgetBytes),
+    rate(perSecond(cell)),
+    resident === undefined ? DASH : times(perSecond(cell) / perSecond(resident)),
+    `${ms(p50Ms)} / ${ms(p95Ms)}`,
+    bytes(Math.round(cell.bytesMoved / cell.sentences)),
+    needed === 0 ? DASH : found.map((count) => percent(count / needed, 0)).join(' / '),
+    cell.beladyBytes === 0 || scenario.share === 1 ? DASH : times(cell.bytesMoved / cell.beladyBytes),
+    bestBytes === undefined ? DASH : times(cell.bytesMoved / bestBytes),
+    times(overBound(cell, resident, file)),
+    percent(cell.stallSeconds / cell.passSeconds),
+    cell.tableSeconds === 0 ? DASH : percent(cell.tableSeconds / cell.passSeconds),
+    times(Math.max(...cell.wallMsOfRounds) / Math.min(...cell.wallMsOfRounds)),
+    answersText(cell, resident),
+  ];
+}
+
+function answersText(cell: CellSummary, resident: CellSummary | undefined): string {
+  if (resident === undefined || cell.digest === '') return DASH;
+  if (cell.digest === resident.digest) return 'identical bits';
+  return `${percent(cell.agreement)} the same label`;
+}
+
+/** The paper's bars of throughput and latency: systems side by side, by model and inputs, at one budget. */
+export function comparisonSections(file: BenchFile): Section[] {
+  const groups = usualGroups(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
+  const shares = [...new Set(groups.flatMap(({ cells }) => cells.map(({ scenario }) => scenario.share)))];
+  const share = shares.includes(0.2) ? 0.2 : Math.min(...shares);
+  const chosen = (cell: CellSummary) => cell.scenario.share === share || cell.system === 'resident';
+  const bars = (value: (cell: CellSummary, resident: CellSummary) => number) =>
+    groups.flatMap(({ scenario, cells, resident }) =>
+      resident === undefined
+        ? []
+        : cells.filter(chosen).map((cell) => ({
+            group: `${scenario.model} ${scenario.data}`,
+            series: cell.system as string,
+            value: value(cell, resident),
+          })),
+    );
+  const rows = bars((cell, resident) => perSecond(cell) / perSecond(resident));
+  if (rows.length === 0) return [];
+  const subtitle = `budget ${shareName(share)} of the experts’ bytes, ${linkTitle({ link: 'disk' })}; resident: 100 %`;
+  const common = { groupTitle: 'model and inputs', legend: 'system', subtitle };
+  return [
+    {
+      id: 'throughput-by-data',
+      title: `Throughput by model and inputs at ${shareName(share)}`,
+      beside: 'SiDA-MoE, figure 9',
+      about: [],
+      chart: barChart({
+        ...common,
+        title: 'Throughput, share of the resident run’s',
+        rows,
+        valueTitle: 'sentences/s ÷ resident',
+      }),
+      tables: [],
+      reading: [],
+    },
+    {
+      id: 'latency-by-data',
+      title: `Latency by model and inputs at ${shareName(share)}`,
+      beside: 'SiDA-MoE, figure 10',
+      about: [],
+      chart: barChart({
+        ...common,
+        title: 'Median time of a sentence, over the resident run’s',
+        rows: bars((cell, resident) => cell.p50Ms / resident.p50Ms),
+        valueTitle: 'median ÷ resident (symlog scale)',
+        log: true,
+      }),
+      tables: [],
+      reading: [],
+    },
+  ];
+}

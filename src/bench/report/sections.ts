@@ -1,0 +1,22 @@
+/** All parts of the report, in order. */
+import type { BenchFile } from './bench-file.js';
+import { budgetSections, comparisonSections } from './budget-sections.js';
+import { breakdownSections, dtypeSection, memorySection, servingSections } from './cost-sections.js';
+import { headlineSection } from './headline-section.js';
+import { predictorSections } from './predictor-sections.js';
+import { routingSections } from './routing-sections.js';
+import type { Section } from './section.js';
+
+export function sectionsOf(file: BenchFile): Section[] {
+  return [
+    headlineSection(file),
+    ...comparisonSections(file),
+    ...budgetSections(file),
+    ...breakdownSections(file),
+    ...servingSections(file),
+    ...dtypeSection(file),
+    memorySection(file),
+    ...routingSections(file),
+    ...predictorSections(file),
+  ];
+}

@@ -1,0 +1,92 @@
+/** The rig's result: what its tables, charts and report are generated from. */
+import type { CellWork, Sample } from './cell-work.js';
+import type { DiskRates } from './link-rates.js';
+import type { BenchModel } from './models.js';
+import type { Provenance } from './provenance.js';
+import type { Cell, DataName } from './scenarios.js';
+
+/** What decides a cell's figures besides the program: a kept cell with another one is measured again. */
+export interface CellSpec {
+  sentences: number;
+  warmUp: number;
+  lookahead: number;
+  threads: number;
+  seed: number;
+  /** Of the texts, the pack and the predictor. */
+  inputs: string;
+  requests?: number;
+}
+
+export interface CellResult extends Cell {
+  name: string;
+  spec: CellSpec;
+  /** Of the program that ran each sample. */
+  commits: string[];
+  /** One a round. */
+  samples: Sample[];
+}
+
+export interface Skipped {
+  what: string;
+  why: string;
+}
+
+/** How many experts the inputs of a length need, from the true routing. */
+export interface LengthNeeds {
+  least: number;
+  most: number;
+  inputs: number;
+  /** Mean tokens. */
+  tokens: number;
+  /** Mean share of all experts that one input needs, and of the experts of its encoder's layers. */
+  needed: number;
+  neededOfEncoder: number;
+}
+
+/** Misses of a cache, from the replay of the true routing. */
+export interface CacheMisses {
+  /** Share of the experts that fits. */
+  share: number;
+  policy: string;
+  /** Share of the experts needed. */
+  misses: number;
+}
+
+export interface DataFacts {
+  source: string;
+  inputs: number;
+  tokens: number;
+  lengths: LengthNeeds[];
+  /** Mean share of all experts that an input needs. */
+  needed: number;
+  misses: CacheMisses[];
+}
+
+export interface ModelFacts {
+  model: BenchModel;
+  /** Bytes as packed. */
+  bytes: { dense: number; routers: number; experts: number; expert: number };
+  disk: DiskRates;
+  data: Partial<Record<DataName, DataFacts>>;
+}
+
+export interface BenchResult {
+  format: 'sida-bench';
+  version: 1;
+  question: string;
+  command: string;
+  quick: boolean;
+  rounds: number;
+  seed: number;
+  provenance: Provenance;
+  models: ModelFacts[];
+  cells: CellResult[];
+  skipped: Skipped[];
+  warnings: string[];
+  /** Cells whose answers are not those of the resident run, though they must be. */
+  differing: string[];
+  comparisons: number;
+  seconds: number;
+}
+
+export type { CellWork, Sample };

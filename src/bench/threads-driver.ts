@@ -1,0 +1,163 @@
+/** Runs a cell on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { HashBuilderLink } from '../engine/hash-builder-link.js';
+import { InferenceLink } from '../engine/inference-link.js';
+import type { EngineCounters } from '../engine/messages.js';
+import { predictorChoice } from '../engine/predictor-choice.js';
+import type { FromInference } from '../inference/messages.js';
+import { planScoring } from '../inference/scoring.js';
+import { BuilderStats } from '../predictor/builder-stats.js';
+import { createQueue } from '../predictor/hash-table-queue.js';
+import { ResidentFlag } from '../predictor/resident-flag.js';
+import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { groupsOf } from './batches.js';
+import type { CellWork, Sample } from './cell-work.js';
+import { answersOf } from './digest.js';
+import { engineConfig } from './engine-config.js';
+import { quantile } from './statistics.js';
+
+interface Run {
+  scores: number[][];
+  milliseconds: number[];
+  wallMs: number;
+  counters: EngineCounters;
+}
+
+export async function runOnThreads(work: CellWork): Promise<Sample> {
+  const { pack, fingerprint, texts, labels, warmUp, batch } = work;
+  const config = engineConfig(work.flags);
+  const queue = createQueue(config.lookahead + 1);
+  const builderStats = new BuilderStats().buffer;
+  const resident = new ResidentFlag().buffer;
+  const predictor = predictorChoice(config);
+  const inference = new InferenceLink({
+    config,
+    pack,
+    fingerprint,
+    predictor,
+    queue: queue.consumer,
+    builderStats,
+    resident,
+  });
+  let fail: (error: unknown) => void = () => {};
+  const failed = new Promise<never>((_, reject) => {
+    fail = (error) => reject(error);
+  });
+  inference.worker.on('error', fail);
+  const { shape, plan, usage } = await inference.opened;
+  const builder = new HashBuilderLink(
+    {
+      queue: queue.producer,
+      // Jobs are batches: nobody is waited for, nothing is chosen.
+      batching: { order: 'arrival', maxBatchTokens: config.maxBatchTokens, maxPassedOver: 0, waitMs: 0 },
+      predictor,
+      model: shape,
+      fingerprint,
+      pack,
+      stats: builderStats,
+      resident,
+    },
+    new URL('./job-batches-thread.js', import.meta.url),
+  );
+  builder.worker.on('error', fail);
+
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
+    vocabSize: shape.vocabSize,
+    maxInputBytes: 1 << 20,
+  });
+  const labelIds = labels.map((label) => tokenizer.encodePlain(label));
+  const scoring = planScoring(labelIds, shape.decoderStartTokenId, shape.eosTokenId);
+  const inputs = texts.map((text) => tokenizer.encode(text));
+  const routingK = config.routing === 'predicted' ? config.routingK : 0;
+  let nextJob = 0;
+  let nextItem = 0;
+  /** A batch is one job of as many items. */
+  const send = (group: readonly (readonly number[])[]) => {
+    const job = nextJob++;
+    const items = group.map((tokens) => {
+      const work = { kind: 'score' as const, plan: scoring };
+      return { item: nextItem++, job, jobItems: group.length, routingK, work, tokens };
+    });
+    builder.post({ type: 'add', items });
+  };
+
+  let onInference: (message: FromInference) => void = () => {};
+  inference.listen((message) => {
+    if (message.type === 'job-error') fail(new Error(message.error.message));
+    else onInference(message);
+  });
+  const { name, warnings } = await Promise.race([builder.opened, failed]);
+  builder.listen((message) => {
+    if (message.type === 'warning') warnings.push(message.message);
+  });
+  const expected = predictor?.kind ?? null;
+  if (name !== expected)
+    throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
+
+  /** Batches that run one after the other. */
+  const run = (sentences: readonly (readonly number[])[]): Promise<Run> => {
+    const groups = groupsOf(sentences, batch);
+    const firstItem = nextItem;
+    const scores: number[][] = [];
+    const milliseconds: number[] = [];
+    const begin = performance.now();
+    let [done, wallMs] = [0, 0];
+    return new Promise((resolve) => {
+      onInference = (message) => {
+        if (message.type === 'done') {
+          scores[message.item - firstItem] = message.scores!;
+          done += 1;
+          // With the last item of its batch.
+          if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
+          if (done === sentences.length) wallMs = performance.now() - begin;
+        } else if (message.type === 'counters' && wallMs > 0) {
+          resolve({ scores, milliseconds, wallMs, counters: message.counters });
+        }
+      };
+      for (const group of groups) send(group);
+    });
+  };
+
+  const warm = Array.from({ length: Math.max(1, warmUp) }, (_, i) => inputs[i % inputs.length]!);
+  const before = (await Promise.race([run(warm), failed])).counters;
+  const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const since = (key: NumberKey) => after[key] - before[key];
+  return {
+    sentences: inputs.length,
+    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
+    wallMs,
+    p50Ms: quantile(milliseconds, 0.5),
+    p95Ms: quantile(milliseconds, 0.95),
+    p99Ms: quantile(milliseconds, 0.99),
+    slots: usage.slots,
+    experts: plan.experts,
+    slotBytes: plan.slot,
+    budgetBytes: usage.budgetBytes,
+    peakBytes: after.usage.peakBytes,
+    fixedBytes: plan.fixed,
+    needed: since('expertsNeeded'),
+    resident: since('expertsResident'),
+    prefetched: since('expertsPrefetched'),
+    late: since('expertsLate'),
+    onDemand: since('expertsOnDemand'),
+    bytesMoved: since('bytesMoved'),
+    stallSeconds: since('stallSeconds'),
+    passSeconds: since('passSeconds'),
+    passes: since('passes'),
+    tableSeconds: after.tables.seconds - before.tables.seconds,
+    tableWaitSeconds: since('tableWaitSeconds'),
+    beladyBytes: since('beladyBytes'),
+    prefetchesBegun: since('prefetchesBegun'),
+    prefetchesWasted: since('prefetchesWasted'),
+    routingsPredicted: since('routingsPredicted'),
+    routingHitsTop1: since('routingHitsTop1'),
+    routingHitsTop3: since('routingHitsTop3'),
+    ...answersOf(scores, work.right),
+    warnings: [...new Set(warnings)],
+  };
+}
+
+type NumberKey = {
+  [K in keyof EngineCounters]: EngineCounters[K] extends number ? K : never;
+}[keyof EngineCounters];

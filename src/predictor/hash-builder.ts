@@ -1,0 +1,74 @@
+/** The hash-building thread from its data to its loop. */
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import type { BatcherOptions, BatchMaker } from '../engine/batcher.js';
+import type { QueuedBatch } from '../inference/messages.js';
+import { loadAddon } from '../native/addon.js';
+import { recordThread } from '../profile/thread-events.js';
+import { BuilderLoop } from './builder-loop.js';
+import { BuilderStats } from './builder-stats.js';
+import type { FromHashBuilder, HashBuilderThreadData, ToHashBuilder } from './hash-builder-thread.js';
+import { routingShape } from './hash-function.js';
+import { QueueProducer } from './hash-table-queue.js';
+import { openPredictor } from './predictor-directory.js';
+import { ResidentFlag } from './resident-flag.js';
+import { TableBuilder } from './table-builder.js';
+
+/** Opens the predictor and works; for a worker thread, which it blocks. */
+export async function runHashBuilder(batcherOf: (options: BatcherOptions) => BatchMaker): Promise<never> {
+  const data = workerData as HashBuilderThreadData;
+  const port = parentPort!;
+  const emit = (message: FromHashBuilder): void => port.postMessage(message);
+  const stats = new BuilderStats(data.stats);
+  return new BuilderLoop({
+    queue: new QueueProducer<QueuedBatch>(data.queue),
+    batcher: batcherOf(data.batching),
+    builder: await open(data, stats, emit),
+    stats,
+    resident: new ResidentFlag(data.resident),
+    nextMessage: () => receiveMessageOnPort(port)?.message as ToHashBuilder | undefined,
+    emit,
+  }).run();
+}
+
+async function open(
+  data: HashBuilderThreadData,
+  stats: BuilderStats,
+  emit: (message: FromHashBuilder) => void,
+): Promise<TableBuilder | null> {
+  const addon = loadAddon();
+  recordThread(addon.profile, 'hash building');
+  if (data.predictor === null) {
+    emit({ type: 'opened', predictor: { name: null, warnings: [] } });
+    return null;
+  }
+  const { directory, kind } = data.predictor;
+  const { model, fingerprint, pack } = data;
+  try {
+    const embedding = () => new addon.TokenEmbedding({ pack });
+    const opened = await openPredictor(directory, {
+      model,
+      fingerprint,
+      addon,
+      embedding,
+      ...(kind && { kind }),
+    });
+    emit({ type: 'opened', predictor: { name: opened.function.name, warnings: opened.warnings } });
+    return new TableBuilder({
+      hashFunction: opened.function,
+      shape: routingShape(model),
+      stats,
+      onError: warnOnce(emit),
+    });
+  } catch (error) {
+    emit({ type: 'opened', predictor: { name: null, warnings: [(error as Error).message] } });
+    return null;
+  }
+}
+
+function warnOnce(emit: (message: FromHashBuilder) => void): (error: unknown) => void {
+  let told = false;
+  return (error) => {
+    if (!told) emit({ type: 'warning', message: `The predictor failed: ${(error as Error).message}` });
+    told = true;
+  };
+}
