@@ -40,7 +40,12 @@ export const kernelTables = {
         TARGETS[name.split(' ')[0]],
       ]),
     );
-    const head = ['weights × activations', 'threads', ...few.map((n) => `${n} rows`), 'target at 1 to 4'];
+    const head = [
+      'weights × activations',
+      'threads',
+      ...few.map((n) => (n === 1 ? '1 row' : `${n} rows`)),
+      'target at 1 to 4',
+    ];
     return `${table(head, lines)}\n\n${limits(r).join('; ')}.  \n${source(r)}`;
   },
   'kernels-compute': () => {

@@ -7,13 +7,14 @@
 namespace sida {
 namespace {
 
-// What a core reads in the time that DRAM takes to answer while all cores read, and then some. Panels stand
-// one after the other, so that a panel's end fetches the next one's begin.
-constexpr size_t kPrefetchBytes = 16 * 1024;
+// Into the first cache: the hardware's own prefetch brings streams to the second, and many rows leave the
+// core too little room to wait for that. Panels stand one after the other, so that a panel's end fetches the
+// next one's begin.
+constexpr size_t kPrefetchBytes = 2048;
 
 inline void prefetch_step(const std::byte* p) {
-  __builtin_prefetch(p + kPrefetchBytes, 0, 2);
-  __builtin_prefetch(p + kPrefetchBytes + 64, 0, 2);
+  __builtin_prefetch(p + kPrefetchBytes, 0, 3);
+  __builtin_prefetch(p + kPrefetchBytes + 64, 0, 3);
 }
 
 /// kRows rows of a stride, by one pointer for every three: left to itself the compiler keeps one for each and
