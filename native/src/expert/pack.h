@@ -24,7 +24,7 @@ struct Pack {
 
   StripeLayout stripe_layout() const { return {stripes, experts.experts(), experts.block_bytes}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
-  std::string expert_path(size_t stripe) const { return directory + "/" + stripe_layout().file_name(stripe); }
+  std::string expert_path(size_t stripe = 0) const { return directory + "/" + stripe_layout().file_name(stripe); }
   /// One a stripe.
   std::vector<std::string> expert_paths() const;
 };
