@@ -86,6 +86,8 @@ void ExpertStore::gather_load(ExpertId id, uint32_t slot, TransferPriority prior
   ExpertRecord& record = records_[id];
   record.state = ResidencyState::kLoading;
   record.slot = slot;
+  // In the order of the needs: in which readers end is chance.
+  record.loaded_at = ++clock_;
   record.prefetched = priority == TransferPriority::kPrefetch;
   record.prefetching = record.prefetched;
   prefetching_ += record.prefetching;
@@ -111,7 +113,6 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
       if (record.leases > 0) load_error_ = std::move(error);
     } else {
       record.state = ResidencyState::kResident;
-      record.loaded_at = ++clock_;
       record.planned = false;
       stats_.bytes_moved += layout_.block_bytes;
     }

@@ -89,7 +89,7 @@ void TransferEngine::stop() {
 
 size_t TransferEngine::prefetches_in_flight() const {
   size_t count = 0;
-  for (const ReadSettings& settings : settings_) count += settings.depth + 1;
+  for (const ReadSettings& settings : settings_) count += std::max<size_t>(settings.depth, 2);
   return count;
 }
 

@@ -66,7 +66,7 @@ class TransferEngine {
 
   /// One a file.
   const std::vector<ReadSettings>& settings() const { return settings_; }
-  /// So many prefetches keep every reader at work.
+  /// So many prefetches keep every reader at work; each takes its slot early, so no more.
   size_t prefetches_in_flight() const;
   /// Figures since the last call.
   ReadStats take_stats();
