@@ -2,6 +2,7 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { batchOrderTable } from './batch-order-table.mjs';
+import { diskTables } from './disk-tables.mjs';
 import { kernelTables } from './kernel-tables.mjs';
 import { peerTables } from './peer-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
@@ -15,6 +16,7 @@ const tables = {
   ...predictorTables,
   ...profileTables,
   'batch-order': batchOrderTable,
+  ...diskTables,
   ...kernelTables,
   ...replayTables,
   ...peerTables,
