@@ -19,8 +19,8 @@ import { loadAddon } from '../native/addon.js';
 import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
 import { checkpointIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
-import { hashFile, isPack, PACK_VERSION, readManifest, writeManifest } from './manifest.js';
-import { linkStripes, removeUnfinished } from './stripes.js';
+import { hashFile, isPack, PACK_VERSION, readManifest, verifyPack, writeManifest } from './manifest.js';
+import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import {
   denseFormatSchema,
   expertFormatSchema,
@@ -131,6 +131,12 @@ export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResul
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   const { signal, model, out } = options;
+  if (isPack(model)) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${model} is packed already; convert the checkpoint that it was made from`,
+    });
+  }
   const addon = loadAddon();
   const info = addon.inspectCheckpoint(model);
   const identity = await checkpointIdentity(model, info);
@@ -146,6 +152,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
   }
 
+  await requireDirectories(plan.stripes);
   const partial = `${out}.partial`;
   await mkdir(partial, { recursive: true });
   const { experts, dense, stripes } = plan;
@@ -265,7 +272,11 @@ async function refuseForeign(out: string, plan: Journal): Promise<void> {
     // Where its stripes lie may have changed since; how many there are has not.
     const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
     const found: Journal = { identity: source.identity, experts, dense, stripes, done: 0 };
-    if (sameWork(found, plan)) return;
+    if (sameWork(found, plan)) {
+      // Sizes only: a lost stripe must not pass for a pack that is made already.
+      await verifyPack(out, { maxBytes: 0 });
+      return;
+    }
   }
   throw new SidaError({
     code: 'cannot_run',

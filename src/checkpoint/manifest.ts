@@ -37,7 +37,9 @@ const fileSchema = z.object({
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
   /** Version 1 knew f32 and bf16 only, and laid them out as version 2 does. */
-  version: z.literal([1, PACK_VERSION]),
+  version: z.literal([1, PACK_VERSION], {
+    error: ({ input }) => `expected 1 or ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
+  }),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
   experts: expertFormatSchema.and(
@@ -142,7 +144,7 @@ export async function verifyPack(directory: string, options: VerifyOptions = {})
     if (found !== expected.bytes) {
       throw new SidaError({
         code: 'pack_invalid',
-        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no regular file'}; convert the model again`,
+        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no regular file'}; remove ${directory} and convert the model again`,
       });
     }
     if (expected.bytes > (options.maxBytes ?? Number.POSITIVE_INFINITY)) continue;
@@ -158,7 +160,7 @@ export async function verifyPack(directory: string, options: VerifyOptions = {})
     if (actual.sha256 !== expected.sha256) {
       throw new SidaError({
         code: 'pack_invalid',
-        message: `${path}: sha256: expected ${expected.sha256}, found ${actual.sha256}; convert the model again`,
+        message: `${path}: sha256: expected ${expected.sha256}, found ${actual.sha256}; remove ${directory} and convert the model again`,
       });
     }
   }

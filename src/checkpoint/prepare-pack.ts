@@ -9,6 +9,7 @@ import { isPack, readManifest, verifyPack } from './manifest.js';
 import {
   type FormatChoice,
   type FormatChoices,
+  formatFlags,
   formatName,
   resolveFormat,
   sameFormat,
@@ -80,7 +81,7 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
     if (sameFormat(wanted, found)) continue;
     throw new SidaError({
       code: 'cannot_run',
-      message: `${pack} is packed with ${part} in ${formatName(found)}, not ${formatName(wanted)}; convert the checkpoint with --${part} ${wanted.dtype}, or leave the option out`,
+      message: `${pack} is packed with ${part} in ${formatName(found)}, not ${formatName(wanted)}; convert the checkpoint with --${part} ${formatFlags(wanted)}, or name what it has: --${part} ${formatFlags(found)}`,
     });
   }
   return { experts: manifest.experts, dense: manifest.dense };

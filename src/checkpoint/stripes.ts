@@ -15,9 +15,21 @@ async function linkTarget(path: string): Promise<string | undefined> {
   return status?.isSymbolicLink() ? readlink(path) : undefined;
 }
 
+/** Throws cannot_run where a directory is missing: a mistyped mount point must not fill the disk below it. */
+export async function requireDirectories(directories: readonly string[]): Promise<void> {
+  for (const directory of directories) {
+    const status = await stat(directory).catch(() => undefined);
+    if (status?.isDirectory()) continue;
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${directory} is not a directory; a stripe goes into one that is there`,
+    });
+  }
+}
+
 /**
  * Makes `<partial>/<file>` a link into a directory, for each of the files; links of an interrupted run stay. Throws
- * cannot_run where a directory is missing or holds a file of that name already.
+ * cannot_run where a directory holds a file of that name already.
  */
 export async function linkStripes(
   partial: string,
@@ -28,13 +40,6 @@ export async function linkStripes(
     const link = join(partial, file);
     const target = stripePath(directory, out, file);
     if ((await linkTarget(link)) === target) continue;
-    const status = await stat(directory).catch(() => undefined);
-    if (!status?.isDirectory()) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `${directory} is not a directory; a stripe goes into one that is there`,
-      });
-    }
     if ((await lstat(target).catch(() => undefined)) !== undefined) {
       throw new SidaError({
         code: 'cannot_run',

@@ -51,3 +51,8 @@ export function sameFormat(a: WeightFormat, b: WeightFormat): boolean {
 export function formatName({ dtype, group }: WeightFormat): string {
   return group === undefined ? dtype : `${dtype}-g${group}`;
 }
+
+/** As the options of `sida convert` say it, behind `--experts` or `--dense`. */
+export function formatFlags({ dtype, group }: WeightFormat): string {
+  return group === undefined ? dtype : `${dtype} --group ${group}`;
+}

@@ -41,11 +41,15 @@ export function convertCommand(): Command {
 }
 
 function stripeDirectories(text: string): string[] {
-  const directories = text.split(',').map((directory) => resolve(directory));
-  const good = !text.split(',').includes('') && new Set(directories).size === directories.length;
+  const named = text
+    .split(',')
+    .filter((directory) => directory !== '')
+    .map((directory) => resolve(directory));
+  const directories = [...new Set(named)];
+  const good = directories.length === text.split(',').length;
   if (good && directories.length >= 2 && directories.length <= MAX_STRIPES) return directories;
   throw new InvalidArgumentError(
-    `Expected 2 to ${MAX_STRIPES} different directories with commas between, found ${text}`,
+    `Expected 2 to ${MAX_STRIPES} different directories with commas between, found ${directories.length}`,
   );
 }
 

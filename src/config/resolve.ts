@@ -25,6 +25,16 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
         'set SIDA_API_KEY, or listen on 127.0.0.1',
     );
   }
+  if (options.profileSeconds !== undefined && options.profile === undefined) {
+    throw new UsageError(
+      `The "--profile-seconds" option is ${options.profileSeconds}, but there is no file to write: add --profile profile.json`,
+    );
+  }
+  if (options.batchOrder === 'overlap' && options.predictor === 'none') {
+    throw new UsageError(
+      'The "--batch-order" option is overlap, which chooses by hash tables, and the "--predictor" option is none: name a predictor, or leave one of them out',
+    );
+  }
   return options;
 }
 

@@ -95,6 +95,8 @@ async function open(): Promise<void> {
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) process.stderr.write(`${warning}. ${consequence}.\n`);
+  if (order === 'overlap' && predictor.name === null)
+    process.stderr.write('--batch-order overlap has no hash tables to choose by. Batches go by arrival.\n');
   const jobs = new JobRunner({
     limits: {
       shape,

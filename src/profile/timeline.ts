@@ -28,7 +28,9 @@ export interface Timeline {
 
 /** Throws invalid_request where the file is no profile of sida's. */
 export async function readTimeline(file: string): Promise<Timeline> {
-  const text = await readFile(file, 'utf8');
+  const text = await readFile(file, 'utf8').catch((error: Error) => {
+    throw noProfile(file, error.message);
+  });
   let trace: TraceFile;
   try {
     trace = JSON.parse(text) as TraceFile;

@@ -163,6 +163,7 @@ describe('stripes', () => {
     await expect(convert({ stripes: [disks[0], `${disks[1]}-not`] })).rejects.toThrow(
       /-not is not a directory/,
     );
+    expect(existsSync(`${out}.partial`)).toBe(false);
     writeFileSync(stripe(2), 'mine');
     await expect(convert()).rejects.toThrow(/experts\.sida\.2 exists already/);
     expect(readFileSync(stripe(2), 'utf8')).toBe('mine');
@@ -172,5 +173,7 @@ describe('stripes', () => {
     await convert();
     await expect(convert()).resolves.toMatchObject({ pack: out });
     await expect(convert({ stripes: undefined })).rejects.toThrow(/is not a pack of this model/);
+    rmSync(stripe(1));
+    await expect(convert()).rejects.toThrow(/found no regular file; remove .* and convert the model again/);
   });
 });

@@ -214,3 +214,15 @@ describe('element types', () => {
     expect(() => choices({ experts, group: '64' })).toThrow(/"--group" option is 64, .* experts are/);
   });
 });
+
+describe('options that need one another', () => {
+  it('are --profile-seconds and --profile', () => {
+    expect(() => resolve({ profileSeconds: '5' })).toThrow(UsageError);
+    expect(resolve({ profileSeconds: '5', profile: 'p.json' }).profileSeconds).toBe(5);
+  });
+
+  it('are --batch-order overlap and a predictor', () => {
+    expect(() => resolve({ batchOrder: 'overlap', predictor: 'none' })).toThrow(/predictor/);
+    expect(resolve({ batchOrder: 'overlap' }).batchOrder).toBe('overlap');
+  });
+});
