@@ -113,7 +113,7 @@ function fingerprintWarnings(
 ): string[] {
   if (made.fingerprint === fingerprint) return [];
   return [
-    `${directory} was made for ${made.name} with fingerprint ${made.fingerprint}, this model has ${fingerprint}: its predictions may be poor`,
+    `${directory} was made for ${made.name} with fingerprint ${made.fingerprint}, this model has ${fingerprint} (other weights, or the same in another element type): its predictions may be poorer`,
   ];
 }
 

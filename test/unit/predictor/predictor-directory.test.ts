@@ -204,7 +204,7 @@ describe('predictor directory', () => {
   it('warns of another fingerprint and opens', async () => {
     const opened = await openPredictor(made, { ...options, fingerprint: 'beef', kind: 'token' });
     expect(opened.warnings).toEqual([
-      `${made} was made for small with fingerprint f00d, this model has beef: its predictions may be poor`,
+      `${made} was made for small with fingerprint f00d, this model has beef (other weights, or the same in another element type): its predictions may be poorer`,
     ]);
   });
 
