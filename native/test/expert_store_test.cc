@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <random>
 #include <thread>
 
+#include "allocation_count.h"
 #include "core/error.h"
+#include "core/file.h"
 #include "doctest/doctest.h"
 #include "error_checks.h"
 #include "repo_paths.h"
@@ -341,6 +344,91 @@ TEST_CASE("expert store: a load that a plan names twice, or that is there, moves
   f.start_pass({3, 1, 2, 1, 2, 1});
   f.visit(0, {1, 2, 3});
   CHECK(f.store->take_stats().bytes_moved == 3 * f.layout.block_bytes);
+}
+
+TEST_CASE("expert store: a visit that finds every expert allocates nothing") {
+  Fixture f(6);
+  f.visit(0, {0, 1, 2, 3, 4, 5});
+  const std::vector<uint16_t> needed{0, 2, 3, 5};
+  std::vector<uint8_t> found(kExperts);
+  const auto use = [&] {
+    LayerVisit visit(*f.store, 0, needed, found.data());
+    for (auto expert = visit.next(); expert; expert = visit.next()) visit.another();
+  };
+  use();
+  const size_t before = allocations();
+  for (int round = 0; round < 10; ++round) use();
+  CHECK(allocations() == before);
+}
+
+TEST_CASE("host tier: what the machine has no memory for is no room, and no error") {
+  // No address space holds one block of this size.
+  HostTier host(uint64_t{1} << 62, uint64_t{1} << 63);
+  CHECK(host.reserve() == nullptr);
+  CHECK(host.reserve() == nullptr);
+}
+
+/// Visits, prefetches and pins while the files shrink and grow again: each fails with a typed error or gives
+/// the right bytes, and the store may close at any time.
+void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
+  CAPTURE(host_blocks);
+  CAPTURE(reads.piece_bytes);
+  CAPTURE(stripes);
+  std::mt19937 random(11);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  const uint64_t block = make_expert_layout(kF32Format, 16, 32, 1, 1).block_bytes;
+  size_t failed = 0, answered = 0;
+  for (int round = 0; round < 12; ++round) {
+    Fixture f(3 + below(6), host_blocks * block, reads, stripes);
+    std::vector<std::string> whole;
+    for (const std::string& path : f.paths) whole.push_back(read_text_file(path, 1 << 24));
+    for (int step = 0; step < 40; ++step) {
+      // A read that meets a change of its file half done may find anything.
+      f.settle();
+      const size_t file = below(f.paths.size());
+      if (below(3) == 0) {
+        std::filesystem::resize_file(f.paths[file], below(std::filesystem::file_size(f.paths[file]) + 1));
+      } else {
+        std::fstream(f.paths[file], std::ios::in | std::ios::out | std::ios::binary) << whole[file];
+      }
+      std::vector<ExpertId> loads(below(10));
+      for (ExpertId& id : loads) id = static_cast<ExpertId>(below(18));
+      f.start_pass(loads);
+      std::vector<uint16_t> needed;
+      for (uint16_t i = 0; i < kExperts; ++i) {
+        if (below(2) == 0) needed.push_back(i);
+      }
+      try {
+        if (below(8) == 0) {
+          const std::vector<ExpertId> one{static_cast<ExpertId>(below(18))};
+          f.store->pin(one, true);
+          f.store->pin(one, false);
+        }
+        std::vector<uint8_t> found(kExperts);
+        const size_t layer = below(kLayers);
+        LayerVisit visit(*f.store, layer, needed, found.data());
+        while (const auto expert = visit.next()) {
+          const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
+          REQUIRE(words[0] == layer * kExperts + expert->index);
+          REQUIRE(words[block / 4 - 1] == layer * kExperts + expert->index);
+        }
+        ++answered;
+      } catch (const Error& error) {
+        REQUIRE(error.code() == "io_error");
+        ++failed;
+      }
+      f.store->check_integrity();
+    }
+    f.start_pass({0, 6, 12, 1, 7, 13, 2, 8, 14});
+  }
+  CHECK(failed > 0);
+  CHECK(answered > 0);
+}
+
+TEST_CASE("expert store: files that shrink and come back, and a close in the middle, leave it whole") {
+  survives_faults(0, {4, 4096}, 1);
+  survives_faults(6, {2, 4096}, 3);
+  survives_faults(6, {3, 1 << 20}, 1);
 }
 
 struct Setup {

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "checkpoint/pack_verifier.h"
+#include "checkpoint/pack_writer.h"
 #include "core/dtype.h"
 #include "core/file.h"
 #include "doctest/doctest.h"
@@ -96,6 +97,32 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
     replace_in(dir.path() + "/manifest.json", c.from, c.to);
     check_has(error_of([&] { open_pack(dir.path()); }, "pack_invalid"), c.parts);
   }
+}
+
+TEST_CASE("pack: stripes are counted and stamped within bounds") {
+  for (const auto& [stripes, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {R"({"count":1,"stamp":"a"})", {"experts.stripes.count", "expected 2 to 64", "found 1"}},
+           {R"({"count":65,"stamp":"a"})", {"experts.stripes.count", "found 65"}},
+           {R"({"count":18446744073709551615,"stamp":"a"})", {"manifest.json"}},
+           {R"({"count":2})", {"manifest.json", "stamp"}},
+           {R"({"count":2,"stamp":")" + std::string(1025, 'a') + R"("})",
+            {"experts.stripes.stamp", "expected at most 1024 bytes", "found 1025"}},
+       }) {
+    TempDir dir;
+    testing::write_pack(checkpoint(), dir.path(), kInt8);
+    replace_in(dir.path() + "/manifest.json", "\"int8\"", "\"int8\",\"stripes\":" + stripes);
+    check_has(error_of([&] { open_pack(dir.path()); }, "pack_invalid"), parts);
+  }
+}
+
+TEST_CASE("pack writer: writes nothing once it is closed") {
+  TempDir dir;
+  PackWriter writer(checkpoint(), dir.path(), kInt8, kF32Format);
+  writer.close();
+  const size_t experts = writer.pack().experts.experts();
+  error_of([&] { writer.write_experts(0, 1); }, "internal");
+  // Nothing but the seals is left to write.
+  error_of([&] { writer.write_experts(experts, experts); }, "internal");
 }
 
 TEST_CASE("pack: version 1 is read where it could say what it holds") {

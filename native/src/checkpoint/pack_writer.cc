@@ -105,6 +105,7 @@ void PackWriter::write_dense_tensor(int fd, const std::string& path, const Dense
 }
 
 void PackWriter::write_experts(size_t begin, size_t end) {
+  const Checkpoint& checkpoint = opened();
   const ExpertLayout& layout = pack_.experts;
   if (begin > end || end > layout.experts()) {
     throw Error("invalid_request", "experts " + std::to_string(begin) + " to " + std::to_string(end) +
@@ -113,8 +114,8 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   const StripeLayout stripes = pack_.stripe_layout();
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes, std::byte{0});
-    for (const ExpertSource& source : expert_sources(opened(), pack_, static_cast<ExpertId>(id))) {
-      read_rows(opened(), source.tensor, 0, source.n, source.k, layout.format, rows_);
+    for (const ExpertSource& source : expert_sources(checkpoint, pack_, static_cast<ExpertId>(id))) {
+      read_rows(checkpoint, source.tensor, 0, source.n, source.k, layout.format, rows_);
       pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
     }
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));

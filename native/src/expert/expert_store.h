@@ -117,11 +117,15 @@ class ExpertStore {
   StoreStats stats_;
   std::exception_ptr load_error_;
   std::vector<TransferEngine::Request> gathered_;
+  /// Of the running visit; kept from visit to visit, so that one that loads nothing allocates nothing.
+  struct {
+    std::vector<ExpertId> leased, missing, held;
+  } visit_;
   TransferEngine transfers_;
 };
 
-/// One layer's use of the store. Hands out each needed expert once, those at hand first, and keeps loading
-/// the others meanwhile. Leases end with the visit, also when it is left by an exception.
+/// One layer's use of the store, one at a time. Hands out each needed expert once, those at hand first, and
+/// keeps loading the others meanwhile. Leases end with the visit, also when it is left by an exception.
 class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
@@ -149,9 +153,9 @@ class LayerVisit {
 
   ExpertStore& store_;
   ExpertId first_id_;
-  std::vector<ExpertId> leased_;   ///< resident or loading, not handed out yet
-  std::vector<ExpertId> missing_;  ///< absent, last needed first
-  std::vector<ExpertId> held_;     ///< handed out since the last call of next()
+  std::vector<ExpertId>& leased_;   ///< resident or loading, not handed out yet
+  std::vector<ExpertId>& missing_;  ///< absent, last needed first
+  std::vector<ExpertId>& held_;     ///< handed out since the last call of next()
 };
 
 }  // namespace sida

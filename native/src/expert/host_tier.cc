@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/error.h"
+
 namespace sida {
 
 HostTier::HostTier(uint64_t block_bytes, uint64_t budget)
@@ -53,10 +55,12 @@ HostTier::Block HostTier::reserve() {
     // Fresh memory takes its time: nobody who only looks for a block has to wait for it.
     std::lock_guard lock(allocating_);
     return std::make_unique<DeviceBuffer>(memory_, block_bytes_);
-  } catch (...) {
+  } catch (const Error&) {
+    // The machine has no more: what was read well must not fail for want of a copy. The blocks there are
+    // serve on.
     std::lock_guard lock(mutex_);
-    ++room_;
-    throw;
+    room_ = 0;
+    return take_oldest();
   }
 }
 

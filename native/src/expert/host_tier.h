@@ -25,7 +25,7 @@ class HostTier {
   const std::byte* hold(ExpertId id);
   void release(ExpertId id);
 
-  /// Room for one more block, for keep() or give_back(); null where there is none. Throws out_of_memory.
+  /// Room for one more block, for keep() or give_back(); null where there is none, nor memory for it.
   Block reserve();
   void keep(ExpertId id, Block block);
   void give_back(Block block);

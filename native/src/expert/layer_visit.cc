@@ -10,8 +10,14 @@
 namespace sida {
 
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
-    : store_(store), first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)) {
+    : store_(store),
+      first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)),
+      leased_(store.visit_.leased),
+      missing_(store.visit_.missing),
+      held_(store.visit_.held) {
   std::lock_guard lock(store_.mutex_);
+  leased_.clear();
+  missing_.clear();
   StoreStats& stats = store_.stats_;
   ++store_.visits_;
   for (const uint16_t index : needed) {

@@ -79,6 +79,10 @@ Pack open_pack(const std::string& directory) {
       check.fail("experts.stripes.count", "2 to " + std::to_string(kMaxStripes),
                  std::to_string(pack.stripes.count));
     }
+    if (pack.stripes.stamp.size() > kMaxStamp) {
+      check.fail("experts.stripes.stamp", "at most " + std::to_string(kMaxStamp) + " bytes",
+                 std::to_string(pack.stripes.stamp.size()));
+    }
   }
   check.equal("experts.block_bytes", pack.experts.block_bytes, check.at("experts", "block_bytes").as_u64());
   check.equal("experts.wo_offset", pack.experts.wo_offset, check.at("experts", "wo_offset").as_u64());

@@ -9,7 +9,6 @@ namespace sida {
 namespace {
 
 constexpr size_t kSealBytes = 4096;
-constexpr size_t kMaxStamp = 1024;
 
 }  // namespace
 

@@ -10,6 +10,8 @@
 namespace sida {
 
 inline constexpr size_t kMaxStripes = 64;
+/// Bytes of a stamp, so that a seal is one page.
+inline constexpr size_t kMaxStamp = 1024;
 
 struct Stripes {
   size_t count = 1;

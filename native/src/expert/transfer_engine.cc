@@ -94,6 +94,7 @@ size_t TransferEngine::prefetches_in_flight() const {
 }
 
 void TransferEngine::submit(std::span<const Request> requests, TransferPriority priority) {
+  if (requests.empty()) return;
   std::vector<std::vector<std::shared_ptr<Transfer>>> by_lane(lanes_.size());
   for (const Request& request : requests) {
     const auto place = disk_.layout().place(request.id);
