@@ -15,16 +15,14 @@ function offsetsOf(lists) {
 const flat = (lists) => Int32Array.from(lists.flatMap((list) => Array.from(list)));
 
 export class DirectEngine {
-  #runPass;
-  #encoderLayers;
   #nextId = 0;
   #steps = {
     newId: () => ++this.#nextId,
     decode: (sequences, _known, take) => this.#decode(sequences, take),
   };
 
-  /** `config`: the options of the engine process. `runPass(engine, batch, firstLayer)` calls it; default: no plan. */
-  constructor(config, pack, runPass = (engine, batch) => engine.runBatch(batch, null)) {
+  /** `config`: the options of the engine process. */
+  constructor(config, pack) {
     const addon = loadAddon();
     const { maxBatchTokens, kvTokens, threads } = config;
     const limits = { maxBatchTokens, kvTokens, threads };
@@ -37,8 +35,6 @@ export class DirectEngine {
       linkLatency: config.linkLatencyMs / 1000,
       ...limits,
     });
-    this.#runPass = runPass;
-    this.#encoderLayers = this.engine.shape.moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
     this.reset();
   }
 
@@ -57,7 +53,7 @@ export class DirectEngine {
       offsets: offsetsOf(sentences),
       tokens: flat(sentences),
     };
-    this.#pass(batch, 0);
+    this.#pass(batch);
     const items = contexts.map((context, i) => ({ item: i, job: 0, context, plan }));
     const { scored, failed, sequences } = scoreLabels(items, this.#steps, null);
     if (failed.length > 0) throw failed[0].error;
@@ -66,8 +62,8 @@ export class DirectEngine {
     return scored.map(({ scores }) => scores);
   }
 
-  #pass(batch, firstLayer) {
-    const result = this.#runPass(this.engine, batch, firstLayer);
+  #pass(batch) {
+    const result = this.engine.runBatch(batch, null);
     for (const key of Object.keys(this.totals)) this.totals[key] += result.stats[key];
     return result;
   }

@@ -1,6 +1,5 @@
-// The tables of docs/benchmarks.md that set us beside others: transformers, whole-layer streaming, static gating, and
+// The tables of docs/benchmarks.md that set us beside others: transformers, static gating, and
 // our own engine without the server around it.
-import { LAYER_STREAMING } from './predictor-systems.mjs';
 import { result, source, table } from './table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
@@ -49,46 +48,6 @@ function encoderPeers() {
   );
   const versions = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}, Python ${peer.python}; ${r.machine} · ${r.isa}.`;
   return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;
-}
-
-function streaming() {
-  const r = result('streaming-switch-base');
-  const rows = r.runs.map((run) => {
-    const other = (system) => r.runs.find((one) => one.system === system && one.batch === run.batch);
-    const over = (system) => {
-      const slow = other(system);
-      return slow === undefined || run.share === 1 ? '–' : times(run.perSecond / slow.perSecond);
-    };
-    return [
-      run.batch,
-      run.system,
-      percent(run.share),
-      run.perSecond.toFixed(2),
-      over(LAYER_STREAMING),
-      over('none, lru'),
-      times(run.overResident),
-      gb((run.bytesMoved * run.batch) / run.sentences),
-      percent(run.stallSeconds / run.passSeconds),
-      times(run.overBound),
-      run.differing,
-    ];
-  });
-  const head = [
-    'sentences a batch',
-    'system',
-    'experts that fit',
-    'sentences/s',
-    '/ whole-layer streaming (P8: ≥ 4×)',
-    '/ on demand, LRU (P8: ≥ 1.5×)',
-    'time / resident',
-    'moved a batch',
-    'stall, of the passes',
-    'time / bound (P5)',
-    'answers that differ',
-  ];
-  const disk = r.diskBytesPerSecond;
-  const about = `${r.shape}, ${r.weights} weights; disk ${gb(disk.sequential)}/s read in a row, ${gb(disk.experts)}/s expert by expert.`;
-  return `${table(head, rows)}\n\n${about}  \n${source(r)}`;
 }
 
 function gating() {
@@ -157,7 +116,6 @@ function restOverhead() {
 
 export const peerTables = {
   'encoder-peers': encoderPeers,
-  'streaming-switch-base': streaming,
   gating,
   'rest-overhead': restOverhead,
 };

@@ -19,8 +19,6 @@ export const LINKS = {
   'simulated link': { hostBudget: '100%', linkBandwidth: '12GB/s' },
 };
 export const SIMULATED_BANDWIDTH = 12e9;
-/** Not a system of `sida serve`: every MoE layer is brought in whole, in turn, the next while one computes. */
-export const LAYER_STREAMING = 'layer streaming';
 export const POLICIES = ['lru', 'fifo', 'lfu', 'lifo'];
 
 /** Options of `sida serve` that make a system; `predictor` and `trace` are directories. */
@@ -28,7 +26,6 @@ export function systemOptions(name, { predictor, trace }) {
   const policy = 'farthest-next-use';
   switch (name) {
     case 'resident':
-    case LAYER_STREAMING:
       return { policy: 'lru', predictor: 'none' };
     case 'replay':
       return { policy, predictor: trace, hashFunction: 'replay' };
@@ -77,9 +74,8 @@ function runOnce(setup, { pack, fingerprint, texts, labels, predictor, trace, en
     ...systemOptions(system, { predictor, trace }),
     ...engine,
   });
-  const program = system === LAYER_STREAMING ? 'layer-streaming-process' : 'predictor-process';
   const some = setup.sentences === undefined ? texts : texts.slice(0, setup.sentences);
-  const child = spawnSync('node', [`bench/${program}.mjs`], {
+  const child = spawnSync('node', ['bench/predictor-process.mjs'], {
     input: JSON.stringify({ config, pack, fingerprint, texts: some, labels, warmUp, batch }),
     encoding: 'utf8',
     maxBuffer: 1 << 28,

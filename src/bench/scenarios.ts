@@ -249,6 +249,14 @@ export const FULL: readonly ScenarioBlock[] = [
     systems: MAIN,
   })),
   {
+    models: ['switch-base-128-int8'],
+    data: ['sst2'],
+    shares: [0.2],
+    links: [DISK],
+    batches: [8],
+    systems: ['resident', 'layer-streaming', 'lru', 'lstm', 'replay'],
+  },
+  {
     models: ['switch-base-64-bf16'],
     data: ['sst2'],
     shares: [0.2],
