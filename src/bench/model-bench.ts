@@ -1,0 +1,96 @@
+/** What the cells of one model need before they can run: pack, inputs, traces, predictor. */
+import { readTasks } from '../engine/model-directory.js';
+import { hottest } from '../evaluation/replay-rules.js';
+import { loadAddon } from '../native/addon.js';
+import { openTrace } from '../replay/open-trace.js';
+import { dataFacts } from './data-facts.js';
+import { type BenchInputs, readBenchInputs } from './inputs.js';
+import { diskRates } from './link-rates.js';
+import type { BenchModel } from './models.js';
+import {
+  type Maker,
+  MINI_DIRECTORY,
+  type PreparedModel,
+  predictorOf,
+  prepareModel,
+  traceOf,
+} from './prepare.js';
+import type { ModelFacts } from './result.js';
+import type { Cell, DataName } from './scenarios.js';
+import type { Sizes } from './sizes.js';
+import { systemNamed } from './systems.js';
+
+/** All that the cells of a model share. */
+export interface ModelBench {
+  model: BenchModel;
+  prepared: PreparedModel;
+  inputs: Map<DataName, BenchInputs>;
+  traces: Map<DataName, string>;
+  hot: Map<DataName, number[]>;
+  predictor: string | undefined;
+  facts: ModelFacts;
+}
+
+interface BenchSizes {
+  sizes: Sizes;
+  /** Texts of the tasks. */
+  data: string | undefined;
+  threads: number;
+}
+
+/** Makes what `cells`, all of one model, need. Throws where it cannot be made. */
+export async function prepareBench(
+  model: BenchModel,
+  cells: readonly Cell[],
+  { sizes, data, threads }: BenchSizes,
+  maker: Maker,
+  warn: (message: string) => void,
+): Promise<ModelBench> {
+  const prepared = await prepareModel(model, maker);
+  const tasks = await readTasks(MINI_DIRECTORY);
+  const needs = new Set(cells.flatMap(({ system }) => systemNamed(system).needs));
+  const training: string[] = [];
+  const { maxBatchTokens } = model;
+  const sets = [...new Set(cells.map(({ scenario }) => scenario.data))];
+  const plan = loadAddon().planMemory({ pack: prepared.pack }, { maxBatchTokens, kvTokens: 1.5 * maxBatchTokens, threads }); // biome-ignore format: one line
+  const facts: ModelFacts = {
+    model,
+    bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
+    disk: diskRates(prepared.pack, plan.slot),
+    data: {},
+  };
+  const bench: ModelBench = {
+    model,
+    prepared,
+    inputs: new Map(),
+    traces: new Map(),
+    hot: new Map(),
+    predictor: undefined,
+    facts,
+  };
+  for (const name of sets) {
+    const inputs = await readBenchInputs(name, {
+      directory: data,
+      task: tasks[name]!,
+      sentences: sizes.sentences(model, name),
+      trainingSentences: sizes.training(model),
+    });
+    for (const warning of inputs.warnings) warn(warning);
+    bench.inputs.set(name, inputs);
+    // Also where no system replays it: it tells what inputs need.
+    const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
+    bench.traces.set(name, trace);
+    const expertBytes = plan.slot;
+    facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
+    const trains = needs.has('predictor') && model.weights === 'random';
+    if (!trains && !needs.has('hot-trace')) continue;
+    const other = await traceOf(prepared, inputs, inputs.training, maxBatchTokens, maker);
+    training.push(other);
+    const { batches } = await openTrace(other, { expertBytes });
+    bench.hot.set(name, hottest(batches, plan.experts));
+  }
+  if (needs.has('predictor')) {
+    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, maker);
+  }
+  return bench;
+}
