@@ -8,18 +8,29 @@ namespace {
 
 std::atomic<size_t> count{0};
 
-void* counted(size_t bytes) {
+void* counted(size_t bytes) noexcept {
   ++count;
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
+  return std::malloc(bytes);
+}
+
+void* or_throw(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 
 }  // namespace
 
-// The arrays' and the nothrow forms of the standard library call these.
-void* operator new(size_t bytes) { return counted(bytes); }
+// All forms but the aligned ones: a sanitizer's library does not build them on one another.
+void* operator new(size_t bytes) { return or_throw(counted(bytes)); }
+void* operator new[](size_t bytes) { return or_throw(counted(bytes)); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace sida {
 
