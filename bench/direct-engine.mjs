@@ -70,17 +70,14 @@ export class DirectEngine {
 
   #decode(sequences, take) {
     const offsets = offsetsOf(sequences.map(({ tokens }) => tokens));
-    const { logits } = this.#pass(
-      {
-        phase: 'decode',
-        sequences: Int32Array.from(sequences, ({ sequence }) => sequence),
-        contexts: Int32Array.from(sequences, ({ context }) => context),
-        offsets,
-        tokens: flat(sequences.map(({ tokens }) => tokens)),
-        logitRows: Int32Array.from(sequences.flatMap(({ rows }, i) => rows.map((row) => offsets[i] + row))),
-      },
-      this.#encoderLayers,
-    );
+    const { logits } = this.#pass({
+      phase: 'decode',
+      sequences: Int32Array.from(sequences, ({ sequence }) => sequence),
+      contexts: Int32Array.from(sequences, ({ context }) => context),
+      offsets,
+      tokens: flat(sequences.map(({ tokens }) => tokens)),
+      logitRows: Int32Array.from(sequences.flatMap(({ rows }, i) => rows.map((row) => offsets[i] + row))),
+    });
     const { vocabSize } = this.engine.shape;
     let row = 0;
     sequences.forEach(({ rows }, i) => {
