@@ -44,7 +44,10 @@ export function retryAfterSeconds(error: SidaError): number | undefined {
 export function errors({ logger }: ServerContext): ErrorRequestHandler {
   return (thrown, _req, res, _next) => {
     const error = fromThrown(thrown);
-    if (error.status >= 500) logger.error({ requestId: res.locals.requestId, err: error }, 'request failed');
+    // A server that starts or drains refuses by design: the request's own line says so.
+    if (error.status >= 500 && error.code !== 'not_ready' && error.code !== 'shutting_down') {
+      logger.error({ requestId: res.locals.requestId, err: error }, 'request failed');
+    }
     // A client that went away reads no answer, and half an answer must not look whole.
     if (error.code === 'cancelled' || res.headersSent) {
       res.destroy();
