@@ -8,10 +8,18 @@ import { sectionsOf } from '../dist/bench/report/sections.js';
 const RESULTS = 'bench/results/rig';
 const CHARTS = 'docs/charts';
 
+/** A run of chosen cells may name a hundred patterns: the JSON has them all. */
+function shortCommand(command) {
+  const patterns = command.match(/ --only (?:'[^']*'|\S+)/g) ?? [];
+  if (patterns.length <= 4) return `\`${command}\``;
+  const rest = patterns.slice(2).reduce((text, pattern) => text.replace(pattern, ''), command);
+  return `\`${rest} …\` (${patterns.length} patterns; ${RESULTS}/${BENCH_FILE} has them)`;
+}
+
 function sectionText(file, { id, title, beside, chart, tables }) {
   const { command, provenance: made, rounds } = file;
   const commits = [...new Set(file.cells.flatMap((cell) => cell.commits))].join(', ');
-  const source = `\`${command}\` · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  const source = `${shortCommand(command)} · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
   const parts = tables.map(markdownTable);
   if (chart !== undefined) {
     mkdirSync(CHARTS, { recursive: true });
