@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
-import { planResidency } from '../dist/inference/residency-planner.js';
+import { planOnDemand } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
@@ -39,14 +39,7 @@ const opened = performance.now();
 const digest = createHash('sha256');
 const totals = { needed: 0, resident: 0, onDemand: 0, bytesMoved: 0, stallNs: 0, passNs: 0 };
 /** What a server without a predictor plans. */
-const plan = () =>
-  planResidency({
-    visits: [],
-    passVisits: 0,
-    prefetchVisits: 0,
-    residency: engine.residency(),
-    policy: EVICTION_POLICIES[policy],
-  });
+const plan = () => planOnDemand(engine.residency(), EVICTION_POLICIES[policy]);
 const one = Int32Array.of(1);
 const run = (batch) => {
   const result = engine.runBatch(batch, plan());

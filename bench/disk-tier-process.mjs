@@ -61,6 +61,7 @@ function plan(pass) {
   return planResidency({
     visits: ahead.flat(),
     passVisits: length(1),
+    batchVisits: length(pass % 2 === 0 ? 2 : 1),
     prefetchVisits: length(2),
     residency: engine.residency(),
     policy: visits ? foresight : EVICTION_POLICIES.lru,

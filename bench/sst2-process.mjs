@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
-import { planResidency } from '../dist/inference/residency-planner.js';
+import { planOnDemand } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
@@ -27,14 +27,7 @@ const rows = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
   .map((line) => JSON.parse(line));
 const inputs = rows.map((row) => Int32Array.from(tokenizer.encode(`sst2 sentence: ${row.text}`)));
 /** What a server without a predictor plans. */
-const plan = () =>
-  planResidency({
-    visits: [],
-    passVisits: 0,
-    prefetchVisits: 0,
-    residency: engine.residency(),
-    policy: EVICTION_POLICIES[policy],
-  });
+const plan = () => planOnDemand(engine.residency(), EVICTION_POLICIES[policy]);
 const digest = createHash('sha256');
 const one = Int32Array.of(1);
 const milliseconds = [];

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { scoreBatch, scoresOf } from '../evaluation/model-runner.js';
 import { expertBuffering } from '../inference/eviction/expert-buffering.js';
-import { EVICTION_POLICIES, type EvictionPolicy } from '../inference/eviction/index.js';
-import { planResidency } from '../inference/residency-planner.js';
+import { EVICTION_POLICIES } from '../inference/eviction/index.js';
+import { planOnDemand } from '../inference/residency-planner.js';
 import { planScoring } from '../inference/scoring.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, NativeBatch, ResidencyPlan, RunResult, RunStats } from '../native/addon-types.js';
+import type { Engine, NativeBatch, RunResult, RunStats } from '../native/addon-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
@@ -71,19 +71,14 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
     };
   }
   if (system === 'expert-buffering')
-    return (batch) => engine.runBatch(batch, onDemand(engine, expertBuffering));
+    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), expertBuffering));
   if (system === 'static-hot') {
     const { slots } = engine.usage();
     const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);
     engine.pin(Uint32Array.from(pinned), true);
-    return (batch) => engine.runBatch(batch, onDemand(engine, EVICTION_POLICIES.lru));
+    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES.lru));
   }
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
-}
-
-function onDemand(engine: Engine, policy: EvictionPolicy): ResidencyPlan {
-  const residency = engine.residency();
-  return planResidency({ visits: [], passVisits: 0, prefetchVisits: 0, residency, policy });
 }
 
 /** Sequences one after the other, as a native batch takes them. */

@@ -25,5 +25,5 @@ function planFrom(current: number, layers: number, experts: number): ResidencyPl
       loads[turn * experts + index] = id;
     }
   }
-  return { keys, keysAfter, loads, newestFirst: false };
+  return { keys, keysAfter, loads, expendable: 0, newestFirst: false };
 }

@@ -54,7 +54,7 @@ export function replay<Pass extends ReplayPass>(
       const plan = (own: readonly ExpectedVisit[]) => {
         if (everything) return null;
         const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
-        const planned = planPass(known, upcoming, store.residency(), policy);
+        const planned = planPass(known, upcoming, { residency: store.residency(), policy });
         return prefetch ? planned : { ...planned, loads: NO_LOADS };
       };
       store.run(pass, plan(pass.own), (layer) => {

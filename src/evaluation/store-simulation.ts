@@ -15,6 +15,8 @@ export interface StoreWatch {
 const ABSENT = 0;
 const RESIDENT = 2;
 const NONE = -1;
+/** Experts of a layer that are at hand or on their way before it waits for a better victim: the real store's is the disk's depth. */
+const ENOUGH = 4;
 
 export class StoreSimulation {
   readonly #experts: number;
@@ -31,6 +33,7 @@ export class StoreSimulation {
   readonly #leased: Uint8Array;
   #keys: Float64Array;
   #keysAfter: Float64Array;
+  #expendable = 0;
   #newestFirst = false;
   #waiting: number[] = [];
   #clock = 0;
@@ -93,6 +96,7 @@ export class StoreSimulation {
   updatePlan(plan: ResidencyPlan | null): void {
     this.#keys = plan?.keys ?? new Float64Array(this.#experts);
     this.#keysAfter = plan?.keysAfter ?? this.#keys;
+    this.#expendable = plan?.expendable ?? 0;
     this.#newestFirst = plan?.newestFirst ?? false;
     this.#waiting = plan === null ? [] : [...plan.loads];
     this.#prefetch();
@@ -119,7 +123,7 @@ export class StoreSimulation {
     for (;;) {
       while (missing.length > 0) {
         const victim = this.#victim();
-        if (this.#free === 0 && victim === NONE) break;
+        if (this.#free === 0 && (victim === NONE || this.#betterWaits(victim, leased))) break;
         const id = missing.shift()!;
         this.#load(id, victim, true);
         this.#leased[id] = 1;
@@ -133,6 +137,11 @@ export class StoreSimulation {
     if (missing.length > 0) {
       throw new Error(`No slot of ${this.#slots} can be freed for a layer. This is a bug.`);
     }
+  }
+
+  #betterWaits(victim: number, leased: readonly number[]): boolean {
+    const key = this.#key(victim);
+    return key < this.#expendable && leased.length >= ENOUGH && leased.some((id) => this.#key(id) > key);
   }
 
   #key(id: number): number {
@@ -164,18 +173,19 @@ export class StoreSimulation {
     this.#watch.load?.(id, demanded);
   }
 
-  /** Each takes a free slot or evicts an expert with a larger key than its own; the others go on waiting. */
+  /** Each takes a free slot or evicts an expendable expert with a larger key than its own; the others go on waiting. */
   #prefetch(): void {
     while (this.#waiting.length > 0) {
       const free = this.#free > 0;
       const victim = free ? NONE : this.#victim();
-      if (!free && victim === NONE) return;
+      if (!free && (victim === NONE || this.#key(victim) < this.#expendable)) return;
       const next = this.#waiting.findIndex(
-        (id) => this.#state[id] !== ABSENT || free || this.#key(id) < this.#key(victim),
+        (id) =>
+          this.#state[id] === ABSENT && this.#used[id] === 0 && (free || this.#key(id) < this.#key(victim)),
       );
       if (next < 0) return;
       const [id] = this.#waiting.splice(next, 1);
-      if (this.#state[id!] === ABSENT) this.#load(id!, victim, false);
+      this.#load(id!, victim, false);
     }
   }
 }

@@ -33,6 +33,8 @@ export interface InferenceLoopOptions {
   maxBatchTokens: number;
   policy: EvictionPolicy;
   lookahead: number;
+  /** Of a simulated link, bytes a second; 0: none. */
+  linkBandwidth: number;
   builderStats: BuilderStats;
   resident: ResidentFlag;
   /** Null: nobody predicts generations. */
@@ -77,7 +79,13 @@ export class InferenceLoop {
     this.#stepTables = options.stepTables;
     this.#ledger = new JobLedger(engine.shape.experts, engine.plan.slot);
     this.#pages = new KvPages(engine.usage().kvPages);
-    this.#foresight = new Foresight({ engine, policy, queue, resident });
+    this.#foresight = new Foresight({
+      engine,
+      policy,
+      queue,
+      resident,
+      linkBandwidth: options.linkBandwidth,
+    });
     const { experts: expertsPerLayer, moeLayers } = engine.shape;
     this.#decoderFirstLayer = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
     this.#belady = new Belady(engine.plan.experts, engine.usage().slots, lookahead);

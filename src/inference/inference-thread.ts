@@ -102,6 +102,7 @@ if (opened !== undefined) {
     maxBatchTokens: data.config.maxBatchTokens,
     policy: EVICTION_POLICIES[data.config.policy],
     lookahead: data.config.lookahead,
+    linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
     ...predictors,

@@ -1,6 +1,7 @@
 /** What to move for a pass: pure, from what its table and those queued behind it expect of each expert. */
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 import type { EvictionPolicy } from './eviction/index.js';
+import { rehearse } from './rehearsal.js';
 
 /** One MoE layer's turn in the time to come. */
 export interface ExpectedVisit {
@@ -17,8 +18,12 @@ export interface PlanInput {
   visits: readonly ExpectedVisit[];
   /** How many of them belong to the pass. */
   passVisits: number;
+  /** How many of them belong to the pass's batch. */
+  batchVisits: number;
   /** How many of them prefetches may be for: the pass's and those soon behind it. */
   prefetchVisits: number;
+  /** Whether the link has time for moves beyond the fewest, where they save waiting. */
+  spareLink?: boolean;
   residency: Residency;
   policy: EvictionPolicy;
 }
@@ -28,62 +33,119 @@ export interface PlanInput {
  * it evicted another.
  */
 export const PREFETCH_CHANCE = 0.95;
+/** The same where the link has time for wrong ones. */
+const CHANCE_ON_SPARE_LINK = 0.6;
 
-/** Keys of policies without foresight begin here, behind every time a plan can name. */
-const UNKNOWN = 2 ** 40;
+/** Keys of what may go begin here, behind every time a plan can name. */
+const EXPENDABLE = 2 ** 40;
 
 const RESIDENT = 2;
 
 /**
  * With foresight an expert's key is its expected next use, in visits from now:
  * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
- * rule. Without, only this pass's needs are protected. Loads: likely needed experts that are not resident, the nearest
- * first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as soon as a
- * slot is free or holds an expert with a larger key.
+ * rule. A rehearsal of the visits says who goes before that; only they make room for prefetches. Without foresight,
+ * only this pass's needs are protected. Loads: likely needed experts that are not resident, or will have gone, the
+ * nearest first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as
+ * soon as a slot is free or its expert may go.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
-  const { visits, passVisits, prefetchVisits, residency, policy } = input;
-  const { before, after } = policy.rank(residency);
-  const seen = policy.foresight ? visits : visits.slice(0, passVisits);
-  const keys = policy.foresight ? expectedUse(seen, 0, before) : unknownUse(before);
-  const keysAfter = policy.foresight ? expectedUse(seen, passVisits, after) : unknownUse(after);
-  const loads: number[] = [];
-  const listed = new Set<number>();
-  seen.forEach(({ firstId, need, prefetch = need }, time) => {
-    for (let index = 0; index < need.length; index++) {
-      if (need[index]! < PREFETCH_CHANCE) continue;
-      const id = firstId + index;
-      if (!policy.foresight) keys[id] = Math.min(keys[id]!, time);
-      if (prefetch[index]! < PREFETCH_CHANCE || time >= prefetchVisits) continue;
-      if (residency.state[id] === RESIDENT || listed.has(id)) continue;
-      listed.add(id);
-      loads.push(id);
-    }
-  });
-  return { keys, keysAfter, loads: Uint32Array.from(loads), newestFirst: policy.newestFirst };
+  return input.policy.foresight ? planAhead(input) : planThisPass(input);
 }
 
-/** Expected time of the first use from visit `from` on; `guess` is in visits beyond the last one. */
-function expectedUse(visits: readonly ExpectedVisit[], from: number, guess: Float64Array): Float64Array {
-  const time = new Float64Array(guess.length);
-  const unused = new Float64Array(guess.length).fill(1);
-  for (let t = from; t < visits.length; t++) {
-    const { firstId, need } = visits[t]!;
+/** Without tables: nothing is prefetched, and the policy says who goes. */
+export function planOnDemand(residency: Residency, policy: EvictionPolicy): ResidencyPlan {
+  return planResidency({ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0, residency, policy });
+}
+
+function planAhead(input: PlanInput): ResidencyPlan {
+  const { visits, passVisits, spareLink = false, residency, policy } = input;
+  const chance = spareLink ? CHANCE_ON_SPARE_LINK : PREFETCH_CHANCE;
+  const use = expectedUse(input);
+  const ahead = visits.slice(0, input.prefetchVisits);
+  const { goesNow, goesAfterUse, loads } = rehearse({
+    visits: ahead.map(({ firstId, need }, time) => ({
+      firstId,
+      needed: likely(need, chance),
+      nextUse: use.afterVisit[time]!,
+    })),
+    passVisits,
+    batchVisits: input.batchVisits,
+    layers: new Set(visits.map(({ firstId }) => firstId)).size,
+    spareLink,
+    nextUse: use.now,
+    residency,
+  });
+  const unforeseen = new Set<number>();
+  for (const { firstId, need, prefetch } of ahead) {
+    if (prefetch === undefined) continue;
+    for (const index of likely(need, chance)) if (prefetch[index]! < chance) unforeseen.add(firstId + index);
+  }
+  const [keys, keysAfter] = [use.now, use.afterPass];
+  for (let id = 0; id < keys.length; id++) {
+    if (goesNow[id] === 1) keys[id]! += EXPENDABLE;
+    if (goesAfterUse[id] === 1) keysAfter[id]! += EXPENDABLE;
+  }
+  return {
+    keys,
+    keysAfter,
+    loads: Uint32Array.from(loads.filter((id) => !unforeseen.has(id))),
+    expendable: EXPENDABLE,
+    newestFirst: policy.newestFirst,
+  };
+}
+
+function likely(need: Float32Array, chance: number): number[] {
+  const indices: number[] = [];
+  for (let index = 0; index < need.length; index++) if (need[index]! >= chance) indices.push(index);
+  return indices;
+}
+
+function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ResidencyPlan {
+  const { before, after } = policy.rank(residency);
+  const keys = before.map((rank) => EXPENDABLE + rank);
+  const keysAfter = after.map((rank) => EXPENDABLE + rank);
+  const loads = new Set<number>();
+  visits.slice(0, passVisits).forEach(({ firstId, need, prefetch = need }, time) => {
+    for (const index of likely(need, PREFETCH_CHANCE)) {
+      const id = firstId + index;
+      keys[id] = Math.min(keys[id]!, time);
+      if (prefetch[index]! < PREFETCH_CHANCE || time >= prefetchVisits) continue;
+      if (residency.state[id] !== RESIDENT) loads.add(id);
+    }
+  });
+  return { keys, keysAfter, loads: Uint32Array.from(loads), expendable: 0, newestFirst: policy.newestFirst };
+}
+
+interface ExpectedUse {
+  /** (experts), time of the next use from now on. */
+  now: Float64Array;
+  /** (experts), once the pass has run. */
+  afterPass: Float64Array;
+  /** (visits to prefetch for), (experts of the layer), once the layer has had this turn. */
+  afterVisit: Float64Array[];
+}
+
+function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
+  // The guesses are in visits beyond the last one.
+  const { before: now, after: later } = policy.rank(residency);
+  for (let id = 0; id < now.length; id++) {
+    now[id]! += visits.length;
+    later[id]! += visits.length;
+  }
+  const afterVisit: Float64Array[] = [];
+  let afterPass = passVisits >= visits.length ? later.slice() : later;
+  for (let time = visits.length - 1; time >= 0; time--) {
+    const { firstId, need } = visits[time]!;
+    if (time < prefetchVisits) afterVisit[time] = later.slice(firstId, firstId + need.length);
     for (let index = 0; index < need.length; index++) {
       const chance = need[index]!;
       if (chance === 0) continue;
       const id = firstId + index;
-      time[id]! += t * chance * unused[id]!;
-      unused[id]! *= 1 - chance;
+      now[id] = chance * time + (1 - chance) * now[id]!;
+      later[id] = chance * time + (1 - chance) * later[id]!;
     }
+    if (time === passVisits) afterPass = later.slice();
   }
-  const horizon = visits.length;
-  for (let id = 0; id < time.length; id++) time[id]! += unused[id]! * (horizon + guess[id]!);
-  return time;
-}
-
-function unknownUse(ranks: Float64Array): Float64Array {
-  const keys = new Float64Array(ranks.length);
-  for (let id = 0; id < ranks.length; id++) keys[id] = UNKNOWN + ranks[id]!;
-  return keys;
+  return { now, afterPass, afterVisit };
 }

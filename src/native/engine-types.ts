@@ -158,8 +158,13 @@ export interface ResidencyPlan {
   keys: Float64Array;
   /** Counts from then on. */
   keysAfter: Float64Array;
-  /** Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own. */
+  /**
+   * Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own,
+   * which is not below `expendable`.
+   */
   loads: Uint32Array;
+  /** A layer that needs an expert evicts one below this only when it cannot wait for a better one. */
+  expendable: number;
   /** Ties: the most recently used goes first. */
   newestFirst: boolean;
 }

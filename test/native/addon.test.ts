@@ -126,7 +126,7 @@ describe('runBatch', () => {
     ).toMatch(/no context 9/);
     expect(thrown(() => engine.runBatch(encode([1]), null, 7 as never)).message).toMatch(/onRouted/);
     const keys = new Float64Array(engine.plan.experts);
-    const plan = { keys, keysAfter: keys, loads: new Uint32Array(), newestFirst: false };
+    const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
     const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
     expect(planned({ keys: keys.subarray(1) }).message).toMatch(/255 and 256 keys for 256 experts/);
     expect(planned({ loads: Uint32Array.of(256) }).message).toMatch(/expert 256 of 256/);

@@ -132,6 +132,7 @@ function planOf(engine: Engine, sequence: Pass[], i: number, setup: Setup | OnDe
   const whole = planResidency({
     visits: known.flatMap((pass, ahead) => visitsOf(pass, setup.extra[i + ahead])),
     passVisits: LAYERS,
+    batchVisits: LAYERS,
     prefetchVisits: 2 * LAYERS,
     residency: engine.residency(),
     policy: EVICTION_POLICIES[setup.policy],
@@ -175,12 +176,11 @@ describe('the planner on the engine', () => {
     );
   });
 
-  // A prefetch takes its slot before its time, at the cost of an expert that Belady's rule would keep a little longer:
-  // now and then that is one more load for a layer. How many depends on the disk's timing: over eight runs of random
-  // routing (nothing to gain by recency) prefetching moved 0.98-1.005 of on demand. A wrong one costs its own load and
-  // at most that of the expert it displaced.
+  // A prefetch takes only the slot of who is due to go, in random routing for about a tenth fewer bytes than on demand;
+  // a little is lost where the disk's timing shifts what goes when. A wrong one costs its own load and at most that of
+  // the expert it displaced.
   it.each([
-    ['true tables moves at most a twentieth more than on demand', false, 0],
+    ['true tables moves less than on demand', false, 0],
     [
       'tables with wrong entries moves at most twice the prefetches it reports as wasted beyond that',
       true,
@@ -201,6 +201,6 @@ describe('the planner on the engine', () => {
       }),
       { numRuns: 120, endOnFailure: true },
     );
-    expect(sums.planned).toBeLessThan(1.05 * sums.onDemand + perWasted * sums.wasted);
+    expect(sums.planned).toBeLessThan(sums.onDemand + perWasted * sums.wasted);
   });
 });

@@ -49,15 +49,17 @@ class PlanCopy {
     keys_ = copy_of<double>(js, "keys");
     keys_after_ = copy_of<double>(js, "keysAfter");
     loads_ = expert_ids(engine, copy_of<uint32_t>(js, "loads"));
+    expendable_ = js.Get("expendable").ToNumber().DoubleValue();
     newest_first_ = js.Get("newestFirst").ToBoolean().Value();
   }
 
-  ResidencyPlan view() const { return {keys_, keys_after_, loads_, newest_first_}; }
+  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_}; }
 
  private:
   std::vector<double> keys_;
   std::vector<double> keys_after_;
   std::vector<ExpertId> loads_;
+  double expendable_ = 0;
   bool newest_first_ = false;
 };
 

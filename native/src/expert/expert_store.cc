@@ -163,6 +163,7 @@ void ExpertStore::set_plan(const ResidencyPlan& plan) {
     std::copy(plan.keys.begin(), plan.keys.end(), keys_.begin());
     std::copy(plan.keys_after.begin(), plan.keys_after.end(), keys_after_.begin());
   }
+  expendable_ = plan.expendable;
   newest_first_ = plan.newest_first;
   loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.planned = false;
@@ -189,16 +190,14 @@ void ExpertStore::begin_prefetches() {
   while (load != loads_.end() && prefetching_ < most && waiting_demands_ == 0) {
     const bool free = !free_slots_.empty();
     const ExpertId victim = free ? kNoExpertId : next_victim();
-    if (!free && victim == kNoExpertId) break;
-    // The first that has come in meanwhile, or may come in.
+    if (!free && (victim == kNoExpertId || key(victim) < expendable_)) break;
     load = std::find_if(load, loads_.end(), [&](ExpertId id) {
-      return records_[id].state != ResidencyState::kAbsent || free || key(id) < key(victim);
+      const ExpertRecord& record = records_[id];
+      return record.state == ResidencyState::kAbsent && !record.used && (free || key(id) < key(victim));
     });
     if (load == loads_.end()) break;
-    if (records_[*load].state == ResidencyState::kAbsent) {
-      ++stats_.prefetches_begun;
-      gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
-    }
+    ++stats_.prefetches_begun;
+    gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
     load = loads_.erase(load);
   }
   begin_gathered(TransferPriority::kPrefetch);

@@ -22,6 +22,8 @@ struct ResidencyPlan {
   std::span<const double> keys;        ///< (experts) until the pass needs the expert
   std::span<const double> keys_after;  ///< (experts) from then on
   std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
+  /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
+  double expendable = 0;
   bool newest_first = false;           ///< ties go to the most recently used instead
 };
 
@@ -62,7 +64,9 @@ class ExpertStore {
   StoreStats take_stats();
 
   /// Begins a pass with a plan of its own. Prefetches go on until the next plan, also after the pass; each
-  /// takes a free slot or evicts an expert with a larger key than its own, and waits where there is neither.
+  /// takes a free slot or evicts an expendable expert with a larger key than its own, and waits where there
+  /// is neither. One that is resident waits until it has been evicted;
+  /// one that the pass has needed is done with.
   /// Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
   /// Changes the plan of the running pass.
@@ -110,6 +114,7 @@ class ExpertStore {
   size_t waiting_demands_ = 0;
   std::vector<double> keys_;
   std::vector<double> keys_after_;
+  double expendable_ = 0;
   bool newest_first_ = false;
   std::vector<ExpertId> loads_;
   uint64_t clock_ = 0;
@@ -148,6 +153,9 @@ class LayerVisit {
 
  private:
   void begin_demands();
+  /// Whether an expert that this visit is about to release is needed later than the next victim, and enough
+  /// is at hand or under way to go on with: the victim would have to be loaded again.
+  bool better_waits() const;
   void release_held();
   std::optional<Expert> hand_out();
 

@@ -85,8 +85,19 @@ std::optional<LayerVisit::Expert> LayerVisit::another() {
   return hand_out();
 }
 
+bool LayerVisit::better_waits() const {
+  if (!store_.free_slots_.empty() || leased_.size() + held_.size() < store_.transfers_.prefetches_in_flight())
+    return false;
+  const ExpertId victim = store_.next_victim();
+  if (victim == kNoExpertId || store_.key(victim) >= store_.expendable_) return false;
+  const auto later = [&](ExpertId id) { return store_.key(id) > store_.key(victim); };
+  return std::any_of(leased_.begin(), leased_.end(), later) ||
+         std::any_of(held_.begin(), held_.end(), later);
+}
+
 void LayerVisit::begin_demands() {
   while (!missing_.empty()) {
+    if (better_waits()) break;
     const auto slot = store_.take_slot();
     if (!slot) break;
     const ExpertId id = missing_.back();

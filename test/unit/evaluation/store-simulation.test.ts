@@ -9,7 +9,13 @@ const EXPERTS = 8;
 
 function planOf(keys: number[], loads: number[], after = keys): ResidencyPlan {
   const spread = (values: number[]) => Float64Array.from({ length: EXPERTS }, (_, id) => values[id] ?? 100);
-  return { keys: spread(keys), keysAfter: spread(after), loads: Uint32Array.from(loads), newestFirst: false };
+  return {
+    keys: spread(keys),
+    keysAfter: spread(after),
+    loads: Uint32Array.from(loads),
+    expendable: 0,
+    newestFirst: false,
+  };
 }
 
 const residents = (store: StoreSimulation) =>

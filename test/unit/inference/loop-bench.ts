@@ -30,6 +30,7 @@ export function bench(pages = 64) {
     maxBatchTokens: 32,
     policy: EVICTION_POLICIES.lru,
     lookahead: 4,
+    linkBandwidth: 0,
     builderStats: new BuilderStats(),
     resident: new ResidentFlag(),
     stepTables: null,

@@ -25,6 +25,7 @@ describe('residency planner', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 1: 1, 3: 0.99, 2: 0.4 }), visit(1, { 0: 1, 2: 1 }), visit(0, { 0: 1, 3: 1 })],
       passVisits: 2,
+      batchVisits: 2,
       prefetchVisits: 9,
       residency: experts((id) => (id === 1 ? 2 : 0)),
       policy: FORESIGHT,
@@ -36,6 +37,7 @@ describe('residency planner', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 1: 1 }), visit(0, { 2: 1 })],
       passVisits: 1,
+      batchVisits: 1,
       prefetchVisits: 2,
       residency: experts(() => 0),
       policy: FORESIGHT,
@@ -48,6 +50,7 @@ describe('residency planner', () => {
     const { keys, loads } = planResidency({
       visits: [{ ...visit(0, { 0: 1, 1: 1 }), prefetch }],
       passVisits: 1,
+      batchVisits: 1,
       prefetchVisits: 1,
       residency: experts(() => 0),
       policy: FORESIGHT,
@@ -60,6 +63,7 @@ describe('residency planner', () => {
     const { keys, keysAfter } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 0: 1 }), visit(0, { 0: 1, 1: 1 }), visit(1, { 1: 1 })],
       passVisits: 2,
+      batchVisits: 2,
       prefetchVisits: 9,
       residency: experts(() => 2),
       policy: FORESIGHT,
@@ -74,6 +78,7 @@ describe('residency planner', () => {
     const { keys } = planResidency({
       visits: [visit(0, { 0: 1, 1: 0.6, 2: 0.1 })],
       passVisits: 1,
+      batchVisits: 1,
       prefetchVisits: 9,
       residency: experts(() => 2),
       policy: FORESIGHT,
@@ -88,6 +93,7 @@ describe('residency planner', () => {
     const { keys, loads } = planResidency({
       visits: [visit(0, { 1: 1 }), visit(0, { 2: 1 })],
       passVisits: 1,
+      batchVisits: 1,
       prefetchVisits: 9,
       residency,
       policy: EVICTION_POLICIES.fifo,
@@ -101,6 +107,7 @@ describe('residency planner', () => {
     const plan = planResidency({
       visits: [],
       passVisits: 0,
+      batchVisits: 0,
       prefetchVisits: 9,
       residency: experts(() => 0),
       policy: FORESIGHT,
@@ -122,6 +129,7 @@ describe('residency planner', () => {
         const { keys, keysAfter, loads } = planResidency({
           visits: expected,
           passVisits,
+          batchVisits: passVisits,
           prefetchVisits: 12,
           residency,
           policy,

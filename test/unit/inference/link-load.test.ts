@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { LinkLoad } from '../../../src/inference/link-load.js';
+
+const GIB = 2 ** 30;
+const disk = (...rates: number[]) => ({
+  disk: rates.map((bytesPerSecond) => ({ direct: true, depth: 4, pieceBytes: 1, bytesPerSecond })),
+});
+/** A pass of 100 ms during which so much moved. */
+const pass = (bytesMoved: number, diskBytes = bytesMoved) => ({ bytesMoved, diskBytes, passNs: 1e8 });
+const spareAfter = (load: LinkLoad, passes: number, stats: ReturnType<typeof pass>) => {
+  for (let i = 0; i < passes; i++) load.judge(stats);
+  return load.spare;
+};
+
+describe('link load', () => {
+  it('has nothing to spare before the first pass, nor where a rate is not known', () => {
+    expect(new LinkLoad(disk(GIB), 0).spare).toBe(false);
+    expect(spareAfter(new LinkLoad(disk(GIB, 0), 0), 50, pass(0))).toBe(false);
+  });
+
+  it('has time to spare below 60 % of the rate, and keeps it up to 95 %', () => {
+    const load = new LinkLoad(disk(GIB), 0);
+    expect(spareAfter(load, 50, pass(0.07 * GIB))).toBe(false);
+    expect(spareAfter(load, 50, pass(0.05 * GIB))).toBe(true);
+    expect(spareAfter(load, 50, pass(0.09 * GIB))).toBe(true);
+    expect(spareAfter(load, 50, pass(0.1 * GIB))).toBe(false);
+  });
+
+  it('adds up the rates of several disks', () => {
+    expect(spareAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.06 * GIB))).toBe(true);
+  });
+
+  it('goes by the slower of disk and simulated link', () => {
+    const load = new LinkLoad(disk(GIB), GIB / 4);
+    expect(spareAfter(load, 50, pass(0.02 * GIB, 0))).toBe(false);
+    expect(spareAfter(load, 50, pass(0.005 * GIB, 0))).toBe(true);
+    expect(spareAfter(load, 50, pass(0.005 * GIB, 0.1 * GIB))).toBe(false);
+  });
+
+  it('goes by the passes of late', () => {
+    const load = new LinkLoad(disk(GIB), 0);
+    spareAfter(load, 500, pass(0.09 * GIB));
+    expect(spareAfter(load, 20, pass(0.01 * GIB))).toBe(true);
+  });
+});

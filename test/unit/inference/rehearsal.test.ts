@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest';
+import { type RehearsedVisit, rehearse } from '../../../src/inference/rehearsal.js';
+import { residencyOf } from './residency-fixture.js';
+
+const PER_LAYER = 4;
+const FAR = 100;
+
+/** One layer's turn; experts that are not named are needed `FAR` from now. */
+function visit(layer: number, needed: number[], nextUse: Record<number, number> = {}): RehearsedVisit {
+  const times = new Float64Array(PER_LAYER).fill(FAR);
+  for (const [index, time] of Object.entries(nextUse)) times[Number(index)] = time;
+  return { firstId: layer * PER_LAYER, needed, nextUse: times };
+}
+
+function residency(resident: number[], slots: number, pinned: number[] = []) {
+  const ids = Array.from({ length: 2 * PER_LAYER }, (_, id) => id);
+  return residencyOf(
+    ids.map((id) => ({ state: resident.includes(id) ? 2 : 0, pinned: Number(pinned.includes(id)) })),
+    slots,
+  );
+}
+
+function run(
+  visits: RehearsedVisit[],
+  now: Record<number, number>,
+  held: ReturnType<typeof residency>,
+  passVisits = visits.length,
+  spareLink = false,
+) {
+  const nextUse = new Float64Array(2 * PER_LAYER).fill(FAR);
+  for (const [id, time] of Object.entries(now)) nextUse[Number(id)] = time;
+  const input = {
+    visits,
+    passVisits,
+    batchVisits: passVisits,
+    layers: 2,
+    spareLink,
+    nextUse,
+    residency: held,
+  };
+  const { goesNow, goesAfterUse, loads } = rehearse(input);
+  const named = (flags: Uint8Array) => [...flags.keys()].filter((id) => flags[id] === 1);
+  return { now: named(goesNow), afterUse: named(goesAfterUse), loads };
+}
+
+describe('rehearsal', () => {
+  it('fills free slots before anybody goes', () => {
+    const { now, afterUse, loads } = run([visit(0, [0, 1])], { 0: 0, 1: 0 }, residency([0], 2));
+    expect({ now, afterUse, loads }).toEqual({ now: [], afterUse: [], loads: [1] });
+  });
+
+  it('lets go at once who is needed last and not before', () => {
+    const { now, loads } = run([visit(0, [0]), visit(1, [0])], { 0: 0, 4: 1 }, residency([2, 4], 2));
+    expect({ now, loads }).toEqual({ now: [2], loads: [0] });
+  });
+
+  it('lets go after its use who is needed by the pass and then not for long', () => {
+    const visits = [visit(0, [0], { 0: 50, 1: 9 }), visit(1, [0], { 0: 3 })];
+    const { now, afterUse, loads } = run(visits, { 0: 0, 1: 9, 4: 1 }, residency([0, 1], 2));
+    expect({ now, afterUse, loads }).toEqual({ now: [], afterUse: [0], loads: [4] });
+  });
+
+  it('of those needed in the same later round, takes who is free to go already', () => {
+    // Once layer 1 has run, its own expert is needed at 3 and the one of layer 0 at 2: both in the next round.
+    const visits = [visit(0, [0], { 0: 2, 1: 2 }), visit(1, [0, 1], { 0: 3, 1: 3 })];
+    const { now, afterUse, loads } = run(visits, { 0: 0, 1: 2, 4: 1, 5: 1 }, residency([0, 1, 4], 3));
+    expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [], loads: [5] });
+  });
+
+  it('with time to spare on the link, takes who is free to go of all that the batch does not need', () => {
+    const visits = [visit(0, [0], { 0: 90, 1: 2 }), visit(1, [0, 1], { 0: 90, 1: 90 })];
+    const held = residency([0, 1, 4], 3);
+    const now = { 0: 0, 1: 2, 4: 1, 5: 1 };
+    expect(run(visits, now, held).now).toEqual([]);
+    expect(run(visits, now, held, 2, true).now).toEqual([1]);
+  });
+
+  it('evicts no pinned expert', () => {
+    const { now, loads } = run([visit(0, [0])], { 0: 0, 1: 30 }, residency([1, 2], 2, [2]));
+    expect({ now, loads }).toEqual({ now: [1], loads: [0] });
+  });
+
+  it('loads again, once, who goes and is needed later', () => {
+    const visits = [visit(0, [0], { 0: 2 }), visit(1, [0]), visit(0, [0], { 0: FAR })];
+    const { afterUse, loads } = run(visits, { 0: 0, 4: 1 }, residency([0], 1), 2);
+    expect({ afterUse, loads }).toEqual({ afterUse: [0, 4], loads: [4, 0] });
+  });
+
+  it('streams a layer that needs more than there are slots through its own', () => {
+    const { now, afterUse, loads } = run([visit(0, [0, 1, 2, 3])], { 0: 0 }, residency([0, 4], 2));
+    expect(now).toEqual([4]);
+    expect(afterUse).toContain(0);
+    expect(loads).toEqual([1, 2, 3]);
+  });
+});
