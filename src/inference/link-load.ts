@@ -4,8 +4,8 @@ import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 /** Passes weigh by their time; this much of it is remembered. */
 const MEMORY_SECONDS = 0.5;
 /** Busy below this share of time the link has some to spare, above that no longer: what it is used for must not swing it. */
-const CALM = 0.6;
-const BUSY = 0.95;
+const CALM = 0.5;
+const BUSY = 0.85;
 
 export class LinkLoad {
   readonly #linkBandwidth: number;

@@ -64,7 +64,7 @@ async function openEngine(slots: number): Promise<Engine> {
   const { pack } = await preparePack({ model: MINI, packDir: at('packs'), experts: 'auto' });
   const plan = addon.planMemory({ pack }, LIMITS);
   const budgetBytes = plan.fixed + slots * plan.slot;
-  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
+  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth: 4 };
   return new addon.Engine({ pack, budgetBytes, ...rest, ...LIMITS });
 }
 
@@ -170,7 +170,7 @@ describe('the simulated store', () => {
     },
   );
 
-  // Transfers take the real one time. How far that carries at other budgets: docs/evaluation.md. With fifo at 128 slots
+  // Transfers take the real one time, and how long a layer waits for a better victim is a matter of the disk's depth. How far that carries at other budgets: docs/evaluation.md. With fifo at 128 slots
   // two real runs differ by more than 3 %, as the order of loads decides there.
   it.each([
     ['fifo', 0, false, [64]],
@@ -182,7 +182,7 @@ describe('the simulated store', () => {
     async (policy, lookahead, refine, all) => {
       for (const slots of all) {
         const { real, simulated: loads } = await loadsOf(labels, slots, policy, lookahead, refine);
-        expect(Math.abs(loads / real - 1), `${slots} slots: ${loads} of ${real}`).toBeLessThan(0.03);
+        expect(Math.abs(loads / real - 1), `${slots} slots: ${loads} of ${real}`).toBeLessThan(0.02);
       }
     },
   );
@@ -193,7 +193,7 @@ describe('the simulated store', () => {
     const reactive = await loadsOf(continuations, 64, 'lfu', null);
     expect(reactive.simulated).toBe(reactive.real);
     const { real, simulated: loads } = await loadsOf(continuations, 64, 'farthest-next-use', 2, true);
-    expect(Math.abs(loads / real - 1), `${loads} of ${real}`).toBeLessThan(0.03);
+    expect(Math.abs(loads / real - 1), `${loads} of ${real}`).toBeLessThan(0.02);
   });
 });
 

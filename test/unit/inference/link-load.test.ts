@@ -18,16 +18,16 @@ describe('link load', () => {
     expect(spareAfter(new LinkLoad(disk(GIB, 0), 0), 50, pass(0))).toBe(false);
   });
 
-  it('has time to spare below 60 % of the rate, and keeps it up to 95 %', () => {
+  it('has time to spare below 50 % of the rate, and keeps it up to 85 %', () => {
     const load = new LinkLoad(disk(GIB), 0);
     expect(spareAfter(load, 50, pass(0.07 * GIB))).toBe(false);
-    expect(spareAfter(load, 50, pass(0.05 * GIB))).toBe(true);
-    expect(spareAfter(load, 50, pass(0.09 * GIB))).toBe(true);
-    expect(spareAfter(load, 50, pass(0.1 * GIB))).toBe(false);
+    expect(spareAfter(load, 50, pass(0.04 * GIB))).toBe(true);
+    expect(spareAfter(load, 50, pass(0.08 * GIB))).toBe(true);
+    expect(spareAfter(load, 50, pass(0.09 * GIB))).toBe(false);
   });
 
   it('adds up the rates of several disks', () => {
-    expect(spareAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.06 * GIB))).toBe(true);
+    expect(spareAfter(new LinkLoad(disk(GIB, GIB), 0), 50, pass(0.08 * GIB))).toBe(true);
   });
 
   it('goes by the slower of disk and simulated link', () => {
