@@ -12,6 +12,7 @@ export const ERROR_CODES = {
   unsupported_media_type: { status: 415, type: 'invalid_request_error' },
   cannot_run: { status: 422, type: 'invalid_request_error' },
   budget_too_small: { status: 422, type: 'invalid_request_error' },
+  idempotency_conflict: { status: 422, type: 'invalid_request_error' },
   queue_full: { status: 429, type: 'overloaded_error' },
   cancelled: { status: 499, type: 'cancelled' },
   internal: { status: 500, type: 'server_error' },
