@@ -1,5 +1,5 @@
 /** What to move for a pass: pure, from what its table and those queued behind it expect of each expert. */
-import type { Residency, ResidencyPlan } from '../native/addon-types.js';
+import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
 import type { EvictionPolicy } from './eviction/index.js';
 import { rehearse } from './rehearsal.js';
 
@@ -36,8 +36,6 @@ export const PREFETCH_CHANCE = 0.95;
 
 /** Keys of what may go begin here, behind every time a plan can name. */
 const EXPENDABLE = 2 ** 40;
-
-const RESIDENT = 2;
 
 /**
  * With foresight an expert's key is its expected next use, in visits from now:
