@@ -1,6 +1,7 @@
 // Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { benchCommand } from '../dist/cli/bench.js';
+import { placementCommand } from '../dist/cli/bench-placement.js';
 import { replayCommand } from '../dist/cli/bench-replay.js';
 import { dependencyCommand } from '../dist/cli/dependency.js';
 import { evalCommand } from '../dist/cli/eval.js';
@@ -64,6 +65,7 @@ const flagTable = (options) =>
   );
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
+fill('docs/cli.md', 'placement', flagTable(placementCommand().options));
 fill('docs/cli.md', 'bench', flagTable(benchCommand().options));
 fill(
   'docs/cli.md',
