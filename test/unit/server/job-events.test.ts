@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CompletionDelta } from '../../../src/engine/messages.js';
+import type { JobEvent } from '../../../src/queue/job-queue.js';
 import { LIMITS } from '../../../src/server/limits.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
@@ -220,6 +221,31 @@ describe('the events of a job', () => {
     expect(server.log.some(({ msg }) => msg === 'stream failed')).toBe(true);
     running.finish();
     await eventually(async () => (await server.ask(path)).json.status === 'completed');
+  });
+
+  it('are told once each, also by a queue that tells them twice or late', async () => {
+    const watch = server.queue.watch.bind(server.queue);
+    server.queue.watch = (id, owner, listener) => {
+      const told: JobEvent[] = [];
+      return watch(id, owner, (event) => {
+        told.push(event);
+        listener(event);
+        for (const earlier of told) if (earlier.type === 'status') listener(earlier);
+      });
+    };
+    server.engine.enter('restarting');
+    const path = await accept();
+    const reader = await Reader.open(path);
+    await reader.until(1);
+    server.engine.enter('ready');
+    (await run()).options.onDelta!(delta('a'));
+    server.engine.crash();
+    server.engine.enter('restarting');
+    await reader.until(4);
+    server.engine.enter('ready');
+    (await run()).finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['queued 0', 'running 1', 'piece a', 'queued 1', 'running 2', 'completed 2']);
   });
 
   it('keep a quiet connection from being closed', async () => {
