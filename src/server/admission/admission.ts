@@ -19,10 +19,12 @@ export interface AdmissionDependencies {
   tokenLimit: TokenLimit | undefined;
 }
 
-/** Call one of the two, once. */
+/** Call one of these, once. */
 export interface Ticket {
   done(result: JobResult): Promise<void>;
   failed(error: SidaError): Promise<void>;
+  /** No job was made of the request. */
+  unused(): Promise<void>;
 }
 
 export class Admission {
@@ -51,6 +53,10 @@ export class Admission {
       const reservation = await tokenLimit?.reserve(who, costOf(request));
       if (reservation !== undefined) setHeaders(res, reservation.allowance);
       return {
+        async unused() {
+          leave();
+          await reservation?.settle(0);
+        },
         async done(result) {
           leave();
           await reservation?.settle(tokensUsed(request, result));

@@ -16,7 +16,10 @@ export class QueueShare {
     const held = this.#held.get(who) ?? 0;
     if (waiting > 0 && held >= Math.max(1, this.#bound - waiting)) return undefined;
     this.#held.set(who, held + 1);
+    let taken = true;
     return () => {
+      if (!taken) return;
+      taken = false;
       const left = this.#held.get(who)! - 1;
       if (left === 0) this.#held.delete(who);
       else this.#held.set(who, left);

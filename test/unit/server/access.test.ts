@@ -128,10 +128,13 @@ describe('F25: with a key', () => {
   });
 
   it('takes the key', async () => {
+    const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
     for (const route of ROUTES) {
-      const { status } = await send(withId(route.path), route, bearer(KEY));
+      const path = route.path.startsWith('/v1/jobs/') ? route.path.replace(':id', job.json.id) : withId(route.path);
+      const { status } = await send(path, route, bearer(KEY));
       // The profile was scripted without a file.
-      expect([route.path, status]).toEqual([route.path, route.path === '/admin/profile' ? 500 : 200]);
+      const expected = { '/admin/profile': 500, '/v1/jobs': 202 }[route.path] ?? 200;
+      expect([path, status]).toEqual([path, expected]);
     }
   });
 

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
+import { eventually } from '../../support/eventually.js';
 import { answerTo } from '../queue/scripted-engine.js';
-import { type Answer, eventually, TestServer } from './test-server.js';
+import { type Answer, TestServer } from './test-server.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-rate-'));
 afterAll(() => rmSync(folder, { recursive: true }));
