@@ -36,6 +36,7 @@ export const ReadyAnswer = z
       'failed',
       'closed',
       'draining',
+      'queue_unavailable',
     ]),
     reason: z.string().nullable(),
     progress: z
