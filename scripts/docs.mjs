@@ -1,12 +1,14 @@
 // Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { benchCommand } from '../dist/cli/bench.js';
+import { placementCommand } from '../dist/cli/bench-placement.js';
 import { replayCommand } from '../dist/cli/bench-replay.js';
 import { dependencyCommand } from '../dist/cli/dependency.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { createMetrics } from '../dist/observability/metrics.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
+import { noStats } from '../dist/queue/job-queue.js';
 
 function fill(file, name, text) {
   const old = readFileSync(file, 'utf8');
@@ -63,6 +65,7 @@ const flagTable = (options) =>
   );
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
+fill('docs/cli.md', 'placement', flagTable(placementCommand().options));
 fill('docs/cli.md', 'bench', flagTable(benchCommand().options));
 fill(
   'docs/cli.md',
@@ -72,7 +75,7 @@ fill(
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };
-const metrics = createMetrics(idle, { stats: {} });
+const metrics = createMetrics(idle, { stats: noStats() });
 const rows = (await metrics.registry.getMetricsAsJSON())
   .filter(({ name }) => !/^sida_(process|nodejs)_/.test(name))
   .map(({ name, type, help, values }) => {

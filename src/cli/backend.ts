@@ -4,7 +4,7 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
 import { BullmqQueue } from '../queue/bullmq-queue.js';
-import type { JobQueue } from '../queue/job-queue.js';
+import type { JobQueue, JobRecord } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
 import { queueNameOf } from '../queue/queue-name.js';
 import { QueueWorker } from '../queue/queue-worker.js';
@@ -13,7 +13,7 @@ import { RemoteEngine } from '../queue/remote-engine.js';
 import { engineConfig } from './engine-config.js';
 
 /** Ended jobs that are kept, however small. */
-const KEPT_JOBS = 100_000;
+const KEPT_JOBS = 10_000;
 
 export interface Backend {
   engine: EngineHandle;
@@ -22,10 +22,22 @@ export interface Backend {
   close(drainMs: number): Promise<void>;
 }
 
-export function openBackend(options: ServeOptions, logger: Logger): Backend {
+/** `onKeptEnd` is told of kept jobs that end in this process. */
+export function openBackend(
+  options: ServeOptions,
+  logger: Logger,
+  onKeptEnd: (record: JobRecord) => void,
+): Backend {
   if (options.redis === undefined) {
     const engine = new EngineProcess(engineConfig(options));
-    const queue = new MemoryQueue(engine, { bound: options.queueBound, deadlineMs: options.deadline });
+    const queue = new MemoryQueue(engine, {
+      bound: options.queueBound,
+      deadlineMs: options.deadline,
+      keptDeadlineMs: options.jobDeadline,
+      retentionMs: options.jobRetention,
+      answerBytes: options.jobResults,
+      onKeptEnd,
+    });
     return { engine, queue, close: () => engine.close(0) };
   }
   return options.worker === 'none'

@@ -21,6 +21,7 @@ import { SYSTEMS } from '../bench/systems.js';
 import { UsageError } from '../config/resolve.js';
 import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
+import { placementCommand } from './bench-placement.js';
 import { BenchProgress, timeText } from './bench-progress.js';
 import { replayCommand } from './bench-replay.js';
 import { number } from './lists.js';
@@ -40,13 +41,14 @@ Examples:
   sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
   sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
+  sida bench placement traces/qwen.csv.gz --devices 2,4,8
   sida bench --report --out bench/results/rig
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function benchCommand(): Command {
   return (
     new Command('bench')
-      // What follows `replay` is for it: both have --json.
+      // What follows `replay` or `placement` is for it: all have --json.
       .enablePositionalOptions()
       .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
       .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
@@ -71,6 +73,7 @@ export function benchCommand(): Command {
       .option('--json', 'print the result as JSON')
       .addHelpText('after', HELP)
       .addCommand(replayCommand())
+      .addCommand(placementCommand())
       .action(bench)
   );
 }

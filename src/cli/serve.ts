@@ -8,9 +8,11 @@ import { VERSION } from '../config/version.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
-import { createMetrics } from '../observability/metrics.js';
+import { createMetrics, type Metrics } from '../observability/metrics.js';
 import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
+import type { JobRecord } from '../queue/job-queue.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { openBackend } from './backend.js';
@@ -52,9 +54,10 @@ async function serve(options: ServeOptions): Promise<number> {
   const profile = options.profile === undefined ? undefined : resolve(options.profile);
   if (profile !== undefined) checkWritable(profile);
   const logger = createLogger(options.logLevel);
-  const backend = openBackend(options, logger);
+  const onKeptEnd = (record: JobRecord) => recordKeptJob(record, metrics, logger);
+  const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
-  const metrics = createMetrics(engine, queue);
+  const metrics: Metrics = createMetrics(engine, queue);
   const server = await listen(() => startServer({ engine, queue, options, logger, metrics }), options);
 
   const failure = new Promise<SidaError>((fail) => {

@@ -44,24 +44,34 @@ const NO_LOADS = new Uint32Array();
 export function replay<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   store: ReplayStore<Pass>,
+  rule: ReplayRule,
+): void {
+  for (const [batch, ...queue] of queued(batches, rule.lookahead ?? 0)) {
+    replayBatch(batch!, queue, store, rule);
+  }
+}
+
+/** `queue`: the batches behind it whose tables are there, the next one first. */
+export function replayBatch<Pass extends ReplayPass>(
+  { passes }: ReplayBatch<Pass>,
+  queue: readonly ReplayBatch[],
+  store: ReplayStore<Pass>,
   { policy, lookahead, refine, prefetch = true }: ReplayRule,
 ): void {
   const { slots, state } = store.residency();
   const everything = slots >= state.length;
-  for (const [batch, ...queue] of queued(batches, lookahead ?? 0)) {
-    const upcoming = queue.map(({ foreseen }) => foreseen);
-    for (const pass of batch!.passes) {
-      const plan = (own: readonly ExpectedVisit[]) => {
-        if (everything) return null;
-        const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
-        const planned = planPass(known, upcoming, { residency: store.residency(), policy });
-        return prefetch ? planned : { ...planned, loads: NO_LOADS };
-      };
-      store.run(pass, plan(pass.own), (layer) => {
-        const refined = refine ? pass.refined[layer] : undefined;
-        return refined === undefined ? null : plan(refined);
-      });
-    }
+  const upcoming = queue.map(({ foreseen }) => foreseen);
+  for (const pass of passes) {
+    const plan = (own: readonly ExpectedVisit[]) => {
+      if (everything) return null;
+      const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
+      const planned = planPass(known, upcoming, { residency: store.residency(), policy });
+      return prefetch ? planned : { ...planned, loads: NO_LOADS };
+    };
+    store.run(pass, plan(pass.own), (layer) => {
+      const refined = refine ? pass.refined[layer] : undefined;
+      return refined === undefined ? null : plan(refined);
+    });
   }
 }
 

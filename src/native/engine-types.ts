@@ -172,6 +172,9 @@ export interface ResidencyPlan {
 /** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
 export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
 
+/** A state of `Residency`: computing may begin. */
+export const RESIDENT = 2;
+
 /** Snapshot of every expert, indexed by flat id. */
 export interface Residency {
   /** 0 absent, 1 loading, 2 resident, 3 evicting. */

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Job, type Queue, WaitingError, Worker } from 'bullmq';
-import type { Redis } from 'ioredis';
+import { type Redis, ReplyError } from 'ioredis';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import type { JobResult, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
@@ -117,7 +117,8 @@ export class QueueWorker {
       for (const run of this.#runs) this.#end(run, 'handed back');
     }, drainMs);
     // Without Redis nothing can be told; what is left is run elsewhere once its lock has run out.
-    await Promise.race([closing, later((this.#runs.size > 0 ? drainMs : 0) + 2_000)]);
+    const away = this.#client.status !== 'ready' && this.#runs.size === 0;
+    await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
     clearTimeout(timer);
     this.#closed = true;
     clearInterval(this.#timer);
@@ -156,7 +157,8 @@ export class QueueWorker {
     try {
       return await this.#persist(() => this.#ledger.begin(run.id, run.token));
     } catch (error) {
-      // Only a reply of Redis ends the tries: the record's key holds something that is no record.
+      if (!isReply(error)) throw error;
+      // The record's key holds something that is no record.
       this.#logger.error({ job: run.id, reason: (error as Error).message }, 'a broken job is dropped');
       await this.#persist(() => this.#ledger.forget(run.id));
       return undefined;
@@ -173,6 +175,8 @@ export class QueueWorker {
     } catch (thrown) {
       const error = SidaError.from(thrown);
       if (run.ended === 'stopped') return 'stopped';
+      // An engine that was told to end says nothing about the job.
+      if (error.code === 'shutting_down') this.#end(run, 'handed back');
       if (run.ended === 'handed back') return this.#persist(() => this.#ledger.handBack(run.id, run.token));
       if (error.code === 'engine_crashed') {
         return this.#persist(() => this.#ledger.crash(run.id, run.token, run.alone));
@@ -251,11 +255,7 @@ export class QueueWorker {
       try {
         return await command();
       } catch (error) {
-        const refused =
-          error instanceof Error &&
-          error.name === 'ReplyError' &&
-          !/^(OOM|LOADING|READONLY|BUSY)/.test(error.message);
-        if (refused || error instanceof SidaError || this.#closed) throw error;
+        if (isReply(error) || error instanceof SidaError || this.#closed) throw error;
         await later(AGAIN_MS);
       }
     }
@@ -289,6 +289,13 @@ export class QueueWorker {
       this.#beating = false;
     }
   }
+}
+
+/** Redis refuses the command itself, and would again. */
+function isReply(error: unknown): boolean {
+  return (
+    error instanceof ReplyError && !/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)
+  );
 }
 
 function later(ms: number): Promise<void> {

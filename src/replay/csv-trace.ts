@@ -85,7 +85,8 @@ async function inspect(path: string): Promise<{ size: number; zipped: boolean }>
 /** A layer's turn while its rows come. */
 interface OpenVisit {
   layer: number;
-  experts: Set<number>;
+  /** Each with the rows that name it. */
+  experts: Map<number, number>;
 }
 
 class RowReader {
@@ -179,8 +180,9 @@ class RowReader {
     this.#largest = Math.max(this.#largest, row.expert);
     this.#steps.add(row.step);
     const visit = this.#visits.at(-1);
-    if (visit?.layer === row.layer) visit.experts.add(row.expert);
-    else this.#visits.push({ layer: row.layer, experts: new Set([row.expert]) });
+    if (visit?.layer !== row.layer) {
+      this.#visits.push({ layer: row.layer, experts: new Map([[row.expert, 1]]) });
+    } else visit.experts.set(row.expert, (visit.experts.get(row.expert) ?? 0) + 1);
   }
 
   #number(record: readonly string[], name: Column): number {
@@ -217,10 +219,16 @@ class RowReader {
     const layers = [...this.#layers].sort((a, b) => a - b);
     const experts = this.#declared ?? this.#largest + 1;
     const place = new Map(layers.map((layer, i) => [layer, i]));
-    const flat = ({ layer, experts: own }: OpenVisit) =>
-      [...own].sort((a, b) => a - b).map((index) => place.get(layer)! * experts + index);
     const batches = this.#passes.map(({ phase, tokens, visits }): RecordedBatch => {
-      const pass: RecordedPass = { phase: PHASES[phase]!, tokens, visits: visits.map(flat) };
+      const rows = visits.map(({ experts: own }) => [...own].sort(([a], [b]) => a - b));
+      const pass: RecordedPass = {
+        phase: PHASES[phase]!,
+        tokens,
+        visits: rows.map((row, turn) =>
+          row.map(([index]) => place.get(visits[turn]!.layer)! * experts + index),
+        ),
+        choices: rows.map((row) => row.map(([, times]) => times)),
+      };
       return { passes: [pass] };
     });
     return {

@@ -37,15 +37,21 @@ async function readSidaTrace(
   const passOf = (phase: RecordedPass['phase'], side: TraceSide, from: number, to: number): RecordedPass => {
     const layers = phase === 'prefill' ? encoderLayers : decoderLayers;
     const first = phase === 'prefill' ? 0 : encoderLayers;
-    const visits = Array.from({ length: layers }, (_, layer) => {
-      const ids = new Set<number>();
+    const turns = Array.from({ length: layers }, (_, layer) => {
+      const times = new Map<number, number>();
       for (let t = from; t < to; t++) {
         const entry = (layer * side.tokens.length + t) * top;
-        ids.add((first + layer) * meta.experts + side.experts[entry]!);
+        const id = (first + layer) * meta.experts + side.experts[entry]!;
+        times.set(id, (times.get(id) ?? 0) + 1);
       }
-      return [...ids].sort((a, b) => a - b);
+      return [...times].sort(([a], [b]) => a - b);
     });
-    return { phase, tokens: to - from, visits };
+    return {
+      phase,
+      tokens: to - from,
+      visits: turns.map((turn) => turn.map(([id]) => id)),
+      choices: turns.map((turn) => turn.map(([, times]) => times)),
+    };
   };
   const batches: RecordedBatch[] = [];
   for await (const { encoder, decoder, end } of readTrace(directory)) {

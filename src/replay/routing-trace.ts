@@ -9,6 +9,8 @@ export interface RecordedPass {
   tokens: number;
   /** Flat ids (layer · experts + index) that each layer's turn needs, ascending, none of them empty. */
   visits: readonly (readonly number[])[];
+  /** How many times the pass's tokens chose each of them, in the order of `visits`. */
+  choices: readonly (readonly number[])[];
 }
 
 /** What waits in the queue as one: a prompt, a step of a generation, or an input with its continuation. */
@@ -58,6 +60,7 @@ export function layerOf(trace: RoutingTrace, layer: number): RoutingTrace {
   const passOf = (pass: RecordedPass): RecordedPass => ({
     ...pass,
     visits: pass.visits.filter(inLayer).map((ids) => ids.map((id) => id - first)),
+    choices: pass.choices.filter((_, turn) => inLayer(pass.visits[turn]!)),
   });
   const batches = trace.batches.map(({ passes }) => ({
     passes: passes.map(passOf).filter(({ visits }) => visits.length > 0),

@@ -50,9 +50,9 @@ describe('a route_trace CSV', () => {
       experts: 4,
       expertBytes: [100, 200],
       batches: [
-        { passes: [{ phase: 'prefill', tokens: 2, visits: [[0, 2, 3], [5]] }] },
-        { passes: [{ phase: 'decode', tokens: 1, visits: [[1], [7]] }] },
-        { passes: [{ phase: 'decode', tokens: 1, visits: [[0], [4]] }] },
+        { passes: [{ phase: 'prefill', tokens: 2, visits: [[0, 2, 3], [5]], choices: [[1, 1, 2], [1]] }] },
+        { passes: [{ phase: 'decode', tokens: 1, visits: [[1], [7]], choices: [[1], [1]] }] },
+        { passes: [{ phase: 'decode', tokens: 1, visits: [[0], [4]], choices: [[1], [1]] }] },
       ],
     });
     expect(sizeOf(trace, 'prefill')).toEqual({ tokens: 2, passes: 1, needs: 4 });
@@ -60,7 +60,7 @@ describe('a route_trace CSV', () => {
       layers: ['1'],
       expertBytes: [200],
       batches: [
-        { passes: [{ visits: [[1]] }] },
+        { passes: [{ visits: [[1]], choices: [[1]] }] },
         { passes: [{ visits: [[3]] }] },
         { passes: [{ visits: [[0]] }] },
       ],

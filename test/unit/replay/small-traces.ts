@@ -16,6 +16,7 @@ export function traceOf(steps: readonly (readonly (readonly number[])[])[], expe
             phase: 'decode',
             tokens: 1,
             visits: needs.map((ids, layer) => ids.map((id) => layer * experts + id)),
+            choices: needs.map((ids) => ids.map(() => 1)),
           },
         ],
       }),
