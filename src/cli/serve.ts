@@ -16,7 +16,7 @@ import type { JobRecord } from '../queue/job-queue.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { openBackend } from './backend.js';
-import { exitCodeOfBody } from './exit.js';
+import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
@@ -41,7 +41,7 @@ export function serveCommand(): Command {
     .action(async (values: Record<string, unknown>) => {
       const flags = givenFlags(values.worker === false ? { ...values, worker: 'none' } : values);
       const options = resolveServeOptions({ flags, env: process.env });
-      process.exitCode = await serve(options);
+      endProcess(await serve(options));
     });
   return addFlags(command, Object.keys(SERVE_OPTIONS) as OptionName[]).option(
     '--no-worker',

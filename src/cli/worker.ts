@@ -12,7 +12,7 @@ import { redisAddress } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
 import { startWorker } from './backend.js';
 import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
-import { exitCodeOfBody } from './exit.js';
+import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
@@ -48,7 +48,7 @@ export function workerCommand(): Command {
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
         );
       }
-      process.exitCode = await work(options, options.redis);
+      endProcess(await work(options, options.redis));
     });
   return addFlags(command, OPTIONS);
 }

@@ -104,7 +104,7 @@ export class BullmqQueue implements JobQueue {
         clearTimeout(deadline);
         options.signal?.removeEventListener('abort', onAbort);
         follower.end();
-        this.#open.delete(settle);
+        this.#open.delete(giveUp);
         if (this.#open.size === 0) this.#whenEmpty?.();
         if (outcome instanceof SidaError) reject(outcome);
         else resolve(outcome);

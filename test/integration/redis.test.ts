@@ -203,6 +203,15 @@ describeWithRedis('Redis goes away', () => {
     },
   );
 
+  it('never was there: the server ends all the same when it is told to', async () => {
+    const redis = await RedisServer.absent();
+    const server = await ServerProcess.launch(['--model', MINI, '--redis', redis.url, ...SMALL]);
+    const worker = await WorkerProcess.start(workerArgs(redis));
+    await server.until(() => /sida .* serves/.test(server.output));
+    expect(await Promise.all([server.stop(), worker.stop()])).toEqual([0, 0]);
+    await redis.end();
+  });
+
   it('is not there at the start: the server says so, and begins when it comes', async () => {
     const redis = await RedisServer.absent();
     const server = await ServerProcess.launch(['--model', MINI, '--redis', redis.url, ...SMALL]);
