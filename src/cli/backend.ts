@@ -8,6 +8,7 @@ import type { JobQueue, JobRecord } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
 import { queueNameOf } from '../queue/queue-name.js';
 import { QueueWorker } from '../queue/queue-worker.js';
+import { logFaults } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
 import { RemoteEngine } from '../queue/remote-engine.js';
 import { engineConfig } from './engine-config.js';
@@ -94,7 +95,6 @@ function sharedQueue(
   queueName: () => string | undefined,
   unnamed?: () => string,
 ): BullmqQueue {
-  let told = '';
   return new BullmqQueue(
     {
       url,
@@ -105,11 +105,7 @@ function sharedQueue(
       queueName,
       ...(unnamed !== undefined && { unnamed }),
     },
-    ({ message }) => {
-      // Every try to connect again fails in the same words.
-      if (message !== told) logger.warn({ reason: message }, 'redis');
-      told = message;
-    },
+    logFaults(logger),
   );
 }
 

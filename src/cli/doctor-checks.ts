@@ -130,7 +130,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
 }
 
 /** `url` undefined: none was asked for. */
-async function checkRedis(url: string | undefined): Promise<Check> {
+export async function checkRedis(url: string | undefined): Promise<Check> {
   const name = 'Redis';
   if (url === undefined) {
     return { name, result: 'ok', found: 'not asked for; --redis checks one that machines share' };

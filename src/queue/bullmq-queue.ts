@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { JobRequest } from '../engine/messages.js';
-import { type ErrorBody, SidaError } from '../errors.js';
+import { SidaError } from '../errors.js';
 import { addEntry, bullmqQueue } from './bullmq-entry.js';
 import { JobFollower } from './job-follower.js';
 import {
@@ -26,12 +26,16 @@ import { LedgerNews } from './ledger-news.js';
 import type { LedgerRecord } from './ledger-values.js';
 import { producerClient, subscriberClient } from './redis-client.js';
 import {
+  type Acceptance,
   type LedgerLimits,
   type LedgerStatus,
   type LedgerTotals,
   type NewJob,
   RedisLedger,
 } from './redis-ledger.js';
+import { lost, soon, unreachable } from './redis-outage.js';
+import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from './refusals.js';
+import { Submission } from './submission.js';
 
 export interface BullmqQueueOptions extends LedgerLimits {
   url: string;
@@ -55,8 +59,6 @@ interface Bound {
 
 /** Between looks at the state of the queue. */
 const STATUS_MS = 500;
-/** A refusal for want of Redis is given within this. */
-const REFUSE_MS = 1_000;
 
 export class BullmqQueue implements JobQueue {
   readonly stats: QueueStats = { ...noStats(), fenced: 0 };
@@ -65,8 +67,8 @@ export class BullmqQueue implements JobQueue {
   readonly #subscriber: Redis;
   readonly #news: LedgerNews;
   readonly #timer: NodeJS.Timeout;
-  /** Ends what a client waits for. */
-  readonly #open = new Set<(outcome: SidaError) => void>();
+  /** What clients wait for. */
+  readonly #open = new Set<Submission>();
   #bound: Bound | undefined;
   #status: LedgerStatus | undefined;
   #draining = false;
@@ -96,58 +98,22 @@ export class BullmqQueue implements JobQueue {
   async submit(id: string, request: JobRequest, options: JobOptions = {}): Promise<JobOutcome> {
     if (options.signal?.aborted) throw clientGone();
     const { ledger, bullmq } = this.#accepting();
-    return new Promise((resolve, reject) => {
-      let settled = false;
-      const settle = (outcome: JobOutcome | SidaError) => {
-        if (settled) return;
-        settled = true;
-        clearTimeout(deadline);
-        options.signal?.removeEventListener('abort', onAbort);
-        follower.end();
-        this.#open.delete(giveUp);
-        if (this.#open.size === 0) this.#whenEmpty?.();
-        if (outcome instanceof SidaError) reject(outcome);
-        else resolve(outcome);
-      };
-      /** Ends the job too, as far as Redis can be reached; its deadline ends it in any case. */
-      const giveUp = (error: SidaError) => {
-        if (settled) return;
-        const status = error.code === 'cancelled' ? 'cancelled' : 'failed';
-        ledger.stop(id, status, error.toBody()).catch(() => undefined);
-        this.#count(error);
-        settle(error);
-      };
-      const follower = new JobFollower(ledger, id, {
-        onRecord: (record) => {
-          const outcome = outcomeOf(record);
-          if (outcome === undefined || settled) return;
-          this.#count(outcome);
-          settle(outcome);
-          if (!(outcome instanceof SidaError)) ledger.taken(id).catch(() => undefined);
-        },
-        onTotals: (totals) => this.#take(totals),
-        ...(options.onDelta !== undefined && { onDelta: options.onDelta }),
-        onBroken: giveUp,
-      });
-      const onAbort = () => giveUp(clientGone());
-      options.signal?.addEventListener('abort', onAbort, { once: true });
-      const deadline = setTimeout(() => giveUp(this.#expired()), this.#options.deadlineMs);
-      this.#open.add(giveUp);
-      const job = { ...this.#newJob(id, request), sync: true, deadlineMs: this.#options.deadlineMs };
-      // News must arrive before the job can be run.
-      within(REFUSE_MS, Promise.all([follower.start(this.#news), ledger.accept(job)])).then(
-        ([, { as }]) => {
-          if (as !== 'accepted') return settle(this.#refused(as));
-          this.stats.accepted += 1;
-          this.#hand(bullmq, id);
-        },
-        (error: unknown) => {
-          // Redis may have taken it before it went away.
-          ledger.stop(id, 'cancelled', notReady().toBody()).catch(() => undefined);
-          settle(unreachable(error));
-        },
-      );
+    const job = { ...this.#newJob(id, request), sync: true, deadlineMs: this.#options.deadlineMs };
+    const submission = new Submission(ledger, this.#news, job, options, {
+      onAccepted: () => this.#hand(bullmq, id),
+      onTotals: (totals) => this.#take(totals),
+      refused: (as) => this.#refused(as),
     });
+    this.#open.add(submission);
+    try {
+      const outcome = await submission.outcome;
+      this.#count(outcome);
+      if (outcome instanceof SidaError) throw outcome;
+      return outcome;
+    } finally {
+      this.#open.delete(submission);
+      if (this.#open.size === 0) this.#whenEmpty?.();
+    }
   }
 
   async enqueue(
@@ -158,14 +124,12 @@ export class BullmqQueue implements JobQueue {
   ): Promise<Accepted> {
     const { ledger, bullmq } = this.#accepting();
     const job = this.#newJob(id, request, owner, idempotency);
-    const answer = await this.#asked(() => ledger.accept(job));
+    const answer = await soon(ledger.accept(job));
     if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer.as);
     const record = await this.#read(ledger, answer.as === 'exists' ? answer.id : id);
-    if (answer.as === 'accepted') {
-      this.stats.accepted += 1;
-      this.#hand(bullmq, id);
-    } else this.stats.kept.repeated += 1;
-    if (record === undefined) throw gone();
+    if (answer.as === 'accepted') this.#hand(bullmq, id);
+    else this.stats.kept.repeated += 1;
+    if (record === undefined) throw lost();
     return { record: shown(record), created: answer.as === 'accepted' };
   }
 
@@ -178,8 +142,7 @@ export class BullmqQueue implements JobQueue {
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
     const { ledger } = this.#binding();
     if ((await this.find(id, owner)) === undefined) return undefined;
-    const error: ErrorBody = { code: 'cancelled', message: 'The job was cancelled' };
-    await this.#asked(() => ledger.stop(id, 'cancelled', error));
+    await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
     return this.find(id, owner);
   }
 
@@ -231,7 +194,7 @@ export class BullmqQueue implements JobQueue {
       timer = setTimeout(() => resolve(false), drainMs);
     });
     clearTimeout(timer);
-    for (const giveUp of [...this.#open]) giveUp(shuttingDown());
+    for (const submission of [...this.#open]) submission.giveUp(shuttingDown());
     return finished;
   }
 
@@ -252,7 +215,7 @@ export class BullmqQueue implements JobQueue {
   }
 
   #binding(): Bound {
-    if (this.#client.status !== 'ready') throw notReady();
+    if (this.#client.status !== 'ready') throw unreachable();
     const name = this.#options.queueName();
     if (name === undefined) {
       throw new SidaError({ code: 'not_ready', message: 'The model is not known yet; try again later' });
@@ -286,49 +249,29 @@ export class BullmqQueue implements JobQueue {
   }
 
   #hand(bullmq: Queue, id: string): void {
+    this.stats.accepted += 1;
     // Accepted it is; a worker's sweep finds a job that was not handed over.
     addEntry(bullmq, id).catch(() => undefined);
   }
 
   async #read(ledger: RedisLedger, id: string): Promise<LedgerRecord | undefined> {
-    const { record, totals } = await this.#asked(() => ledger.read(id));
+    const { record, totals } = await soon(ledger.read(id));
     this.#take(totals);
     return record;
   }
 
-  /** Redis's answer, or `not_ready` in good time. */
-  async #asked<T>(ask: () => Promise<T>): Promise<T> {
-    try {
-      return await within(REFUSE_MS, ask());
-    } catch (error) {
-      throw error instanceof SidaError ? error : unreachable(error);
-    }
-  }
-
-  #refused(as: 'conflict' | 'full' | 'taken' | 'exists'): SidaError {
+  #refused(as: Acceptance['as']): SidaError {
     if (as === 'conflict') {
       this.stats.kept.conflicts += 1;
-      const message = 'The idempotency key was used before, with another request';
-      return new SidaError({ code: 'idempotency_conflict', message });
+      return keyConflict();
     }
     if (as !== 'full')
       return new SidaError({ code: 'internal', message: 'The job id is taken. This is a bug.' });
     this.stats.refused += 1;
     const { bound } = this.#options;
-    const seconds =
-      (this.#runMs * (this.#status?.open ?? bound)) / (64 * Math.max(1, this.#status?.workers ?? 1)) / 1000;
-    return new SidaError({
-      code: 'queue_full',
-      message: `The queue is full: ${bound} requests are waiting, which is its limit; try again later`,
-      details: { retry_after_s: Math.min(60, Math.max(1, Math.ceil(seconds))), limit: bound },
-    });
-  }
-
-  #expired(): SidaError {
-    return new SidaError({
-      code: 'deadline_exceeded',
-      message: `The request was not answered within its deadline of ${this.#options.deadlineMs / 1000} s`,
-    });
+    const { open = bound, workers = 1 } = this.#status ?? {};
+    // As many side by side as a worker takes by default.
+    return queueFull(bound, (this.#runMs * open) / (64 * Math.max(1, workers)) / 1000);
   }
 
   #count(outcome: JobOutcome | SidaError): void {
@@ -362,16 +305,6 @@ export class BullmqQueue implements JobQueue {
   }
 }
 
-/** Undefined while the job runs or waits. */
-function outcomeOf(record: LedgerRecord | undefined): JobOutcome | SidaError | undefined {
-  if (record === undefined) return gone();
-  const { status, result, error, createdMs, startedMs, attempts } = record;
-  if (status === 'queued' || status === 'running') return undefined;
-  if (result !== null)
-    return { result, queueMs: Math.max(0, (startedMs ?? createdMs) - createdMs), attempts };
-  return new SidaError(error ?? { code: 'internal', message: `The job ended as ${status} without a reason` });
-}
-
 function stateOf({ status, attempts }: JobRecord): string {
   return `${status} ${attempts}`;
 }
@@ -386,42 +319,4 @@ function shown({ owner: _owner, sync: _sync, ...record }: LedgerRecord): JobReco
 
 function hashOf(...parts: string[]): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
-}
-
-/** Rejects when `promise` takes longer than `ms`. */
-function within<T>(ms: number, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(notReady()), ms);
-    promise.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
-}
-
-function unreachable(cause: unknown): SidaError {
-  if (cause instanceof SidaError) return cause;
-  if (cause instanceof Error && cause.message.startsWith('OOM')) {
-    return new SidaError(
-      { code: 'not_ready', message: 'Redis has no memory left; try again later' },
-      { cause },
-    );
-  }
-  return new SidaError(notReady().toBody(), { cause });
-}
-
-function notReady(): SidaError {
-  return new SidaError({ code: 'not_ready', message: 'Redis cannot be reached; try again later' });
-}
-
-function gone(): SidaError {
-  return new SidaError({ code: 'not_ready', message: 'Redis no longer knows the request; send it again' });
-}
-
-function clientGone(): SidaError {
-  return new SidaError({ code: 'cancelled', message: 'The client went away' });
-}
-
-function shuttingDown(): SidaError {
-  return new SidaError({
-    code: 'shutting_down',
-    message: 'The server is shutting down; send the request again',
-  });
 }

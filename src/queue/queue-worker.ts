@@ -14,8 +14,9 @@ import { parseRequest, resultText } from './ledger-values.js';
 import { PieceWriter } from './piece-writer.js';
 import { publishModel } from './published-models.js';
 import { KEY_PREFIX } from './queue-name.js';
-import { subscriberClient, workerClient } from './redis-client.js';
+import { logFaults, subscriberClient, workerClient } from './redis-client.js';
 import { type Begun, type LedgerLimits, RedisLedger, type RunEnd } from './redis-ledger.js';
+import { answerTooLarge } from './refusals.js';
 import { SoloGate } from './solo-gate.js';
 import { sweep } from './sweep.js';
 
@@ -50,6 +51,7 @@ export class QueueWorker {
   readonly #model: ModelInfo;
   readonly #options: QueueWorkerOptions;
   readonly #logger: Logger;
+  readonly #tell: (error: Error) => void;
   readonly #client: Redis;
   readonly #subscriber: Redis;
   readonly #ledger: RedisLedger;
@@ -72,8 +74,8 @@ export class QueueWorker {
     this.#model = model;
     this.#options = options;
     this.#logger = logger;
-    const tell = (error: Error) => logger.warn({ reason: error.message }, 'redis');
-    this.#client = workerClient(url).on('error', tell);
+    this.#tell = logFaults(logger);
+    this.#client = workerClient(url).on('error', this.#tell);
     this.#subscriber = subscriberClient(url).on('error', () => undefined);
     this.#ledger = new RedisLedger(this.#client, queueName, options);
     this.#bullmq = bullmqQueue(queueName, this.#client, options.attempts);
@@ -87,7 +89,7 @@ export class QueueWorker {
       // What BullMQ waits after a lost connection: by default longer than anyone should wait for it.
       runRetryDelay: 1_000,
     });
-    this.#worker.on('error', (error) => logger.warn({ reason: error.message }, 'queue'));
+    this.#worker.on('error', this.#tell);
     this.#subscriber.on('ready', () => this.#subscriber.subscribe(this.#ledger.stops).catch(() => undefined));
     this.#subscriber.on('message', (_channel, id: string) => {
       for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
@@ -214,9 +216,7 @@ export class QueueWorker {
   #checkSize(text: string, { sync }: Begun): void {
     const { keptBytes: limit } = this.#options;
     const bytes = Buffer.byteLength(text);
-    if (sync || bytes <= limit) return;
-    const message = `The answer has ${bytes} bytes; at most ${limit} are kept (--job-results)`;
-    throw new SidaError({ code: 'cannot_run', message, details: { bytes, limit } });
+    if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
   }
 
   #end(run: Run, as: 'stopped' | 'handed back'): void {
@@ -284,7 +284,7 @@ export class QueueWorker {
       });
       if (!this.#leaving) await sweep(this.#ledger, this.#bullmq, this.#logger);
     } catch (error) {
-      if (!this.#closed) this.#logger.warn({ reason: (error as Error).message }, 'redis');
+      if (!this.#closed) this.#tell(error as Error);
     } finally {
       this.#beating = false;
     }

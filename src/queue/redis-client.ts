@@ -1,9 +1,10 @@
 /** Connections to Redis. Producers fail fast, since a client waits for them; workers wait for Redis, since jobs wait for them. */
 import { Redis, type RedisOptions } from 'ioredis';
+import type { Logger } from '../observability/logger.js';
 import { LEDGER_SCRIPTS } from './ledger-scripts.js';
 
 /** What a producer waits for one command. */
-export const COMMAND_MS = 500;
+export const COMMAND_MS = 1_000;
 
 const COMMON = {
   connectTimeout: 2_000,
@@ -35,7 +36,23 @@ export function subscriberClient(url: string): Redis {
     enableOfflineQueue: false,
     autoResubscribe: true,
     maxRetriesPerRequest: 0,
+    // A subscription that takes longer is done without: its followers look by themselves now and then.
+    commandTimeout: 500,
   });
+}
+
+/** Between two lines of a log that say the same of Redis. */
+const QUIET_MS = 30_000;
+
+/** Every try to connect again fails in the same words: they are logged now and then. */
+export function logFaults(logger: Logger): (error: Error) => void {
+  const told = new Map<string, number>();
+  return ({ message }) => {
+    if (performance.now() - (told.get(message) ?? -QUIET_MS) < QUIET_MS) return;
+    if (told.size > 100) told.clear();
+    told.set(message, performance.now());
+    logger.warn({ reason: message }, 'redis');
+  };
 }
 
 /** For logs: without name and password. */

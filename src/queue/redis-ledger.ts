@@ -80,6 +80,10 @@ const LONGEST_WAIT_MS = 7 * 86_400_000;
 const ORPHAN_MS = 5_000;
 
 const expired = failure('deadline_exceeded', 'The request was not answered within its deadline');
+const givenUp = failure(
+  'engine_crashed',
+  'This request was given up: it was running when its engine or worker stopped, again and again, so it is not run once more',
+);
 const streamBroken = failure(
   'engine_crashed',
   'The worker stopped while this answer was being streamed; send the request again',
@@ -91,17 +95,12 @@ export class RedisLedger {
   readonly prefix: string;
   readonly #client: Redis;
   readonly #limits: LedgerLimits;
-  readonly #givenUp: string;
 
   /** `queue`: see queueNameOf. */
   constructor(client: Redis, queue: string, limits: LedgerLimits) {
     this.prefix = `${KEY_PREFIX}:${queue}`;
     this.#client = client;
     this.#limits = limits;
-    this.#givenUp = failure(
-      'engine_crashed',
-      'This request was given up: it was running when its engine or worker stopped, again and again, so it is not run once more',
-    );
   }
 
   async accept(job: NewJob): Promise<Acceptance> {
@@ -114,7 +113,7 @@ export class RedisLedger {
 
   /** Undefined: it has ended, or must not run again and was ended by this. */
   async begin(id: string, token: string): Promise<Begun | undefined> {
-    const errors = [expired, this.#givenUp, streamBroken, tooLarge];
+    const errors = [expired, givenUp, streamBroken, tooLarge];
     const all = [id, token, this.#limits.attempts, REQUEST_BYTES, ...errors];
     const answer = await this.#run('ledgerBegin', ...this.#kept, ...all);
     const [as, attempt, crashes, request, sync] = answer as [string, number, number, string, string];
@@ -140,7 +139,7 @@ export class RedisLedger {
 
   /** `alone`: no other job was in the engine at any time of the run. */
   async crash(id: string, token: string, alone: boolean): Promise<RunEnd> {
-    const all = [id, token, alone ? 1 : 0, this.#limits.attempts, this.#givenUp, streamBroken];
+    const all = [id, token, alone ? 1 : 0, this.#limits.attempts, givenUp, streamBroken];
     return (await this.#run('ledgerCrash', ...this.#kept, ...all)) as RunEnd;
   }
 
