@@ -130,7 +130,9 @@ describe('F25: with a key', () => {
   it('takes the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
     for (const route of ROUTES) {
-      const path = route.path.startsWith('/v1/jobs/') ? route.path.replace(':id', job.json.id) : withId(route.path);
+      const path = route.path.startsWith('/v1/jobs/')
+        ? route.path.replace(':id', job.json.id)
+        : withId(route.path);
       const { status } = await send(path, route, bearer(KEY));
       // The profile was scripted without a file.
       const expected = { '/admin/profile': 500, '/v1/jobs': 202 }[route.path] ?? 200;
