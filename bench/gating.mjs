@@ -4,7 +4,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { readMeta, readTrace } from '../dist/trace/trace-file.js';
@@ -19,12 +19,14 @@ const HELP = `node bench/gating.mjs [options]
   --repeats 10               measured batches of each size, both ways in turn
   --threads 2
   --trace F.csv.gz           a route trace, may be given again ("turn,phase,step,layer,slot,expert,…"), layer 0
+  --json                     print the result and write no file
   --quick                    two sizes, three repeats; the result goes to build/
 The result is bench/results/gating.json.`;
 
 const { values } = parseArgs({
   options: {
     help: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
     quick: { type: 'boolean', default: false },
     batches: { type: 'string' },
     factors: { type: 'string', default: '1,1.25,2,0' },
@@ -38,6 +40,9 @@ if (values.help) {
   process.exit(0);
 }
 const { quick, threads } = values;
+const traces = values.trace.map((file) => resolve(file));
+// `sida bench` starts it from anywhere.
+process.chdir(new URL('..', import.meta.url).pathname);
 const batches = values.batches ?? (quick ? '16,64' : '16,64,256,1024');
 const repeats = values.repeats ?? (quick ? '3' : '10');
 const WIDTH = { dModel: 768, dFf: 3072 };
@@ -90,7 +95,7 @@ function tracedRoutes(file) {
 
 try {
   const bundled = await bundledRoutes();
-  const traced = values.trace.map(tracedRoutes);
+  const traced = traces.map(tracedRoutes);
   // The first and the last encoder layer: what they route by differs most.
   const sources = [...new Set([bundled[0], bundled.at(-1)]), ...traced];
   const bench = buildNativeBench('gating_bench');
@@ -106,20 +111,18 @@ try {
     progress.step(name);
     return { name, k, experts, dtype, tokens: routes.length / k, runs };
   });
-  writeResult(
-    'gating',
-    {
-      question:
-        'What does a fixed capacity for every expert cost next to computing only the rows that are there?',
-      command: commandText('gating.mjs'),
-      ...machine(),
-      threads: Number(threads),
-      ...WIDTH,
-      repeats: Number(repeats),
-      layers,
-    },
-    quick,
-  );
+  const result = {
+    question:
+      'What does a fixed capacity for every expert cost next to computing only the rows that are there?',
+    command: commandText('gating.mjs'),
+    ...machine(),
+    threads: Number(threads),
+    ...WIDTH,
+    repeats: Number(repeats),
+    layers,
+  };
+  if (values.json) console.log(JSON.stringify(result));
+  else writeResult('gating', result, quick);
 } finally {
   rmSync(dir, { recursive: true, force: true });
 }

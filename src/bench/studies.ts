@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { DependencyReport } from '../evaluation/dependency.js';
+import { type GatingResult, gatingArgs, gatingMissing } from './gating-study.js';
 import { type BenchInputs, missingInputs, readBenchInputs } from './inputs.js';
 import { SWITCH_MINI } from './models.js';
 import { fitsName } from './name-pattern.js';
@@ -10,11 +11,15 @@ import type { Skipped } from './result.js';
 import type { DataName } from './scenarios.js';
 import type { TaskFidelity } from './task-fidelity.js';
 
-export type Study = { kind: 'fidelity'; data: DataName | 'text' } | { kind: 'dependency'; data: DataName };
+export type Study =
+  | { kind: 'fidelity'; data: DataName | 'text' }
+  | { kind: 'dependency'; data: DataName }
+  | { kind: 'gating'; data: 'sst2' };
 
 export interface StudyResults {
   fidelity: TaskFidelity[];
   dependency: DependencyReport[];
+  gating: GatingResult | null;
   skipped: Skipped[];
 }
 
@@ -45,6 +50,7 @@ export const FULL_STUDIES: readonly Study[] = [
     { kind: 'dependency', data },
   ]),
   { kind: 'fidelity', data: 'text' },
+  { kind: 'gating', data: 'sst2' },
 ];
 
 export function studyName({ kind, data }: Study): string {
@@ -57,24 +63,29 @@ export function selectStudies(studies: readonly Study[], patterns: readonly stri
 }
 
 export async function runStudies(studies: readonly Study[], options: StudyOptions): Promise<StudyResults> {
-  const results: StudyResults = { fidelity: [], dependency: [], skipped: [] };
+  const results: StudyResults = { fidelity: [], dependency: [], gating: null, skipped: [] };
   for (const study of studies) {
     const why = missing(study, options.data);
     if (why !== undefined) {
       results.skipped.push({ what: studyName(study), why });
       options.onStep(`sida bench: ${studyName(study)} is left out: ${why}`);
     } else if (study.kind === 'fidelity') {
-      const { sources } = await kept<{ sources: TaskFidelity[] }>(study, await fidelityArgs(study.data, options), options); // biome-ignore format: one line
+      const args = [MAIN, ...(await fidelityArgs(study.data, options))];
+      const { sources } = await kept<{ sources: TaskFidelity[] }>(study, args, options);
       results.fidelity.push({ ...sources[0]!, data: study.data, file: study.data });
+    } else if (study.kind === 'gating') {
+      results.gating = await kept<GatingResult>(study, gatingArgs(options.data, options.threads), options);
     } else {
-      const report = await kept<DependencyReport>(study, await dependencyArgs(study.data, options), options);
+      const args = [MAIN, ...(await dependencyArgs(study.data, options))];
+      const report = await kept<DependencyReport>(study, args, options);
       results.dependency.push({ ...report, data: study.data });
     }
   }
   return results;
 }
 
-function missing({ data }: Study, directory: string | undefined): string | undefined {
+function missing({ kind, data }: Study, directory: string | undefined): string | undefined {
+  if (kind === 'gating') return gatingMissing();
   if (data !== 'text') return missingInputs(data, directory);
   if (directory !== undefined && existsSync(join(directory, TEXT))) return undefined;
   return `running text needs ${TEXT} in --data`;
@@ -89,7 +100,7 @@ async function kept<T>(study: Study, args: string[], { out, fresh, onStep }: Stu
     if (earlier.key === key) return earlier.report;
   }
   onStep(`${studyName(study)}: measuring`);
-  const report = JSON.parse(await run(process.execPath, [MAIN, ...args])) as T;
+  const report = JSON.parse(await run(process.execPath, args)) as T;
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, `${JSON.stringify({ key, report })}\n`);
   return report;

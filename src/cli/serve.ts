@@ -10,8 +10,9 @@ import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { EngineConfig, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
-import { createMetrics } from '../observability/metrics.js';
+import { createMetrics, type Metrics } from '../observability/metrics.js';
 import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
@@ -49,8 +50,15 @@ async function serve(options: ServeOptions): Promise<number> {
   if (profile !== undefined) checkWritable(profile);
   const logger = createLogger(options.logLevel);
   const engine = new EngineProcess(engineConfig(options));
-  const queue = new MemoryQueue(engine, { bound: options.queueBound, deadlineMs: options.deadline });
-  const metrics = createMetrics(engine, queue);
+  const queue = new MemoryQueue(engine, {
+    bound: options.queueBound,
+    deadlineMs: options.deadline,
+    keptDeadlineMs: options.jobDeadline,
+    retentionMs: options.jobRetention,
+    answerBytes: options.jobResults,
+    onKeptEnd: (record) => recordKeptJob(record, metrics, logger),
+  });
+  const metrics: Metrics = createMetrics(engine, queue);
   const server = await listen(() => startServer({ engine, queue, options, logger, metrics }), options);
 
   const failure = new Promise<SidaError>((fail) => {

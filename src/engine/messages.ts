@@ -110,6 +110,8 @@ export type JobRequest =
       /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
       logprobs: number | null;
       stream: boolean;
+      /** The result always has them; whether the answer does. */
+      showTokenIds?: boolean;
       explain?: boolean;
       routing?: RoutingWish;
     }

@@ -33,8 +33,6 @@ export interface PlanInput {
  * it evicted another.
  */
 export const PREFETCH_CHANCE = 0.95;
-/** The same where the link has time for wrong ones. */
-const CHANCE_ON_SPARE_LINK = 0.6;
 
 /** Keys of what may go begin here, behind every time a plan can name. */
 const EXPENDABLE = 2 ** 40;
@@ -58,13 +56,12 @@ export function planOnDemand(residency: Residency, policy: EvictionPolicy): Resi
 
 function planAhead(input: PlanInput): ResidencyPlan {
   const { visits, passVisits, spareLink = false, residency, policy } = input;
-  const chance = spareLink ? CHANCE_ON_SPARE_LINK : PREFETCH_CHANCE;
   const use = expectedUse(input);
   const ahead = visits.slice(0, input.prefetchVisits);
   const { goesNow, goesAfterUse, loads } = rehearse({
     visits: ahead.map(({ firstId, need }, time) => ({
       firstId,
-      needed: likely(need, chance),
+      needed: likely(need),
       nextUse: use.afterVisit[time]!,
     })),
     passVisits,
@@ -77,7 +74,7 @@ function planAhead(input: PlanInput): ResidencyPlan {
   const unforeseen = new Set<number>();
   for (const { firstId, need, prefetch } of ahead) {
     if (prefetch === undefined) continue;
-    for (const index of likely(need, chance)) if (prefetch[index]! < chance) unforeseen.add(firstId + index);
+    for (const index of likely(need)) if (prefetch[index]! < PREFETCH_CHANCE) unforeseen.add(firstId + index);
   }
   const [keys, keysAfter] = [use.now, use.afterPass];
   for (let id = 0; id < keys.length; id++) {
@@ -93,9 +90,9 @@ function planAhead(input: PlanInput): ResidencyPlan {
   };
 }
 
-function likely(need: Float32Array, chance: number): number[] {
+function likely(need: Float32Array): number[] {
   const indices: number[] = [];
-  for (let index = 0; index < need.length; index++) if (need[index]! >= chance) indices.push(index);
+  for (let index = 0; index < need.length; index++) if (need[index]! >= PREFETCH_CHANCE) indices.push(index);
   return indices;
 }
 
@@ -105,7 +102,7 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
   const keysAfter = after.map((rank) => EXPENDABLE + rank);
   const loads = new Set<number>();
   visits.slice(0, passVisits).forEach(({ firstId, need, prefetch = need }, time) => {
-    for (const index of likely(need, PREFETCH_CHANCE)) {
+    for (const index of likely(need)) {
       const id = firstId + index;
       keys[id] = Math.min(keys[id]!, time);
       if (prefetch[index]! < PREFETCH_CHANCE || time >= prefetchVisits) continue;

@@ -3,6 +3,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { EngineCounters } from '../engine/messages.js';
 import type { JobOutcome, JobQueue, QueueStats } from '../queue/job-queue.js';
+import { copyCounter, copyGauge } from './copied-metrics.js';
+import { copyKeptJobs } from './kept-jobs.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -27,6 +29,7 @@ export function createMetrics(engine: EngineHandle, queue: JobQueue): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sida_' });
   copyQueue(registry, queue);
+  copyKeptJobs(registry, queue);
   copyEngine(registry, engine);
 
   const registers = [registry];
@@ -81,30 +84,6 @@ export function createMetrics(engine: EngineHandle, queue: JobQueue): Metrics {
       jobSeconds.inference.observe({ kind }, result.timing.inferenceMs / 1000);
     },
   };
-}
-
-/** A counter whose value lives elsewhere; undefined is an engine that has not reported yet. */
-function copyCounter(registry: Registry, name: string, help: string, read: () => number | undefined): void {
-  new Counter({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.reset();
-      this.inc(read() ?? 0);
-    },
-  });
-}
-
-function copyGauge(registry: Registry, name: string, help: string, read: () => number | undefined): void {
-  new Gauge({
-    name,
-    help,
-    registers: [registry],
-    collect() {
-      this.set(read() ?? 0);
-    },
-  });
 }
 
 function copyQueue(registry: Registry, queue: JobQueue): void {

@@ -33,6 +33,52 @@ export interface QueueStats {
   quarantined: number;
   /** Jobs past their deadline. */
   expired: number;
+  kept: KeptStats;
+}
+
+/** Of kept jobs, as far as this process knows. The totals above count kept jobs too. */
+export interface KeptStats {
+  queued: number;
+  running: number;
+  /** Ended and still kept. */
+  ended: number;
+  /** Bytes of the answers of those. */
+  answerBytes: number;
+  /** Listeners on kept jobs. */
+  watching: number;
+  /** Totals since the start. Requests that met their own idempotency key again, and those that met it with another request. */
+  repeated: number;
+  conflicts: number;
+  /** Ended jobs let go: too old, or for the caps on answers' bytes and on their number. */
+  dropped: Record<DropReason, number>;
+}
+
+export const DROP_REASONS = ['retention', 'bytes', 'number'] as const;
+export type DropReason = (typeof DROP_REASONS)[number];
+
+export function noStats(): QueueStats {
+  return {
+    waiting: 0,
+    active: 0,
+    accepted: 0,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    refused: 0,
+    retried: 0,
+    quarantined: 0,
+    expired: 0,
+    kept: {
+      queued: 0,
+      running: 0,
+      ended: 0,
+      answerBytes: 0,
+      watching: 0,
+      repeated: 0,
+      conflicts: 0,
+      dropped: { retention: 0, bytes: 0, number: 0 },
+    },
+  };
 }
 
 export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
@@ -45,6 +91,7 @@ export interface JobRecord {
   status: JobStatus;
   /** Unix milliseconds. */
   createdMs: number;
+  form: AnswerForm;
   /** Of the run that answered or runs; null before the first. */
   startedMs: number | null;
   finishedMs: number | null;
@@ -54,6 +101,26 @@ export interface JobRecord {
   result: JobResult | null;
   /** Once failed or cancelled. */
   error: ErrorBody | null;
+}
+
+/** What the request asked its answer to show: whoever asks for the answer later may be another process than took the job. */
+export interface AnswerForm {
+  /** Alternatives shown for each token; null shows no log-probabilities. */
+  logprobs: number | null;
+  tokenIds: boolean;
+  experts: boolean;
+}
+
+export function formOf(request: JobRequest): AnswerForm {
+  return {
+    logprobs: request.kind === 'complete' ? request.logprobs : null,
+    tokenIds: request.kind === 'complete' && (request.showTokenIds ?? false),
+    experts: request.kind !== 'tokenize' && (request.explain ?? false),
+  };
+}
+
+export function hasEnded({ status }: JobRecord): boolean {
+  return status !== 'queued' && status !== 'running';
 }
 
 export interface Idempotency {
@@ -86,7 +153,10 @@ export interface JobQueue {
   find(id: string, owner: string): Promise<JobRecord | undefined>;
   /** Ends a job that has not ended; resolves with its record, undefined as `find`. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
-  /** Tells what happens from now on, until the returned function is called; undefined as `find`. */
+  /**
+   * Tells the pieces of the current run so far, then every status and piece from now on, until the job has ended or the
+   * returned function is called; undefined as `find`.
+   */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;
   /** Refuses new jobs with `shutting_down`; resolves true when none is left, false when `drainMs` ended first. */
   drain(drainMs: number): Promise<boolean>;

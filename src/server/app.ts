@@ -12,7 +12,7 @@ import { originGuard } from './middleware/origin-guard.js';
 import { requestId } from './middleware/request-id.js';
 import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
-import { parseBody } from './schemas/common.js';
+import { checkHeaders, checkParams, parseBody } from './schemas/request.js';
 
 export function createApp(context: ServerContext): Express {
   const { options } = context;
@@ -34,6 +34,8 @@ export function createApp(context: ServerContext): Express {
 
 function handler(context: ServerContext, route: Route): RequestHandler {
   return async (req, res) => {
+    checkParams(route, req.params);
+    checkHeaders(route, req.headers);
     const body = route.body === undefined ? undefined : parseBody(route.body, await readJsonBody(req, res));
     await route.handle(context, req, res, body);
   };

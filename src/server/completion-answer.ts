@@ -1,39 +1,37 @@
 /** The answer of a completion, whole or as pieces of a stream, in OpenAI's shape. */
-import type { CompletionDelta, ModelInfo, TokenLogprobs } from '../engine/messages.js';
+import type { CompletionDelta, TokenLogprobs } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { AnswerForm } from '../queue/job-queue.js';
 import type { ResultOf } from './jobs.js';
 import { expertsAnswer } from './schemas/common.js';
 import type { CompletionAnswer, CompletionLogprobs } from './schemas/completions.js';
 
-export interface AnswerOptions {
-  returnTokenIds: boolean;
-  includeExperts: boolean;
+export interface CompletionAbout {
+  /** Its name. */
+  model: string;
+  /** Of the request or the job. */
+  id: string;
+  createdMs: number;
+  form: AnswerForm;
   /** Streams only: a last piece carries the usage. */
-  includeUsage: boolean;
-  /** Alternatives shown for each token; null shows no log-probabilities. */
-  logprobs: number | null;
+  includeUsage?: boolean;
 }
 
-/** Builds every piece of one request's answer: they share an id, a time, and where each choice's text stands. */
+/** Builds every piece of one answer: they share an id, a time, and where each choice's text stands. */
 export class CompletionAnswers {
-  readonly #model: ModelInfo;
-  readonly #options: AnswerOptions;
-  readonly #id: string;
-  readonly #created = Math.floor(Date.now() / 1000);
+  readonly #about: CompletionAbout;
   /** Characters of each choice's tokens so far. */
   readonly #offsets = new Map<number, number>();
 
-  constructor(model: ModelInfo, requestId: string, options: AnswerOptions) {
-    this.#model = model;
-    this.#options = options;
-    this.#id = `cmpl-${requestId}`;
+  constructor(about: CompletionAbout) {
+    this.#about = about;
   }
 
   whole(result: ResultOf<'complete'>): CompletionAnswer {
     return {
       ...this.#envelope(result.choices),
       usage: usage(result),
-      ...(this.#options.includeExperts && { experts: expertsAnswer(result.experts) }),
+      ...(this.#about.form.experts && { experts: expertsAnswer(result.experts) }),
     };
   }
 
@@ -43,33 +41,35 @@ export class CompletionAnswers {
 
   /** What follows the last token of a stream; undefined when nothing was asked for. */
   closing(result: ResultOf<'complete'>): CompletionAnswer | undefined {
-    const { includeUsage, includeExperts } = this.#options;
-    if (!includeUsage && !includeExperts) return undefined;
+    const { includeUsage = false, form } = this.#about;
+    if (!includeUsage && !form.experts) return undefined;
     return {
       ...this.#envelope([]),
       ...(includeUsage && { usage: usage(result) }),
-      ...(includeExperts && { experts: expertsAnswer(result.experts) }),
+      ...(form.experts && { experts: expertsAnswer(result.experts) }),
     };
   }
 
   #envelope(choices: CompletionDelta[]): CompletionAnswer {
+    const { model, id, createdMs, form } = this.#about;
     return {
-      id: this.#id,
+      id: `cmpl-${id}`,
       object: 'text_completion',
-      created: this.#created,
-      model: this.#model.name,
+      created: Math.floor(createdMs / 1000),
+      model,
       choices: choices.map((choice) => ({
         index: choice.index,
         text: choice.text,
         logprobs: this.#logprobs(choice),
         finish_reason: choice.finishReason,
-        ...(this.#options.returnTokenIds && { token_ids: choice.tokenIds }),
+        ...(form.tokenIds && { token_ids: choice.tokenIds }),
       })),
     };
   }
 
   #logprobs({ index, logprobs }: CompletionDelta): CompletionLogprobs | null {
-    if (this.#options.logprobs === null || logprobs === null) return null;
+    const shown = this.#about.form.logprobs;
+    if (shown === null || logprobs === null) return null;
     const text_offset = logprobs.map((token) => {
       const offset = this.#offsets.get(index) ?? 0;
       this.#offsets.set(index, offset + textLength(token, offset === 0));
@@ -79,7 +79,7 @@ export class CompletionAnswers {
       tokens: logprobs.map(({ token }) => token),
       token_logprobs: logprobs.map(({ logprob }) => finite(logprob)),
       top_logprobs:
-        this.#options.logprobs === 0
+        shown === 0
           ? null
           : logprobs.map(({ top }) =>
               Object.fromEntries(top.map(({ token, logprob }) => [token, finite(logprob)])),

@@ -19,8 +19,8 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   /**
-   * Answers new requests with 503 and ends their connections. Resolves true when no earlier request is left, false
-   * when `drainMs` ended first; no connection is taken after that.
+   * Answers new requests with 503 and ends their connections. Resolves true when no earlier request and no job is left,
+   * false when `drainMs` ended first; no connection is taken after that.
    */
   drain(drainMs: number): Promise<boolean>;
   /** Ends every connection. */
@@ -51,7 +51,10 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
       await inFlight.settled();
       context.draining = true;
       // The listener stays until then: a connection that it refuses gets an answer, one in its backlog a reset.
-      const finished = await inFlight.whenNone(drainMs);
+      const end = performance.now() + drainMs;
+      const answered = await inFlight.whenNone(drainMs);
+      // Kept jobs have no client that waits, and whoever asks for them is still answered.
+      const finished = answered && (await context.queue.drain(Math.max(0, end - performance.now())));
       server.close();
       return finished;
     },

@@ -12,6 +12,11 @@ export interface RunJobOptions {
   abort?: AbortController;
 }
 
+/** Whose jobs a request may see: those of its key; without keys there is one owner. */
+export function ownerOf(res: Response): string {
+  return (res.locals.owner as string | undefined) ?? '';
+}
+
 /** Runs a job to its end and sets the timing headers, where the answer has not begun. */
 export async function runJob<K extends JobRequest['kind']>(
   { queue, metrics }: ServerContext,

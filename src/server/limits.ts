@@ -14,8 +14,10 @@ export const LIMITS = {
   stops: 4,
   stopBytes: 1024,
   logprobs: 5,
-  /** Answer bytes kept for a client that reads slowly. */
+  /** Answer bytes kept for a client that reads slowly, besides its largest event. */
   streamBufferBytes: 256 * 1024,
+  /** A stream with nothing to tell sends a comment so often: an idle connection would be closed. */
+  streamBeatMs: 15_000,
   /** How long the rest of a refused body is read and dropped, so that the client sees the answer and not a reset. */
   unreadBodyMs: 1_000,
   /** Requests on their way at the signal to end are taken until none came for `quietMs`, for `settleMs` at most. */

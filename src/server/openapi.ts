@@ -9,21 +9,19 @@ export function openApiDocument(routes: readonly Route[]) {
   const registry = new OpenAPIRegistry();
   const bearer = registry.registerComponent('securitySchemes', 'apiKey', { type: 'http', scheme: 'bearer' });
   for (const route of routes) {
-    const parameters = [...route.path.matchAll(/:(\w+)/g)].map((match) => ({
-      name: match[1]!,
-      in: 'path' as const,
-      required: true,
-      schema: { type: 'string' as const },
-    }));
+    const { params, headers, body } = route;
     registry.registerPath({
       method: route.method,
       path: route.path.replace(/:(\w+)/g, '{$1}'),
       summary: route.summary,
       security: PUBLIC_PATHS.has(route.path) ? [] : [{ [bearer.name]: [] }],
-      ...(parameters.length > 0 && { parameters }),
-      ...(route.body !== undefined && {
-        request: { body: { required: true, content: { 'application/json': { schema: route.body } } } },
-      }),
+      request: {
+        ...(params !== undefined && { params }),
+        ...(headers !== undefined && { headers }),
+        ...(body !== undefined && {
+          body: { required: true, content: { 'application/json': { schema: body } } },
+        }),
+      },
       responses: {
         ...Object.fromEntries(
           Object.entries(route.answers).map(([status, answer]) => [status, describe(answer)]),

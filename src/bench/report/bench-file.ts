@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
 import type { DependencyReport } from '../../evaluation/dependency.js';
+import type { GatingResult } from '../gating-study.js';
 import type { BenchResult, Sample } from '../result.js';
 import type { Cell } from '../scenarios.js';
 import { medians } from '../statistics.js';
@@ -22,6 +23,8 @@ export interface BenchFile extends Omit<BenchResult, 'cells'> {
   cells: CellSummary[];
   fidelity: TaskFidelity[];
   dependency: DependencyReport[];
+  /** Null or absent: it did not run. */
+  gating?: GatingResult | null;
 }
 
 export const BENCH_FILE = 'bench.json';
@@ -46,7 +49,7 @@ export function readBenchFile(out: string): BenchFile {
 
 export function summarize(
   result: BenchResult,
-  { fidelity, dependency }: Pick<BenchFile, 'fidelity' | 'dependency'>,
+  studies: Pick<BenchFile, 'fidelity' | 'dependency' | 'gating'>,
 ): BenchFile {
   const reference = new Map<string, string>();
   for (const { scenario, system, samples } of result.cells) {
@@ -65,7 +68,8 @@ export function summarize(
       agreement: resident === undefined ? null : sameShare(answers, resident),
     };
   });
-  return { ...result, cells, fidelity, dependency };
+  const { fidelity, dependency, gating } = studies;
+  return { ...result, cells, fidelity, dependency, gating: gating ?? null };
 }
 
 function sameShare(a: string, b: string): number | null {

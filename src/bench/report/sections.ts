@@ -2,6 +2,7 @@
 import type { BenchFile } from './bench-file.js';
 import { budgetSections, comparisonSections } from './budget-sections.js';
 import { breakdownSections, dtypeSection, memorySection, servingSections } from './cost-sections.js';
+import { gatingSection } from './gating-section.js';
 import { headlineSection } from './headline-section.js';
 import { predictorSections } from './predictor-sections.js';
 import { routingSections } from './routing-sections.js';
@@ -15,6 +16,7 @@ export function sectionsOf(file: BenchFile): Section[] {
     ...breakdownSections(file),
     ...servingSections(file),
     ...dtypeSection(file),
+    ...gatingSection(file),
     memorySection(file),
     ...routingSections(file),
     ...predictorSections(file),

@@ -14,7 +14,10 @@ export function auth(apiKey: string | undefined): RequestHandler {
     const header = req.headers.authorization ?? '';
     // Digests have one length, so the comparison takes the same time whatever the key.
     const given = digest(header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '');
-    if (timingSafeEqual(given, expected)) return next();
+    if (timingSafeEqual(given, expected)) {
+      res.locals.owner = given.toString('hex');
+      return next();
+    }
     res.setHeader('www-authenticate', 'Bearer');
     throw new SidaError({
       code: 'unauthorized',

@@ -17,7 +17,8 @@ export interface ErrorAnswer {
   };
 }
 
-export function errorAnswer(error: SidaError): ErrorAnswer {
+/** `under`: what names the error's reason in the log. */
+export function errorAnswer(error: SidaError, under = 'request id'): ErrorAnswer {
   const hidden = INTERNAL.has(error.code);
   const numbers = Object.entries(error.details ?? {}).filter(
     (entry): entry is [string, number] => typeof entry[1] === 'number' && entry[0] !== 'retry_after_s',
@@ -25,7 +26,7 @@ export function errorAnswer(error: SidaError): ErrorAnswer {
   return {
     error: {
       message: hidden
-        ? 'The request could not be run; the server log has the reason under this request id'
+        ? `The request could not be run; the server log has the reason under this ${under}`
         : error.message,
       type: ERROR_CODES[error.code].type,
       code: error.code,

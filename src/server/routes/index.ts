@@ -3,6 +3,7 @@ import { getBudget, getExperts, putBudget } from './admin.js';
 import { classify } from './classify.js';
 import { completions } from './completions.js';
 import { live, ready } from './health.js';
+import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { metrics } from './metrics.js';
 import { getModel, listModels } from './models.js';
 import { openapiRoute } from './openapi.js';
@@ -15,6 +16,10 @@ export const ROUTES: readonly Route[] = [
   classify,
   completions,
   tokenize,
+  postJob,
+  getJob,
+  deleteJob,
+  getJobEvents,
   listModels,
   getModel,
   live,

@@ -1,6 +1,6 @@
 import type { ModelInfo } from '../../engine/messages.js';
 import { requireModel, type ServerContext } from '../context.js';
-import { ModelAnswer, ModelsAnswer } from '../schemas/service.js';
+import { ModelAnswer, ModelPath, ModelsAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';
 
 export const listModels: Route = {
@@ -18,6 +18,7 @@ export const getModel: Route = {
   method: 'get',
   path: '/v1/models/:id',
   summary: 'One model by its name',
+  params: ModelPath,
   answers: { 200: { description: 'The model', schema: ModelAnswer } },
   handle(context, req, res) {
     res.json(describe(context, requireModel(context, String(req.params.id))));

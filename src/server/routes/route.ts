@@ -11,10 +11,14 @@ export interface RouteAnswer {
 }
 
 export interface Route {
-  method: 'get' | 'post' | 'put';
+  method: 'get' | 'post' | 'put' | 'delete';
   /** As Express writes it: `/v1/models/:id`. */
   path: string;
   summary: string;
+  /** The names in the path. What a path says otherwise is not found. */
+  params?: z.ZodObject;
+  /** Headers that the route reads, by their names in small letters. */
+  headers?: z.ZodObject;
   body?: z.ZodType;
   answers: Record<number, RouteAnswer>;
   /** A rejection becomes an error answer. `body` is read and parsed already where the route has one. */

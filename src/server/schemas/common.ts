@@ -1,7 +1,6 @@
 /** Parts that several requests and answers share. A schema's `id` names it in the OpenAPI document. */
 import { z } from 'zod';
 import type { ExpertCost } from '../../engine/messages.js';
-import { SidaError } from '../../errors.js';
 import { TABLE_K } from '../../predictor/hash-table.js';
 
 export const Include = z
@@ -56,31 +55,3 @@ export const ErrorAnswer = z
     }),
   })
   .meta({ id: 'Error' });
-
-/** Checks a request body; the first fault becomes a 400 that names the field. */
-export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {
-  const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
-  throw fromIssue(parsed.error.issues[0]!);
-}
-
-type Issue = z.core.$ZodIssue;
-
-function fromIssue(issue: Issue): SidaError {
-  const path = issue.path.join('.');
-  if (issue.code === 'unrecognized_keys') {
-    const key = issue.keys[0]!.slice(0, 100);
-    return invalid(`Unknown field ${JSON.stringify(key)}`, path === '' ? key : `${path}.${key}`);
-  }
-  if (path === '') return invalid(issue.message, undefined);
-  if (issue.message.endsWith('received undefined')) return invalid(`The field "${path}" is missing`, path);
-  return invalid(`The field "${path}" is wrong. ${issue.message}`, path);
-}
-
-function invalid(message: string, param: string | undefined): SidaError {
-  return new SidaError({
-    code: 'invalid_request',
-    message: message.slice(0, 500),
-    ...(param !== undefined && { param: param.slice(0, 200) }),
-  });
-}

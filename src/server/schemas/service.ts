@@ -1,6 +1,8 @@
 /** Answers about the service itself: models and health. */
 import { z } from 'zod';
 
+export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });
+
 export const ModelAnswer = z
   .object({
     id: z.string(),

@@ -28,11 +28,40 @@ const DEPENDENCY = {
   ],
 };
 
+const GATING = {
+  commit: 'abc1234',
+  machine: 'a machine',
+  threads: 2,
+  dModel: 768,
+  dFf: 3072,
+  layers: [
+    {
+      name: 'switch-mini, encoder.1',
+      k: 1,
+      experts: 64,
+      dtype: 'f32',
+      runs: [
+        {
+          tokens: 16,
+          expertsUsed: 12,
+          mostTokens: 3,
+          dynamicMs: 5,
+          dynamicBytes: 100,
+          static: [
+            { factor: 1.25, capacity: 1, ms: 30, bytes: 400, dropped: 0.25 },
+            { factor: 0, capacity: 3, ms: 31, bytes: 1200, dropped: 0 },
+          ],
+        },
+      ],
+    },
+  ],
+};
+
 let file: BenchFile;
 let files: string[];
 let html: string;
 beforeAll(async () => {
-  file = summarize(resultOf(), { fidelity: [], dependency: [DEPENDENCY] });
+  file = summarize(resultOf(), { fidelity: [], dependency: [DEPENDENCY], gating: GATING });
   files = await writeReport(file, out);
   html = readFileSync(join(out, 'report.html'), 'utf8');
 });
@@ -77,6 +106,14 @@ describe('tables', () => {
         ['40 %', '20 %'].map((budget) => [link, budget, 'lstm', '4.00×']),
       ),
     );
+  });
+
+  it('set static gating over dynamic gating, dropped tokens beside it', () => {
+    const { rows } = section('gating').tables[0]!;
+    expect(rows.map((row) => row.slice(4))).toEqual([
+      ['1.25', '25.0 %', '6.00×', '4.0×'],
+      ['drops none', '0.0 %', '6.20×', '12.0×'],
+    ]);
   });
 
   it('become Markdown with their bars escaped', () => {

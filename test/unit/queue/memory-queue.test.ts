@@ -1,3 +1,4 @@
+// What is the memory queue's own; what any queue must do is in the conformance suite.
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -35,14 +36,6 @@ const settle = () => delay(0);
 beforeEach(() => makeQueue());
 
 describe('admission', () => {
-  it('runs jobs in order, no more at once than its concurrency', async () => {
-    engine.script = (run) => setTimeout(() => run.finish(), 1);
-    await Promise.all(['a', 'b', 'c', 'd', 'e'].map((id) => ending(id)));
-    expect(engine.started).toEqual(['a', 'b', 'c', 'd', 'e']);
-    expect(engine.mostAtOnce).toBe(2);
-    expect(queue.stats).toMatchObject({ accepted: 5, completed: 5, waiting: 0, active: 0 });
-  });
-
   it('refuses at once when as many wait as its bound, with the limit in the text', async () => {
     const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ending(id));
     const error = await queue.submit('g', REQUEST).catch((e: SidaError) => e as SidaError);
@@ -71,57 +64,6 @@ describe('admission', () => {
     for (const run of [...engine.runs]) run.finish();
     expect((await first).queueMs).toBeLessThan(15);
     expect((await third).queueMs).toBeGreaterThanOrEqual(15);
-  });
-});
-
-describe('deadline', () => {
-  it('ends a waiting job and never runs it', async () => {
-    makeQueue({ deadlineMs: 20 });
-    engine.enter('restarting');
-    expect(await ending('a')).toMatch(/^deadline_exceeded: .*0.02 s/);
-    engine.enter('ready');
-    expect(engine.started).toEqual([]);
-    expect(queue.stats).toMatchObject({ expired: 1, waiting: 0 });
-  });
-
-  it('cancels a running job in the engine', async () => {
-    makeQueue({ deadlineMs: 20 });
-    expect(await ending('a')).toMatch(/^deadline_exceeded/);
-    await settle();
-    expect(engine.runs).toEqual([]);
-    expect(queue.stats.active).toBe(0);
-  });
-});
-
-describe('cancellation', () => {
-  it('removes a waiting job', async () => {
-    makeQueue({ concurrency: 1 });
-    const first = ending('a');
-    const abort = new AbortController();
-    const second = ending('b', { signal: abort.signal });
-    abort.abort();
-    expect(await second).toMatch(/^cancelled/);
-    expect(queue.stats).toMatchObject({ waiting: 0, cancelled: 1 });
-    engine.runs[0]!.finish();
-    expect(await first).toBe('answered 1');
-    expect(engine.started).toEqual(['a']);
-  });
-
-  it('cancels a running job and gives its place to the next', async () => {
-    makeQueue({ concurrency: 1 });
-    const abort = new AbortController();
-    const first = ending('a', { signal: abort.signal });
-    const second = ending('b');
-    abort.abort();
-    expect(await first).toMatch(/^cancelled/);
-    await settle();
-    engine.runs[0]!.finish();
-    expect(await second).toBe('answered 1');
-  });
-
-  it('refuses a job whose client is gone already', async () => {
-    expect(await ending('a', { signal: AbortSignal.abort() })).toMatch(/^cancelled/);
-    expect(engine.started).toEqual([]);
   });
 });
 
@@ -207,29 +149,6 @@ describe('crash of the engine', () => {
     engine.script = (run) => run.finish();
     engine.enter('ready');
     expect(await job).toBe('answered 1');
-  });
-});
-
-describe('drain', () => {
-  it('refuses new jobs and resolves when the last one is answered', async () => {
-    const job = ending('a');
-    const drained = queue.drain(1_000);
-    expect(await ending('b')).toMatch(/^shutting_down/);
-    engine.runs[0]!.finish();
-    expect(await job).toBe('answered 1');
-    expect(await drained).toBe(true);
-  });
-
-  it('gives up what is left when the time is over', async () => {
-    const job = ending('a');
-    expect(await queue.drain(10)).toBe(false);
-    expect(await job).toMatch(/^shutting_down/);
-    await settle();
-    expect(engine.runs).toEqual([]);
-  });
-
-  it('is over at once when there is nothing to wait for', async () => {
-    expect(await queue.drain(1_000)).toBe(true);
   });
 });
 

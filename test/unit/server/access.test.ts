@@ -57,8 +57,10 @@ describe('with a key', () => {
 
   it('takes the key', async () => {
     const headers = { authorization: `Bearer ${KEY}` };
+    const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, headers);
     for (const { method, path, body } of ROUTES) {
-      const { status } = await server.ask(path.replace(':id', 'switch-mini'), {
+      const id = path.startsWith('/v1/jobs/') ? job.json.id : 'switch-mini';
+      const { status } = await server.ask(path.replace(':id', id), {
         method: method.toUpperCase(),
         headers,
       });

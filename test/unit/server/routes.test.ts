@@ -156,6 +156,7 @@ describe('POST /v1/completions', () => {
       stop: [],
       logprobs: null,
       stream: false,
+      showTokenIds: false,
     });
   });
 
@@ -403,6 +404,9 @@ describe('openapi.json', () => {
       const operation = json.paths[path.replace(/:(\w+)/, '{$1}')]?.[method];
       expect(operation?.summary, path).toBeTruthy();
       expect(operation.responses.default).toBeDefined();
+      const names = [...path.matchAll(/:(\w+)/g)].map((match) => match[1]!);
+      const inPath = (operation.parameters ?? []).filter((each: { in: string }) => each.in === 'path');
+      expect(inPath, path).toMatchObject(names.map((name) => ({ name, required: true })));
     }
     const references = new Set(
       [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!),
@@ -410,6 +414,10 @@ describe('openapi.json', () => {
     expect(references.size).toBeGreaterThan(8);
     for (const name of references) expect(json.components.schemas[name], name).toBeDefined();
     expect(json.components.schemas.CompletionRequest.properties.prompt).toBeDefined();
+    expect(json.paths['/v1/jobs'].post.parameters).toMatchObject([
+      { in: 'header', name: 'idempotency-key', required: false },
+    ]);
+    expect(json.components.schemas.ClassifyJob.required).toEqual(['input', 'type']);
     expect(json.components.schemas.ClassifyRequest.required).toEqual(['input']);
   });
 });

@@ -2,7 +2,8 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LIMITS } from '../../../src/server/limits.js';
-import { eventually, TestServer } from './test-server.js';
+import { eventually } from '../../support/eventually.js';
+import { TestServer } from './test-server.js';
 
 let server: TestServer;
 beforeAll(async () => {

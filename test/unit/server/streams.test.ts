@@ -3,7 +3,8 @@ import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { CompletionDelta } from '../../../src/engine/messages.js';
-import { eventually, TestServer } from './test-server.js';
+import { eventually } from '../../support/eventually.js';
+import { TestServer } from './test-server.js';
 
 let server: TestServer;
 beforeEach(async () => {

@@ -3,7 +3,8 @@ import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 import { pino } from 'pino';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
-import { createMetrics } from '../../../src/observability/metrics.js';
+import { recordKeptJob } from '../../../src/observability/kept-jobs.js';
+import { createMetrics, type Metrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory-queue.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
 import { ScriptedEngine } from '../queue/scripted-engine.js';
@@ -50,10 +51,14 @@ export class TestServer {
       bound: options.queueBound,
       deadlineMs: options.deadline,
       concurrency: 2,
+      keptDeadlineMs: options.jobDeadline,
+      retentionMs: options.jobRetention,
+      answerBytes: options.jobResults,
+      onKeptEnd: (record) => recordKeptJob(record, metrics, logger),
     });
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => log.push(JSON.parse(line)) });
-    const metrics = createMetrics(engine, queue);
+    const metrics: Metrics = createMetrics(engine, queue);
     return new TestServer(engine, queue, log, await startServer({ engine, queue, options, logger, metrics }));
   }
 
@@ -119,11 +124,4 @@ export class TestServer {
         });
     });
   }
-}
-
-/** Waits for something that happens soon. */
-export async function eventually(holds: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 3_000 && !holds(); tries += 1)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  if (!holds()) throw new Error('it did not happen within 30 s');
 }

@@ -1,0 +1,60 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { EngineProcess } from '../../src/engine/engine-process.js';
+import type { EngineConfig } from '../../src/engine/messages.js';
+import { MINI, REPO } from './server-process.js';
+
+/** A module as `npm run build:ts` compiled it: processes and threads start from compiled files. */
+export async function compiled<T>(path: string): Promise<T> {
+  const file = join(REPO, 'dist', path);
+  if (!existsSync(file)) throw new Error(`${file} is missing: run npm run build:ts`);
+  return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as T;
+}
+
+/** An engine process with the bundled model, ready. */
+export async function startEngine(more: Partial<EngineConfig> = {}): Promise<EngineProcess> {
+  const packDir = mkdtempSync(join(tmpdir(), 'sida-packs-'));
+  const module = await compiled<{ EngineProcess: typeof EngineProcess }>('engine/engine-process.js');
+  const engine = new module.EngineProcess({
+    model: MINI,
+    packDir,
+    experts: 'auto',
+    dense: 'auto',
+    activations: 'f32',
+    memoryBudget: '50%',
+    hostBudget: '0',
+    threads: 1,
+    policy: 'farthest-next-use',
+    predictor: 'auto',
+    hashFunction: 'auto',
+    refine: true,
+    routing: 'exact',
+    routingK: 1,
+    lookahead: 4,
+    maxBatchTokens: 512,
+    kvTokens: 768,
+    batchWaitMs: 1,
+    batchOrder: 'arrival',
+    maxPassedOver: 8,
+    maxInputBytes: 65_536,
+    linkBandwidth: 0,
+    linkLatencyMs: 0,
+    readDepth: 0,
+    ...more,
+  });
+  engine.start();
+  await new Promise<void>((resolve, reject) => {
+    const off = engine.onState(({ phase, detail }) => {
+      if (phase === 'ready') resolve();
+      else if (phase === 'failed') reject(new Error(detail));
+      else return;
+      off();
+    });
+  });
+  engine.onState(({ phase }) => {
+    if (phase === 'closed') rmSync(packDir, { recursive: true, force: true });
+  });
+  return engine;
+}

@@ -1,0 +1,27 @@
+/**
+ * What any JobQueue must do, whatever carries it. A test file of an implementation calls `queueConformance` with what
+ * makes its queue over the scripted engine, and `engineConformance` with what makes it over a real one.
+ */
+import { describe } from 'vitest';
+import { crashConformance } from './queue-conformance/crashes.js';
+import type { MakeQueue } from './queue-conformance/harness.js';
+import { idempotencyConformance } from './queue-conformance/idempotency.js';
+import { recordConformance } from './queue-conformance/records.js';
+import { retentionConformance } from './queue-conformance/retention.js';
+import { runningConformance } from './queue-conformance/running.js';
+import { watchConformance } from './queue-conformance/watching.js';
+
+export { engineConformance, type MakeEngineQueue } from './queue-conformance/engine.js';
+export type { MakeQueue, QueueSettings, QueueUnderTest } from './queue-conformance/harness.js';
+
+/** `sequences`: random sequences of events that are tried. */
+export function queueConformance(name: string, make: MakeQueue, sequences = 60): void {
+  describe(name, () => {
+    runningConformance(make);
+    crashConformance(make, sequences);
+    recordConformance(make);
+    watchConformance(make);
+    idempotencyConformance(make);
+    retentionConformance(make);
+  });
+}

@@ -1,0 +1,119 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { JobRequest, JobResult } from '../../../src/engine/messages.js';
+import { hasEnded, type JobQueue, type JobRecord } from '../../../src/queue/job-queue.js';
+import { eventually } from '../eventually.js';
+import { newId, OWNER } from './harness.js';
+
+export interface EngineQueueUnderTest {
+  queue: JobQueue;
+  /** Runs a job in the same engine past the queue. */
+  run(request: JobRequest): Promise<JobResult>;
+  /** Kills the engine process; it is started again by itself. */
+  kill(): void;
+  close(): Promise<void>;
+}
+
+export type MakeEngineQueue = () => Promise<EngineQueueUnderTest>;
+
+const SENTENCES = ['a fine film', 'dreadful and boring', 'it is what it is', 'charming , but far too long'];
+
+const REQUESTS: JobRequest[] = [
+  ...SENTENCES.map(
+    (text): JobRequest => ({
+      kind: 'classify',
+      inputs: [`sst2 sentence: ${text}`, text],
+      labels: ['negative', 'positive'],
+    }),
+  ),
+  { kind: 'complete', prompts: SENTENCES, maxTokens: 24, stop: [], logprobs: 1, stream: false },
+];
+
+const STREAM: JobRequest = {
+  kind: 'complete',
+  prompts: ['The film was <extra_id_0>.'],
+  maxTokens: 300,
+  stop: [],
+  logprobs: null,
+  stream: true,
+};
+
+/** What must not depend on the run: the answer without its cost and its times. */
+function answer(result: JobResult | null): unknown {
+  if (result === null) return null;
+  return result.kind === 'complete' ? result.choices : result.data;
+}
+
+/** The queue over a real engine and the bundled model. */
+export function engineConformance(name: string, make: MakeEngineQueue): void {
+  describe(name, () => {
+    let open: EngineQueueUnderTest | undefined;
+    afterEach(async () => {
+      await open?.close();
+      open = undefined;
+    });
+
+    const ended = async (queue: JobQueue, id: string): Promise<JobRecord> => {
+      let record: JobRecord | undefined;
+      await eventually(async () => {
+        record = await queue.find(id, OWNER);
+        return record !== undefined && hasEnded(record);
+      }, `the end of ${id}`);
+      return record!;
+    };
+
+    it('gives the answers of the engine, to who waits and to who asks later', async () => {
+      open = await make();
+      const { queue, run } = open;
+      const golden = await Promise.all(REQUESTS.map(run));
+      const waited = REQUESTS.map((request) => queue.submit(newId(), request));
+      const kept = await Promise.all(REQUESTS.map((request) => queue.enqueue(newId(), OWNER, request)));
+      expect((await Promise.all(waited)).map(({ result }) => answer(result))).toEqual(golden.map(answer));
+      const records = await Promise.all(kept.map(({ record }) => ended(queue, record.id)));
+      expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
+    });
+
+    it('gives right answers after a kill -9 of the engine, each once', async () => {
+      open = await make();
+      const { queue, run, kill } = open;
+      const golden = await Promise.all(REQUESTS.map(run));
+      const kept = await Promise.all(REQUESTS.map((request) => queue.enqueue(newId(), OWNER, request)));
+      kill();
+      const records = await Promise.all(kept.map(({ record }) => ended(queue, record.id)));
+      expect(records.map(({ status }) => status)).toEqual(REQUESTS.map(() => 'completed'));
+      expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
+    });
+
+    it('tells the pieces of a completion, which make up its answer', async () => {
+      open = await make();
+      const { queue } = open;
+      // Behind another job, so that its first piece is not told before somebody watches.
+      await queue.enqueue(newId(), OWNER, REQUESTS.at(-1)!);
+      const { record } = await queue.enqueue(newId(), OWNER, STREAM);
+      const pieces: string[] = [];
+      let last: JobRecord | undefined;
+      await queue.watch(record.id, OWNER, (event) => {
+        if (event.type === 'delta') pieces.push(event.delta.text);
+        else last = event.record;
+      });
+      await eventually(() => last !== undefined && hasEnded(last), 'the last event');
+      expect(last!.result?.kind === 'complete' && last!.result.choices[0]!.text).toBe(pieces.join(''));
+      expect(pieces.length).toBeGreaterThan(1);
+    });
+
+    it('cancels a running completion, and the next answers are right', async () => {
+      open = await make();
+      const { queue, run } = open;
+      const golden = await run(REQUESTS[0]!);
+      const { record } = await queue.enqueue(newId(), OWNER, STREAM);
+      let pieces = 0;
+      await queue.watch(record.id, OWNER, ({ type }) => {
+        if (type === 'delta') pieces += 1;
+      });
+      await eventually(() => pieces > 0, 'the first piece');
+      expect((await queue.cancel(record.id, OWNER))?.status).toBe('cancelled');
+      const { record: next } = await queue.enqueue(newId(), OWNER, REQUESTS[0]!);
+      expect(answer((await ended(queue, next.id)).result)).toEqual(answer(golden));
+      expect((await queue.find(record.id, OWNER))?.status).toBe('cancelled');
+    });
+  });
+}

@@ -1,0 +1,191 @@
+import { describe, expect, it } from 'vitest';
+import type { SidaError } from '../../../src/errors.js';
+import { eventually } from '../eventually.js';
+import { answered, ending, finish, job, type MakeQueue, newId, OWNER, queues } from './harness.js';
+
+/** Order, bounds, cancellation, deadlines and drain. */
+export function runningConformance(make: MakeQueue): void {
+  const open = queues(make);
+
+  describe('running', () => {
+    it('answers each job once with its own answer, whether somebody waits or it is kept', async () => {
+      const harness = await open({ concurrency: 3 });
+      harness.runs((run) => setTimeout(() => finish(run), 1));
+      const names = Array.from({ length: 20 }, (_, i) => `job ${i}`);
+      const waited = names.map((name) => ending(harness.queue.submit(newId(), job(name))));
+      const ids = await Promise.all(names.map((name) => harness.keep(`kept ${name}`)));
+      expect(await Promise.all(waited)).toEqual(names);
+      for (const [i, id] of ids.entries()) {
+        const record = await harness.ended(id);
+        expect([record.status, answered(record.result), record.attempts]).toEqual([
+          'completed',
+          `kept ${names[i]}`,
+          1,
+        ]);
+      }
+      expect([...harness.began].sort()).toEqual([...names, ...names.map((name) => `kept ${name}`)].sort());
+      expect(harness.engine.mostAtOnce).toBeLessThanOrEqual(3);
+    });
+
+    it('begins jobs in the order they were accepted', async () => {
+      const harness = await open({ concurrency: 1 });
+      const names = Array.from({ length: 10 }, (_, i) => `job ${i}`);
+      const ids: string[] = [];
+      for (const name of names) ids.push(await harness.keep(name));
+      harness.finishAll();
+      for (const id of ids) await harness.ended(id);
+      expect(harness.began).toEqual(names);
+    });
+
+    it('refuses when as many wait as its bound, and takes jobs again when there is room', async () => {
+      const harness = await open({ bound: 2, concurrency: 1 });
+      const first = await harness.keep('running');
+      await harness.running('running');
+      const waiting = [await harness.keep('first'), await harness.keep('second')];
+      const refused = await harness.keep('third').catch((error: SidaError) => error);
+      expect(refused).toMatchObject({ code: 'queue_full', details: { limit: 2 } });
+      expect((refused as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
+      expect(await ending(harness.queue.submit(newId(), job('fourth')))).toBe('queue_full');
+      harness.finishAll();
+      for (const id of [first, ...waiting]) expect((await harness.ended(id)).status).toBe('completed');
+      expect((await harness.ended(await harness.keep('later'))).status).toBe('completed');
+      expect(harness.queue.stats.refused).toBe(2);
+    });
+
+    it('passes on why a job cannot run', async () => {
+      const harness = await open();
+      harness.runs((run) => run.fail('cannot_run'));
+      expect(await ending(harness.queue.submit(newId(), job('waited')))).toBe('cannot_run');
+      const record = await harness.ended(await harness.keep('kept'));
+      expect(record).toMatchObject({ status: 'failed', error: { code: 'cannot_run' }, result: null });
+    });
+  });
+
+  describe('cancelling', () => {
+    it('takes a waiting job out: it never runs', async () => {
+      const harness = await open({ concurrency: 1 });
+      const first = await harness.keep('first');
+      await harness.running('first');
+      const second = await harness.keep('second');
+      expect(await harness.queue.cancel(second, OWNER)).toMatchObject({
+        status: 'cancelled',
+        error: { code: 'cancelled' },
+        startedMs: null,
+      });
+      harness.finishAll();
+      await harness.ended(first);
+      await harness.ended(await harness.keep('third'));
+      expect(harness.began).toEqual(['first', 'third']);
+      expect((await harness.record(second)).status).toBe('cancelled');
+    });
+
+    it('ends a running one in the engine, and the next gets its place', async () => {
+      const harness = await open({ concurrency: 1 });
+      const id = await harness.keep('first');
+      const run = await harness.running('first');
+      const next = await harness.keep('second');
+      expect((await harness.queue.cancel(id, OWNER))?.status).toBe('cancelled');
+      await eventually(() => run.options.signal.aborted, 'the end of the run');
+      harness.finishAll();
+      expect((await harness.ended(next)).status).toBe('completed');
+      expect((await harness.record(id)).status).toBe('cancelled');
+      expect(harness.began).toEqual(['first', 'second']);
+    });
+
+    it('leaves an ended one as it is', async () => {
+      const harness = await open();
+      harness.finishAll();
+      const done = await harness.ended(await harness.keep('a'));
+      expect(await harness.queue.cancel(done.id, OWNER)).toEqual(done);
+      const cancelled = await harness.record(await harness.keep('b'));
+      await harness.queue.cancel(cancelled.id, OWNER);
+      const record = await harness.ended(cancelled.id);
+      expect(await harness.queue.cancel(cancelled.id, OWNER)).toEqual(record);
+    });
+
+    it('ends a job between a crash and its next run', async () => {
+      const harness = await open();
+      const id = await harness.keep('a');
+      await harness.running('a');
+      harness.engine.crash();
+      await eventually(async () => (await harness.record(id)).status === 'queued', 'the second wait');
+      expect((await harness.queue.cancel(id, OWNER))?.status).toBe('cancelled');
+      harness.engine.enter('ready');
+      harness.finishAll();
+      await harness.ended(await harness.keep('b'));
+      expect(harness.began).toEqual(['a', 'b']);
+    });
+
+    it('follows the client of a submitted job, waiting or running', async () => {
+      const harness = await open({ concurrency: 1 });
+      const clients = [new AbortController(), new AbortController()];
+      const [running, waiting] = clients.map(({ signal }, i) =>
+        ending(harness.queue.submit(newId(), job(`job ${i}`), { signal })),
+      );
+      const run = await harness.running('job 0');
+      clients[1]!.abort();
+      expect(await waiting).toBe('cancelled');
+      clients[0]!.abort();
+      expect(await running).toBe('cancelled');
+      await eventually(() => run.options.signal.aborted, 'the end of the run');
+      const gone = AbortSignal.abort();
+      expect(await ending(harness.queue.submit(newId(), job('gone'), { signal: gone }))).toBe('cancelled');
+      expect(harness.began).toEqual(['job 0']);
+    });
+  });
+
+  describe('the deadline', () => {
+    it('ends a waiting job, which then never runs', async () => {
+      const harness = await open({ concurrency: 1, deadlineMs: 150, keptDeadlineMs: 60_000 });
+      await harness.keep('first');
+      await harness.running('first');
+      expect(await ending(harness.queue.submit(newId(), job('second')))).toBe('deadline_exceeded');
+      harness.finishAll();
+      await harness.ended(await harness.keep('third'));
+      expect(harness.began).toEqual(['first', 'third']);
+    });
+
+    it('of kept jobs is their own, and ends a running one in the engine', async () => {
+      const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 150 });
+      const running = await harness.keep('running');
+      const run = await harness.running('running');
+      const waiting = await harness.keep('waiting');
+      for (const id of [running, waiting]) {
+        expect(await harness.ended(id)).toMatchObject({
+          status: 'failed',
+          error: { code: 'deadline_exceeded' },
+        });
+      }
+      await eventually(() => run.options.signal.aborted, 'the end of the run');
+    });
+  });
+
+  describe('draining', () => {
+    it('refuses new jobs and waits for running ones', async () => {
+      const harness = await open();
+      const id = await harness.keep('a');
+      await harness.running('a');
+      const drained = harness.queue.drain(20_000);
+      expect(await harness.keep('b').catch((error: SidaError) => error.code)).toBe('shutting_down');
+      expect(await ending(harness.queue.submit(newId(), job('c')))).toBe('shutting_down');
+      harness.finishAll();
+      expect(await drained).toBe(true);
+      expect(answered((await harness.record(id)).result)).toBe('a');
+      expect(harness.began).toEqual(['a']);
+    });
+
+    it('gives up when its time is over, and ends the runs', async () => {
+      const harness = await open();
+      const waited = ending(harness.queue.submit(newId(), job('a')));
+      const run = await harness.running('a');
+      expect(await harness.queue.drain(50)).toBe(false);
+      expect(await waited).toBe('shutting_down');
+      await eventually(() => run.options.signal.aborted, 'the end of the run');
+    });
+
+    it('is over at once when nothing is left', async () => {
+      const harness = await open();
+      expect(await harness.queue.drain(20_000)).toBe(true);
+    });
+  });
+}

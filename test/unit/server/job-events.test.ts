@@ -1,0 +1,212 @@
+// The events of a kept job.
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { CompletionDelta } from '../../../src/engine/messages.js';
+import { eventually } from '../../support/eventually.js';
+import { TestServer } from './test-server.js';
+
+const COMPLETION = { type: 'completion', prompt: 'a', stream: true };
+
+let server: TestServer;
+beforeEach(async () => {
+  server = await TestServer.start();
+  server.engine.script = undefined;
+});
+afterEach(() => server.close());
+
+const delta = (text: string): CompletionDelta => ({
+  index: 0,
+  text,
+  tokenIds: [7],
+  logprobs: null,
+  finishReason: null,
+});
+
+async function accept(body: object = COMPLETION): Promise<string> {
+  return String((await server.post('/v1/jobs', body)).headers.location);
+}
+
+async function run() {
+  await eventually(() => server.engine.runs.length > 0);
+  return server.engine.runs.at(-1)!;
+}
+
+interface Event {
+  name: string;
+  // The tests look into data of two shapes.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  data: any;
+}
+
+class Reader {
+  text = '';
+  ended = false;
+  readonly response: IncomingMessage;
+
+  private constructor(response: IncomingMessage) {
+    this.response = response;
+    response
+      .setEncoding('utf8')
+      .on('data', (piece: string) => {
+        this.text += piece;
+      })
+      .on('error', () => undefined)
+      .on('close', () => {
+        this.ended = true;
+      });
+  }
+
+  static open(path: string): Promise<Reader> {
+    return new Promise((resolve, reject) => {
+      httpRequest({ port: server.running.port, path: `${path}/events`, agent: false })
+        .on('response', (response) => resolve(new Reader(response)))
+        .on('error', reject)
+        .end();
+    });
+  }
+
+  get events(): Event[] {
+    return this.text
+      .split('\n\n')
+      .filter((event) => event.startsWith('event: '))
+      .map((event) => {
+        const [name, data] = event.split('\n');
+        return { name: name!.slice('event: '.length), data: JSON.parse(data!.slice('data: '.length)) };
+      });
+  }
+
+  /** In few words. */
+  get told(): string[] {
+    return this.events.map(({ name, data }) =>
+      name === 'status' ? `${data.status} ${data.attempts}` : `piece ${data.choices[0].text}`,
+    );
+  }
+
+  async until(count: number): Promise<void> {
+    await eventually(() => this.told.length >= count, `event ${count}`);
+  }
+}
+
+describe('the events of a job', () => {
+  it('begin with its status, tell pieces and statuses, and end with the answer', async () => {
+    server.engine.enter('restarting');
+    const path = await accept();
+    const reader = await Reader.open(path);
+    expect(reader.response.statusCode).toBe(200);
+    expect(reader.response.headers['content-type']).toMatch(/^text\/event-stream/);
+    await reader.until(1);
+    server.engine.enter('ready');
+    const running = await run();
+    running.options.onDelta!(delta('a fine'));
+    running.options.onDelta!(delta(' film'));
+    running.finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['queued 0', 'running 1', 'piece a fine', 'piece  film', 'completed 1']);
+    const job = (await server.ask(path)).json;
+    expect(reader.events.at(-1)!.data).toEqual(job);
+    const { data } = reader.events[2]!;
+    expect([data.object, data.id, data.created]).toEqual([
+      'text_completion',
+      `cmpl-${job.id}`,
+      Math.floor(job.created_ms / 1000),
+    ]);
+  });
+
+  it('tell who comes late what the run has made so far', async () => {
+    const path = await accept();
+    const running = await run();
+    running.options.onDelta!(delta('one'));
+    running.options.onDelta!(delta(' two'));
+    running.options.onDelta!({ ...delta('other'), index: 1 });
+    const reader = await Reader.open(path);
+    await reader.until(3);
+    running.options.onDelta!(delta(' three'));
+    running.finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['running 1', 'piece one two', 'piece other', 'piece  three', 'completed 1']);
+  });
+
+  it('begin the pieces again after a crash', async () => {
+    const path = await accept({ ...COMPLETION, logprobs: 0 });
+    const reader = await Reader.open(path);
+    const logprobs = [{ id: 7, token: 'a', logprob: -1, top: [] }];
+    (await run()).options.onDelta!({ ...delta('a'), logprobs });
+    await reader.until(2);
+    server.engine.crash();
+    await reader.until(3);
+    server.engine.enter('ready');
+    const again = await run();
+    again.options.onDelta!({ ...delta('a'), logprobs });
+    again.finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['running 1', 'piece a', 'queued 1', 'running 2', 'piece a', 'completed 2']);
+    const pieces = reader.events.filter(({ name }) => name === 'piece');
+    // Where a text stands is counted from the beginning of the run.
+    expect(pieces.map(({ data }) => data.choices[0].logprobs.text_offset)).toEqual([[0], [0]]);
+  });
+
+  it('of an ended job are its last status', async () => {
+    server.engine.script = (each) => each.finish();
+    const path = await accept();
+    await eventually(async () => (await server.ask(path)).json.status === 'completed');
+    const { status, text } = await server.ask(`${path}/events`);
+    expect(status).toBe(200);
+    expect(text).toMatch(/^event: status\ndata: \{.*"status":"completed".*\}\n\n$/);
+  });
+
+  it('end with a cancelled job', async () => {
+    const path = await accept();
+    const reader = await Reader.open(path);
+    await reader.until(1);
+    await server.ask(path, { method: 'DELETE' });
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['running 1', 'cancelled 1']);
+  });
+
+  it('are only headers for a HEAD request, which does not wait', async () => {
+    const path = await accept();
+    const { status, headers, text } = await server.ask(`${path}/events`, { method: 'HEAD' });
+    expect([status, text]).toEqual([200, '']);
+    expect(headers['content-type']).toMatch(/^text\/event-stream/);
+    expect(server.queue.stats.kept.watching).toBe(0);
+  });
+
+  it('do not hold the job: it runs on when the reader leaves', async () => {
+    const path = await accept();
+    const running = await run();
+    const reader = await Reader.open(path);
+    await reader.until(1);
+    expect(server.queue.stats.kept.watching).toBe(1);
+    reader.response.destroy();
+    await eventually(() => server.queue.stats.kept.watching === 0);
+    expect(running.options.signal.aborted).toBe(false);
+    running.finish();
+    await eventually(async () => (await server.ask(path)).json.status === 'completed');
+  });
+
+  it('are closed on a reader that falls too far behind; the job and other readers go on', async () => {
+    const path = await accept();
+    const running = await run();
+    const good = await Reader.open(path);
+    const slow = connect({ host: '127.0.0.1', port: server.running.port });
+    slow.on('error', () => undefined).pause();
+    slow.write(`GET ${path}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+    await eventually(() => server.queue.stats.kept.watching === 2);
+    let sent = 0;
+    // Kernel buffers take some megabytes before the server has to keep anything.
+    while (server.queue.stats.kept.watching === 2 && sent < 1_000) {
+      running.options.onDelta!(delta('x'.repeat(65_536)));
+      sent += 1;
+      // The good reader keeps up.
+      await eventually(() => good.text.length > sent * 65_536);
+    }
+    expect(sent).toBeLessThan(1_000);
+    expect((await server.ask('/metrics')).text).toMatch(/sida_http_slow_readers_total 1/);
+    expect(running.options.signal.aborted).toBe(false);
+    running.finish();
+    await eventually(() => good.ended);
+    expect(good.told.at(-1)).toBe('completed 1');
+    slow.destroy();
+  });
+});
