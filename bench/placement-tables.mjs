@@ -67,7 +67,14 @@ export const placementTables = {
         return `**${spread(over(({ loads }) => loads))}** / ${time} / ${p99}`;
       });
       const bytes = mean(before.map(({ bytesPerRequest }) => bytesPerRequest));
-      return [workload, workers, `${100 * share} %`, `${(bytes / 2 ** 20).toFixed(2)} MiB`, ...cells];
+      const { needed } = r.workloads.find((one) => one.workload === workload);
+      return [
+        `${workload} (${needed.toFixed(0)} experts each)`,
+        workers,
+        `${100 * share} %`,
+        `${(bytes / 2 ** 20).toFixed(2)} MiB`,
+        ...cells,
+      ];
     });
     const head = ['requests', 'workers', 'slots of all experts', `${base}: moved a request`, ...systems];
     return `${table(head, rows)}\n\n${source(r)}`;
