@@ -7,11 +7,13 @@ import { dependencyCommand } from './dependency.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
+import { keyCommand } from './key.js';
 import { planCommand } from './plan.js';
 import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
 import { trainCommand } from './train.js';
+import { workerCommand } from './worker.js';
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
@@ -27,6 +29,7 @@ const program = new Command('sida')
 
 for (const command of [
   serveCommand(),
+  workerCommand(),
   convertCommand(),
   planCommand(),
   traceCommand(),
@@ -35,6 +38,7 @@ for (const command of [
   dependencyCommand(),
   benchCommand(),
   profileCommand(),
+  keyCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command);

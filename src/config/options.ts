@@ -16,10 +16,14 @@ import {
   bytes,
   duration,
   Expected,
+  hostName,
+  list,
   oneOf,
   type Parser,
+  redisUrl,
   size,
   text,
+  webOrigin,
   wholeNumber,
 } from './parsers.js';
 
@@ -283,7 +287,7 @@ export const SERVE_OPTIONS = {
     value: '<address>',
     env: 'SIDA_HOST',
     default: '127.0.0.1',
-    help: 'address to listen on; one that others can reach needs --api-key',
+    help: 'address to listen on; one that others can reach needs --api-key or --api-keys',
     parse: address,
   }),
   port: option({
@@ -357,6 +361,67 @@ export const SERVE_OPTIONS = {
     help: 'time that running requests get to finish after SIGTERM',
     parse: duration(0, 3_600_000),
   }),
+  redis: option({
+    flag: 'redis',
+    value: '<url>',
+    env: 'SIDA_REDIS',
+    default: null,
+    help: 'queue that servers and workers on several machines share; none: jobs wait in memory. A URL with a password is better set as SIDA_REDIS, as flags show in process lists',
+    parse: redisUrl,
+  }),
+  worker: option({
+    flag: 'worker',
+    value: '<where>',
+    env: 'SIDA_WORKER',
+    default: 'embedded',
+    help: 'with --redis: embedded runs jobs in this process too; none leaves them to `sida worker`, and --model then is the name of what those serve',
+    parse: oneOf(['embedded', 'none'] as const),
+  }),
+  concurrency: option({
+    flag: 'concurrency',
+    value: '<n>',
+    env: 'SIDA_CONCURRENCY',
+    default: '64',
+    unit: 'jobs',
+    help: 'jobs that a worker of --redis takes at a time; its engine makes batches of them',
+    parse: wholeNumber(1, 4096, '64'),
+  }),
+  attempts: option({
+    flag: 'attempts',
+    value: '<n>',
+    env: 'SIDA_ATTEMPTS',
+    default: '3',
+    unit: 'runs',
+    help: 'runs of one job of --redis before it is given up, when engines or workers stop while they run it',
+    parse: wholeNumber(1, 100, '3'),
+  }),
+  lockDuration: option({
+    flag: 'lock-duration',
+    value: '<time>',
+    env: 'SIDA_LOCK_DURATION',
+    default: '30s',
+    unit: 'milliseconds when no unit is given',
+    help: 'a worker of --redis that was silent for so long is taken for dead, and its jobs are run by others',
+    parse: duration(500, 3_600_000),
+  }),
+  stalledInterval: option({
+    flag: 'stalled-interval',
+    value: '<time>',
+    env: 'SIDA_STALLED_INTERVAL',
+    default: '5s',
+    unit: 'milliseconds when no unit is given',
+    help: 'how often workers of --redis look for jobs of dead ones',
+    parse: duration(100, 3_600_000),
+  }),
+  maxStalledCount: option({
+    flag: 'max-stalled-count',
+    value: '<n>',
+    env: 'SIDA_MAX_STALLED_COUNT',
+    default: '2',
+    unit: 'times',
+    help: 'times that BullMQ hands on a job whose worker died; --attempts has the last word',
+    parse: wholeNumber(1, 100, '2'),
+  }),
   apiKey: option({
     flag: 'api-key',
     value: '<key>',
@@ -364,6 +429,39 @@ export const SERVE_OPTIONS = {
     default: null,
     help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
     parse: text('a key', 'a long random text'),
+  }),
+  apiKeys: option({
+    flag: 'api-keys',
+    value: '<file>',
+    env: 'SIDA_API_KEYS',
+    default: null,
+    help: 'file of keys, each with a name and scopes (infer, admin, metrics); holds their hashes only; `sida key new` makes its lines. Read again when it changes, and on SIGHUP',
+    parse: text('a file of keys', '/etc/sida/keys'),
+  }),
+  rateLimit: option({
+    flag: 'rate-limit',
+    value: '<n>',
+    env: 'SIDA_RATE_LIMIT',
+    default: null,
+    unit: 'tokens a minute',
+    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429',
+    parse: wholeNumber(1, 1e12, '100000'),
+  }),
+  allowedHosts: option({
+    flag: 'allowed-hosts',
+    value: '<names>',
+    env: 'SIDA_ALLOWED_HOSTS',
+    default: null,
+    help: 'further names that the Host header may carry, such as those of a proxy in front; separated by commas',
+    parse: list(hostName),
+  }),
+  allowedOrigins: option({
+    flag: 'allowed-origins',
+    value: '<origins>',
+    env: 'SIDA_ALLOWED_ORIGINS',
+    default: null,
+    help: "web origins other than the server's own whose pages may use it; separated by commas",
+    parse: list(webOrigin),
   }),
   profile: option({
     flag: 'profile',
@@ -409,4 +507,13 @@ export type ServeOptions = {
 } & { [K in Unset]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']> | undefined };
 
 /** Options that stay undefined when nobody sets them. */
-type Unset = 'apiKey' | 'group' | 'profile' | 'profileSeconds';
+type Unset =
+  | 'allowedHosts'
+  | 'allowedOrigins'
+  | 'apiKey'
+  | 'apiKeys'
+  | 'group'
+  | 'profile'
+  | 'profileSeconds'
+  | 'rateLimit'
+  | 'redis';

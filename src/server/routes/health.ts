@@ -6,6 +6,7 @@ import type { Route } from './route.js';
 export const live: Route = {
   method: 'get',
   path: '/health/live',
+  scope: 'public',
   summary: 'Whether the process answers',
   answers: { 200: { description: 'It does', schema: LiveAnswer } },
   handle(_context, _req, res) {
@@ -16,6 +17,7 @@ export const live: Route = {
 export const ready: Route = {
   method: 'get',
   path: '/health/ready',
+  scope: 'public',
   summary: 'Whether requests are run now',
   answers: {
     200: { description: 'They are', schema: ReadyAnswer },
@@ -38,10 +40,13 @@ const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {
   closed: 'The engine is closed',
 };
 
-function readiness({ engine, draining }: ServerContext): typeof ReadyAnswer._output {
+function readiness({ engine, queue, draining }: ServerContext): typeof ReadyAnswer._output {
   const { phase, progress, error } = engine.state;
   if (draining) {
     return { status: 'not_ready', phase: 'draining', reason: 'The server is shutting down', progress: null };
+  }
+  if (queue.outage !== undefined) {
+    return { status: 'not_ready', phase: 'queue_unavailable', reason: queue.outage, progress: null };
   }
   if (phase === 'ready') return { status: 'ready', phase, reason: null, progress: null };
   const reason = error === undefined ? REASONS[phase] : `${REASONS[phase]} (${error.code})`;
