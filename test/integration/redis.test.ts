@@ -234,6 +234,46 @@ describeWithRedis('Redis goes away', () => {
   });
 });
 
+describeWithRedis('a server that is killed', () => {
+  it('leaves its jobs to others, and the next server answers for them and for their keys', async () => {
+    const redis = await RedisServer.start();
+    const args = ['--model', 'switch-mini', '--redis', redis.url, '--no-worker', '--log-level', 'warn'];
+    const first = await ServerProcess.launch(args);
+    const worker = await WorkerProcess.start(workerArgs(redis));
+    let second: ServerProcess | undefined;
+    try {
+      await first.ready(30_000);
+      const post = async (server: ServerProcess, i: number) => {
+        const response = await fetch(`${server.url}/v1/jobs`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'idempotency-key': `key ${i}`.replace(' ', '-') },
+          body: JSON.stringify({ type: 'classify', task: 'sst2', input: sentences[i]!.text }),
+        });
+        return { status: response.status, body: (await response.json()) as { id: string } };
+      };
+      const numbers = Array.from({ length: 50 }, (_, i) => i);
+      const accepted = await Promise.all(numbers.map((i) => post(first, i)));
+      expect(accepted.map(({ status }) => status)).toEqual(numbers.map(() => 202));
+      first.child.kill('SIGKILL');
+      second = await ServerProcess.start(args);
+      const again = await Promise.all(numbers.map((i) => post(second!, i)));
+      expect(again.map(({ body }) => body.id)).toEqual(accepted.map(({ body }) => body.id));
+      const golden = await askOneByOne(second, 50);
+      for (const [i, { body }] of accepted.entries()) {
+        await second.until(
+          async () => (await second!.get(`/v1/jobs/${body.id}`)).body.status === 'completed',
+        );
+        const job = (await second.get(`/v1/jobs/${body.id}`)).body;
+        expect(job.answer.data).toEqual(golden[i]!.body.data);
+        expect(job.attempts).toBe(1);
+      }
+    } finally {
+      await Promise.all([second?.stop(), worker.stop()]);
+      await redis.end();
+    }
+  });
+});
+
 describeWithRedis('two models on one Redis', () => {
   it('never mixes them', async () => {
     const redis = await RedisServer.start();
