@@ -7,6 +7,7 @@ import { dependencyCommand } from './dependency.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
+import { keyCommand } from './key.js';
 import { planCommand } from './plan.js';
 import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
@@ -37,6 +38,7 @@ for (const command of [
   dependencyCommand(),
   benchCommand(),
   profileCommand(),
+  keyCommand(),
   doctorCommand(),
 ]) {
   program.addCommand(command);

@@ -1,6 +1,7 @@
 /** `sida serve`: engine, queue and server, from the first progress bar to the last answer. */
 import { resolve } from 'node:path';
 import { Command } from 'commander';
+import { KeyRing } from '../access/key-ring.js';
 import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServeOptions } from '../config/resolve.js';
@@ -53,17 +54,19 @@ export function serveCommand(): Command {
 async function serve(options: ServeOptions): Promise<number> {
   const profile = options.profile === undefined ? undefined : resolve(options.profile);
   if (profile !== undefined) checkWritable(profile);
+  const keys = new KeyRing(options);
   const logger = createLogger(options.logLevel);
   const onKeptEnd = (record: JobRecord) => recordKeptJob(record, metrics, logger);
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
   const metrics: Metrics = createMetrics(engine, queue);
-  const server = await listen(() => startServer({ engine, queue, options, logger, metrics }), options);
+  const server = await listen(() => startServer({ engine, queue, options, keys, logger, metrics }), options);
 
   const failure = new Promise<SidaError>((fail) => {
     watchEngine(engine, server, options, logger, fail);
   });
   const signals = endOnSignals(() => void engine.close(0));
+  const forgetKeys = followKeys(keys, options, logger);
   const recording = profile === undefined ? undefined : recordProfile(engine, profile, options);
   engine.start();
 
@@ -81,6 +84,7 @@ async function serve(options: ServeOptions): Promise<number> {
   await recording?.end();
   await backend.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
+  forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
 }
@@ -96,6 +100,25 @@ async function listen(
     const reason = code === 'EADDRINUSE' ? 'another program listens there; choose another --port' : message;
     throw new SidaError({ code: 'io_error', message: `Cannot listen on ${host}:${port}: ${reason}` });
   }
+}
+
+/** Takes in the file of keys when it changes and on SIGHUP. A broken one leaves the keys as they are. */
+function followKeys(keys: KeyRing, { apiKeys }: ServeOptions, logger: Logger): () => void {
+  if (apiKeys === undefined) return () => undefined;
+  const reload = () => {
+    try {
+      keys.reload();
+      logger.info({ keys: keys.size }, 'API keys read again');
+    } catch (error) {
+      logger.error({ err: error }, 'the API keys stay as they were');
+    }
+  };
+  process.on('SIGHUP', reload);
+  const unwatch = keys.watch(reload);
+  return () => {
+    process.off('SIGHUP', reload);
+    unwatch();
+  };
 }
 
 function recordProfile(
@@ -139,11 +162,15 @@ function watchEngine(
   });
 }
 
-function announcement(model: ModelInfo, url: string, { apiKey, redis, worker }: ServeOptions): string {
+function announcement(
+  model: ModelInfo,
+  url: string,
+  { apiKey, apiKeys, redis, worker }: ServeOptions,
+): string {
   const { slots, budgetBytes } = model.usage;
   const means =
     worker === 'none'
       ? `by the workers at ${redisAddress(redis!)}`
       : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts`;
-  return `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:\n  ${exampleCurl(model, url, apiKey !== undefined)}\n`;
+  return `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:\n  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}\n`;
 }

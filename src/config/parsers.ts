@@ -96,6 +96,29 @@ export function duration(leastMs: number, mostMs: number): Parser<number> {
   };
 }
 
+/** Items between commas, each by its own parser. */
+export function list<T>(item: Parser<T>): Parser<T[]> {
+  return (value) => value.split(',').map((part) => item(part.trim()));
+}
+
+/** A name as the Host header carries it, in lower case and without port. */
+export const hostName: Parser<string> = (value) => {
+  const host = value.replace(/^\[(.*)\]$/, '$1');
+  if (isIP(host) === 0 && !/^[a-z0-9._-]{1,253}$/i.test(host)) {
+    throw new Expected('host names without port, separated by commas', 'sida.example.org,10.0.0.5');
+  }
+  return host.toLowerCase();
+};
+
+/** Scheme, host and port, as browsers write them. */
+export const webOrigin: Parser<string> = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url?.origin !== value || !/^https?:$/.test(url.protocol)) {
+    throw new Expected('origins separated by commas', 'https://app.example.org,http://localhost:3000');
+  }
+  return value;
+};
+
 /** A Redis server: `redis://`, or `rediss://` with TLS; name, password and number of the database as usual. */
 export const redisUrl: Parser<string> = (value) => {
   const url = URL.canParse(value) ? new URL(value) : undefined;

@@ -22,10 +22,10 @@ export interface Sources {
 
 export function resolveServeOptions(sources: Sources): ServeOptions {
   const options = resolveOptions(Object.keys(SERVE_OPTIONS) as OptionName[], sources);
-  if (!isLoopback(options.host) && options.apiKey === undefined) {
+  if (!isLoopback(options.host) && options.apiKey === undefined && options.apiKeys === undefined) {
     throw new UsageError(
       `The "--host" option is ${options.host}, which other machines can reach, and there is no key: ` +
-        'set SIDA_API_KEY, or listen on 127.0.0.1',
+        'set SIDA_API_KEY or --api-keys, or listen on 127.0.0.1',
     );
   }
   if (options.profileSeconds !== undefined && options.profile === undefined) {

@@ -21,6 +21,8 @@ export interface Metrics {
   /** A connection or request that no route saw: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
   observeOutcome(kind: string, outcome: JobOutcome): void;
+  /** A request was refused before it came to the queue, by its caller's tokens or its share of the queue. */
+  countRefusal(reason: 'rate' | 'share'): void;
   /** A stream was closed because its reader fell too far behind. */
   countSlowReader(): void;
 }
@@ -57,6 +59,12 @@ export function createMetrics(engine: EngineHandle, queue: JobQueue): Metrics {
     help: 'Streams closed because their reader fell too far behind',
     registers,
   });
+  const refusals = new Counter({
+    name: 'sida_admission_refused_total',
+    help: 'Requests refused for their key: rate (--rate-limit) or share (it holds its part of the queue)',
+    labelNames: ['reason'],
+    registers,
+  });
   const jobSeconds = Object.fromEntries(
     (['queue', 'tokenize', 'inference'] as const).map((part) => [
       part,
@@ -77,6 +85,7 @@ export function createMetrics(engine: EngineHandle, queue: JobQueue): Metrics {
       requestSeconds.observe({ route, method }, seconds);
     },
     countConnectionError: (reason) => connectionErrors.inc({ reason }),
+    countRefusal: (reason) => refusals.inc({ reason }),
     countSlowReader: () => slowReaders.inc(),
     observeOutcome(kind, { result, queueMs }) {
       jobSeconds.queue.observe({ kind }, (queueMs + result.timing.queueMs) / 1000);

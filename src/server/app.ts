@@ -5,7 +5,7 @@ import { SidaError } from '../errors.js';
 import type { ServerContext } from './context.js';
 import { readJsonBody } from './json-body.js';
 import { accessLog } from './middleware/access-log.js';
-import { auth } from './middleware/auth.js';
+import { auth, requireScope } from './middleware/auth.js';
 import { connection } from './middleware/connection.js';
 import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
@@ -20,7 +20,8 @@ export function createApp(context: ServerContext): Express {
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing').enable('strict routing');
   app.set('query parser', false);
   app.use(requestId, accessLog(context), connection(context), securityHeaders());
-  app.use(originGuard(options.host), auth(options.apiKey));
+  const open = ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path);
+  app.use(originGuard(options), auth(context.keys, new Set(open)));
   for (const route of ROUTES) app[route.method](route.path, handler(context, route));
   for (const path of new Set(ROUTES.map((route) => route.path))) {
     app.all(path, methodNotAllowed(ROUTES.filter((route) => route.path === path)));
@@ -34,6 +35,7 @@ export function createApp(context: ServerContext): Express {
 
 function handler(context: ServerContext, route: Route): RequestHandler {
   return async (req, res) => {
+    requireScope(res, route.scope);
     checkParams(route, req.params);
     checkHeaders(route, req.headers);
     const body = route.body === undefined ? undefined : parseBody(route.body, await readJsonBody(req, res));

@@ -1,5 +1,6 @@
 /** What every route can reach. */
 
+import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { ControlReply, ControlRequest, ModelInfo } from '../engine/messages.js';
@@ -7,11 +8,13 @@ import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import type { JobQueue } from '../queue/job-queue.js';
+import type { Admission } from './admission/admission.js';
 
 export interface ServerDependencies {
   engine: EngineHandle;
   queue: JobQueue;
   options: ServeOptions;
+  keys: KeyRing;
   logger: Logger;
   metrics: Metrics;
 }
@@ -19,6 +22,7 @@ export interface ServerDependencies {
 export interface ServerContext extends ServerDependencies {
   /** Unix seconds. */
   startedAt: number;
+  admission: Admission;
   /** Set once, at the first signal to end: new requests are refused from then on. */
   draining: boolean;
 }

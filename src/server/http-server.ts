@@ -9,7 +9,10 @@ import {
 import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type ErrorCode, SidaError } from '../errors.js';
+import { Admission } from './admission/admission.js';
+import { memoryLimiter, TokenLimit } from './admission/token-limit.js';
 import { createApp } from './app.js';
+import { keepRoom } from './connection-room.js';
 import type { ServerContext, ServerDependencies } from './context.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
@@ -31,6 +34,7 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
   const context: ServerContext = {
     ...dependencies,
     startedAt: Math.floor(Date.now() / 1000),
+    admission: createAdmission(dependencies),
     draining: false,
   };
   const server = createHttpServer(context);
@@ -65,6 +69,12 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
       await closed;
     },
   };
+}
+
+function createAdmission({ keys, queue, metrics, options }: ServerDependencies): Admission {
+  const { queueBound, rateLimit } = options;
+  const tokenLimit = rateLimit === undefined ? undefined : new TokenLimit(memoryLimiter(rateLimit));
+  return new Admission({ keys, queue, metrics, queueBound, tokenLimit });
 }
 
 /** Counts accepted requests from their headers to the end of their answer. */
@@ -129,6 +139,7 @@ function createHttpServer(context: ServerContext): Server {
     app,
   );
   server.maxConnections = LIMITS.connections;
+  keepRoom(server, () => metrics.countConnectionError('silent'));
   // A client that reads nothing for this long holds its answer no longer; a waiting request is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
   server.on('drop', () => metrics.countConnectionError('too_many_connections'));

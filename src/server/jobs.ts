@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
 import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
+import { SidaError } from '../errors.js';
 import type { ServerContext } from './context.js';
 
 export type ResultOf<K extends JobRequest['kind']> = Extract<JobResult, { kind: K }>;
@@ -12,26 +13,25 @@ export interface RunJobOptions {
   abort?: AbortController;
 }
 
-/** Whose jobs a request may see: those of its key; without keys there is one owner. */
-export function ownerOf(res: Response): string {
-  return (res.locals.owner as string | undefined) ?? '';
-}
-
 /** Runs a job to its end and sets the timing headers, where the answer has not begun. */
 export async function runJob<K extends JobRequest['kind']>(
-  { queue, metrics }: ServerContext,
+  { admission, queue, metrics }: ServerContext,
   res: Response,
   request: Extract<JobRequest, { kind: K }>,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
 ): Promise<ResultOf<K>> {
+  const ticket = await admission.admit(res, request);
   const onClose = () => abort.abort();
   if (res.destroyed) onClose();
   res.once('close', onClose);
   try {
-    const outcome = await queue.submit(randomUUID(), request, {
-      signal: abort.signal,
-      ...(onDelta !== undefined && { onDelta }),
-    });
+    const outcome = await queue
+      .submit(randomUUID(), request, { signal: abort.signal, ...(onDelta !== undefined && { onDelta }) })
+      .catch(async (error) => {
+        await ticket.failed(SidaError.from(error));
+        throw error;
+      });
+    await ticket.done(outcome.result);
     metrics.observeOutcome(request.kind, outcome);
     const { timing } = outcome.result;
     if (!res.headersSent) {

@@ -4,6 +4,8 @@ export const LIMITS = {
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 5_000,
   connections: 1_024,
+  /** Of these, for clients that speak: silent ones make way. */
+  connectionsKeptFree: 64,
   headerBytes: 16 * 1024,
   bodyBytes: 1024 * 1024,
   jsonDepth: 32,

@@ -1,7 +1,6 @@
 /** The OpenAPI document of the route table. */
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { VERSION } from '../config/version.js';
-import { PUBLIC_PATHS } from './middleware/auth.js';
 import type { Route, RouteAnswer } from './routes/route.js';
 import { ErrorAnswer } from './schemas/common.js';
 
@@ -14,7 +13,7 @@ export function openApiDocument(routes: readonly Route[]) {
       method: route.method,
       path: route.path.replace(/:(\w+)/g, '{$1}'),
       summary: route.summary,
-      security: PUBLIC_PATHS.has(route.path) ? [] : [{ [bearer.name]: [] }],
+      security: route.scope === 'public' ? [] : [{ [bearer.name]: [] }],
       request: {
         ...(params !== undefined && { params }),
         ...(headers !== undefined && { headers }),

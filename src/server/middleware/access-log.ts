@@ -1,6 +1,7 @@
 /** Logs and counts each request once, when its answer ended or its client went away. */
 import type { RequestHandler } from 'express';
 import type { ServerContext } from '../context.js';
+import { callerOf } from './auth.js';
 
 export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
   return (req, res, next) => {
@@ -17,6 +18,7 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
           requestId: res.locals.requestId,
           method: req.method,
           path: req.path.slice(0, 200),
+          ...(res.locals.caller !== undefined && { key: callerOf(res).owner }),
           status,
           ms: Math.round(seconds * 1e6) / 1e3,
         },

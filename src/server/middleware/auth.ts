@@ -1,31 +1,31 @@
-/** Asks for the key on every path, known or not, except the public list. */
-import { createHash, timingSafeEqual } from 'node:crypto';
-import type { RequestHandler } from 'express';
+/** Asks for a key on every path, known or not, except the public ones; a route then asks for its scope. */
+import type { RequestHandler, Response } from 'express';
+import { ANYONE, type Caller, type KeyRing } from '../../access/key-ring.js';
+import type { RouteScope } from '../../access/scopes.js';
 import { SidaError } from '../../errors.js';
 
-/** Probes of orchestrators carry no key. */
-export const PUBLIC_PATHS: ReadonlySet<string> = new Set(['/health/live', '/health/ready']);
-
-export function auth(apiKey: string | undefined): RequestHandler {
-  if (apiKey === undefined) return (_req, _res, next) => next();
-  const expected = digest(apiKey);
+export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHandler {
   return (req, res, next) => {
-    if (PUBLIC_PATHS.has(req.path)) return next();
-    const header = req.headers.authorization ?? '';
-    // Digests have one length, so the comparison takes the same time whatever the key.
-    const given = digest(header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '');
-    if (timingSafeEqual(given, expected)) {
-      res.locals.owner = given.toString('hex');
-      return next();
+    if (keys.size > 0 && !publicPaths.has(req.path)) {
+      const header = req.headers.authorization ?? '';
+      res.locals.caller = keys.find(header.startsWith('Bearer ') ? header.slice('Bearer '.length) : '');
+      if (res.locals.caller === undefined) {
+        res.setHeader('www-authenticate', 'Bearer');
+        throw new SidaError({
+          code: 'unauthorized',
+          message: 'Expected the authorization header to be "Bearer" and an API key',
+        });
+      }
     }
-    res.setHeader('www-authenticate', 'Bearer');
-    throw new SidaError({
-      code: 'unauthorized',
-      message: 'Expected the authorization header to be "Bearer" and the API key',
-    });
+    next();
   };
 }
 
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+export function callerOf(res: Response): Caller {
+  return (res.locals.caller as Caller | undefined) ?? ANYONE;
+}
+
+export function requireScope(res: Response, scope: RouteScope): void {
+  if (scope === 'public' || scope === 'any' || callerOf(res).scopes.has(scope)) return;
+  throw new SidaError({ code: 'forbidden', message: `This key lacks the scope "${scope}"` });
 }

@@ -3,18 +3,33 @@
  * Origin or, by DNS rebinding, under a foreign Host.
  */
 import { isIP } from 'node:net';
-import type { RequestHandler } from 'express';
+import type { RequestHandler, Response } from 'express';
+import type { ServeOptions } from '../../config/options.js';
 import { isLoopback } from '../../config/parsers.js';
 import { SidaError } from '../../errors.js';
 
 const ANY_ADDRESS = new Set(['0.0.0.0', '::']);
 
-export function originGuard(listenHost: string): RequestHandler {
-  const configured = listenHost.toLowerCase();
-  // Listening on every address has no one name to check, and then a key is required, which a foreign page lacks.
-  const allowed = (host: string) => ANY_ADDRESS.has(configured) || isLoopback(host) || host === configured;
+type GuardOptions = Pick<ServeOptions, 'host' | 'allowedHosts' | 'allowedOrigins'>;
 
-  return (req, _res, next) => {
+export function originGuard({
+  host: listenHost,
+  allowedHosts,
+  allowedOrigins,
+}: GuardOptions): RequestHandler {
+  const configured = listenHost.toLowerCase();
+  const names = new Set(allowedHosts);
+  const origins = new Set(allowedOrigins);
+  const listensEverywhere = ANY_ADDRESS.has(configured);
+  const allowed = (name: string) => {
+    if (isLoopback(name) || name === configured || names.has(name)) return true;
+    // A name is what rebinding needs. An address is none, and probes of orchestrators use it.
+    if (listensEverywhere && isIP(name) !== 0) return true;
+    // No names were given: there is none to check, and then a key is required, which a foreign page lacks.
+    return listensEverywhere && names.size === 0;
+  };
+
+  return (req, res, next) => {
     if (!req.url.startsWith('/')) throw refuse('invalid_request', 'Expected the request target to be a path');
     const host = req.headers.host;
     if (host === undefined) throw refuse('invalid_request', 'The host header is missing');
@@ -22,12 +37,34 @@ export function originGuard(listenHost: string): RequestHandler {
     if (name === undefined || !allowed(name))
       throw refuse('forbidden', 'The host header names another server');
     const origin = req.headers.origin;
-    if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
+    if (origin !== undefined && origins.has(origin)) {
+      shareWith(origin, res);
+      // A browser asks first whether it may, and sends no key with that.
+      if (req.method === 'OPTIONS' && req.headers['access-control-request-method'] !== undefined) {
+        res.status(204).end();
+        return;
+      }
+    } else if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
       throw refuse('forbidden', 'Requests from pages of another origin are refused');
     }
     next();
   };
 }
+
+/** Lets pages of a listed origin read answers. */
+function shareWith(origin: string, res: Response): void {
+  res
+    .setHeader('access-control-allow-origin', origin)
+    .setHeader('vary', 'origin')
+    .setHeader('access-control-allow-methods', 'GET, HEAD, POST, PUT, DELETE')
+    .setHeader('access-control-allow-headers', 'authorization, content-type, idempotency-key, x-request-id')
+    .setHeader('access-control-expose-headers', EXPOSED)
+    .setHeader('access-control-max-age', '600');
+}
+
+const EXPOSED =
+  'x-request-id, retry-after, location, x-queue-time, x-inference-time, ' +
+  'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens';
 
 /** The name without port and brackets, in lower case; undefined when the header is malformed. */
 function hostName(host: string): string | undefined {

@@ -7,6 +7,7 @@ import { bodyRoute, type Route } from './route.js';
 export const getExperts: Route = {
   method: 'get',
   path: '/admin/experts',
+  scope: 'admin',
   summary: 'Where each expert is, by MoE layer',
   answers: { 200: { description: 'Residency of every expert', schema: ExpertsAnswer } },
   async handle(context, _req, res) {
@@ -18,6 +19,7 @@ export const getExperts: Route = {
 export const getBudget: Route = {
   method: 'get',
   path: '/admin/budget',
+  scope: 'admin',
   summary: 'The budgets and their use',
   answers: { 200: { description: 'Budgets in bytes', schema: BudgetAnswer } },
   async handle(context, _req, res) {
@@ -29,6 +31,7 @@ export const getBudget: Route = {
 export const putBudget = bodyRoute({
   method: 'put',
   path: '/admin/budget',
+  scope: 'admin',
   summary: 'Changes the device budget; answers when the new one holds',
   body: BudgetRequest,
   answers: {

@@ -9,6 +9,7 @@ import { bodyRoute } from './route.js';
 export const classify = bodyRoute({
   method: 'post',
   path: '/v1/classify',
+  scope: 'infer',
   summary: 'Scores labels as continuations of each input',
   body: ClassifyRequest,
   answers: { 200: { description: 'One entry for each input', schema: ClassifyAnswer } },

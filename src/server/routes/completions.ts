@@ -13,6 +13,7 @@ import { bodyRoute } from './route.js';
 export const completions = bodyRoute({
   method: 'post',
   path: '/v1/completions',
+  scope: 'infer',
   summary: 'Completes each prompt; with `stream` as server-sent events that end with `[DONE]`',
   body: CompletionRequest,
   answers: { 200: { description: 'One choice for each prompt', schema: CompletionAnswer } },

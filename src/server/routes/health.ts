@@ -6,6 +6,7 @@ import type { Route } from './route.js';
 export const live: Route = {
   method: 'get',
   path: '/health/live',
+  scope: 'public',
   summary: 'Whether the process answers',
   answers: { 200: { description: 'It does', schema: LiveAnswer } },
   handle(_context, _req, res) {
@@ -16,6 +17,7 @@ export const live: Route = {
 export const ready: Route = {
   method: 'get',
   path: '/health/ready',
+  scope: 'public',
   summary: 'Whether requests are run now',
   answers: {
     200: { description: 'They are', schema: ReadyAnswer },

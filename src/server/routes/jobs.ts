@@ -1,5 +1,5 @@
 /** Jobs whose answers are kept for whoever asks later. */
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import type { JobRequest as QueuedRequest } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
@@ -8,7 +8,8 @@ import { classifyJob } from '../classify-job.js';
 import { completionJob } from '../completion-job.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
-import { ownerOf } from '../jobs.js';
+import { keepJob } from '../keep-job.js';
+import { callerOf } from '../middleware/auth.js';
 import { ErrorAnswer } from '../schemas/common.js';
 import { JobAnswer, JobHeaders, JobPath, JobRequest } from '../schemas/jobs.js';
 import { bodyRoute, type Route } from './route.js';
@@ -18,6 +19,7 @@ const notFound = { description: 'Unknown, of another key, or no longer kept', sc
 export const postJob = bodyRoute({
   method: 'post',
   path: '/v1/jobs',
+  scope: 'infer',
   summary: 'Takes a job and answers at once; it runs on when the client has gone',
   headers: JobHeaders,
   body: JobRequest,
@@ -27,12 +29,7 @@ export const postJob = bodyRoute({
   },
   async handle(context, req, res, body) {
     const request = body.type === 'classify' ? classifyJob(context, body) : completionJob(context, body);
-    const { record, created } = await context.queue.enqueue(
-      randomUUID(),
-      ownerOf(res),
-      request,
-      idempotencyOf(req, request),
-    );
+    const { record, created } = await keepJob(context, res, request, idempotencyOf(req, request));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
     res.json(jobAnswer(context, record));
@@ -42,28 +39,31 @@ export const postJob = bodyRoute({
 export const getJob: Route = {
   method: 'get',
   path: '/v1/jobs/:id',
+  scope: 'infer',
   summary: 'A job, with its answer once it is completed',
   params: JobPath,
   answers: { 200: { description: 'The job', schema: JobAnswer }, 404: notFound },
   async handle(context, req, res) {
-    res.json(jobAnswer(context, known(await context.queue.find(idOf(req), ownerOf(res)))));
+    res.json(jobAnswer(context, known(await context.queue.find(idOf(req), callerOf(res).owner))));
   },
 };
 
 export const deleteJob: Route = {
   method: 'delete',
   path: '/v1/jobs/:id',
+  scope: 'infer',
   summary: 'Cancels a job that has not ended; one that has stays as it is',
   params: JobPath,
   answers: { 200: { description: 'The job', schema: JobAnswer }, 404: notFound },
   async handle(context, req, res) {
-    res.json(jobAnswer(context, known(await context.queue.cancel(idOf(req), ownerOf(res)))));
+    res.json(jobAnswer(context, known(await context.queue.cancel(idOf(req), callerOf(res).owner))));
   },
 };
 
 export const getJobEvents: Route = {
   method: 'get',
   path: '/v1/jobs/:id/events',
+  scope: 'infer',
   summary: 'The statuses of a job, and the pieces of a completion with `stream`, as server-sent events',
   params: JobPath,
   answers: {
@@ -74,7 +74,7 @@ export const getJobEvents: Route = {
     404: notFound,
   },
   async handle(context, req, res) {
-    const found = await streamJob(context, res, idOf(req), ownerOf(res));
+    const found = await streamJob(context, res, idOf(req), callerOf(res).owner);
     if (!found) throw unknown();
   },
 };

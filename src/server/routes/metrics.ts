@@ -3,6 +3,7 @@ import type { Route } from './route.js';
 export const metrics: Route = {
   method: 'get',
   path: '/metrics',
+  scope: 'metrics',
   summary: 'Metrics in the text format of Prometheus',
   answers: { 200: { description: 'Metrics', contentType: 'text/plain' } },
   async handle({ metrics: { registry } }, _req, res) {

@@ -6,6 +6,7 @@ import type { Route } from './route.js';
 export const listModels: Route = {
   method: 'get',
   path: '/v1/models',
+  scope: 'infer',
   summary: 'The served model; an empty list until it is open',
   answers: { 200: { description: 'Models', schema: ModelsAnswer } },
   handle(context, _req, res) {
@@ -17,6 +18,7 @@ export const listModels: Route = {
 export const getModel: Route = {
   method: 'get',
   path: '/v1/models/:id',
+  scope: 'infer',
   summary: 'One model by its name',
   params: ModelPath,
   answers: { 200: { description: 'The model', schema: ModelAnswer } },

@@ -7,6 +7,7 @@ export function openapiRoute(table: () => readonly Route[]): Route {
   return {
     method: 'get',
     path: '/openapi.json',
+    scope: 'any',
     summary: 'This interface as an OpenAPI 3.1 document',
     answers: { 200: { description: 'The document' } },
     handle(_context, _req, res) {

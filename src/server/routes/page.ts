@@ -10,6 +10,7 @@ function file(path: string, summary: string, contentType: string, text: string):
   return {
     method: 'get',
     path,
+    scope: 'any',
     summary,
     answers: { 200: { description: summary, contentType } },
     handle(_context, _req, res: Response) {

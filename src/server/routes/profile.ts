@@ -14,6 +14,7 @@ import { bodyRoute } from './route.js';
 export const postProfile = bodyRoute({
   method: 'post',
   path: '/admin/profile',
+  scope: 'admin',
   summary: 'Records what every thread of the engine does and answers with a Chrome trace',
   body: ProfileRequest,
   answers: {

@@ -1,6 +1,7 @@
 /** One row of the route table: enough to register the route and to describe it in the OpenAPI document. */
 import type { Request, Response } from 'express';
 import type { z } from 'zod';
+import type { RouteScope } from '../../access/scopes.js';
 import type { ServerContext } from '../context.js';
 
 export interface RouteAnswer {
@@ -14,6 +15,7 @@ export interface Route {
   method: 'get' | 'post' | 'put' | 'delete';
   /** As Express writes it: `/v1/models/:id`. */
   path: string;
+  scope: RouteScope;
   summary: string;
   /** The names in the path. What a path says otherwise is not found. */
   params?: z.ZodObject;

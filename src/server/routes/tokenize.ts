@@ -7,6 +7,7 @@ import { bodyRoute } from './route.js';
 export const tokenize = bodyRoute({
   method: 'post',
   path: '/v1/tokenize',
+  scope: 'infer',
   summary: 'Token ids and tokens of each input',
   body: TokenizeRequest,
   answers: { 200: { description: 'One entry for each input', schema: TokenizeAnswer } },

@@ -5,6 +5,8 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { isKey } from '../../../src/access/api-key.js';
+import { parseKeyFile } from '../../../src/access/key-file.js';
 
 const REPO = join(import.meta.dirname, '..', '..', '..');
 const MINI = join(REPO, 'models', 'switch-mini');
@@ -233,5 +235,38 @@ describe('sida doctor', () => {
     const { code, stdout } = await sida('doctor', '--pack-dir', packDir);
     expect(code).toBe(1);
     expect(stdout).toMatch(/^fail {2}disk .*\n +→ Make .* writable/m);
+  });
+});
+
+describe('sida key new', () => {
+  it('prints a key once and the line that lets it in', async () => {
+    const { code, stdout, stderr } = await sida(
+      'key',
+      'new',
+      '--name',
+      'ci',
+      '--scopes',
+      'infer,metrics',
+      '--json',
+    );
+    expect([code, stderr]).toEqual([0, '']);
+    const { key, line } = JSON.parse(stdout);
+    const [stored] = parseKeyFile(line);
+    expect(stored).toMatchObject({ name: 'ci', scopes: ['infer', 'metrics'] });
+    expect(isKey(key, stored!.hash)).toBe(true);
+    expect(line).not.toContain(key);
+    const text = (await sida('key', 'new', '--name', 'ci')).stdout;
+    expect(text).toMatch(/\n {2}sida_[\w-]{43}\n[^\n]+\n {2}ci infer sha256:[0-9a-f]{32}:[0-9a-f]{64}\n$/);
+  });
+
+  it.each([
+    [['key', 'new'], /--name/],
+    [['key', 'new', '--name', 'a b'], /expected a name of 1 to 64/],
+    [['key', 'new', '--name', 'anyone'], /has a meaning of its own/],
+    [['key', 'new', '--name', 'ci', '--scopes', 'root'], /out of infer, admin, metrics/],
+  ])('refuses %j', async (args, message) => {
+    const { code, stdout, stderr } = await sida(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(message);
   });
 });

@@ -72,6 +72,10 @@ describe('defaults', () => {
       deadline: 60_000,
       drain: 30_000,
       apiKey: undefined,
+      apiKeys: undefined,
+      rateLimit: undefined,
+      allowedHosts: undefined,
+      allowedOrigins: undefined,
       logLevel: 'info',
     });
   });
@@ -130,6 +134,8 @@ describe('values', () => {
     ['maxInputBytes', '2MiB', /from 1 B to 1\.00 MiB/],
     ['host', 'a b', /an address or a host name/],
     ['logLevel', 'loud', /trace, debug/],
+    ['rateLimit', '0', /a whole number from 1/],
+    ['apiKeys', '', /a file of keys/],
     ['experts', 'int3', /one of auto, f32, bf16, int8, int4/],
     ['dense', 'int4', /one of auto, f32, bf16, int8/],
     ['group', '48', /one of 32, 64, 128, but got "48"; for example 64/],
@@ -178,6 +184,7 @@ describe('an address others can reach', () => {
   it.each(['0.0.0.0', '::', '192.168.1.5', 'example.org', '128.0.0.1'])('%s needs a key', (host) => {
     expect(() => resolve({ host })).toThrow(/SIDA_API_KEY/);
     expect(resolve({ host }, { SIDA_API_KEY: 'k' }).host).toBe(host);
+    expect(resolve({ host, apiKeys: 'keys' }).host).toBe(host);
   });
 
   it.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1', '[::1]'])('%s needs none', (host) => {

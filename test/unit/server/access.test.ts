@@ -1,71 +1,142 @@
 // Who may ask: key, Host and Origin, on every route of the table.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PUBLIC_PATHS } from '../../../src/server/middleware/auth.js';
+import { hashKey, newApiKey } from '../../../src/access/api-key.js';
+import { keyLine } from '../../../src/access/key-file.js';
+import { SCOPES, type Scope } from '../../../src/access/scopes.js';
+import { resolveServeOptions } from '../../../src/config/resolve.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import { TestServer } from './test-server.js';
 
 const KEY = 'correct horse battery staple';
 
-describe('with a key', () => {
+const PUBLIC = ['/health/live', '/health/ready'];
+const withId = (path: string) => path.replace(':id', 'switch-mini');
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+
+function answerControls(server: TestServer): void {
+  server.engine.onControl = ({ kind }) => {
+    if (kind === 'experts') return { kind, layers: [] };
+    if (kind === 'start-profile') return { kind };
+    if (kind === 'stop-profile') return { kind, written: null };
+    return { kind, usage: server.engine.model!.usage };
+  };
+}
+
+it('every route but the two of /health has a scope', () => {
+  expect(ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path)).toEqual(PUBLIC);
+});
+
+describe('F25: with a key', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start({ apiKey: KEY, host: '127.0.0.1' });
-    server.engine.onControl = ({ kind }) => {
-      if (kind === 'experts') return { kind, layers: [] };
-      if (kind === 'start-profile') return { kind };
-      if (kind === 'stop-profile') return { kind, written: null };
-      return { kind, usage: server.engine.model!.usage };
-    };
+    answerControls(server);
   });
   afterAll(() => server.close());
 
+  /** A body that would run, so that a request that got through would be seen in the engine. */
+  const bodies: Record<string, object> = {
+    '/v1/classify': { task: 'sst2', input: 'a' },
+    '/v1/completions': { prompt: 'a' },
+    '/v1/tokenize': { input: 'a' },
+    '/admin/budget': { device: '1GiB' },
+    '/admin/profile': { seconds: 0.01 },
+  };
+  const send = (path: string, route: (typeof ROUTES)[number], headers: Record<string, string> = {}) =>
+    server.ask(path, {
+      method: route.method.toUpperCase(),
+      headers,
+      ...(route.body !== undefined && { body: bodies[route.path] }),
+    });
+  const nothingHandled = () => expect([server.engine.started, server.engine.controls]).toEqual([[], []]);
+
   it.each<[string, Record<string, string>]>([
     ['no key', {}],
-    ['a wrong key', { authorization: 'Bearer wrong' }],
-    ['the beginning of the key', { authorization: `Bearer ${KEY.slice(0, -1)}` }],
-    ['more than the key', { authorization: `Bearer ${KEY}x` }],
+    ['a wrong key', bearer('wrong')],
+    ['the beginning of the key', bearer(KEY.slice(0, -1))],
+    ['more than the key', bearer(`${KEY}x`)],
+    ['a part of the key', bearer(KEY.slice(1))],
+    ['the key in other case', bearer(KEY.toUpperCase())],
     ['an empty key', { authorization: 'Bearer ' }],
+    ['the key twice', bearer(`${KEY}, Bearer ${KEY}`)],
+    ['no scheme', { authorization: KEY }],
     ['another scheme', { authorization: `Basic ${KEY}` }],
     ['the scheme in small letters', { authorization: `bearer ${KEY}` }],
+    ['the scheme in capitals', { authorization: `BEARER ${KEY}` }],
+    ['two blanks', { authorization: `Bearer  ${KEY}` }],
     ['the key in another header', { 'x-api-key': KEY }],
+    ['the key in a cookie', { cookie: `authorization=Bearer ${KEY}` }],
+    ['the key for a proxy', { 'proxy-authorization': `Bearer ${KEY}` }],
   ])('refuses %s on every route but the public ones', async (_, headers) => {
-    for (const { method, path } of ROUTES) {
-      const { status } = await server.ask(path, { method: method.toUpperCase(), headers });
-      if (PUBLIC_PATHS.has(path)) expect([path, status]).toEqual([path, 200]);
-      else expect([path, status]).toEqual([path, 401]);
+    for (const route of ROUTES) {
+      const { status, text } = await send(withId(route.path), route, headers);
+      expect([route.path, status]).toEqual([route.path, PUBLIC.includes(route.path) ? 200 : 401]);
+      expect(text).not.toContain(KEY);
     }
+    nothingHandled();
   });
 
-  it.each([
-    '//v1/models',
-    '/V1/models',
-    '/v1/../admin/experts',
-    '/health/live/',
-    '/health/live/../../v1/models',
-    '/nowhere',
-    '/?key=x',
-  ])('refuses %s too', async (path) => {
+  it.each<[string, (path: string) => string]>([
+    ['the key in the query', (path) => `${path}?api_key=${encodeURIComponent(KEY)}`],
+    ['the header in the query', (path) => `${path}?authorization=Bearer%20${encodeURIComponent(KEY)}`],
+    ['a second slash', (path) => `/${path}`],
+    ['a slash behind it', (path) => `${path}/`],
+    ['capitals', (path) => path.toUpperCase()],
+    ['a way round', (path) => `/v1/..${path}`],
+    ['a way out of a public route', (path) => `/health/live/../..${path}`],
+    ['an encoded way out', (path) => `/health/live/..%2f..${path}`],
+    ['a public route in the query', (path) => `${path}?/health/live`],
+    ['a public route as parameter', (path) => `${path};/health/live`],
+    [
+      'an encoded letter',
+      (path) => path.replace(/[a-z]/, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
+    ],
+    ['a NUL', (path) => `${path}%00`],
+    ['a backslash', (path) => path.replaceAll('/', '\\')],
+  ])('refuses %s on every route, and runs nothing', async (_, trick) => {
+    for (const route of ROUTES) {
+      const path = trick(withId(route.path));
+      const { status } = await send(path, route);
+      const isPublic = PUBLIC.includes(path.replace(/\?.*/, ''));
+      // A target that does not begin with a slash is no path at all.
+      const expected = isPublic ? 200 : path.startsWith('/') ? 401 : 400;
+      // The root has no letters, and its capitals are itself.
+      expect([path, status]).toEqual([path, expected]);
+    }
+    nothingHandled();
+  });
+
+  it.each(['localhost.', 'evil.example', '127.0.0.1.', 'localhost:80:80'])(
+    'refuses host %s on every route, even with the key',
+    async (host) => {
+      for (const route of ROUTES) {
+        const { status } = await send(withId(route.path), route, { host, ...bearer(KEY) });
+        expect([route.path, status]).toEqual([route.path, 403]);
+      }
+      nothingHandled();
+    },
+  );
+
+  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('refuses %s too', async (path) => {
     const answer = await server.ask(path);
     expect(answer.status).toBe(401);
     expect(answer.headers['www-authenticate']).toBe('Bearer');
     expect(answer.json.error.type).toBe('authentication_error');
   });
 
-  it('refuses the key in the query', async () => {
-    expect((await server.ask(`/v1/models?api_key=${encodeURIComponent(KEY)}`)).status).toBe(401);
-  });
-
   it('takes the key', async () => {
-    const headers = { authorization: `Bearer ${KEY}` };
-    const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, headers);
-    for (const { method, path, body } of ROUTES) {
-      const id = path.startsWith('/v1/jobs/') ? job.json.id : 'switch-mini';
-      const { status } = await server.ask(path.replace(':id', id), {
-        method: method.toUpperCase(),
-        headers,
-      });
-      // Those that need a body miss it.
-      expect([path, status]).toEqual([path, body === undefined ? 200 : 415]);
+    const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
+    for (const route of ROUTES) {
+      const path = route.path.startsWith('/v1/jobs/')
+        ? route.path.replace(':id', job.json.id)
+        : withId(route.path);
+      const { status } = await send(path, route, bearer(KEY));
+      // The profile was scripted without a file.
+      const expected = { '/admin/profile': 500, '/v1/jobs': 202 }[route.path] ?? 200;
+      expect([path, status]).toEqual([path, expected]);
     }
   });
 
@@ -74,7 +145,42 @@ describe('with a key', () => {
   });
 });
 
-describe('Host and Origin', () => {
+describe('keys with scopes', () => {
+  const keys = { infer: newApiKey(), admin: newApiKey(), metrics: newApiKey() };
+  const file = join(mkdtempSync(join(tmpdir(), 'sida-scopes-')), 'keys');
+  const line = (scope: Scope) => keyLine({ name: scope, scopes: [scope], hash: hashKey(keys[scope]) });
+  writeFileSync(file, SCOPES.map(line).join('\n'));
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start({ apiKeys: file });
+    answerControls(server);
+  });
+  afterAll(async () => {
+    await server.close();
+    rmSync(dirname(file), { recursive: true });
+  });
+
+  it.each(SCOPES)('%s opens its routes and no others', async (scope) => {
+    for (const route of ROUTES) {
+      const answer = await server.ask(withId(route.path), {
+        method: route.method.toUpperCase(),
+        headers: bearer(keys[scope]),
+      });
+      const open = [scope, 'any', 'public'].includes(route.scope);
+      // A body is read after the scope was checked; those that need one miss it.
+      const expected = open ? (route.body === undefined ? 200 : 415) : 403;
+      expect([route.path, answer.status]).toEqual([route.path, expected]);
+      if (!open) expect(answer.json.error).toMatchObject({ code: 'forbidden', type: 'permission_error' });
+    }
+  });
+
+  it('log the name of the key, and neither key nor hash', () => {
+    expect(new Set(server.log.map(({ key }) => key))).toEqual(new Set([...SCOPES, undefined]));
+    for (const key of Object.values(keys)) expect(JSON.stringify(server.log)).not.toContain(key);
+  });
+});
+
+describe('F26: Host and Origin', () => {
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start();
@@ -126,8 +232,102 @@ describe('Host and Origin', () => {
 
   it('serves any name when it listens on every address, behind its key', async () => {
     const open = await TestServer.start({ host: '0.0.0.0', apiKey: KEY });
-    const headers = { host: 'sida.example', authorization: `Bearer ${KEY}` };
-    expect((await open.ask('/v1/models', { headers })).status).toBe(200);
+    for (const host of ['sida.example', '10.1.2.3:8080', '[fe80::1]']) {
+      expect((await open.ask('/v1/models', { headers: { host, ...bearer(KEY) } })).status).toBe(200);
+    }
     await open.close();
+  });
+});
+
+describe('F26: --allowed-hosts and --allowed-origins', () => {
+  const APP = 'https://app.example';
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start({
+      host: '0.0.0.0',
+      apiKey: KEY,
+      allowedHosts: 'SIDA.example, api.example',
+      allowedOrigins: `${APP},http://localhost:3000`,
+    });
+  });
+  afterAll(() => server.close());
+  const get = (headers: Record<string, string>) =>
+    server.ask('/v1/models', { headers: { host: 'sida.example', ...bearer(KEY), ...headers } });
+
+  it.each([
+    'sida.example',
+    'Sida.Example:443',
+    'api.example',
+    'localhost',
+    '127.0.0.1:8080',
+    '10.1.2.3:8080',
+  ])('serve host %s', async (host) => {
+    expect((await get({ host })).status).toBe(200);
+  });
+
+  it.each([
+    'evil.example',
+    'sida.example.',
+    'x.sida.example',
+    'sida.example.evil',
+    'sida',
+    '10.1.2.3.example',
+  ])('refuse host %s, with the key and a good origin', async (host) => {
+    expect((await get({ host, origin: APP })).status).toBe(403);
+  });
+
+  it('let pages of a listed origin read answers, refusals too', async () => {
+    for (const [headers, status] of [
+      [{}, 200],
+      [{ authorization: 'Bearer wrong' }, 401],
+    ] as const) {
+      const answer = await get({ origin: APP, ...headers });
+      expect(answer.status).toBe(status);
+      expect(answer.headers['access-control-allow-origin']).toBe(APP);
+      expect(answer.headers.vary).toMatch(/origin/i);
+      expect(answer.headers['access-control-allow-credentials']).toBeUndefined();
+    }
+  });
+
+  it('answer their preflights without a key, and nothing else', async () => {
+    const ask = (headers: Record<string, string>) =>
+      server.ask('/v1/classify', { method: 'OPTIONS', headers: { host: 'sida.example', ...headers } });
+    const preflight = { 'access-control-request-method': 'POST' };
+    const answer = await ask({ origin: APP, ...preflight });
+    expect([answer.status, answer.text]).toEqual([204, '']);
+    expect(answer.headers['access-control-allow-headers']).toMatch(/authorization, content-type/);
+    expect((await ask({ origin: APP })).status).toBe(401);
+    expect((await ask(preflight)).status).toBe(401);
+    const foreign = await ask({ origin: 'https://evil.example', ...preflight });
+    expect([foreign.status, foreign.headers['access-control-allow-origin']]).toEqual([403, undefined]);
+  });
+
+  it.each([
+    'https://evil.example',
+    'null',
+    'http://app.example',
+    'https://app.example:8443',
+    'https://app.example/',
+    'https://APP.example',
+    'https://app.example.evil',
+    'https://x.app.example',
+    '*',
+    '',
+  ])('refuse origin %j', async (origin) => {
+    const answer = await get({ origin });
+    expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([403, undefined]);
+  });
+
+  it('need to be names and origins', () => {
+    for (const hosts of ['', 'a,,b', 'a/b', 'https://a', 'a:80', '*.a']) {
+      expect(() => resolveServeOptions({ flags: { model: 'm', allowedHosts: hosts }, env: {} })).toThrow(
+        /"--allowed-hosts" option to be host names/,
+      );
+    }
+    for (const origins of ['', 'a', 'null', '*', 'https://a/', 'https://a/b', 'file:///', 'https://A']) {
+      expect(() => resolveServeOptions({ flags: { model: 'm', allowedOrigins: origins }, env: {} })).toThrow(
+        /"--allowed-origins" option to be origins/,
+      );
+    }
   });
 });

@@ -2,6 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ROUTES } from '../../../src/server/routes/index.js';
+import { head, MALFORMED_BODIES, MALFORMED_HTTP } from '../../support/malformed.js';
 import { TestServer } from './test-server.js';
 
 let server: TestServer;
@@ -87,40 +88,7 @@ describe('error answers', () => {
 });
 
 describe('body', () => {
-  const deep = (levels: number) =>
-    `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
-
-  it.each<[string, string | Buffer, number, string]>([
-    ['nothing', '', 400, 'invalid_json'],
-    ['half of an object', '{"task":', 400, 'invalid_json'],
-    ['NaN', '{"input":NaN}', 400, 'invalid_json'],
-    ['1e999', '{"task":"sst2","input":1e999}', 400, 'invalid_json'],
-    ['lone surrogate', '{"task":"sst2","input":"\\ud800"}', 400, 'invalid_json'],
-    ['lone surrogate in a key', '{"\\udc00":1}', 400, 'invalid_json'],
-    ['invalid UTF-8', Buffer.from([0x22, 0xff, 0x22]), 400, 'invalid_json'],
-    ['overlong UTF-8', Buffer.from([0x22, 0xc0, 0xaf, 0x22]), 400, 'invalid_json'],
-    ['33 levels', deep(33), 400, 'invalid_json'],
-    ['a million levels', '['.repeat(1_000_000), 400, 'invalid_json'],
-    ['__proto__', '{"task":"sst2","input":"a","__proto__":{"polluted":1}}', 400, 'invalid_json'],
-    ['__proto__ of an input', '{"task":"sst2","input":{"text":"a","__proto__":"b"}}', 400, 'invalid_json'],
-    ['a list', '[]', 400, 'invalid_request'],
-    ['null', 'null', 400, 'invalid_request'],
-    ['32 levels', deep(32), 400, 'invalid_request'],
-    ['constructor', '{"task":"sst2","input":"a","constructor":1}', 400, 'invalid_request'],
-    [
-      '100,000 keys',
-      `{${Array.from({ length: 80_000 }, (_, i) => `"k${i}":0`).join()}}`,
-      400,
-      'invalid_request',
-    ],
-    ['over 1 MiB', JSON.stringify({ task: 'sst2', input: 'a'.repeat(1 << 20) }), 413, 'request_too_large'],
-    [
-      'an input over the limit',
-      JSON.stringify({ task: 'sst2', input: 'a'.repeat(1025) }),
-      413,
-      'request_too_large',
-    ],
-  ])('is refused: %s', async (_, body, status, code) => {
+  it.each(MALFORMED_BODIES)('is refused: %s', async (_, body, status, code) => {
     const answer = await server.ask('/v1/classify', { method: 'POST', body, headers: JSON_TYPE });
     expect([answer.status, answer.json?.error.code]).toEqual([status, code]);
     expect(answer.json.error.message.length).toBeLessThan(600);
@@ -186,25 +154,7 @@ describe('body', () => {
 });
 
 describe('raw HTTP', () => {
-  const get = (line: string, ...headers: string[]) =>
-    `${[line, 'host: localhost', 'connection: close', ...headers].join('\r\n')}\r\n\r\n`;
-
-  it.each<[string, string, number]>([
-    ['no HTTP at all', 'hello\r\n\r\n', 400],
-    ['bad version', get('GET / HTTP/9.9'), 400],
-    [
-      'content-length beside transfer-encoding',
-      get('POST /v1/classify HTTP/1.1', 'content-length: 5', 'transfer-encoding: chunked'),
-      400,
-    ],
-    ['two lengths', get('POST /v1/classify HTTP/1.1', 'content-length: 5', 'content-length: 6'), 400],
-    ['negative length', get('POST /v1/classify HTTP/1.1', 'content-length: -1'), 400],
-    ['17 KiB of headers', get('GET /health/live HTTP/1.1', `x-filler: ${'a'.repeat(17_000)}`), 431],
-    ['absolute target', get('GET http://localhost/health/live HTTP/1.1'), 400],
-    ['an empty host', 'GET /health/live HTTP/1.1\r\nhost:\r\nconnection: close\r\n\r\n', 403],
-    ['no host', 'GET /health/live HTTP/1.1\r\nconnection: close\r\n\r\n', 400],
-    ['other expectation', get('GET /health/live HTTP/1.1', 'expect: miracles'), 417],
-  ])('answers %s', async (_, bytes, status) => {
+  it.each(MALFORMED_HTTP)('answers %s', async (_, bytes, status) => {
     const answer = await server.raw(bytes);
     expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(answer).toMatch(/x-request-id: /);
@@ -213,7 +163,7 @@ describe('raw HTTP', () => {
 
   it('serves a hundred pipelined requests', async () => {
     const one = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
-    const answer = await server.raw(one.repeat(99) + get('GET /health/live HTTP/1.1'));
+    const answer = await server.raw(one.repeat(99) + head('GET /health/live HTTP/1.1'));
     expect(answer.match(/HTTP\/1\.1 200 OK/g)).toHaveLength(100);
   });
 });

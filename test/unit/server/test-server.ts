@@ -1,29 +1,15 @@
 /** A listening server over the scripted engine, and raw HTTP to provoke it with. */
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
-import { connect } from 'node:net';
 import { pino } from 'pino';
+import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
 import { recordKeptJob } from '../../../src/observability/kept-jobs.js';
 import { createMetrics, type Metrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory-queue.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
+import { type Answer, type Asked, ask, raw } from '../../support/http-client.js';
 import { ScriptedEngine } from '../queue/scripted-engine.js';
 
-export interface Answer {
-  status: number;
-  headers: IncomingHttpHeaders;
-  text: string;
-  // The tests look into answers of many shapes.
-  // biome-ignore lint/suspicious/noExplicitAny: see above
-  json: any;
-}
-
-export interface Asked {
-  method?: string;
-  headers?: Record<string, string>;
-  /** An object is sent as JSON. */
-  body?: unknown;
-}
+export type { Answer };
 
 export class TestServer {
   readonly engine: ScriptedEngine;
@@ -45,6 +31,7 @@ export class TestServer {
 
   static async start(flags: Sources['flags'] = {}): Promise<TestServer> {
     const options = resolveServeOptions({ flags: { model: 'm', port: '0', ...flags }, env: {} });
+    const keys = new KeyRing(options);
     const engine = new ScriptedEngine();
     engine.script = (run) => run.finish();
     const queue = new MemoryQueue(engine, {
@@ -59,7 +46,12 @@ export class TestServer {
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => log.push(JSON.parse(line)) });
     const metrics: Metrics = createMetrics(engine, queue);
-    return new TestServer(engine, queue, log, await startServer({ engine, queue, options, logger, metrics }));
+    return new TestServer(
+      engine,
+      queue,
+      log,
+      await startServer({ engine, queue, options, keys, logger, metrics }),
+    );
   }
 
   close(): Promise<void> {
@@ -70,58 +62,11 @@ export class TestServer {
     return this.ask(path, { method: 'POST', body, headers });
   }
 
-  ask(path: string, { method = 'GET', headers = {}, body }: Asked = {}): Promise<Answer> {
-    const payload =
-      body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
-    return new Promise((resolve, reject) => {
-      const request = httpRequest({
-        host: '127.0.0.1',
-        port: this.running.port,
-        path,
-        method,
-        agent: false,
-        headers: {
-          ...(payload !== undefined && {
-            'content-type': 'application/json',
-            'content-length': Buffer.byteLength(payload),
-          }),
-          ...headers,
-        },
-      });
-      request.on('error', reject).on('response', (response) => {
-        let text = '';
-        response.setEncoding('utf8').on('data', (piece: string) => {
-          text += piece;
-        });
-        response.on('error', reject).on('end', () => {
-          const isJson = response.headers['content-type']?.includes('json') && text !== '';
-          resolve({
-            status: response.statusCode!,
-            headers: response.headers,
-            text,
-            json: isJson ? JSON.parse(text) : undefined,
-          });
-        });
-      });
-      request.end(payload);
-    });
+  ask(path: string, asked: Asked = {}): Promise<Answer> {
+    return ask(this.running.port, path, asked);
   }
 
-  /** Sends bytes as they are and gives everything that comes back until the connection ends. */
-  raw(bytes: string, limitMs = 3_000): Promise<string> {
-    return new Promise((resolve) => {
-      let text = '';
-      const socket = connect({ host: '127.0.0.1', port: this.running.port }, () => socket.write(bytes));
-      const timer = setTimeout(() => socket.destroy(), limitMs);
-      socket.on('data', (data) => {
-        text += data.toString('latin1');
-      });
-      socket
-        .on('error', () => undefined)
-        .on('close', () => {
-          clearTimeout(timer);
-          resolve(text);
-        });
-    });
+  raw(bytes: string, limitMs?: number): Promise<string> {
+    return raw(this.running.port, bytes, limitMs);
   }
 }

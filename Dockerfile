@@ -1,0 +1,22 @@
+# docker build -t sida . && docker run -p 8080:8080 -e SIDA_API_KEY=… sida
+FROM node:22-bookworm AS build
+RUN apt-get update && apt-get install -y --no-install-recommends cmake g++ make ninja-build && rm -rf /var/lib/apt/lists/*
+WORKDIR /opt/sida
+COPY . .
+# Installing builds the addon and the TypeScript; the compiler is not needed afterwards.
+RUN npm ci && npm prune --omit=dev --ignore-scripts \
+  && find build -mindepth 1 -maxdepth 1 ! -name addon -exec rm -rf {} + \
+  && find build/addon -mindepth 1 -maxdepth 1 ! -name Release -exec rm -rf {} +
+
+FROM node:22-bookworm-slim
+ENV NODE_ENV=production SIDA_HOST=0.0.0.0 SIDA_PORT=8080 SIDA_PACK_DIR=/var/cache/sida/packs SIDA_MODEL=models/switch-mini
+WORKDIR /opt/sida
+COPY --from=build /opt/sida /opt/sida
+RUN install -d -o node -g node /var/cache/sida/packs
+USER node
+VOLUME /var/cache/sida
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+# Others can reach this address, so the server asks for SIDA_API_KEY or SIDA_API_KEYS and refuses to start without.
+ENTRYPOINT ["node", "dist/cli/main.js"]
+CMD ["serve"]

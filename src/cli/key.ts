@@ -1,0 +1,41 @@
+/** `sida key new`: a key for a client, and the line that lets it in. */
+import { Command } from 'commander';
+import { hashKey, newApiKey } from '../access/api-key.js';
+import { keyLine, nameFault, parseScopes } from '../access/key-file.js';
+import { SCOPES } from '../access/scopes.js';
+import { UsageError } from '../config/resolve.js';
+
+export function keyCommand(): Command {
+  return new Command('key').description('Make API keys').addCommand(newCommand());
+}
+
+function newCommand(): Command {
+  return new Command('new')
+    .description(
+      'Make a key: printed once, with the line for the file of --api-keys, which holds only its hash',
+    )
+    .requiredOption('--name <name>', 'who it is for; limits and jobs belong to the name')
+    .option('--scopes <list>', `what it may do, separated by commas: ${SCOPES.join(', ')}`, 'infer')
+    .option('--json', 'print JSON')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  sida key new --name ci\n  sida key new --name grafana --scopes metrics --json',
+    )
+    .action((values: { name: string; scopes: string; json?: boolean }) => {
+      const wrong = nameFault(values.name);
+      if (wrong !== undefined) throw new UsageError(`The "--name" option is wrong: ${wrong}`);
+      const scopes = parseScopes(values.scopes);
+      if (scopes === undefined) {
+        throw new UsageError(
+          `Expected the "--scopes" option to be out of ${SCOPES.join(', ')}, separated by commas, but got ${JSON.stringify(values.scopes)}`,
+        );
+      }
+      const key = newApiKey();
+      const line = keyLine({ name: values.name, scopes, hash: hashKey(key) });
+      process.stdout.write(
+        values.json === true
+          ? `${JSON.stringify({ name: values.name, scopes, key, line }, null, 2)}\n`
+          : `The key, shown this once:\n  ${key}\nThe line for the file of --api-keys:\n  ${line}\n`,
+      );
+    });
+}

@@ -1,0 +1,90 @@
+/** Lets a request into the queue or refuses it, by what its caller holds already and has used in this minute. */
+import type { Response } from 'express';
+import type { KeyRing } from '../../access/key-ring.js';
+import type { JobRequest, JobResult } from '../../engine/messages.js';
+import { SidaError } from '../../errors.js';
+import type { Metrics } from '../../observability/metrics.js';
+import type { JobQueue } from '../../queue/job-queue.js';
+import { callerOf } from '../middleware/auth.js';
+import { QueueShare } from './queue-share.js';
+import { costOf, tokensUsed } from './token-cost.js';
+import { type Allowance, RateLimited, type TokenLimit } from './token-limit.js';
+
+export interface AdmissionDependencies {
+  keys: KeyRing;
+  queue: JobQueue;
+  metrics: Metrics;
+  queueBound: number;
+  /** Undefined: no limit. */
+  tokenLimit: TokenLimit | undefined;
+}
+
+/** Call one of these, once. */
+export interface Ticket {
+  done(result: JobResult): Promise<void>;
+  failed(error: SidaError): Promise<void>;
+  /** No job was made of the request. */
+  unused(): Promise<void>;
+}
+
+export class Admission {
+  readonly #needs: AdmissionDependencies;
+  readonly #shares: QueueShare;
+
+  constructor(needs: AdmissionDependencies) {
+    this.#needs = needs;
+    this.#shares = new QueueShare(needs.queueBound);
+  }
+
+  /** Sets the headers of the rate limit. Rejects with queue_full, rate_limited or cannot_run. */
+  async admit(res: Response, request: JobRequest): Promise<Ticket> {
+    const { keys, queue, metrics, tokenLimit } = this.#needs;
+    const who = keys.size > 0 ? callerOf(res).owner : `address ${res.req.socket.remoteAddress ?? ''}`;
+    // With one caller there is nobody to leave room for.
+    const leave = keys.size > 1 ? this.#shares.take(who, queue.stats.waiting) : () => undefined;
+    if (leave === undefined) {
+      metrics.countRefusal('share');
+      throw new SidaError({
+        code: 'queue_full',
+        message: 'This key has its share of the queue: the rest is for others; try again later',
+      });
+    }
+    try {
+      const reservation = await tokenLimit?.reserve(who, costOf(request));
+      if (reservation !== undefined) setHeaders(res, reservation.allowance);
+      return {
+        async unused() {
+          leave();
+          await reservation?.settle(0);
+        },
+        async done(result) {
+          leave();
+          await reservation?.settle(tokensUsed(request, result));
+        },
+        async failed(error) {
+          leave();
+          if (!mayHaveRun(error)) await reservation?.settle(0);
+        },
+      };
+    } catch (error) {
+      leave();
+      if (error instanceof RateLimited) {
+        metrics.countRefusal('rate');
+        setHeaders(res, error.allowance);
+      }
+      throw error;
+    }
+  }
+}
+
+/** A client that goes away, or a deadline, leaves open how much was computed: the reservation stands. */
+function mayHaveRun({ code }: SidaError): boolean {
+  return code === 'cancelled' || code === 'deadline_exceeded';
+}
+
+function setHeaders(res: Response, { limit, remaining, resetSeconds }: Allowance): void {
+  res
+    .setHeader('x-ratelimit-limit-tokens', limit)
+    .setHeader('x-ratelimit-remaining-tokens', remaining)
+    .setHeader('x-ratelimit-reset-tokens', `${resetSeconds}s`);
+}

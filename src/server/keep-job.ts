@@ -1,0 +1,59 @@
+/** Hands a job whose answer is kept to the queue, and settles what its request reserved when it has ended. */
+import { randomUUID } from 'node:crypto';
+import type { Response } from 'express';
+import type { JobRequest } from '../engine/messages.js';
+import { type ErrorBody, SidaError } from '../errors.js';
+import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../queue/job-queue.js';
+import type { Ticket } from './admission/admission.js';
+import type { ServerContext } from './context.js';
+import { callerOf } from './middleware/auth.js';
+
+const UNSEEN: ErrorBody = { code: 'cancelled', message: 'The end of the job was not seen' };
+
+export async function keepJob(
+  context: ServerContext,
+  res: Response,
+  request: JobRequest,
+  idempotency: Idempotency | undefined,
+): Promise<Accepted> {
+  const { admission, queue, logger } = context;
+  const { owner } = callerOf(res);
+  const ticket = await admission.admit(res, request);
+  let accepted: Accepted;
+  try {
+    accepted = await queue.enqueue(randomUUID(), owner, request, idempotency);
+  } catch (error) {
+    await ticket.failed(SidaError.from(error));
+    throw error;
+  }
+  // The first request under the key pays.
+  if (!accepted.created) await ticket.unused();
+  else {
+    settleAtEnd(context, accepted.record, owner, ticket).catch(async (error) => {
+      logger.warn({ requestId: res.locals.requestId, err: error }, 'a kept job keeps its reservation');
+      await ticket.failed(new SidaError(UNSEEN));
+    });
+  }
+  return accepted;
+}
+
+async function settleAtEnd(
+  { queue }: ServerContext,
+  { id }: JobRecord,
+  owner: string,
+  ticket: Ticket,
+): Promise<void> {
+  let tell: (record: JobRecord | undefined) => void;
+  const ended = new Promise<JobRecord | undefined>((resolve) => {
+    tell = resolve;
+  });
+  await queue.watch(id, owner, (event) => {
+    if (event.type === 'status' && hasEnded(event.record)) tell(event.record);
+  });
+  // It may have ended before anybody watched.
+  const now = await queue.find(id, owner);
+  if (now === undefined || hasEnded(now)) tell!(now);
+  const record = await ended;
+  if (record?.result) await ticket.done(record.result);
+  else await ticket.failed(new SidaError(record?.error ?? UNSEEN));
+}

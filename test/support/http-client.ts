@@ -1,0 +1,78 @@
+/** HTTP as tests need it: a connection a request, every status an answer, and raw bytes. */
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { connect } from 'node:net';
+
+export interface Answer {
+  status: number;
+  headers: IncomingHttpHeaders;
+  text: string;
+  // The tests look into answers of many shapes.
+  // biome-ignore lint/suspicious/noExplicitAny: see above
+  json: any;
+}
+
+export interface Asked {
+  method?: string;
+  headers?: Record<string, string>;
+  /** An object is sent as JSON. */
+  body?: unknown;
+}
+
+export function ask(
+  port: number,
+  path: string,
+  { method = 'GET', headers = {}, body }: Asked = {},
+): Promise<Answer> {
+  const payload =
+    body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const request = httpRequest({
+      host: '127.0.0.1',
+      port,
+      path,
+      method,
+      agent: false,
+      headers: {
+        ...(payload !== undefined && {
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(payload),
+        }),
+        ...headers,
+      },
+    });
+    request.on('error', reject).on('response', (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece;
+      });
+      response.on('error', reject).on('end', () => {
+        const isJson = response.headers['content-type']?.includes('json') && text !== '';
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers,
+          text,
+          json: isJson ? JSON.parse(text) : undefined,
+        });
+      });
+    });
+    request.end(payload);
+  });
+}
+
+/** Sends bytes as they are and gives everything that comes back until the connection ends. */
+export function raw(port: number, bytes: string | Buffer, limitMs = 3_000): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket = connect({ host: '127.0.0.1', port }, () => socket.write(bytes));
+    const timer = setTimeout(() => socket.destroy(), limitMs);
+    socket.on('data', (data) => {
+      text += data.toString('latin1');
+    });
+    socket
+      .on('error', () => undefined)
+      .on('close', () => {
+        clearTimeout(timer);
+        resolve(text);
+      });
+  });
+}

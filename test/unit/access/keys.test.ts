@@ -1,0 +1,127 @@
+// Keys, the file that holds their hashes, and the ring that compares them.
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { hashKey, isKey, newApiKey } from '../../../src/access/api-key.js';
+import { keyLine, MOST_KEYS, parseKeyFile } from '../../../src/access/key-file.js';
+import { KeyRing } from '../../../src/access/key-ring.js';
+import type { Scope } from '../../../src/access/scopes.js';
+import { UsageError } from '../../../src/config/resolve.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'sida-keys-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function line(name: string, key = newApiKey(), scopes: Scope[] = ['infer']): string {
+  return keyLine({ name, scopes, hash: hashKey(key) });
+}
+
+describe('a key', () => {
+  it('is 256 random bits with a beginning of its own', () => {
+    const keys = new Set(Array.from({ length: 100 }, newApiKey));
+    expect(keys.size).toBe(100);
+    for (const key of keys) expect(key).toMatch(/^sida_[A-Za-z0-9_-]{43}$/);
+  });
+
+  it('is stored as a hash with a salt of its own', () => {
+    const [one, other] = [hashKey('k'), hashKey('k')];
+    expect(one.digest.equals(other.digest)).toBe(false);
+    expect([isKey('k', one), isKey('k', other), isKey('K', one), isKey('', one)]).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
+  });
+});
+
+describe('the file', () => {
+  it('has a line a key, comments and blank lines', () => {
+    const text = `# who\n\n${line('ci')}\r\n  ${line('ops.1', newApiKey(), ['admin', 'metrics'])}  \n`;
+    expect(parseKeyFile(text).map(({ name, scopes }) => [name, scopes])).toEqual([
+      ['ci', ['infer']],
+      ['ops.1', ['admin', 'metrics']],
+    ]);
+  });
+
+  const hash = `sha256:${'ab'.repeat(16)}:${'cd'.repeat(32)}`;
+  it.each([
+    ['nothing', '', /no keys/],
+    ['comments only', '# a\n', /no keys/],
+    ['a key in the clear', 'ci infer sida_abc', /line 1: expected sha256:/],
+    ['no scopes', `ci ${hash}`, /line 1: expected a name, scopes and a hash/],
+    ['four words', `ci infer ${hash} x`, /line 1: expected a name, scopes and a hash/],
+    [
+      'an unknown scope',
+      `# x\nci infer,root ${hash}`,
+      /line 2: expected scopes out of infer, admin, metrics/,
+    ],
+    ['a name twice', `ci infer ${hash}\nci admin ${hash}`, /line 2: the name "ci" is there twice/],
+    ['a name with a path', `../ci infer ${hash}`, /line 1: expected a name of/],
+    ['a reserved name', `anyone infer ${hash}`, /line 1: the name "anyone" has a meaning/],
+    ['a short salt', `ci infer sha256:abab:${'cd'.repeat(32)}`, /line 1: expected sha256:/],
+    ['a short digest', `ci infer sha256:${'ab'.repeat(16)}:cdcd`, /line 1: expected sha256:/],
+    [
+      'too many keys',
+      Array.from({ length: MOST_KEYS + 1 }, (_, i) => `k${i} infer ${hash}`).join('\n'),
+      /257 keys; the most is 256/,
+    ],
+  ])('is refused: %s', (_, text, message) => {
+    expect(() => parseKeyFile(text)).toThrow(message);
+  });
+});
+
+describe('the ring', () => {
+  const [infer, admin] = [newApiKey(), newApiKey()];
+  const file = join(folder, 'keys');
+  writeFileSync(file, `${line('ci', infer)}\n${line('ops', admin, ['admin', 'metrics'])}\n`);
+
+  it('finds who a key belongs to, and nobody for anything else', () => {
+    const ring = new KeyRing({ apiKey: 'one for all', apiKeys: file });
+    expect(ring.size).toBe(3);
+    expect(ring.find(infer)).toMatchObject({ owner: 'ci', scopes: new Set(['infer']) });
+    expect(ring.find(admin)).toMatchObject({ owner: 'ops', scopes: new Set(['admin', 'metrics']) });
+    expect(ring.find('one for all')).toMatchObject({
+      owner: 'default',
+      scopes: new Set(['infer', 'admin', 'metrics']),
+    });
+    const others = ['', infer.slice(0, -1), `${infer}x`, infer.toLowerCase(), 'ci', 'x'.repeat(16_000)];
+    for (const other of others) expect(ring.find(other)).toBeUndefined();
+  });
+
+  it('takes in a changed file, and keeps its keys when that is broken', () => {
+    const changing = join(folder, 'changing');
+    const [before, after] = [newApiKey(), newApiKey()];
+    writeFileSync(changing, line('ci', before));
+    const ring = new KeyRing({ apiKeys: changing });
+    writeFileSync(changing, line('ci', after));
+    ring.reload();
+    expect([ring.find(before)?.owner, ring.find(after)?.owner]).toEqual([undefined, 'ci']);
+    for (const broken of ['', 'ci infer', '\0']) {
+      writeFileSync(changing, broken);
+      expect(() => ring.reload()).toThrow(UsageError);
+      expect(ring.find(after)?.owner).toBe('ci');
+    }
+    rmSync(changing);
+    expect(() => ring.reload()).toThrow(/Cannot use the file of keys/);
+    expect(ring.find(after)?.owner).toBe('ci');
+  });
+
+  it('hears of a file that was replaced', async () => {
+    const watched = join(folder, 'watched');
+    writeFileSync(watched, line('ci'));
+    const ring = new KeyRing({ apiKeys: watched });
+    const changed = new Promise<() => void>((resolve) => {
+      const unwatch = ring.watch(() => resolve(unwatch));
+    });
+    writeFileSync(`${watched}.new`, `${line('ci')}\n${line('cd')}`);
+    renameSync(`${watched}.new`, watched);
+    (await changed)();
+    ring.reload();
+    expect(ring.size).toBe(2);
+  });
+
+  it('does not start with a file that it cannot use', () => {
+    expect(() => new KeyRing({ apiKeys: join(folder, 'none') })).toThrow(UsageError);
+  });
+});

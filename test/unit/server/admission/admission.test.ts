@@ -1,0 +1,166 @@
+// What a request is charged, what a minute holds, and what one caller may hold of the queue.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { JobRequest, JobResult } from '../../../../src/engine/messages.js';
+import { QueueShare } from '../../../../src/server/admission/queue-share.js';
+import { costOf, tokensUsed } from '../../../../src/server/admission/token-cost.js';
+import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';
+import { COST } from '../../queue/scripted-engine.js';
+
+const complete = (prompts: (string | number[])[], maxTokens: number): JobRequest => ({
+  kind: 'complete',
+  prompts,
+  maxTokens,
+  stop: [],
+  logprobs: null,
+  stream: false,
+});
+
+const used = (promptTokens: number, completionTokens: number) =>
+  ({
+    promptTokens,
+    completionTokens,
+    experts: COST,
+    timing: { tokenizeMs: 0, queueMs: 0, inferenceMs: 0 },
+    kind: 'tokenize',
+    data: [],
+  }) satisfies JobResult;
+
+describe('the cost of a request', () => {
+  it('is exact where token ids are sent, and counts what may be generated', () => {
+    const request = complete([[1, 2, 3], [4]], 16);
+    expect(costOf(request)).toEqual({ known: 4 + 2 * 16, estimated: 0 });
+    expect(tokensUsed(request, used(4, 5))).toBe(9);
+  });
+
+  it('goes by the bytes of texts', () => {
+    expect(costOf(complete(['abcde', 'é'], 10))).toEqual({ known: 20, estimated: 3 + 1 });
+    const tokenize: JobRequest = { kind: 'tokenize', inputs: ['abcd'], addSpecialTokens: true };
+    expect(costOf(tokenize)).toEqual({ known: 0, estimated: 2 });
+  });
+
+  it('has every label against every input', () => {
+    const request: JobRequest = { kind: 'classify', inputs: ['abcd', 'abcd'], labels: ['ab', 'abc', 'a'] };
+    expect(costOf(request)).toEqual({ known: 0, estimated: 4 + 2 * 4 });
+    expect(tokensUsed(request, used(7, 0))).toBe(7 + 2 * 4);
+  });
+});
+
+describe('tokens a minute', () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+  const limitOf = (tokens: number) => new TokenLimit(memoryLimiter(tokens));
+  const known = (tokens: number) => ({ known: tokens, estimated: 0 });
+  const left = async (limit: TokenLimit, who = 'a') =>
+    (await limit.reserve(who, known(0))).allowance.remaining;
+
+  it('are reserved, and settled by what was used', async () => {
+    const limit = limitOf(100);
+    const reservation = await limit.reserve('a', { known: 30, estimated: 30 });
+    expect(reservation.allowance).toEqual({ limit: 100, remaining: 40, resetSeconds: 60 });
+    await reservation.settle(10);
+    expect(await left(limit)).toBe(90);
+    const short = await limit.reserve('a', known(5));
+    await short.settle(25);
+    expect(await left(limit)).toBe(65);
+  });
+
+  it('end in a refusal that costs nothing and says when to come back', async () => {
+    const limit = limitOf(100);
+    await limit.reserve('a', known(80));
+    vi.advanceTimersByTime(20_500);
+    for (let i = 0; i < 3; i += 1) {
+      await expect(limit.reserve('a', known(21))).rejects.toMatchObject({
+        code: 'rate_limited',
+        status: 429,
+        details: { tokens: 21, limit: 100, remaining: 20, retry_after_s: 40 },
+        allowance: { limit: 100, remaining: 20, resetSeconds: 40 },
+      });
+    }
+    await limit.reserve('a', known(20));
+    vi.advanceTimersByTime(39_500);
+    await limit.reserve('a', known(100));
+  });
+
+  it("are each caller's own", async () => {
+    const limit = limitOf(100);
+    await limit.reserve('a', known(100));
+    await expect(limit.reserve('a', known(1))).rejects.toThrow(/0 of 100/);
+    expect(await left(limit, 'b')).toBe(100);
+  });
+
+  it('refuse for good what a minute cannot hold, but not for an estimate', async () => {
+    const limit = limitOf(100);
+    await expect(limit.reserve('a', known(101))).rejects.toMatchObject({ code: 'cannot_run' });
+    const { allowance } = await limit.reserve('a', { known: 60, estimated: 1_000 });
+    expect(allowance.remaining).toBe(0);
+  });
+
+  it('of a minute that ended are no credit for the next', async () => {
+    const limit = limitOf(100);
+    const old = await limit.reserve('a', known(90));
+    vi.advanceTimersByTime(60_000);
+    await limit.reserve('a', known(10));
+    await old.settle(0);
+    expect(await left(limit)).toBe(90);
+  });
+
+  it('that were underestimated are charged even when their minute has ended', async () => {
+    const limit = limitOf(100);
+    const old = await limit.reserve('a', known(10));
+    vi.advanceTimersByTime(60_000);
+    await old.settle(50);
+    expect(await left(limit)).toBe(60);
+  });
+});
+
+describe('the share of the queue', () => {
+  /** Takes until refused; every request waits. */
+  function fill(share: QueueShare, callers: string[], bound: number) {
+    const held = new Map(callers.map((who) => [who, 0]));
+    const leave: (() => void)[] = [];
+    let waiting = 0;
+    for (let refused = 0; refused < callers.length && waiting < bound; ) {
+      refused = 0;
+      for (const who of callers) {
+        const left = share.take(who, waiting);
+        if (left === undefined) {
+          refused += 1;
+          continue;
+        }
+        leave.push(left);
+        waiting += 1;
+        held.set(who, held.get(who)! + 1);
+      }
+    }
+    return { held: [...held.values()], waiting, leave };
+  }
+
+  it.each([
+    [1, 50],
+    [2, 33],
+    [4, 20],
+  ])('of each of %i callers leaves as much free as it takes', (callers, each) => {
+    const names = Array.from({ length: callers }, (_, i) => `c${i}`);
+    const share = new QueueShare(100);
+    const { held, waiting } = fill(share, names, 100);
+    for (const count of held) expect(Math.abs(count - each)).toBeLessThanOrEqual(1);
+    expect(share.take('another', waiting)).toBeDefined();
+  });
+
+  it('is given back', () => {
+    const share = new QueueShare(10);
+    const { leave, waiting } = fill(share, ['a'], 10);
+    expect(share.take('a', waiting)).toBeUndefined();
+    for (const each of leave) each();
+    expect(share.take('a', 0)).toBeDefined();
+  });
+
+  it('does not count while nobody waits', () => {
+    const share = new QueueShare(1);
+    for (let i = 0; i < 64; i += 1) expect(share.take('a', 0)).toBeDefined();
+  });
+});

@@ -1,0 +1,132 @@
+// The rate limit and the shares of keys as their clients meet them.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { hashKey, newApiKey } from '../../../src/access/api-key.js';
+import { keyLine } from '../../../src/access/key-file.js';
+import { eventually } from '../../support/eventually.js';
+import { answerTo } from '../queue/scripted-engine.js';
+import { type Answer, TestServer } from './test-server.js';
+
+const folder = mkdtempSync(join(tmpdir(), 'sida-rate-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const keys = { noisy: newApiKey(), quiet: newApiKey() };
+const apiKeys = join(folder, 'keys');
+const line = ([name, key]: [string, string]) => keyLine({ name, scopes: ['infer'], hash: hashKey(key) });
+writeFileSync(apiKeys, Object.entries(keys).map(line).join('\n'));
+
+let server: TestServer;
+afterEach(() => server.close());
+
+const ids = (tokens: number) => ({ prompt: Array.from({ length: tokens }, () => 5), max_tokens: 1 });
+const as = (who: keyof typeof keys) => ({ authorization: `Bearer ${keys[who]}` });
+const complete = (who: keyof typeof keys, tokens: number) =>
+  server.post('/v1/completions', ids(tokens), as(who));
+const tokensOf = ({ headers }: Answer) => [
+  headers['x-ratelimit-limit-tokens'],
+  headers['x-ratelimit-remaining-tokens'],
+];
+
+describe('--rate-limit', () => {
+  it('answers with what is left, and settles by what was used', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    const first = await complete('noisy', 49);
+    expect(first.status).toBe(200);
+    expect(tokensOf(first)).toEqual(['100', '50']);
+    expect(first.headers['x-ratelimit-reset-tokens']).toMatch(/^\d+s$/);
+    // The engine says that it were nine tokens, and one generated.
+    expect(tokensOf(await complete('noisy', 49))).toEqual(['100', '40']);
+  });
+
+  it('refuses with 429, Retry-After and the numbers, and logs whose request it was', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    server.engine.script = undefined;
+    const running = complete('noisy', 89);
+    await eventually(() => server.engine.runs.length === 1);
+    const refused = await complete('noisy', 20);
+    expect([refused.status, refused.json.error.code, refused.json.error.type]).toEqual([
+      429,
+      'rate_limited',
+      'rate_limit_error',
+    ]);
+    expect(refused.json.error.details).toEqual({ tokens: 21, limit: 100, remaining: 10 });
+    expect(tokensOf(refused)).toEqual(['100', '10']);
+    const wait = Number(refused.headers['retry-after']);
+    expect(wait).toBeGreaterThan(0);
+    expect(wait).toBeLessThanOrEqual(60);
+    expect(server.queue.stats.accepted).toBe(1);
+    expect(server.log.find(({ status }) => status === 429)).toMatchObject({ key: 'noisy' });
+    server.engine.runs[0]!.finish();
+    expect((await running).status).toBe(200);
+    expect((await server.ask('/health/live')).headers['x-ratelimit-limit-tokens']).toBeUndefined();
+  });
+
+  it('gives back what a refusal or a fault of the server reserved', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    server.engine.script = (run) => run.fail('internal');
+    for (let i = 0; i < 5; i += 1) expect((await complete('noisy', 89)).status).toBe(500);
+  });
+
+  it('keeps the reservation of a client that goes away', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100', deadline: '30ms' });
+    server.engine.script = undefined;
+    expect((await complete('noisy', 89)).status).toBe(504);
+    expect((await complete('noisy', 89)).status).toBe(429);
+  });
+
+  it('counts by address without keys', async () => {
+    server = await TestServer.start({ rateLimit: '100' });
+    server.engine.script = undefined;
+    void server.post('/v1/completions', ids(89)).catch(() => undefined);
+    await eventually(() => server.engine.runs.length === 1);
+    expect((await server.post('/v1/completions', ids(89))).status).toBe(429);
+    expect((await server.post('/v1/completions', { prompt: [5], max_tokens: 200 })).status).toBe(422);
+  });
+
+  it('is none by default', async () => {
+    server = await TestServer.start({ apiKeys });
+    const answer = await complete('noisy', 100);
+    expect([answer.status, answer.headers['x-ratelimit-limit-tokens']]).toEqual([200, undefined]);
+  });
+});
+
+describe('F29: a key that floods', () => {
+  const flood = (count: number, tokens: number) =>
+    Promise.all(Array.from({ length: count }, () => complete('noisy', tokens)));
+
+  it('is held to its tokens, and every request of another key is answered', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '1000' });
+    // What it sends is what it is charged.
+    server.engine.script = (run) => {
+      setTimeout(() => run.finish({ ...answerTo(run.request), promptTokens: 9, completionTokens: 1 }), 1);
+    };
+    const noise = flood(500, 9);
+    const quiet: number[] = [];
+    for (let i = 0; i < 50; i += 1) quiet.push((await complete('quiet', 9)).status);
+    const statuses = (await noise).map(({ status }) => status);
+    expect(quiet).toEqual(quiet.map(() => 200));
+    expect(statuses.filter((status) => status === 200)).toHaveLength(100);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(400);
+    expect((await server.ask('/health/ready')).status).toBe(200);
+  });
+
+  it('fills no more than half of the queue, and the other key finds room', async () => {
+    server = await TestServer.start({ apiKeys, queueBound: '40' });
+    server.engine.script = undefined;
+    const noise = flood(200, 9);
+    await eventually(() => server.log.filter(({ status }) => status === 429).length >= 170);
+    expect(server.queue.stats.waiting).toBeLessThanOrEqual(21);
+    const quiet = Array.from({ length: 10 }, () => complete('quiet', 9));
+    await eventually(() => server.queue.stats.waiting >= 29);
+    server.engine.script = (run) => run.finish();
+    for (const run of server.engine.runs) run.finish();
+    expect((await Promise.all(quiet)).map(({ status }) => status)).toEqual(quiet.map(() => 200));
+    const refused = (await noise).filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(170);
+    for (const { json, headers } of refused) {
+      expect(json.error.code).toBe('queue_full');
+      expect(Number(headers['retry-after'])).toBeGreaterThan(0);
+    }
+  });
+});
