@@ -266,6 +266,23 @@ describeWithRedis('Redis goes away', () => {
   });
 });
 
+describeWithRedis('a server whose port is taken', () => {
+  it('ends, although it has reached Redis', async () => {
+    const redis = await RedisServer.start();
+    const server = await ServerProcess.launch([
+      '--model',
+      MINI,
+      '--redis',
+      redis.url,
+      '--port',
+      String(redis.port),
+    ]);
+    expect(await server.exit).toBe(1);
+    expect(server.output).toContain('another program listens there');
+    await redis.end();
+  });
+});
+
 describeWithRedis('a server that is killed', () => {
   it('leaves its jobs to others, and the next server answers for them and for their keys', async () => {
     const redis = await RedisServer.start();
