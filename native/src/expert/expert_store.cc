@@ -198,6 +198,8 @@ void ExpertStore::begin_prefetches() {
     if (load == loads_.end()) break;
     ++stats_.prefetches_begun;
     gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
+    // Brought back for its next use, it must not go again before that.
+    if (keys_[*load] >= expendable_) keys_[*load] -= expendable_;
     load = loads_.erase(load);
   }
   begin_gathered(TransferPriority::kPrefetch);
