@@ -209,6 +209,15 @@ TEST_CASE("expert store: a prefetch evicts only who is expendable, and who it br
   CHECK(f.store->take_stats().prefetches_wasted == 0);
 }
 
+TEST_CASE("expert store: a planned load of who was resident and had to go is late") {
+  Fixture f(1);
+  f.visit(0, {0});
+  f.start_pass({6, 0}, {{0, 103}, {6, 1}}, {}, 100);
+  f.settle();
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kLate));
+}
+
 TEST_CASE("expert store: a layer with enough at hand waits for a better victim among its own") {
   const auto resident_after = [](std::vector<uint16_t> needed, double expendable) {
     Fixture f(4, 0, {2, 4096});

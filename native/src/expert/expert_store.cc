@@ -167,7 +167,7 @@ void ExpertStore::set_plan(const ResidencyPlan& plan) {
   newest_first_ = plan.newest_first;
   loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.planned = false;
-  for (const ExpertId id : loads_) records_[id].planned = records_[id].state != ResidencyState::kResident;
+  for (const ExpertId id : loads_) records_[id].planned = true;
   cancel_waiting_prefetches(false);
   begin_prefetches();
 }
