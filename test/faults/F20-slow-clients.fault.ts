@@ -44,9 +44,11 @@ async function hold(count: number, first: string, drip: string): Promise<Held[]>
         });
       }),
     };
-    socket.on('error', () => undefined).on('data', (data) => {
-      each.text += data.toString('latin1');
-    });
+    socket
+      .on('error', () => undefined)
+      .on('data', (data) => {
+        each.text += data.toString('latin1');
+      });
     held.push(each);
     // More at once than the listen backlog holds would wait for the kernel's retries.
     if (held.length % 100 === 0) {
@@ -76,7 +78,9 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (note) => {
   expect(bodyMs).toBeLessThan(LIMITS.requestTimeoutMs + SLACK_MS);
   expect([answered(headers), answered(bodies)]).toEqual([500, 500]);
   const p99 = percentile(latencies, 0.99);
-  note(`1,000 slow clients: all 408, headers within ${(headerMs / 1000).toFixed(1)} s, bodies within ${(bodyMs / 1000).toFixed(1)} s`);
+  note(
+    `1,000 slow clients: all 408, headers within ${(headerMs / 1000).toFixed(1)} s, bodies within ${(bodyMs / 1000).toFixed(1)} s`,
+  );
   note(`${latencies.length} good requests meanwhile: p99 ${p99.toFixed(0)} ms`);
   expect(p99).toBeLessThan(1_000);
 
@@ -93,10 +97,14 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (note) => {
   }
   const idleMs = await closing;
   const idleP99 = percentile(idleLatencies, 0.99);
-  note(`2,000 idle sockets: never more than ${most} connections, all closed within ${(idleMs / 1000).toFixed(1)} s`);
+  note(
+    `2,000 idle sockets: never more than ${most} connections, all closed within ${(idleMs / 1000).toFixed(1)} s`,
+  );
   note(`${idleLatencies.length} good requests meanwhile: p99 ${idleP99.toFixed(0)} ms`);
   expect(most).toBeLessThanOrEqual(LIMITS.connections);
   expect(idleP99).toBeLessThan(1_000);
-  expect((await subject.metrics())('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(1_000);
+  expect((await subject.metrics())('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(
+    1_000,
+  );
   note(await subject.recovered());
 });

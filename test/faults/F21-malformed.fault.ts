@@ -22,7 +22,9 @@ function send(bytes: Buffer): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
     const toHead = bytes.includes('HEAD ');
-    const socket = connect({ host: '127.0.0.1', port: subject.port, allowHalfOpen: true }, () => socket.write(bytes));
+    const socket = connect({ host: '127.0.0.1', port: subject.port, allowHalfOpen: true }, () =>
+      socket.write(bytes),
+    );
     const end = setTimeout(() => socket.end(), 100);
     const limit = setTimeout(() => socket.destroy(), 10_000);
     socket.on('data', (data) => {

@@ -18,7 +18,10 @@ const chunk = (size: string, data = '') => `${size}\r\n${data}\r\n`;
 const SMUGGLED = 'GET /admin/budget HTTP/1.1\r\nhost: localhost\r\n\r\n';
 const REQUESTS: [what: string, bytes: string | Buffer][] = [
   ...MALFORMED_HTTP.map(([what, bytes]): [string, string] => [what, bytes]),
-  ['chunked beside a length', post('transfer-encoding: chunked', 'content-length: 4') + chunk('0') + SMUGGLED],
+  [
+    'chunked beside a length',
+    post('transfer-encoding: chunked', 'content-length: 4') + chunk('0') + SMUGGLED,
+  ],
   ['a length beside chunked, other case', post('Content-Length: 4', 'Transfer-Encoding: CHUNKED') + SMUGGLED],
   ['an unknown transfer encoding', post('transfer-encoding: xchunked') + SMUGGLED],
   ['chunked that is not last', post('transfer-encoding: chunked, identity') + SMUGGLED],
@@ -30,7 +33,10 @@ const REQUESTS: [what: string, bytes: string | Buffer][] = [
   ['a chunk size with a sign', post('transfer-encoding: chunked') + chunk('-1', 'a')],
   ['a chunk size of 2^64', post('transfer-encoding: chunked') + chunk('10000000000000000', 'a')],
   ['a chunk that is too short', post('transfer-encoding: chunked') + chunk('2', 'abc')],
-  ['65,536 chunks of a byte', post('transfer-encoding: chunked') + chunk('1', ' ').repeat(65_536) + chunk('0')],
+  [
+    '65,536 chunks of a byte',
+    post('transfer-encoding: chunked') + chunk('1', ' ').repeat(65_536) + chunk('0'),
+  ],
   ['2 MiB in chunks', post('transfer-encoding: chunked') + chunk('10000', ' '.repeat(65_536)).repeat(32)],
   ['a length over the limit', post(`content-length: ${2 ** 31}`)],
   ['a folded header', head('GET /v1/models HTTP/1.1', 'x-a: b\r\n c: d')],
@@ -79,6 +85,8 @@ fault('F22', 'raw HTTP', async (note) => {
   const answers = (await subject.raw(one.repeat(999) + last, 30_000)).match(/HTTP\/1\.1 200 OK/g);
   expect(answers).toHaveLength(1_000);
   note('1,000 pipelined: all answered');
-  expect((await subject.metrics())('sida_http_connection_errors_total{reason="invalid_request"}')).toBeGreaterThan(10);
+  expect(
+    (await subject.metrics())('sida_http_connection_errors_total{reason="invalid_request"}'),
+  ).toBeGreaterThan(10);
   note(await subject.recovered());
 });

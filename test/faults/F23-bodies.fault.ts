@@ -81,6 +81,8 @@ fault('F23', 'hostile bodies', async (note) => {
   const grown = risen() / MIB;
   note(`memory at its peak +${Math.round(grown)} MiB`);
   expect(grown).toBeLessThan(64);
-  expect((await subject.metrics())('sida_http_requests_total{route="/v1/classify",method="POST",status="415"}')).toBe(3);
+  expect(
+    (await subject.metrics())('sida_http_requests_total{route="/v1/classify",method="POST",status="415"}'),
+  ).toBe(3);
   note(await subject.recovered());
 });

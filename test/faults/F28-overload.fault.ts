@@ -98,10 +98,17 @@ fault('F28', 'overload at ten times the capacity', async (note) => {
   const of = (status: number) => all.filter((sample) => sample.status === status);
   const goodput = good / LOAD_SECONDS / capacity;
   const slowest = Math.max(...of(200).map(({ ms }) => ms));
-  note(`capacity ${capacity.toFixed(1)} requests of 32 inputs a second, sent ${(all.length / LOAD_SECONDS).toFixed(0)}`);
+  note(
+    `capacity ${capacity.toFixed(1)} requests of 32 inputs a second, sent ${(all.length / LOAD_SECONDS).toFixed(0)}`,
+  );
   note(`goodput ${(100 * goodput).toFixed(0)} % of it`);
   note(`${of(200).length} answered, ${of(429).length} refused with 429`);
-  note(`p50 ${percentile(of(200).map(({ ms }) => ms), 0.5).toFixed(0)} ms, slowest ${slowest.toFixed(0)} ms`);
+  note(
+    `p50 ${percentile(
+      of(200).map(({ ms }) => ms),
+      0.5,
+    ).toFixed(0)} ms, slowest ${slowest.toFixed(0)} ms`,
+  );
   note(`at most ${mostWaiting} waited, recovered in ${recovery.toFixed(1)} s`);
   expect(all.length - of(200).length - of(429).length, 'neither answered nor refused').toBe(0);
   expect(all.filter(({ right }) => !right)).toEqual([]);

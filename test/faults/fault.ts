@@ -17,7 +17,11 @@ export interface FaultResult {
 }
 
 /** `id` as `F22`. `run` notes figures by its argument, such as `accepted 1019`. */
-export function fault(id: string, what: string, run: (note: (figure: string) => void) => Promise<void>): void {
+export function fault(
+  id: string,
+  what: string,
+  run: (note: (figure: string) => void) => Promise<void>,
+): void {
   it(`${id} ${what}`, async () => {
     const figures: string[] = [];
     const started = performance.now();

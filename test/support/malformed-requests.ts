@@ -17,9 +17,36 @@ export function randomFrom(seed: number): Random {
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'LINK'];
 const ODD_METHODS = ['get', 'GETX', '', 'CONNECT', 'P\0ST', 'ПОСТ', 'A'.repeat(300), 'PRI'];
 const PATHS = ROUTES.map(({ path }) => path.replace(':id', 'switch-mini'));
-const VERSIONS = ['HTTP/1.1', 'HTTP/1.1', 'HTTP/1.1', 'HTTP/1.1', 'HTTP/1.0', 'HTTP/9.9', 'http/1.1', 'HTTP/1', ''];
-const HOSTS = ['localhost', 'localhost', 'localhost', '127.0.0.1:80', 'evil.example', '', 'a b', '[::1', 'localhost.'];
-const TYPES = ['application/json', 'application/json', 'application/json', 'text/plain', '', 'application/json;charset=x'];
+const VERSIONS = [
+  'HTTP/1.1',
+  'HTTP/1.1',
+  'HTTP/1.1',
+  'HTTP/1.1',
+  'HTTP/1.0',
+  'HTTP/9.9',
+  'http/1.1',
+  'HTTP/1',
+  '',
+];
+const HOSTS = [
+  'localhost',
+  'localhost',
+  'localhost',
+  '127.0.0.1:80',
+  'evil.example',
+  '',
+  'a b',
+  '[::1',
+  'localhost.',
+];
+const TYPES = [
+  'application/json',
+  'application/json',
+  'application/json',
+  'text/plain',
+  '',
+  'application/json;charset=x',
+];
 /** Values that fields do not take, as JSON. */
 // biome-ignore format: one list
 const VALUES = [

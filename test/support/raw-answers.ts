@@ -17,11 +17,13 @@ export function parseAnswers(text: string, toHead: boolean): { answers: RawAnswe
     if (headEnd < 0) return { answers, whole: false };
     const headers = text.slice(at, headEnd);
     const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(headers)?.[1]);
-    if (Number.isNaN(status)) throw new Error(`this is no answer: ${JSON.stringify(text.slice(at, at + 200))}`);
+    if (Number.isNaN(status))
+      throw new Error(`this is no answer: ${JSON.stringify(text.slice(at, at + 200))}`);
     at = headEnd + 4;
     if (status < 200) continue;
     const length = Number(/^content-length: (\d+)$/im.exec(headers)?.[1] ?? 0);
-    const body = toHead && (at === text.length || text.startsWith('HTTP/1.1 ', at)) ? '' : text.slice(at, at + length);
+    const body =
+      toHead && (at === text.length || text.startsWith('HTTP/1.1 ', at)) ? '' : text.slice(at, at + length);
     if (!toHead && body.length < length) return { answers, whole: false };
     at += body.length;
     answers.push({ status, headers, body });

@@ -237,7 +237,15 @@ describe('sida doctor', () => {
 
 describe('sida key new', () => {
   it('prints a key once and the line that lets it in', async () => {
-    const { code, stdout, stderr } = await sida('key', 'new', '--name', 'ci', '--scopes', 'infer,metrics', '--json');
+    const { code, stdout, stderr } = await sida(
+      'key',
+      'new',
+      '--name',
+      'ci',
+      '--scopes',
+      'infer,metrics',
+      '--json',
+    );
     expect([code, stderr]).toEqual([0, '']);
     const { key, line } = JSON.parse(stdout);
     const [stored] = parseKeyFile(line);

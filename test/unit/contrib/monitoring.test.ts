@@ -14,8 +14,14 @@ async function exported(): Promise<Map<string, Set<string>>> {
   const { registry } = createMetrics(engine, new MemoryQueue(engine, { bound: 1, deadlineMs: 1 }));
   const names = new Map<string, Set<string>>();
   for (const { name, type, values } of await registry.getMetricsAsJSON()) {
-    const declared = (registry.getSingleMetric(name) as unknown as { labelNames?: string[] }).labelNames ?? [];
-    const labels = new Set([...declared, ...values.flatMap((value) => Object.keys(value.labels)), 'instance', 'job']);
+    const declared =
+      (registry.getSingleMetric(name) as unknown as { labelNames?: string[] }).labelNames ?? [];
+    const labels = new Set([
+      ...declared,
+      ...values.flatMap((value) => Object.keys(value.labels)),
+      'instance',
+      'job',
+    ]);
     names.set(name, labels);
     if (String(type) !== 'histogram') continue;
     for (const part of ['bucket', 'sum', 'count']) names.set(`${name}_${part}`, new Set([...labels, 'le']));

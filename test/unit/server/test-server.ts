@@ -46,7 +46,12 @@ export class TestServer {
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => log.push(JSON.parse(line)) });
     const metrics: Metrics = createMetrics(engine, queue);
-    return new TestServer(engine, queue, log, await startServer({ engine, queue, options, keys, logger, metrics }));
+    return new TestServer(
+      engine,
+      queue,
+      log,
+      await startServer({ engine, queue, options, keys, logger, metrics }),
+    );
   }
 
   close(): Promise<void> {
