@@ -1,12 +1,15 @@
 /** The checks of `sida doctor`. None of them throws: what goes wrong is what they report. */
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdir, open, rm } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { freemem, totalmem } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { formatBytes } from '../config/bytes.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
+import { producerClient, redisAddress } from '../queue/redis-client.js';
+import { redisSettings } from '../queue/redis-settings.js';
 
 export interface Check {
   name: string;
@@ -19,8 +22,9 @@ export interface Check {
 const DISK_TEST_BYTES = 64 << 20;
 const SLOW_DISK = 200e6;
 const LITTLE_MEMORY = 1 << 30;
+const REDIS_MS = 3_000;
 
-export async function checkMachine(packDir: string): Promise<Check[]> {
+export async function checkMachine(packDir: string, redis?: string): Promise<Check[]> {
   const { addon, check } = checkAddon();
   return [
     checkNode(),
@@ -28,7 +32,7 @@ export async function checkMachine(packDir: string): Promise<Check[]> {
     ...(addon === undefined ? [] : [checkCpu(addon), checkCuda(addon)]),
     checkMemory(),
     ...(addon === undefined ? [] : [await checkDisk(addon, packDir)]),
-    await checkRedis(),
+    await checkRedis(redis),
   ];
 }
 
@@ -125,26 +129,34 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
   }
 }
 
-async function checkRedis(): Promise<Check> {
-  const reply = await pingRedis('127.0.0.1', 6379, 500);
-  const found =
-    reply === undefined ? 'nothing answers at 127.0.0.1:6379; not needed' : `${reply}; not needed`;
-  return { name: 'Redis', result: 'ok', found };
-}
-
-function pingRedis(host: string, port: number, timeoutMs: number): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const socket = connect({ host, port });
-    const finish = (reply: string | undefined) => {
-      socket.destroy();
-      resolve(reply);
-    };
-    socket.setTimeout(timeoutMs, () => finish(undefined));
-    socket.once('error', () => finish(undefined));
-    socket.once('connect', () => socket.write('PING\r\n'));
-    socket.once('data', (data) => {
-      const line = data.toString('latin1').split('\r\n')[0]!;
-      finish(line === '+PONG' || line.startsWith('-NOAUTH') ? `answers at ${host}:${port}` : undefined);
-    });
+/** `url` undefined: none was asked for. */
+export async function checkRedis(url: string | undefined): Promise<Check> {
+  const name = 'Redis';
+  if (url === undefined) {
+    return { name, result: 'ok', found: 'not asked for; --redis checks one that machines share' };
+  }
+  const address = redisAddress(url);
+  let reason = 'nothing answers';
+  const client = producerClient(url).on('error', ({ message }) => {
+    reason = message;
   });
+  try {
+    const answers = await Promise.race([
+      once(client, 'ready').then(() => true),
+      delay(REDIS_MS).then(() => false),
+    ]);
+    if (!answers) throw new Error(`${address}: ${reason}`);
+    const { version, faults } = await redisSettings(client);
+    if (faults.length === 0) {
+      const found = `${version} at ${address}; appendonly, noeviction`;
+      return { name, result: 'ok', found };
+    }
+    const found = `${version} at ${address}; ${faults.map((fault) => fault.found).join('; ')}`;
+    return { name, result: 'warn', found, hint: faults.map(({ hint }) => hint).join('\n') };
+  } catch (error) {
+    const hint = 'Start Redis there, or name another with --redis; the password belongs into the URL';
+    return { name, result: 'fail', found: (error as Error).message, hint };
+  } finally {
+    client.disconnect();
+  }
 }

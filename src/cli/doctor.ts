@@ -9,16 +9,22 @@ export function doctorCommand(): Command {
   const command = new Command('doctor')
     .description('Check this machine: Node, native addon, CPU, CUDA, memory, disk, Redis')
     .option('--json', 'print JSON')
-    .addHelpText('after', '\nExamples:\n  sida doctor\n  sida doctor --json --pack-dir /mnt/fast/packs')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  sida doctor\n  sida doctor --json --pack-dir /mnt/fast/packs\n  sida doctor --redis redis://10.0.0.5:6379',
+    )
     .action(async (values: Record<string, unknown>) => {
-      const { packDir } = resolveOptions(['packDir'], { flags: givenFlags(values), env: process.env });
-      const checks = await checkMachine(packDir);
+      const { packDir, redis } = resolveOptions(['packDir', 'redis'], {
+        flags: givenFlags(values),
+        env: process.env,
+      });
+      const checks = await checkMachine(packDir, redis);
       process.stdout.write(
         values.json === true ? `${JSON.stringify({ checks }, null, 2)}\n` : describe(checks),
       );
       if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
     });
-  return addFlags(command, ['packDir']);
+  return addFlags(command, ['packDir', 'redis']);
 }
 
 function describe(checks: Check[]): string {

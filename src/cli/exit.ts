@@ -4,6 +4,13 @@ import { type ErrorBody, SidaError } from '../errors.js';
 
 export const EXIT = { ok: 0, failure: 1, usage: 2, badModel: 4 } as const;
 
+/** Ends a command that may leave connections behind: BullMQ tries for ever to reach a Redis that was never there. */
+export function endProcess(code: number): void {
+  process.exitCode = code;
+  // What was written to a pipe is on its way still.
+  process.stdout.write('', () => process.exit());
+}
+
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return EXIT.usage;
   return exitCodeOfBody(SidaError.from(error));

@@ -13,6 +13,7 @@ import { profileCommand } from './profile.js';
 import { serveCommand } from './serve.js';
 import { traceCommand } from './trace.js';
 import { trainCommand } from './train.js';
+import { workerCommand } from './worker.js';
 
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
@@ -28,6 +29,7 @@ const program = new Command('sida')
 
 for (const command of [
   serveCommand(),
+  workerCommand(),
   convertCommand(),
   planCommand(),
   traceCommand(),

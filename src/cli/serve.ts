@@ -6,18 +6,18 @@ import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServeOptions } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
-import { weightChoices } from '../config/weight-options.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import { EngineProcess } from '../engine/engine-process.js';
-import type { EngineConfig, ModelInfo } from '../engine/messages.js';
+import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import { createMetrics, type Metrics } from '../observability/metrics.js';
 import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
-import { MemoryQueue } from '../queue/memory-queue.js';
+import type { JobRecord } from '../queue/job-queue.js';
+import { redisAddress } from '../queue/redis-client.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
-import { exitCodeOfBody } from './exit.js';
+import { openBackend } from './backend.js';
+import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
@@ -35,14 +35,19 @@ export function serveCommand(): Command {
         '  SIDA_API_KEY=… sida serve --model switch-base-128 --memory-budget 2GiB --host 0.0.0.0\n' +
         '  sida serve --model models/switch-mini --predictor predictors/sst2 --memory-budget 25% --lookahead 8\n' +
         '  sida serve --model models/switch-mini --routing predicted --routing-k 3\n' +
+        '  SIDA_REDIS=redis://10.0.0.5:6379 sida serve --model switch-mini --no-worker\n' +
         '  sida serve --config sida.json --link-bandwidth 12GB/s\n' +
         '  sida serve --model models/switch-mini --profile profile.json --profile-seconds 10',
     )
     .action(async (values: Record<string, unknown>) => {
-      const options = resolveServeOptions({ flags: givenFlags(values), env: process.env });
-      process.exitCode = await serve(options);
+      const flags = givenFlags(values.worker === false ? { ...values, worker: 'none' } : values);
+      const options = resolveServeOptions({ flags, env: process.env });
+      endProcess(await serve(options));
     });
-  return addFlags(command, Object.keys(SERVE_OPTIONS) as OptionName[]);
+  return addFlags(command, Object.keys(SERVE_OPTIONS) as OptionName[]).option(
+    '--no-worker',
+    'the same as --worker none',
+  );
 }
 
 /** Resolves with the exit code when the server has ended. */
@@ -51,17 +56,15 @@ async function serve(options: ServeOptions): Promise<number> {
   if (profile !== undefined) checkWritable(profile);
   const keys = new KeyRing(options);
   const logger = createLogger(options.logLevel);
-  const engine = new EngineProcess(engineConfig(options));
-  const queue = new MemoryQueue(engine, {
-    bound: options.queueBound,
-    deadlineMs: options.deadline,
-    keptDeadlineMs: options.jobDeadline,
-    retentionMs: options.jobRetention,
-    answerBytes: options.jobResults,
-    onKeptEnd: (record) => recordKeptJob(record, metrics, logger),
-  });
+  const onKeptEnd = (record: JobRecord) => recordKeptJob(record, metrics, logger);
+  const backend = openBackend(options, logger, onKeptEnd);
+  const { engine, queue } = backend;
   const metrics: Metrics = createMetrics(engine, queue);
-  const server = await listen(() => startServer({ engine, queue, options, keys, logger, metrics }), options);
+  const start = () => startServer({ engine, queue, options, keys, logger, metrics });
+  const server = await listen(start, options).catch(async (error: unknown) => {
+    await backend.close(0);
+    throw error;
+  });
 
   const failure = new Promise<SidaError>((fail) => {
     watchEngine(engine, server, options, logger, fail);
@@ -72,6 +75,7 @@ async function serve(options: ServeOptions): Promise<number> {
   engine.start();
 
   const cause = await Promise.race([failure, signals.first]);
+  const drainEnd = performance.now() + (cause instanceof SidaError ? 0 : options.drain);
   if (cause instanceof SidaError) {
     process.stderr.write(`sida: ${cause.message}\n`);
   } else {
@@ -82,7 +86,7 @@ async function serve(options: ServeOptions): Promise<number> {
     }
   }
   await recording?.end();
-  await engine.close(0);
+  await backend.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
   forgetKeys();
   signals.dispose();
@@ -162,38 +166,15 @@ function watchEngine(
   });
 }
 
-function announcement(model: ModelInfo, url: string, { apiKey, apiKeys }: ServeOptions): string {
+function announcement(
+  model: ModelInfo,
+  url: string,
+  { apiKey, apiKeys, redis, worker }: ServeOptions,
+): string {
   const { slots, budgetBytes } = model.usage;
-  return (
-    `sida ${VERSION} serves ${model.name} at ${url} within ${formatBytes(budgetBytes)}: ` +
-    `${slots} slots for ${model.plan.experts} experts. Try it:\n  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}\n`
-  );
-}
-
-function engineConfig(options: ServeOptions): EngineConfig {
-  return {
-    model: options.model,
-    packDir: options.packDir,
-    ...weightChoices(options),
-    memoryBudget: options.memoryBudget,
-    hostBudget: options.hostBudget,
-    threads: options.threads,
-    policy: options.policy,
-    predictor: options.predictor,
-    hashFunction: options.hashFunction,
-    refine: options.refine === 'graph',
-    routing: options.routing,
-    routingK: options.routingK,
-    activations: options.activations,
-    lookahead: options.lookahead,
-    maxBatchTokens: options.maxBatchTokens,
-    kvTokens: options.kvTokens,
-    batchWaitMs: options.batchWait,
-    batchOrder: options.batchOrder,
-    maxPassedOver: options.maxPassedOver,
-    maxInputBytes: options.maxInputBytes,
-    linkBandwidth: options.linkBandwidth,
-    linkLatencyMs: options.linkLatency,
-    readDepth: options.readDepth,
-  };
+  const means =
+    worker === 'none'
+      ? `by the workers at ${redisAddress(redis!)}`
+      : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts`;
+  return `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:\n  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}\n`;
 }

@@ -119,6 +119,15 @@ export const webOrigin: Parser<string> = (value) => {
   return value;
 };
 
+/** A Redis server: `redis://`, or `rediss://` with TLS; name, password and number of the database as usual. */
+export const redisUrl: Parser<string> = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined || !['redis:', 'rediss:'].includes(url.protocol) || url.hostname === '') {
+    throw new Expected('the URL of a Redis server', 'redis://127.0.0.1:6379');
+  }
+  return value;
+};
+
 /** An IP address or a host name to listen on. */
 export const address: Parser<string> = (value) => {
   const host = value.replace(/^\[(.*)\]$/, '$1');

@@ -6,6 +6,9 @@ import { Expected, isLoopback } from './parsers.js';
 /** The user asked for something that cannot be: reported without a stack, exit code 2. */
 export class UsageError extends Error {}
 
+/** Their values never show. */
+const SECRET_FLAGS = ['api-key', 'redis'];
+
 interface Given {
   value: string;
   source: string;
@@ -28,6 +31,16 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
   if (options.profileSeconds !== undefined && options.profile === undefined) {
     throw new UsageError(
       `The "--profile-seconds" option is ${options.profileSeconds}, but there is no file to write: add --profile profile.json`,
+    );
+  }
+  if (options.worker === 'none' && options.redis === undefined) {
+    throw new UsageError(
+      'The "--worker" option is none, and there is no queue that workers could share: add --redis redis://127.0.0.1:6379',
+    );
+  }
+  if (options.worker === 'none' && options.profile !== undefined) {
+    throw new UsageError(
+      'The "--profile" option needs an engine, and the "--worker" option is none: leave one of them out',
     );
   }
   if (options.batchOrder === 'overlap' && options.predictor === 'none') {
@@ -88,7 +101,7 @@ function parse(option: Option<unknown>, { value, source }: Given): unknown {
   } catch (error) {
     if (!(error instanceof Expected)) throw error;
     const from = source.startsWith('--') ? '' : ` from ${source}`;
-    const shown = option.flag === 'api-key' ? '' : `, but got ${JSON.stringify(value)}`;
+    const shown = SECRET_FLAGS.includes(option.flag) ? '' : `, but got ${JSON.stringify(value)}`;
     throw new UsageError(
       `Expected the "--${option.flag}" option${from} to be ${error.what}${shown}; for example ${error.example}`,
     );

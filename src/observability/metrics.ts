@@ -105,6 +105,12 @@ function copyQueue(registry: Registry, queue: JobQueue): void {
     'Runs repeated after a crash of the engine',
     () => queue.stats.retried,
   );
+  copyCounter(
+    registry,
+    'sida_queue_fenced_total',
+    'Late results dropped because another run had replaced theirs; of the whole queue in Redis',
+    () => queue.stats.fenced,
+  );
   const outcomes = ['completed', 'failed', 'cancelled', 'refused', 'expired', 'quarantined'] as const;
   new Counter({
     name: 'sida_queue_jobs_total',

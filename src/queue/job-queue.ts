@@ -33,6 +33,8 @@ export interface QueueStats {
   quarantined: number;
   /** Jobs past their deadline. */
   expired: number;
+  /** Late results of runs that another run had replaced: dropped. Only a queue that others share has them. */
+  fenced?: number;
   kept: KeptStats;
 }
 
@@ -142,6 +144,8 @@ export type JobEvent =
 
 export interface JobQueue {
   readonly stats: QueueStats;
+  /** Why no job would be run now, in words for anyone; undefined: nothing is in the way but, it may be, the engine. */
+  readonly outage?: string | undefined;
   /** Resolves with the one answer of the job; rejects with SidaError. */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**

@@ -6,6 +6,7 @@ import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import type { CompletionDelta, JobRequest } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import { type JobOutcome, noStats, type QueueStats } from './job-queue.js';
+import { expired, queueFull, shuttingDown } from './refusals.js';
 
 export interface SchedulerOptions {
   /** Jobs that may wait. */
@@ -79,11 +80,7 @@ export class JobScheduler {
     if (this.#waiting.length < bound) return;
     this.stats.refused += 1;
     const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / concurrency / 1000;
-    throw new SidaError({
-      code: 'queue_full',
-      message: `The queue is full: ${bound} requests are waiting, which is its limit; try again later`,
-      details: { retry_after_s: Math.min(60, Math.max(1, Math.ceil(seconds))), limit: bound },
-    });
+    throw queueFull(bound, seconds);
   }
 
   /** Takes a job that `admit` let pass. It may start to run before this returns, but does not end. */
@@ -249,20 +246,6 @@ export class JobScheduler {
     else if (outcome.code === 'deadline_exceeded') this.stats.expired += 1;
     else this.stats.failed += 1;
   }
-}
-
-function expired(deadlineMs: number): SidaError {
-  return new SidaError({
-    code: 'deadline_exceeded',
-    message: `The request was not answered within its deadline of ${deadlineMs / 1000} s`,
-  });
-}
-
-function shuttingDown(): SidaError {
-  return new SidaError({
-    code: 'shutting_down',
-    message: 'The server is shutting down; send the request again',
-  });
 }
 
 function unservable(): SidaError {

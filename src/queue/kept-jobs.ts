@@ -14,6 +14,7 @@ import {
   type JobRecord,
   type KeptStats,
 } from './job-queue.js';
+import { answerTooLarge, keyConflict } from './refusals.js';
 
 export interface Retention {
   /** From the end of a job; queued and running ones always stay. */
@@ -65,10 +66,7 @@ export class KeptJobs {
     if (kept === undefined) return undefined;
     if (kept.idempotency?.digest !== digest) {
       this.#stats.conflicts += 1;
-      throw new SidaError({
-        code: 'idempotency_conflict',
-        message: 'This idempotency key came with another request before; take a new key for a new request',
-      });
+      throw keyConflict();
     }
     this.#stats.repeated += 1;
     return kept.record;
@@ -152,7 +150,8 @@ export class KeptJobs {
       if (kept.bytes <= this.#retention.answerBytes) {
         this.#replace(kept, { status: 'completed', finishedMs, result: outcome.result });
       } else {
-        this.#replace(kept, { status: 'failed', finishedMs, error: this.#tooLarge(kept.bytes).toBody() });
+        const error = answerTooLarge(kept.bytes, this.#retention.answerBytes).toBody();
+        this.#replace(kept, { status: 'failed', finishedMs, error });
         kept.bytes = 0;
       }
     }
@@ -211,15 +210,6 @@ export class KeptJobs {
       this.#sweep = undefined;
       this.#dropOld();
     }, dueMs + 1).unref();
-  }
-
-  #tooLarge(bytes: number): SidaError {
-    const { answerBytes } = this.#retention;
-    return new SidaError({
-      code: 'cannot_run',
-      message: `The answer has ${bytes} bytes, more than all kept answers may have, which is ${answerBytes} bytes`,
-      details: { bytes, limit: answerBytes },
-    });
   }
 }
 

@@ -14,6 +14,7 @@ import type {
 } from './job-queue.js';
 import { type EndJob, JobScheduler } from './job-scheduler.js';
 import { KeptJobs } from './kept-jobs.js';
+import { cancelled, clientGone } from './refusals.js';
 
 const HOUR_MS = 3_600_000;
 
@@ -66,10 +67,10 @@ export class MemoryQueue implements JobQueue {
   }
 
   async submit(id: string, request: JobRequest, { signal, onDelta }: JobOptions = {}): Promise<JobOutcome> {
-    if (signal?.aborted) throw gone();
+    if (signal?.aborted) throw clientGone();
     this.#scheduler.admit();
     return new Promise((resolve, reject) => {
-      const onAbort = () => end(gone());
+      const onAbort = () => end(clientGone());
       const end = this.#scheduler.add({
         id,
         request,
@@ -119,7 +120,7 @@ export class MemoryQueue implements JobQueue {
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
     if (this.#kept.find(id, owner) === undefined) return undefined;
-    this.#enders.get(id)?.(new SidaError({ code: 'cancelled', message: 'The job was cancelled' }));
+    this.#enders.get(id)?.(cancelled());
     return this.#kept.find(id, owner);
   }
 
@@ -134,8 +135,4 @@ export class MemoryQueue implements JobQueue {
   drain(drainMs: number): Promise<boolean> {
     return this.#scheduler.drain(drainMs);
   }
-}
-
-function gone(): SidaError {
-  return new SidaError({ code: 'cancelled', message: 'The client went away' });
 }

@@ -21,70 +21,90 @@ export async function streamJob(
   let take = (event: JobEvent): void => void early.push(event);
   // Before the record is read: what happens in between is then told twice rather than never, and left out here.
   const stop = await context.queue.watch(id, owner, (event) => take(event));
-  const record = stop && (await context.queue.find(id, owner));
-  if (stop === undefined || record === undefined) {
-    stop?.();
-    return false;
+  if (stop === undefined) return false;
+  try {
+    const record = await context.queue.find(id, owner);
+    if (record === undefined) return false;
+    const events = new JobEvents(context, res);
+    // Joined, so that who comes late is not sent thousands of pieces at once.
+    for (const event of [{ type: 'status', record } as const, ...joinPieces(early)]) events.take(event);
+    take = (event) => events.take(event);
+    await events.ended;
+  } finally {
+    stop();
   }
-  const sse = new SseStream(res, () => {
-    context.metrics.countSlowReader();
-    context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
-  });
-  sse.open();
-  // A request for the headers alone.
-  if (res.req.method !== 'HEAD') {
-    const beat = setInterval(() => sse.comment(), LIMITS.streamBeatMs);
-    await new Promise<void>((resolve) => {
-      const events = new JobEvents(context, sse, resolve);
-      take = (event) => events.take(event);
-      res.once('close', resolve);
-      events.take({ type: 'status', record });
-      // Joined, so that who comes late is not sent thousands of pieces at once.
-      for (const event of joinPieces(early)) events.take(event);
-    });
-    clearInterval(beat);
-  }
-  stop();
-  sse.end();
   return true;
 }
 
 class JobEvents {
+  /** The last status was sent, or the reader is gone. */
+  readonly ended: Promise<void>;
   readonly #context: ServerContext;
+  readonly #res: Response;
   readonly #sse: SseStream;
-  readonly #onEnd: () => void;
+  #end = (): void => undefined;
   #record: JobRecord | undefined;
   #attempt = 0;
   #pieces: CompletionAnswers | undefined;
 
-  constructor(context: ServerContext, sse: SseStream, onEnd: () => void) {
+  constructor(context: ServerContext, res: Response) {
     this.#context = context;
-    this.#sse = sse;
-    this.#onEnd = onEnd;
+    this.#res = res;
+    const requestId = res.locals.requestId;
+    this.#sse = new SseStream(res, () => {
+      context.metrics.countSlowReader();
+      context.logger.warn({ requestId }, 'stream closed: its reader fell too far behind');
+    });
+    const beat = setInterval(() => this.#sse.comment(), LIMITS.streamBeatMs);
+    this.ended = new Promise<void>((resolve) => {
+      this.#end = () => {
+        clearInterval(beat);
+        this.#sse.end();
+        resolve();
+      };
+    });
+    res.once('close', this.#end);
+    if (res.destroyed) this.#end();
+    this.#sse.open();
+    // A request for the headers alone.
+    if (res.req.method === 'HEAD') this.#end();
   }
 
   take(event: JobEvent): void {
-    if (this.#record !== undefined && hasEnded(this.#record)) return;
-    if (event.type === 'delta') {
-      // Pieces of a run that was given up are of no use to a reader who has seen the next one begin.
-      if (event.attempt < this.#attempt || this.#record === undefined) return;
-      if (event.attempt > this.#attempt || this.#pieces === undefined) {
-        this.#pieces = jobPieces(this.#context, this.#record);
-        this.#attempt = event.attempt;
-      }
-      this.#sse.send(this.#pieces.piece(event.delta), 'piece');
-      return;
+    try {
+      if (event.type === 'status') this.#status(event.record);
+      else this.#piece(event);
+    } catch (error) {
+      // The queue that tells it has others to tell: only this reader loses its stream.
+      this.#context.logger.error({ requestId: this.#res.locals.requestId, err: error }, 'stream failed');
+      this.#res.destroy();
     }
-    const { record } = event;
+  }
+
+  #status(record: JobRecord): void {
     if (this.#record !== undefined && stageOf(record) <= stageOf(this.#record)) return;
     this.#record = record;
     this.#sse.send(jobAnswer(this.#context, record), 'status');
-    if (hasEnded(record)) this.#onEnd();
+    if (hasEnded(record)) this.#end();
+  }
+
+  #piece({ attempt, delta }: Extract<JobEvent, { type: 'delta' }>): void {
+    // Those of a run that is over are of no use to a reader who was told so.
+    if (this.#record === undefined || stageOfRun(attempt) < stageOf(this.#record)) return;
+    if (attempt !== this.#attempt || this.#pieces === undefined) {
+      this.#pieces = jobPieces(this.#context, this.#record);
+      this.#attempt = attempt;
+    }
+    this.#sse.send(this.#pieces.piece(delta), 'piece');
   }
 }
 
 /** Grows with each status of a job: queued, running, queued again after a crash, running, …, ended. */
 function stageOf(record: JobRecord): number {
   if (hasEnded(record)) return Number.POSITIVE_INFINITY;
-  return record.status === 'running' ? 2 * record.attempts : 2 * record.attempts + 1;
+  return stageOfRun(record.attempts) + (record.status === 'running' ? 0 : 1);
+}
+
+function stageOfRun(attempt: number): number {
+  return 2 * attempt;
 }

@@ -40,11 +40,11 @@ export class SseStream {
   }
 
   end(): void {
-    if (!this.#res.destroyed) this.#res.end();
+    if (!this.#res.destroyed && !this.#res.writableEnded) this.#res.end();
   }
 
   #write(text: string): void {
-    if (this.#res.destroyed) return;
+    if (this.#res.destroyed || this.#res.writableEnded) return;
     this.open();
     // One event may be larger than the bound; a reader is slow that has not taken it when the next ones come.
     if (this.#res.writableLength > LIMITS.streamBufferBytes + this.#largest) {

@@ -40,10 +40,13 @@ const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {
   closed: 'The engine is closed',
 };
 
-function readiness({ engine, draining }: ServerContext): typeof ReadyAnswer._output {
+function readiness({ engine, queue, draining }: ServerContext): typeof ReadyAnswer._output {
   const { phase, progress, error } = engine.state;
   if (draining) {
     return { status: 'not_ready', phase: 'draining', reason: 'The server is shutting down', progress: null };
+  }
+  if (queue.outage !== undefined) {
+    return { status: 'not_ready', phase: 'queue_unavailable', reason: queue.outage, progress: null };
   }
   if (phase === 'ready') return { status: 'ready', phase, reason: null, progress: null };
   const reason = error === undefined ? REASONS[phase] : `${REASONS[phase]} (${error.code})`;

@@ -38,6 +38,7 @@ export const ReadyAnswer = z
       'failed',
       'closed',
       'draining',
+      'queue_unavailable',
     ]),
     reason: z.string().nullable(),
     progress: z

@@ -48,10 +48,17 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
       const again = await harness.running('a');
       again.options.onDelta!(piece('one'));
       again.options.onDelta!(piece('two'));
-      harness.finishAll();
-      expect((await harness.ended(record.id)).status).toBe('completed');
       const pieces = () => events.flatMap((e) => (e.type === 'delta' ? [[e.attempt, e.delta.text]] : []));
       await eventually(() => pieces().length === 3, 'the last piece');
+      const late = await harness.watch(record.id);
+      harness.finishAll();
+      expect((await harness.ended(record.id)).status).toBe('completed');
+      await eventually(() => late.events.some(({ type }) => type === 'status'), 'the last event');
+      expect(late.events.map((e) => (e.type === 'delta' ? e.attempt : e.record.status))).toEqual([
+        2,
+        2,
+        'completed',
+      ]);
       expect(pieces()).toEqual([
         [1, 'one'],
         [2, 'one'],

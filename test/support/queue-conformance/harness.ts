@@ -1,4 +1,5 @@
 /** A queue over the scripted engine, with jobs that can be told apart by their answers. */
+import { randomUUID } from 'node:crypto';
 import { afterEach } from 'vitest';
 import type { CompletionDelta, JobRequest, JobResult } from '../../../src/engine/messages.js';
 import type { SidaError } from '../../../src/errors.js';
@@ -84,12 +85,7 @@ export function queues(make: MakeQueue): (settings?: Partial<QueueSettings>) => 
   };
 }
 
-let lastId = 0;
-/** An id that no earlier test took, for queues that outlive one. */
-export function newId(): string {
-  lastId += 1;
-  return `00000000-0000-4000-8000-${String(process.pid).padStart(6, '0')}${String(lastId).padStart(6, '0')}`;
-}
+export const newId = (): string => randomUUID();
 
 export class Harness {
   readonly queue: JobQueue;

@@ -1,11 +1,11 @@
 // What is the memory queue's own in keeping jobs.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRequest } from '../../../src/engine/messages.js';
+import type { JobRequest, JobResult } from '../../../src/engine/messages.js';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
 import { eventually } from '../../support/eventually.js';
-import { ScriptedEngine } from './scripted-engine.js';
+import { answerTo, ScriptedEngine } from './scripted-engine.js';
 
 const REQUEST: JobRequest = { kind: 'classify', inputs: ['a'], labels: ['no', 'yes'] };
 
@@ -78,6 +78,21 @@ it('tells the last record of each kept job once, and of no other', async () => {
   await delay(5);
   expect(last.map(({ id, status }) => `${id} ${status}`)).toEqual(['a completed', 'b cancelled']);
   expect(last).toEqual([await find('a'), await find('b')]);
+});
+
+it('drops an answer that comes after the job was cancelled', async () => {
+  let answer: (result: JobResult) => void = () => undefined;
+  engine.run = () =>
+    new Promise((resolve) => {
+      answer = resolve;
+    });
+  await keep('a');
+  const cancelled = await queue.cancel('a', '');
+  answer(answerTo(REQUEST));
+  await delay(5);
+  expect(await find('a')).toEqual(cancelled);
+  expect(last).toEqual([cancelled]);
+  expect(queue.stats).toMatchObject({ cancelled: 1, completed: 0, active: 0 });
 });
 
 it('counts what it keeps, and who watches', async () => {

@@ -1,8 +1,10 @@
 // The events of a kept job.
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { CompletionDelta } from '../../../src/engine/messages.js';
+import type { JobEvent } from '../../../src/queue/job-queue.js';
+import { LIMITS } from '../../../src/server/limits.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
 
@@ -183,6 +185,82 @@ describe('the events of a job', () => {
     expect(running.options.signal.aborted).toBe(false);
     running.finish();
     await eventually(async () => (await server.ask(path)).json.status === 'completed');
+  });
+
+  it('leave nothing behind of a reader who goes before they begin', async () => {
+    const path = await accept();
+    const running = await run();
+    const find = server.queue.find.bind(server.queue);
+    let open: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    server.queue.find = async (id, owner) => {
+      await gate;
+      return find(id, owner);
+    };
+    const socket = connect({ host: '127.0.0.1', port: server.running.port });
+    socket.write(`GET ${path}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+    await eventually(() => server.queue.stats.kept.watching === 1);
+    socket.destroy();
+    await eventually(() => server.log.some(({ status }) => status === 499));
+    open();
+    await eventually(() => server.queue.stats.kept.watching === 0);
+    expect(running.options.signal.aborted).toBe(false);
+  });
+
+  it('end for their reader alone when a piece cannot be told', async () => {
+    const path = await accept({ ...COMPLETION, logprobs: 0 });
+    const running = await run();
+    const reader = await Reader.open(path);
+    await reader.until(1);
+    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    running.options.onDelta!({ ...delta('a'), logprobs });
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['running 1']);
+    expect(server.log.some(({ msg }) => msg === 'stream failed')).toBe(true);
+    running.finish();
+    await eventually(async () => (await server.ask(path)).json.status === 'completed');
+  });
+
+  it('are told once each, also by a queue that tells them twice or late', async () => {
+    const watch = server.queue.watch.bind(server.queue);
+    server.queue.watch = (id, owner, listener) => {
+      const told: JobEvent[] = [];
+      return watch(id, owner, (event) => {
+        told.push(event);
+        listener(event);
+        for (const earlier of told) if (earlier.type === 'status') listener(earlier);
+      });
+    };
+    server.engine.enter('restarting');
+    const path = await accept();
+    const reader = await Reader.open(path);
+    await reader.until(1);
+    server.engine.enter('ready');
+    (await run()).options.onDelta!(delta('a'));
+    server.engine.crash();
+    server.engine.enter('restarting');
+    await reader.until(4);
+    server.engine.enter('ready');
+    (await run()).finish();
+    await eventually(() => reader.ended);
+    expect(reader.told).toEqual(['queued 0', 'running 1', 'piece a', 'queued 1', 'running 2', 'completed 2']);
+  });
+
+  it('keep a quiet connection from being closed', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const reader = await Reader.open(await accept());
+      await reader.until(1);
+      const begun = reader.text;
+      vi.advanceTimersByTime(LIMITS.streamBeatMs);
+      await eventually(() => reader.text.length > begun.length);
+      expect(reader.text).toBe(`${begun}:\n\n`);
+      reader.response.destroy();
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('are closed on a reader that falls too far behind; the job and other readers go on', async () => {

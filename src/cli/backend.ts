@@ -1,0 +1,156 @@
+/** Engine and queue of a server, as its options choose them: all in this process, with Redis between, or all elsewhere. */
+import type { ServeOptions } from '../config/options.js';
+import type { EngineHandle } from '../engine/engine-handle.js';
+import { EngineProcess } from '../engine/engine-process.js';
+import type { Logger } from '../observability/logger.js';
+import { BullmqQueue } from '../queue/bullmq-queue.js';
+import type { JobQueue, JobRecord } from '../queue/job-queue.js';
+import { MemoryQueue } from '../queue/memory-queue.js';
+import { queueNameOf } from '../queue/queue-name.js';
+import { QueueWorker } from '../queue/queue-worker.js';
+import { logFaults } from '../queue/redis-client.js';
+import { warnOfRedisSettings } from '../queue/redis-settings.js';
+import { RemoteEngine } from '../queue/remote-engine.js';
+import { engineConfig } from './engine-config.js';
+
+/** Ended jobs that are kept, however small. */
+const KEPT_JOBS = 10_000;
+
+export interface Backend {
+  engine: EngineHandle;
+  queue: JobQueue;
+  /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
+  close(drainMs: number): Promise<void>;
+}
+
+/** `onKeptEnd` is told of kept jobs that end in this process. */
+export function openBackend(
+  options: ServeOptions,
+  logger: Logger,
+  onKeptEnd: (record: JobRecord) => void,
+): Backend {
+  if (options.redis === undefined) {
+    const engine = new EngineProcess(engineConfig(options));
+    const queue = new MemoryQueue(engine, {
+      bound: options.queueBound,
+      deadlineMs: options.deadline,
+      keptDeadlineMs: options.jobDeadline,
+      retentionMs: options.jobRetention,
+      answerBytes: options.jobResults,
+      onKeptEnd,
+    });
+    return { engine, queue, close: () => engine.close(0) };
+  }
+  return options.worker === 'none'
+    ? remote(options, options.redis, logger)
+    : embedded(options, options.redis, logger);
+}
+
+function remote(options: ServeOptions, url: string, logger: Logger): Backend {
+  const engine = new RemoteEngine(url, options.model);
+  const queue = sharedQueue(
+    options,
+    url,
+    logger,
+    () => engine.queueName,
+    () => engine.state.detail,
+  );
+  const warned = warnOfRedisSettings(url, logger);
+  return {
+    engine,
+    queue,
+    async close() {
+      warned.abort();
+      await queue.close();
+      await engine.close();
+    },
+  };
+}
+
+function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
+  const engine = new EngineProcess(engineConfig(options));
+  let worker: QueueWorker | undefined;
+  const queue = sharedQueue(options, url, logger, () => worker?.queueName);
+  const off = engine.onState(({ phase }) => {
+    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger);
+  });
+  const warned = warnOfRedisSettings(url, logger);
+  return {
+    engine,
+    queue,
+    async close(drainMs) {
+      warned.abort();
+      off();
+      await worker?.close(drainMs);
+      await queue.close();
+      await engine.close(0);
+    },
+  };
+}
+
+function sharedQueue(
+  options: ServeOptions,
+  url: string,
+  logger: Logger,
+  queueName: () => string | undefined,
+  unnamed?: () => string,
+): BullmqQueue {
+  return new BullmqQueue(
+    {
+      url,
+      bound: options.queueBound,
+      deadlineMs: options.deadline,
+      keptDeadlineMs: options.jobDeadline,
+      ...ledgerLimits(options),
+      queueName,
+      ...(unnamed !== undefined && { unnamed }),
+    },
+    logFaults(logger),
+  );
+}
+
+export type WorkerOptions = Pick<
+  ServeOptions,
+  | 'activations'
+  | 'routing'
+  | 'routingK'
+  | 'concurrency'
+  | 'lockDuration'
+  | 'stalledInterval'
+  | 'maxStalledCount'
+  | 'attempts'
+  | 'jobRetention'
+  | 'jobResults'
+>;
+
+/** `engine` is ready. */
+export function startWorker(
+  options: WorkerOptions,
+  url: string,
+  engine: EngineHandle,
+  logger: Logger,
+): QueueWorker {
+  const model = engine.model!;
+  return new QueueWorker(
+    engine,
+    model,
+    {
+      url,
+      queueName: queueNameOf(model, options),
+      concurrency: options.concurrency,
+      lockDurationMs: options.lockDuration,
+      stalledIntervalMs: options.stalledInterval,
+      maxStalledCount: options.maxStalledCount,
+      ...ledgerLimits(options),
+    },
+    logger,
+  );
+}
+
+function ledgerLimits({
+  attempts,
+  jobRetention,
+  jobResults,
+}: Pick<WorkerOptions, 'attempts' | 'jobRetention' | 'jobResults'>) {
+  return { attempts, keptMs: Math.round(jobRetention), keptBytes: jobResults, keptJobs: KEPT_JOBS };
+}

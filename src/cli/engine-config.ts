@@ -1,0 +1,64 @@
+/** What the engine process takes of the options. */
+import type { ServeOptions } from '../config/options.js';
+import { weightChoices } from '../config/weight-options.js';
+import type { EngineConfig } from '../engine/messages.js';
+
+/** Options of the model and its engine: of `sida worker` as of `sida serve`. */
+export const ENGINE_OPTIONS = [
+  'model',
+  'memoryBudget',
+  'hostBudget',
+  'device',
+  'policy',
+  'predictor',
+  'hashFunction',
+  'refine',
+  'routing',
+  'routingK',
+  'lookahead',
+  'threads',
+  'maxBatchTokens',
+  'kvTokens',
+  'batchWait',
+  'batchOrder',
+  'maxPassedOver',
+  'linkBandwidth',
+  'linkLatency',
+  'readDepth',
+  'experts',
+  'group',
+  'dense',
+  'activations',
+  'packDir',
+  'maxInputBytes',
+] as const satisfies (keyof ServeOptions)[];
+
+export type EngineOptions = Pick<ServeOptions, (typeof ENGINE_OPTIONS)[number]>;
+
+export function engineConfig(options: EngineOptions): EngineConfig {
+  return {
+    model: options.model,
+    packDir: options.packDir,
+    ...weightChoices(options),
+    memoryBudget: options.memoryBudget,
+    hostBudget: options.hostBudget,
+    threads: options.threads,
+    policy: options.policy,
+    predictor: options.predictor,
+    hashFunction: options.hashFunction,
+    refine: options.refine === 'graph',
+    routing: options.routing,
+    routingK: options.routingK,
+    activations: options.activations,
+    lookahead: options.lookahead,
+    maxBatchTokens: options.maxBatchTokens,
+    kvTokens: options.kvTokens,
+    batchWaitMs: options.batchWait,
+    batchOrder: options.batchOrder,
+    maxPassedOver: options.maxPassedOver,
+    maxInputBytes: options.maxInputBytes,
+    linkBandwidth: options.linkBandwidth,
+    linkLatencyMs: options.linkLatency,
+    readDepth: options.readDepth,
+  };
+}

@@ -1,0 +1,91 @@
+/** `sida worker`: takes jobs from a queue in Redis and runs them in an engine of its own. */
+import { Command } from 'commander';
+import { formatBytes } from '../config/bytes.js';
+import type { ServeOptions } from '../config/options.js';
+import { resolveOptions, UsageError } from '../config/resolve.js';
+import { VERSION } from '../config/version.js';
+import { EngineProcess } from '../engine/engine-process.js';
+import { SidaError } from '../errors.js';
+import { createLogger } from '../observability/logger.js';
+import type { QueueWorker } from '../queue/queue-worker.js';
+import { redisAddress } from '../queue/redis-client.js';
+import { warnOfRedisSettings } from '../queue/redis-settings.js';
+import { startWorker } from './backend.js';
+import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
+import { endProcess, exitCodeOfBody } from './exit.js';
+import { addFlags, givenFlags } from './flags.js';
+import { Progress } from './progress.js';
+import { endOnSignals } from './signals.js';
+
+const OPTIONS = [
+  ...ENGINE_OPTIONS,
+  'redis',
+  'concurrency',
+  'attempts',
+  'lockDuration',
+  'stalledInterval',
+  'maxStalledCount',
+  'jobRetention',
+  'jobResults',
+  'drain',
+  'logLevel',
+] as const satisfies (keyof ServeOptions)[];
+
+type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
+
+export function workerCommand(): Command {
+  const command = new Command('worker')
+    .description('Run jobs of servers that share a queue in Redis')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  sida worker --redis redis://10.0.0.5:6379 --model models/switch-mini --memory-budget 50%\n' +
+        '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB',
+    )
+    .action(async (values: Record<string, unknown>) => {
+      const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
+      if (options.redis === undefined) {
+        throw new UsageError(
+          'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
+        );
+      }
+      endProcess(await work(options, options.redis));
+    });
+  return addFlags(command, OPTIONS);
+}
+
+/** Resolves with the exit code when the worker has ended. */
+async function work(options: Options, redis: string): Promise<number> {
+  const logger = createLogger(options.logLevel);
+  const engine = new EngineProcess(engineConfig(options));
+  const progress = new Progress();
+  let worker: QueueWorker | undefined;
+  const failure = new Promise<SidaError>((fail) => {
+    engine.onState((state) => {
+      if (state.progress !== undefined && worker === undefined) progress.show(state.progress);
+      else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
+      if (state.phase === 'ready' && worker === undefined) {
+        progress.stop();
+        worker = startWorker(options, redis, engine, logger);
+        const { name, fingerprint, usage } = engine.model!;
+        process.stdout.write(
+          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}\n`,
+        );
+      } else if (state.phase === 'failed') {
+        progress.stop();
+        fail(new SidaError(state.error ?? { code: 'internal', message: state.detail }));
+      }
+    });
+  });
+  const signals = endOnSignals(() => void engine.close(0));
+  const warned = warnOfRedisSettings(redis, logger);
+  engine.start();
+
+  const cause = await Promise.race([failure, signals.first]);
+  if (cause instanceof SidaError) process.stderr.write(`sida: ${cause.message}\n`);
+  else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
+  warned.abort();
+  await worker?.close(cause instanceof SidaError ? 0 : options.drain);
+  await engine.close(0);
+  signals.dispose();
+  return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
+}

@@ -1,0 +1,48 @@
+/** The words in which queues refuse and end jobs, whatever carries them. */
+import { SidaError } from '../errors.js';
+
+/** `seconds`: until there may be room. */
+export function queueFull(bound: number, seconds: number): SidaError {
+  return new SidaError({
+    code: 'queue_full',
+    message: `The queue is full: ${bound} requests are waiting, which is its limit; try again later`,
+    details: { retry_after_s: Math.min(60, Math.max(1, Math.ceil(seconds))), limit: bound },
+  });
+}
+
+export function expired(deadlineMs: number): SidaError {
+  return new SidaError({
+    code: 'deadline_exceeded',
+    message: `The request was not answered within its deadline of ${deadlineMs / 1000} s`,
+  });
+}
+
+export function shuttingDown(): SidaError {
+  return new SidaError({
+    code: 'shutting_down',
+    message: 'The server is shutting down; send the request again',
+  });
+}
+
+export function clientGone(): SidaError {
+  return new SidaError({ code: 'cancelled', message: 'The client went away' });
+}
+
+export function cancelled(): SidaError {
+  return new SidaError({ code: 'cancelled', message: 'The job was cancelled' });
+}
+
+export function keyConflict(): SidaError {
+  return new SidaError({
+    code: 'idempotency_conflict',
+    message: 'This idempotency key came with another request before; take a new key for a new request',
+  });
+}
+
+export function answerTooLarge(bytes: number, limit: number): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: `The answer has ${bytes} bytes, more than all kept answers may have, which is ${limit} bytes`,
+    details: { bytes, limit },
+  });
+}

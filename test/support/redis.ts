@@ -1,0 +1,120 @@
+/** A real redis-server on a free loopback port with a directory of its own. Ended by process id. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { describe } from 'vitest';
+
+const SETTINGS = [
+  '--appendonly',
+  'yes',
+  '--appendfsync',
+  'everysec',
+  '--save',
+  '',
+  '--maxmemory-policy',
+  'noeviction',
+];
+
+function found(): boolean {
+  return spawnSync('redis-server', ['--version']).status === 0;
+}
+
+function installed(): boolean {
+  if (found()) return true;
+  if (process.getuid?.() === 0) {
+    spawnSync('apt-get', ['install', '-y', '-qq', 'redis-server'], { stdio: 'ignore', timeout: 120_000 });
+  }
+  if (found()) return true;
+  process.stderr.write('SKIPPED: redis-server is not installed\n');
+  return false;
+}
+
+/** `describe`, or where there is no redis-server and none can be installed, a loud skip. */
+export const describeWithRedis = installed() ? describe : describe.skip;
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export class RedisServer {
+  readonly port: number;
+  readonly url: string;
+  readonly #directory = mkdtempSync(join(tmpdir(), 'sida-redis-'));
+  readonly #settings: string[];
+  #child: ChildProcess | undefined;
+
+  private constructor(port: number, settings: string[]) {
+    this.port = port;
+    this.url = `redis://127.0.0.1:${port}`;
+    this.#settings = settings;
+  }
+
+  /** `settings` are added to those that sida asks for. */
+  static async start(settings: string[] = []): Promise<RedisServer> {
+    const server = await RedisServer.absent(settings);
+    await server.up();
+    return server;
+  }
+
+  /** One that is not running yet. */
+  static async absent(settings: string[] = []): Promise<RedisServer> {
+    return new RedisServer(await freePort(), settings);
+  }
+
+  /** Starts it, with what it held before. */
+  async up(): Promise<void> {
+    const address = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory];
+    this.#child = spawn('redis-server', [...address, ...SETTINGS, ...this.#settings], { stdio: 'ignore' });
+    await this.use(async (client) => {
+      for (let tries = 0; tries < 200; tries += 1) {
+        if ((await client.ping().catch(() => '')) === 'PONG') return;
+        await delay(25);
+      }
+      throw new Error('redis-server did not start');
+    });
+  }
+
+  /** Ends it; what it had written stays. */
+  async down(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null) return;
+    const exited = new Promise((resolve) => child.once('exit', resolve));
+    child.kill(signal);
+    await exited;
+  }
+
+  /** Stops it in its tracks, and lets it go on. */
+  freeze(): void {
+    this.#child?.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#child?.kill('SIGCONT');
+  }
+
+  /** A client of the test's own. */
+  async use<T>(work: (client: Redis) => Promise<T>): Promise<T> {
+    const client = new Redis(this.url, { maxRetriesPerRequest: 0, retryStrategy: () => 25 });
+    client.on('error', () => undefined);
+    try {
+      return await work(client);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  async end(): Promise<void> {
+    this.thaw();
+    await this.down('SIGKILL');
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+}

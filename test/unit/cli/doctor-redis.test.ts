@@ -1,0 +1,30 @@
+import { afterEach, expect, it } from 'vitest';
+import { checkRedis } from '../../../src/cli/doctor-checks.js';
+import { describeWithRedis, freePort, RedisServer } from '../../support/redis.js';
+
+describeWithRedis('sida doctor --redis', () => {
+  let server: RedisServer | undefined;
+  afterEach(() => server?.end());
+
+  it('finds a Redis that keeps what it accepted', async () => {
+    server = await RedisServer.start();
+    expect(await checkRedis(server.url)).toMatchObject({
+      result: 'ok',
+      found: expect.stringContaining('noeviction'),
+    });
+  });
+
+  it('warns of one without an append-only file and of one that evicts, and names the fix', async () => {
+    server = await RedisServer.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
+    const { result, found, hint } = await checkRedis(server.url);
+    expect(result).toBe('warn');
+    expect(found).toMatch(/appendonly is off.*allkeys-lru/);
+    expect(hint).toMatch(/CONFIG SET appendonly yes[\s\S]*CONFIG SET maxmemory-policy noeviction/);
+  });
+
+  it('fails where nothing answers, without showing a password', async () => {
+    const check = await checkRedis(`redis://user:hunter2@127.0.0.1:${await freePort()}`);
+    expect(check.result).toBe('fail');
+    expect(JSON.stringify(check)).not.toContain('hunter2');
+  });
+});
