@@ -1,6 +1,8 @@
 // Jobs whose answers are kept: accepting, asking, cancelling, idempotency.
+
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ANYONE } from '../../../src/access/key-ring.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import { eventually } from '../../support/eventually.js';
 import { answerTo, MODEL } from '../queue/scripted-engine.js';
@@ -335,7 +337,7 @@ describe('the bounds of jobs', () => {
     const s = await start({});
     const path = String((await s.post('/v1/jobs', CLASSIFY)).headers.location);
     expect(await s.running.drain(150)).toBe(false);
-    const record = await s.queue.find(path.split('/').at(-1)!, '');
+    const record = await s.queue.find(path.split('/').at(-1)!, ANYONE.owner);
     expect(record).toMatchObject({ status: 'failed', error: { code: 'shutting_down' } });
   });
 });
