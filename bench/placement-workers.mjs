@@ -1,13 +1,14 @@
 // What does choosing the worker that holds a request's experts save? Requests of mixed tasks over simulated workers:
 // round robin, the least loaded, and `chooseWorker` with the predictor's tables, with true ones, with the experts renamed
-// (a control), with a looser bound and with old summaries. Each setup runs the requests in several orders.
-//   node bench/placement-workers.mjs [--requests 480] [--orders 3]
+// (a control), by missing bytes alone, and with old summaries. Each setup runs the requests in several orders.
+//   node bench/placement-workers.mjs [--requests 960] [--orders 3]
 // MRPC and MultiRC are read from SIDA_DATA (default ../shared/data). Time is that of a simulated link and simulated compute.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
+import { CHOICE_DEFAULTS } from '../dist/placement/choose-worker.js';
 import { runFleet } from '../dist/placement/worker-fleet.js';
 import { randomOf, shuffle } from '../dist/predictor/training/random.js';
 import { workloads } from './batch-order-workloads.mjs';
@@ -18,7 +19,7 @@ import { commandText, machine } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {
-    requests: { type: 'string', default: '480' },
+    requests: { type: 'string', default: '960' },
     orders: { type: 'string', default: '3' },
   },
 });
@@ -34,7 +35,7 @@ const SYSTEMS = [
   { name: 'expert-aware', need: 'predicted' },
   { name: 'expert-aware, true tables', need: 'true' },
   { name: 'expert-aware, shuffled tables', need: 'shuffled' },
-  { name: 'expert-aware, bound 2', need: 'predicted', loadFactor: 2 },
+  { name: 'missing bytes alone', need: 'predicted', loadWeight: 0 },
   { name: 'expert-aware, summary every 16', need: 'predicted', publishEvery: 16 },
 ];
 const SHARES = [0.1, 0.2, 0.4];
@@ -51,7 +52,8 @@ function measure(requests, { experts, expertBytes }, { workers, share, system })
       loadMs: (1000 * expertBytes) / LINK_BYTES_PER_SECOND,
       tokenMs: TOKEN_MS,
       publishEvery: 1,
-      loadFactor: 1.25,
+      loadFactor: CHOICE_DEFAULTS.loadFactor,
+      loadWeight: CHOICE_DEFAULTS.loadWeight,
       workers,
       clients: CLIENTS_PER_WORKER * workers,
       choice,
@@ -101,6 +103,7 @@ try {
     linkBytesPerSecond: LINK_BYTES_PER_SECOND,
     tokenMs: TOKEN_MS,
     clientsPerWorker: CLIENTS_PER_WORKER,
+    ...CHOICE_DEFAULTS,
     workloads: found.map(({ workload, requests }) => ({
       workload,
       tokens: requests.reduce((sum, { tokens }) => sum + tokens, 0) / requests.length,

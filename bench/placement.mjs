@@ -15,7 +15,7 @@ const { values } = parseArgs({ options: { traces: { type: 'string' } } });
 /** Tokens of a batch: a step is one; 8 leave gpt-oss, with 64 steps, four batches to measure on. */
 const RECORDED = [1, 8];
 /** A sentence is one batch as recorded; batches of many sentences are what a busy server runs. */
-const OWN = [1, 256];
+const OWN = [1, 64];
 
 const folder = mkdtempSync(join(tmpdir(), 'sida-placement-'));
 try {
@@ -28,7 +28,8 @@ try {
       console.error(`${name}, batches of ${tokens}`);
       const args = ['--devices', '2,4,8', '--batch-tokens', String(tokens), '--json'];
       const report = JSON.parse(sida('bench', 'placement', trace, ...args));
-      return { name, ...report, trace: basename(trace) };
+      const strategies = report.strategies.map(({ layers: _, ...own }) => own);
+      return { name, ...report, trace: basename(trace), strategies };
     }),
   );
   writeResult('placement', {

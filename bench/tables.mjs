@@ -5,6 +5,7 @@ import { batchOrderTable } from './batch-order-table.mjs';
 import { diskTables } from './disk-tables.mjs';
 import { kernelTables } from './kernel-tables.mjs';
 import { peerTables } from './peer-tables.mjs';
+import { placementTables } from './placement-tables.mjs';
 import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
 import { quantizedTables } from './quantized-tables.mjs';
@@ -20,6 +21,7 @@ const tables = {
   ...kernelTables,
   ...replayTables,
   ...peerTables,
+  ...placementTables,
   ...quantizedTables,
   ...rigTables,
   'sst2-budgets': () => {

@@ -14,4 +14,7 @@ const rows = [
 ].join('\n');
 const file = 'docs/faults.md';
 const old = readFileSync(file, 'utf8');
-writeFileSync(file, old.replace(/(<!-- faults:[^>]*-->\n)[\s\S]*?(<!-- end -->)/, (_, head, end) => `${head}${rows}\n${end}`));
+writeFileSync(
+  file,
+  old.replace(/(<!-- faults:[^>]*-->\n)[\s\S]*?(<!-- end -->)/, (_, head, end) => `${head}${rows}\n${end}`),
+);

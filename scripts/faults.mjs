@@ -20,7 +20,10 @@ const faults = readdirSync(folder)
 const git = spawnSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' });
 const machine = `${cpus()[0].model.trim()}, ${cpus().length} cores, Linux ${release()}, Node ${process.version}`;
 const commit = git.status === 0 ? git.stdout.trim() : null;
-writeFileSync('build/faults.json', `${JSON.stringify({ date: new Date().toISOString(), commit, machine, faults }, null, 2)}\n`);
+writeFileSync(
+  'build/faults.json',
+  `${JSON.stringify({ date: new Date().toISOString(), commit, machine, faults }, null, 2)}\n`,
+);
 
 console.log('');
 for (const { id, fault, figures, passed } of faults) {

@@ -1,5 +1,5 @@
 /** The keys that a server takes, and where they came from. */
-import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { UsageError } from '../config/resolve.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
@@ -33,13 +33,16 @@ export class KeyRing {
   /** The key of `--api-key`, where there is one. */
   readonly #single: Stored[];
   #named: Stored[];
+  /** What the file was when it was last read. */
+  #read = '';
 
   /** Throws UsageError when the file cannot be used. */
   constructor({ apiKey, apiKeys }: KeySources) {
     this.#file = apiKeys;
     this.#single =
       apiKey === undefined ? [] : [{ owner: 'default', scopes: ANYONE.scopes, hash: hashKey(apiKey) }];
-    this.#named = apiKeys === undefined ? [] : readKeys(apiKeys);
+    this.#named = [];
+    this.reload();
   }
 
   get size(): number {
@@ -56,18 +59,27 @@ export class KeyRing {
 
   /** Reads the file again; when it cannot be used, throws and keeps the keys it has. */
   reload(): void {
-    if (this.#file !== undefined) this.#named = readKeys(this.#file);
+    if (this.#file === undefined) return;
+    this.#read = versionOf(this.#file);
+    this.#named = readKeys(this.#file);
   }
 
-  /** Calls `onChange` after the file changed, until the returned function is called. */
+  /** Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is called. */
   watch(onChange: () => void): () => void {
     const file = this.#file;
     if (file === undefined) return () => undefined;
     // By polling: it follows the links by which mounted secrets are exchanged, and sees files replaced by renaming.
-    const listener = () => onChange();
-    watchFile(file, { interval: WATCH_MS, persistent: false }, listener);
-    return () => unwatchFile(file, listener);
+    const timer = setInterval(() => {
+      if (versionOf(file) !== this.#read) onChange();
+    }, WATCH_MS);
+    timer.unref();
+    return () => clearInterval(timer);
   }
+}
+
+function versionOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
 }
 
 function readKeys(file: string): Stored[] {

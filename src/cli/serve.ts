@@ -60,7 +60,11 @@ async function serve(options: ServeOptions): Promise<number> {
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
   const metrics: Metrics = createMetrics(engine, queue);
-  const server = await listen(() => startServer({ engine, queue, options, keys, logger, metrics }), options);
+  const start = () => startServer({ engine, queue, options, keys, logger, metrics });
+  const server = await listen(start, options).catch(async (error: unknown) => {
+    await backend.close(0);
+    throw error;
+  });
 
   const failure = new Promise<SidaError>((fail) => {
     watchEngine(engine, server, options, logger, fail);

@@ -12,6 +12,7 @@ export interface FleetOptions extends WorkerOptions {
   /** Clients, each with one request at a time. */
   clients: number;
   loadFactor: number;
+  loadWeight: number;
 }
 
 export interface FleetReport {
@@ -29,7 +30,7 @@ export interface FleetReport {
 }
 
 export function runFleet(requests: readonly SimulatedRequest[], options: FleetOptions): FleetReport {
-  const { clients, choice, loadFactor } = options;
+  const { clients, choice, loadFactor, loadWeight } = options;
   const workers = Array.from({ length: options.workers }, (_, i) => new SimulatedWorker(String(i), options));
   const known = (worker: SimulatedWorker): KnownWorker =>
     choice === 'round-robin' ? { summary: null } : worker.known;
@@ -42,6 +43,7 @@ export function runFleet(requests: readonly SimulatedRequest[], options: FleetOp
       nowMs,
       maxAgeMs: Number.POSITIVE_INFINITY,
       loadFactor,
+      loadWeight,
       bytesOf: () => 1,
       turn: turn++,
     })!;

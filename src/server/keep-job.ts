@@ -28,7 +28,7 @@ export async function keepJob(
   }
   // The first request under the key pays.
   if (!accepted.created) await ticket.unused();
-  else {
+  else if (ticket.holds) {
     settleAtEnd(context, accepted.record, owner, ticket).catch(async (error) => {
       logger.warn({ requestId: res.locals.requestId, err: error }, 'a kept job keeps its reservation');
       await ticket.failed(new SidaError(UNSEEN));

@@ -21,15 +21,17 @@ function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
   return Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
 }
 
+/** Jobs in one of the ledgers' sets. */
+function inLedger(redis: RedisServer, set: 'open' | 'queued'): Promise<number> {
+  return redis.use(async (client) => {
+    const keys = await client.keys(`sida:*:ledger:${set}`);
+    return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
+  });
+}
+
 /** Resolves once a worker runs a job. */
 function someRun(redis: RedisServer): Promise<void> {
-  return redis.use(async (client) => {
-    const count = async (set: string) => {
-      const keys = await client.keys(`sida:*:ledger:${set}`);
-      return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
-    };
-    await eventually(async () => (await count('open')) > (await count('queued')), 'a run');
-  });
+  return eventually(async () => (await inLedger(redis, 'open')) > (await inLedger(redis, 'queued')), 'a run');
 }
 
 async function streamed(server: ServerProcess): Promise<string> {
@@ -138,6 +140,20 @@ describeWithRedis('a server without an engine and two workers', () => {
     workers[0] = await WorkerProcess.start(workerArgs(redis));
   });
 
+  it('hands back what a worker cannot finish in time: another runs it', async () => {
+    const completion = { ...COMPLETION, max_tokens: 300 };
+    const golden = await embedded.post('/v1/completions', completion);
+    await Promise.all(workers.map((worker) => worker.stop()));
+    workers[0] = await WorkerProcess.start([...workerArgs(redis), '--drain', '10ms']);
+    const running = server.post('/v1/completions', completion);
+    await someRun(redis);
+    expect(await workers[0].stop()).toBe(0);
+    expect(await inLedger(redis, 'queued')).toBe(1);
+    workers = await Promise.all([0, 1].map(() => WorkerProcess.start(workerArgs(redis))));
+    const answer = await running;
+    expect([answer.status, answer.body.choices]).toEqual([200, golden.body.choices]);
+  });
+
   it('says that nobody serves the model when all workers have gone, and goes on with the next', async () => {
     await Promise.all(workers.map((worker) => worker.stop()));
     await server.until(async () => (await server.get('/health/ready')).status === 503);
@@ -203,6 +219,22 @@ describeWithRedis('Redis goes away', () => {
     },
   );
 
+  it('has no memory left: jobs are refused until it has', async () => {
+    const redis = await RedisServer.start();
+    const server = await ServerProcess.start(['--model', MINI, '--redis', redis.url, ...SMALL]);
+    try {
+      await redis.use((client) => client.config('SET', 'maxmemory', '1mb'));
+      const [refused] = await askOneByOne(server, 1);
+      expect([refused!.status, refused!.body.error.code]).toEqual([503, 'not_ready']);
+      expect(refused!.body.error.message).toBe('Redis has no memory left; try again later');
+      await redis.use((client) => client.config('SET', 'maxmemory', '0'));
+      expect((await askOneByOne(server, 5)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    } finally {
+      await server.stop();
+      await redis.end();
+    }
+  });
+
   it('never was there: the server ends all the same when it is told to', async () => {
     const redis = await RedisServer.absent();
     const server = await ServerProcess.launch(['--model', MINI, '--redis', redis.url, ...SMALL]);
@@ -229,6 +261,63 @@ describeWithRedis('Redis goes away', () => {
       expect((await askOneByOne(server, 2)).map(({ status }) => status)).toEqual([200, 200]);
     } finally {
       await server.stop();
+      await redis.end();
+    }
+  });
+});
+
+describeWithRedis('a server whose port is taken', () => {
+  it('ends, although it has reached Redis', async () => {
+    const redis = await RedisServer.start();
+    const server = await ServerProcess.launch([
+      '--model',
+      MINI,
+      '--redis',
+      redis.url,
+      '--port',
+      String(redis.port),
+    ]);
+    expect(await server.exit).toBe(1);
+    expect(server.output).toContain('another program listens there');
+    await redis.end();
+  });
+});
+
+describeWithRedis('a server that is killed', () => {
+  it('leaves its jobs to others, and the next server answers for them and for their keys', async () => {
+    const redis = await RedisServer.start();
+    const args = ['--model', 'switch-mini', '--redis', redis.url, '--no-worker', '--log-level', 'warn'];
+    const first = await ServerProcess.launch(args);
+    const worker = await WorkerProcess.start(workerArgs(redis));
+    let second: ServerProcess | undefined;
+    try {
+      await first.ready(30_000);
+      const post = async (server: ServerProcess, i: number) => {
+        const response = await fetch(`${server.url}/v1/jobs`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'idempotency-key': `key ${i}`.replace(' ', '-') },
+          body: JSON.stringify({ type: 'classify', task: 'sst2', input: sentences[i]!.text }),
+        });
+        return { status: response.status, body: (await response.json()) as { id: string } };
+      };
+      const numbers = Array.from({ length: 50 }, (_, i) => i);
+      const accepted = await Promise.all(numbers.map((i) => post(first, i)));
+      expect(accepted.map(({ status }) => status)).toEqual(numbers.map(() => 202));
+      first.child.kill('SIGKILL');
+      second = await ServerProcess.start(args);
+      const again = await Promise.all(numbers.map((i) => post(second!, i)));
+      expect(again.map(({ body }) => body.id)).toEqual(accepted.map(({ body }) => body.id));
+      const golden = await askOneByOne(second, 50);
+      for (const [i, { body }] of accepted.entries()) {
+        await second.until(
+          async () => (await second!.get(`/v1/jobs/${body.id}`)).body.status === 'completed',
+        );
+        const job = (await second.get(`/v1/jobs/${body.id}`)).body;
+        expect(job.answer.data).toEqual(golden[i]!.body.data);
+        expect(job.attempts).toBe(1);
+      }
+    } finally {
+      await Promise.all([second?.stop(), worker.stop()]);
       await redis.end();
     }
   });

@@ -21,6 +21,8 @@ export interface AdmissionDependencies {
 
 /** Call one of these, once. */
 export interface Ticket {
+  /** Whether anything is held until one of these is called. */
+  holds: boolean;
   done(result: JobResult): Promise<void>;
   failed(error: SidaError): Promise<void>;
   /** No job was made of the request. */
@@ -53,6 +55,7 @@ export class Admission {
       const reservation = await tokenLimit?.reserve(who, costOf(request));
       if (reservation !== undefined) setHeaders(res, reservation.allowance);
       return {
+        holds: keys.size > 1 || reservation !== undefined,
         async unused() {
           leave();
           await reservation?.settle(0);

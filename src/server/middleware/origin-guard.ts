@@ -33,6 +33,8 @@ export function originGuard({
     if (!req.url.startsWith('/')) throw refuse('invalid_request', 'Expected the request target to be a path');
     const host = req.headers.host;
     if (host === undefined) throw refuse('invalid_request', 'The host header is missing');
+    // A proxy in front may have gone by the other one.
+    if (req.headersDistinct.host!.length > 1) throw refuse('invalid_request', 'There are two host headers');
     const name = hostName(host);
     if (name === undefined || !allowed(name))
       throw refuse('forbidden', 'The host header names another server');

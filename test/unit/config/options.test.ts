@@ -232,4 +232,23 @@ describe('options that need one another', () => {
     expect(() => resolve({ batchOrder: 'overlap', predictor: 'none' })).toThrow(/predictor/);
     expect(resolve({ batchOrder: 'overlap' }).batchOrder).toBe('overlap');
   });
+
+  it('are --worker none and --redis', () => {
+    expect(() => resolve({ worker: 'none' })).toThrow(/"--worker" option is none.*--redis/);
+    const redis = 'rediss://user:secret@queue.example:6380/2';
+    expect(resolve({ worker: 'none', redis })).toMatchObject({ worker: 'none', redis });
+    const profile = 'profile.json';
+    expect(() => resolve({ worker: 'none', redis, profile })).toThrow(/"--profile" option needs an engine/);
+  });
+});
+
+describe('the URL of Redis', () => {
+  it.each(['http://127.0.0.1', 'redis://', '127.0.0.1:6379', 'redis'])('is none: %s', (redis) => {
+    expect(() => resolve({ redis })).toThrow(/"--redis" option to be the URL of a Redis server/);
+  });
+
+  it('never shows its password', () => {
+    expect(() => resolve({ redis: 'http://user:hunter2@host' })).not.toThrow(/hunter2/);
+    expect(() => resolve({ redis: 'http://user:hunter2@host' })).toThrow(UsageError);
+  });
 });

@@ -11,6 +11,7 @@ const options = (changes: Partial<ChoiceOptions> = {}): ChoiceOptions => ({
   nowMs: NOW,
   maxAgeMs: 5000,
   loadFactor: 1.25,
+  loadWeight: 0,
   bytesOf: () => 100,
   turn: 0,
   ...changes,
@@ -53,6 +54,15 @@ describe('the choice of a worker', () => {
     expect(chooseWorker(NEED, workers(4), options())).toMatchObject({ worker: 1 });
     expect(chooseWorker(NEED, workers(3), options())).toMatchObject({ worker: 0 });
     expect(chooseWorker(NEED, workers(4), options({ loadFactor: 2 }))).toMatchObject({ worker: 0 });
+  });
+
+  it('goes to a shorter queue where few bytes are at stake', () => {
+    // NEED has 250 bytes: a request in front counts as 25 with a weight of a tenth.
+    const workers = (load: number) => [told({ holds: [1, 2, 3], load }), told({ holds: [1, 2] })];
+    const by = (loadWeight: number) => options({ loadFactor: 4, loadWeight });
+    expect(chooseWorker(NEED, workers(1), by(0.1))).toEqual({ worker: 0, missingBytes: 0, by: 'experts' });
+    expect(chooseWorker(NEED, workers(3), by(0.1))).toEqual({ worker: 1, missingBytes: 50, by: 'experts' });
+    expect(chooseWorker(NEED, workers(3), by(0))).toMatchObject({ worker: 0 });
   });
 
   it('among equals falls on the least loaded, then goes round', () => {
@@ -135,14 +145,17 @@ describe('any choice', () => {
         .map((chances) => Float64Array.from(chances)),
     ),
     loadFactor: fc.double({ min: 1, max: 4, noNaN: true }),
+    // Powers of two: sums are exact.
+    loadWeight: fc.constantFrom(0, 0.125, 0.5),
     turn: fc.nat(),
   });
   const fresh = ({ summary }: KnownWorker) =>
     summary !== null && NOW - summary.publishedMs <= 5000 ? summary : null;
 
-  it('is within the bound, and nobody within it misses less, or as little with less load', () => {
+  it('is within the bound, and nobody within it costs less, or as little with less load', () => {
     fc.assert(
-      fc.property(anyCase, ({ workers, need, loadFactor, turn }) => {
+      fc.property(anyCase, ({ workers, need, loadFactor, loadWeight, turn }) => {
+        const needed = [...(need ?? [])].reduce((sum, chance) => sum + chance, 0);
         const busiest = Math.max(0, ...workers.map((worker) => fresh(worker)?.load ?? 0));
         const open = workers
           .map((worker, index) => {
@@ -151,19 +164,21 @@ describe('any choice', () => {
               (sum, chance, id) => sum + (summary !== null && isResident(summary, id) ? 0 : chance),
               0,
             );
-            return { index, missing, load: (summary?.load ?? busiest) + worker.given!, summary };
+            const load = (summary?.load ?? busiest) + worker.given!;
+            return { index, cost: missing + loadWeight * needed * load, load, summary };
           })
           .filter(({ load, summary }) => summary === null || load < summary.capacity);
-        const choice = chooseWorker(need, workers, options({ loadFactor, turn, bytesOf: () => 1 }));
+        const bytesOf = () => 1;
+        const choice = chooseWorker(need, workers, options({ loadFactor, loadWeight, turn, bytesOf }));
         expect(choice === undefined).toBe(open.length === 0);
         if (choice === undefined) return;
         const bound = (loadFactor * open.reduce((sum, { load }) => sum + load, 1)) / open.length + 1;
         const chosen = open.find(({ index }) => index === choice.worker)!;
         expect(chosen.load + 1).toBeLessThanOrEqual(bound);
-        for (const { load, missing } of open) {
+        for (const { load, cost } of open) {
           if (load + 1 > bound) continue;
-          expect(missing).toBeGreaterThanOrEqual(chosen.missing);
-          if (missing === chosen.missing) expect(load).toBeGreaterThanOrEqual(chosen.load);
+          expect(cost).toBeGreaterThanOrEqual(chosen.cost);
+          if (cost === chosen.cost) expect(load).toBeGreaterThanOrEqual(chosen.load);
         }
       }),
     );
@@ -171,9 +186,9 @@ describe('any choice', () => {
 
   it('is round robin without summaries, whatever is needed', () => {
     fc.assert(
-      fc.property(anyCase, ({ workers, need, loadFactor, turn }) => {
+      fc.property(anyCase, ({ workers, need, loadFactor, loadWeight, turn }) => {
         const silent = workers.map(() => ({ summary: null }));
-        const chosen = chooseWorker(need, silent, options({ loadFactor, turn }))!;
+        const chosen = chooseWorker(need, silent, options({ loadFactor, loadWeight, turn }))!;
         expect(chosen).toMatchObject({ worker: turn % workers.length, by: 'turn' });
       }),
     );

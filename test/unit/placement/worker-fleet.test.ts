@@ -31,6 +31,7 @@ const fleet = (changes: Partial<FleetOptions>): FleetOptions => ({
   clients: 2,
   choice: 'expert-aware',
   loadFactor: 1.25,
+  loadWeight: 0,
   ...changes,
 });
 

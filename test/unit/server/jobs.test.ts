@@ -1,4 +1,5 @@
 // Jobs whose answers are kept: accepting, asking, cancelling, idempotency.
+
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { ANYONE } from '../../../src/access/key-ring.js';

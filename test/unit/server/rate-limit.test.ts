@@ -75,6 +75,28 @@ describe('--rate-limit', () => {
     expect((await complete('noisy', 89)).status).toBe(429);
   });
 
+  it('has a kept job charged when it is taken, settled when it ends, and once for each idempotency key', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '100' });
+    server.engine.script = undefined;
+    const keep = (tokens: number, key: string) =>
+      server.post(
+        '/v1/jobs',
+        { type: 'completion', ...ids(tokens) },
+        { ...as('noisy'), 'idempotency-key': key },
+      );
+    expect(tokensOf(await keep(59, 'a'))).toEqual(['100', '40']);
+    expect((await keep(59, 'b')).status).toBe(429);
+    await eventually(() => server.engine.runs.length === 1);
+    server.engine.runs[0]!.finish();
+    // The engine says that it were nine tokens, and one generated.
+    await eventually(async () => tokensOf(await keep(49, 'c'))[1] === '40');
+    expect((await keep(29, 'd')).status).toBe(202);
+    const again = await keep(1, 'e');
+    expect(tokensOf(again)).toEqual(['100', '8']);
+    expect((await keep(1, 'e')).headers['idempotent-replayed']).toBe('true');
+    expect(tokensOf(await keep(1, 'f'))).toEqual(['100', '6']);
+  });
+
   it('counts by address without keys', async () => {
     server = await TestServer.start({ rateLimit: '100' });
     server.engine.script = undefined;
