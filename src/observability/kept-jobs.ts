@@ -32,7 +32,7 @@ export function copyKeptJobs(registry: Registry, { stats: { kept } }: JobQueue):
   const bytes = 'Bytes of the answers that are kept (--job-results)';
   copyGauge(registry, 'sida_kept_answers_bytes', bytes, () => kept.answerBytes);
   const watching =
-    'Listeners to jobs: the server itself until a job that it took has ended, and readers of events';
+    'Listeners to jobs: readers of events, and what settles the tokens of a job (--rate-limit)';
   copyGauge(registry, 'sida_kept_watching', watching, () => kept.watching);
   const repeated = 'Requests that came again under their idempotency key and got the job of the first';
   copyCounter(registry, 'sida_kept_repeated_total', repeated, () => kept.repeated);
