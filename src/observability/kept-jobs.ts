@@ -31,7 +31,9 @@ export function copyKeptJobs(registry: Registry, { stats: { kept } }: JobQueue):
   });
   const bytes = 'Bytes of the answers that are kept (--job-results)';
   copyGauge(registry, 'sida_kept_answers_bytes', bytes, () => kept.answerBytes);
-  copyGauge(registry, 'sida_kept_watching', 'Listeners to the events of jobs', () => kept.watching);
+  const watching =
+    'Listeners to jobs: the server itself until a job that it took has ended, and readers of events';
+  copyGauge(registry, 'sida_kept_watching', watching, () => kept.watching);
   const repeated = 'Requests that came again under their idempotency key and got the job of the first';
   copyCounter(registry, 'sida_kept_repeated_total', repeated, () => kept.repeated);
   const conflicts = 'Requests refused because their idempotency key had come with another request';
