@@ -79,7 +79,7 @@ class Fixture {
   /// A plan by its exceptions: an expert's key is 5, the same before and after its use, where not said
   /// otherwise.
   void start_pass(const std::vector<ExpertId>& loads, const std::map<ExpertId, double>& keys = {},
-                  const std::map<ExpertId, double>& after = {}) {
+                  const std::map<ExpertId, double>& after = {}, double expendable = 0) {
     std::vector<double> before(layout.experts(), 5.0);
     for (const auto& [id, key] : keys) before[id] = key;
     std::vector<double> later = before;
@@ -87,7 +87,7 @@ class Fixture {
     for (const ExpertId id : loads) {
       if (!keys.contains(id)) before[id] = 0;
     }
-    store->start_pass({before, later, loads});
+    store->start_pass({before, later, loads, expendable});
   }
 
   ResidencyState state(ExpertId id) const { return static_cast<ResidencyState>(store->snapshot().state[id]); }
@@ -190,6 +190,48 @@ TEST_CASE("expert store: a prefetch evicts only what is needed later than itself
   const StoreStats stats = f.store->take_stats();
   CHECK(stats.prefetches_wasted == 0);
   CHECK(stats.bytes_moved >= 4 * f.layout.block_bytes);
+}
+
+TEST_CASE("expert store: a prefetch evicts only who is expendable, and who it brings back is so no longer") {
+  Fixture f(2);
+  f.visit(0, {0, 1});
+  // 6 takes the slot of 0, which is needed again at 3; 1 may go once it has been used.
+  f.start_pass({6, 0, 7}, {{0, 103}, {1, 9}, {6, 1}, {7, 5}}, {{1, 150}}, 100);
+  f.settle();
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK(f.state(1) == ResidencyState::kResident);
+  CHECK(f.state(6) == ResidencyState::kResident);
+  f.visit(0, {1});
+  f.settle();
+  CHECK(f.state(0) == ResidencyState::kResident);
+  CHECK(f.state(1) == ResidencyState::kAbsent);
+  CHECK(f.state(7) == ResidencyState::kAbsent);
+  CHECK(f.store->take_stats().prefetches_wasted == 0);
+}
+
+TEST_CASE("expert store: a planned load of who was resident and had to go is late") {
+  Fixture f(1);
+  f.visit(0, {0});
+  f.start_pass({6, 0}, {{0, 103}, {6, 1}}, {}, 100);
+  f.settle();
+  CHECK(f.state(0) == ResidencyState::kAbsent);
+  CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kLate));
+}
+
+TEST_CASE("expert store: a layer with enough at hand waits for a better victim among its own") {
+  const auto resident_after = [](std::vector<uint16_t> needed, double expendable) {
+    Fixture f(4, 0, {2, 4096});
+    f.visit(0, {0, 1, 2});
+    f.visit(1, {0});
+    f.start_pass({}, {{1, 0}, {2, 0}, {6, 1}}, {{0, 150}}, expendable);
+    f.visit(0, std::move(needed));
+    return f.state(6) == ResidencyState::kResident;
+  };
+  CHECK(resident_after({0, 1, 2, 3}, 100));
+  // Nothing says who may go.
+  CHECK_FALSE(resident_after({0, 1, 2, 3}, 0));
+  // Too little to go on with.
+  CHECK_FALSE(resident_after({0, 3}, 100));
 }
 
 TEST_CASE("expert store: a prefetch evicted before its use is wasted; a planned load not begun is late") {
@@ -470,7 +512,7 @@ void keeps_invariants(const Setup& setup) {
         for (ExpertId& id : loads) id = static_cast<ExpertId>(below(18));
         std::map<ExpertId, double> keys;
         for (ExpertId id = 0; id < 18; ++id) keys[id] = static_cast<double>(below(4));
-        f.start_pass(loads, keys, {{static_cast<ExpertId>(below(18)), 9.0}});
+        f.start_pass(loads, keys, {{static_cast<ExpertId>(below(18)), 9.0}}, static_cast<double>(below(5)));
         break;
       }
       default: {

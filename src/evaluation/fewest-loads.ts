@@ -22,7 +22,9 @@ export function fewestLoads(
       place[id]! += 1;
       next[id] = turns[id]![place[id]!] ?? visits.length;
     }
-    for (const id of ids.filter((own) => held[own] === 0)) {
+    // Where a visit needs more than there are slots, those needed soonest come last and stay.
+    const missing = ids.filter((id) => held[id] === 0).sort((a, b) => next[b]! - next[a]!);
+    for (const id of missing) {
       loads += 1;
       onLoad?.(id, visit);
       if (size === slots) held[farthest(held, next)] = 0;

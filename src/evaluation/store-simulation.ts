@@ -93,7 +93,7 @@ export class StoreSimulation {
 
   /** Changes the plan of the running pass. */
   updatePlan(plan: ResidencyPlan | null): void {
-    this.#keys = plan?.keys ?? new Float64Array(this.#experts);
+    this.#keys = plan?.keys.slice() ?? new Float64Array(this.#experts);
     this.#keysAfter = plan?.keysAfter ?? this.#keys;
     this.#expendable = plan?.expendable ?? 0;
     this.#newestFirst = plan?.newestFirst ?? false;
@@ -185,6 +185,8 @@ export class StoreSimulation {
       if (next < 0) return;
       const [id] = this.#waiting.splice(next, 1);
       this.#load(id!, victim, false);
+      // Brought back for its next use, it must not go again before that.
+      if (this.#keys[id!]! >= this.#expendable) this.#keys[id!]! -= this.#expendable;
     }
   }
 }

@@ -32,19 +32,21 @@ export interface RehearsalInput {
 export interface Rehearsal {
   /** (experts), 1: evicted before its next use, so it may go at once. */
   goesNow: Uint8Array;
-  /** (experts), 1: evicted between its use by the pass and the next one. */
+  /** (experts), 1: evicted between its use by the pass, if any is to come, and the next one. */
   goesAfterUse: Uint8Array;
-  /** Flat ids in the order they are loaded, once each. */
+  /** Flat ids in the order they are loaded, once each; those whose load is under way stand where they are needed. */
   loads: number[];
 }
 
 const NEVER = -1;
+const LOADING = 1;
 
 export function rehearse(input: RehearsalInput): Rehearsal {
   const { visits, passVisits, residency, nextUse } = input;
   const { state, pinned, freeSlots } = residency;
   const experts = state.length;
   const usedAt = new Int32Array(experts).fill(NEVER);
+  const usedByPass = new Uint8Array(experts);
   const goesNow = new Uint8Array(experts);
   const goesAfterUse = new Uint8Array(experts);
   const loads = new Set<number>();
@@ -63,7 +65,13 @@ export function rehearse(input: RehearsalInput): Rehearsal {
   };
   for (let time = 0; time < visits.length; time++) {
     const { firstId, needed, nextUse: after } = visits[time]!;
-    for (const index of needed) if (held.has(firstId + index)) usedAt[firstId + index] = time;
+    for (const index of needed) {
+      const id = firstId + index;
+      if (time < passVisits) usedByPass[id] = 1;
+      if (!held.has(id)) continue;
+      usedAt[id] = time;
+      if (state[id] === LOADING) loads.add(id);
+    }
     // Experts at hand compute first, and each may go once it has computed.
     for (let index = 0; index < after.length; index++) {
       const id = firstId + index;
@@ -79,6 +87,8 @@ export function rehearse(input: RehearsalInput): Rehearsal {
       loads.add(id);
     }
   }
+  // The pass may have used it already.
+  for (let id = 0; id < experts; id++) if (goesNow[id] === 1 && usedByPass[id] === 0) goesAfterUse[id] = 1;
   return { goesNow, goesAfterUse, loads: [...loads] };
 }
 

@@ -46,7 +46,7 @@ const EXPENDABLE = 2 ** 40;
  * soon as a slot is free or its expert may go.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
-  return input.policy.foresight ? planAhead(input) : planThisPass(input);
+  return input.policy.foresight && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
 }
 
 /** Without tables: nothing is prefetched, and the policy says who goes. */

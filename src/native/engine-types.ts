@@ -163,7 +163,10 @@ export interface ResidencyPlan {
    * which is not below `expendable`.
    */
   loads: Uint32Array;
-  /** A layer that needs an expert evicts one below this only when it cannot wait for a better one. */
+  /**
+   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the keys above
+   * it: an expert that a prefetch brings back counts without it.
+   */
   expendable: number;
   /** Ties: the most recently used goes first. */
   newestFirst: boolean;

@@ -14,6 +14,7 @@ import { dataSource } from '../../src/evaluation/sources.js';
 import { StoreSimulation } from '../../src/evaluation/store-simulation.js';
 import { batchOf, fillTable } from '../../src/evaluation/tables.js';
 import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
+import type { ExpectedVisit } from '../../src/inference/residency-planner.js';
 import { loadAddon } from '../../src/native/addon.js';
 import type { Engine, NativeBatch } from '../../src/native/addon-types.js';
 import { routingShape } from '../../src/predictor/hash-function.js';
@@ -106,6 +107,30 @@ async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<
   return batches;
 }
 
+/** The same batches with tables that tell the truth, so that nearly all of the loads are planned. */
+function foretold(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
+  return batches.map(({ passes }) => {
+    const own = passes.map((pass) => trueVisits(pass));
+    const told = passes.map((pass, i) => ({
+      ...pass,
+      own: own[i]!,
+      refined: pass.visits.slice(1).map((_, layer) => trueVisits(pass, layer)),
+      behind: own.slice(i + 1).flat(),
+    }));
+    const of = (phase: string) => own.filter((_, i) => passes[i]!.batch.phase === phase).flat();
+    return { passes: told, foreseen: { encoder: of('encode'), decoder: of('decode') } };
+  });
+}
+
+/** `from`: layers before it have had their turn. */
+function trueVisits({ own, visits }: RealPass, from = 0): ExpectedVisit[] {
+  return own.map(({ firstId, need }, layer) => {
+    const needed = new Float32Array(need.length);
+    if (layer >= from) for (const id of visits[layer]!) needed[id - firstId] = 1;
+    return { firstId, need: needed };
+  });
+}
+
 /** `id` names the context and its only sequence. */
 function nativeBatches({ tokens, work }: EvaluationInput, decoder: Int32Array, id: number): NativeBatch[] {
   const own = Int32Array.of(id);
@@ -139,6 +164,7 @@ describe('the simulated store', () => {
     const rule = { policy: EVICTION_POLICIES[policy], lookahead, refine };
     const engine = await openEngine(slots);
     let bytes = 0;
+    const prefetches = { begun: 0, cancelled: 0, unnamed: 0 };
     const real = {
       residency: () => engine.residency(),
       run(
@@ -146,7 +172,11 @@ describe('the simulated store', () => {
         plan: Parameters<StoreSimulation['startPass']>[0],
         onRouted: (layer: number) => typeof plan,
       ) {
-        bytes += engine.runBatch(batch, plan, onRouted).stats.bytesMoved;
+        const { stats } = engine.runBatch(batch, plan, onRouted);
+        bytes += stats.bytesMoved;
+        prefetches.begun += stats.prefetchesBegun;
+        prefetches.cancelled += stats.prefetchesCancelled;
+        prefetches.unnamed += stats.onDemand;
         engine.releaseSequences(Int32Array.of(batch.sequences[0]! - 1));
         engine.releaseContexts(Int32Array.of(batch.sequences[0]! - 1));
       },
@@ -157,7 +187,7 @@ describe('the simulated store', () => {
     engine.close();
     const store = new StoreSimulation(256, slots);
     replay(batches, simulated(store), rule);
-    return { real: bytes / slot, simulated: store.loads };
+    return { real: bytes / slot, simulated: store.loads, prefetches };
   }
 
   it.each(['lru', 'fifo', 'lfu', 'lifo'] as const)(
@@ -195,6 +225,20 @@ describe('the simulated store', () => {
     const { real, simulated: loads } = await loadsOf(continuations, 64, 'farthest-next-use', 2, true);
     expect(Math.abs(loads / real - 1), `${loads} of ${real}`).toBeLessThan(0.02);
   });
+
+  it.each([32, 64, 128])(
+    'follows true tables with %i slots, none of whose prefetches is taken back',
+    async (slots) => {
+      const {
+        real,
+        simulated: loads,
+        prefetches,
+      } = await loadsOf(foretold(labels), slots, 'farthest-next-use', 2, true);
+      expect(Math.abs(loads / real - 1), `${loads} of ${real}`).toBeLessThan(0.03);
+      expect(prefetches.begun).toBeGreaterThan(real / 4);
+      expect(prefetches).toMatchObject({ cancelled: 0, unnamed: 0 });
+    },
+  );
 });
 
 const evalArgs = (...more: string[]) => ['eval', MINI, '--predictor', at('p'), ...PACKS, ...more];

@@ -167,7 +167,7 @@ void ExpertStore::set_plan(const ResidencyPlan& plan) {
   newest_first_ = plan.newest_first;
   loads_.assign(plan.loads.begin(), plan.loads.end());
   for (ExpertRecord& record : records_) record.planned = false;
-  for (const ExpertId id : loads_) records_[id].planned = records_[id].state != ResidencyState::kResident;
+  for (const ExpertId id : loads_) records_[id].planned = true;
   cancel_waiting_prefetches(false);
   begin_prefetches();
 }
@@ -198,6 +198,8 @@ void ExpertStore::begin_prefetches() {
     if (load == loads_.end()) break;
     ++stats_.prefetches_begun;
     gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
+    // Brought back for its next use, it must not go again before that.
+    if (keys_[*load] >= expendable_) keys_[*load] -= expendable_;
     load = loads_.erase(load);
   }
   begin_gathered(TransferPriority::kPrefetch);

@@ -23,6 +23,7 @@ struct ResidencyPlan {
   std::span<const double> keys_after;  ///< (experts) from then on
   std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
   /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
+  /// It is a part of the keys above it: an expert that a prefetch brings back counts without it.
   double expendable = 0;
   bool newest_first = false;           ///< ties go to the most recently used instead
 };
@@ -153,7 +154,7 @@ class LayerVisit {
 
  private:
   void begin_demands();
-  /// Whether an expert that this visit is about to release is needed later than the next victim, and enough
+  /// Whether an expert that this visit is going to release is needed later than the next victim, and enough
   /// is at hand or under way to go on with: the victim would have to be loaded again.
   bool better_waits() const;
   void release_held();

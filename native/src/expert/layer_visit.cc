@@ -86,13 +86,11 @@ std::optional<LayerVisit::Expert> LayerVisit::another() {
 }
 
 bool LayerVisit::better_waits() const {
-  if (!store_.free_slots_.empty() || leased_.size() + held_.size() < store_.transfers_.prefetches_in_flight())
-    return false;
+  if (!store_.free_slots_.empty() || leased_.size() < store_.transfers_.prefetches_in_flight()) return false;
   const ExpertId victim = store_.next_victim();
   if (victim == kNoExpertId || store_.key(victim) >= store_.expendable_) return false;
-  const auto later = [&](ExpertId id) { return store_.key(id) > store_.key(victim); };
-  return std::any_of(leased_.begin(), leased_.end(), later) ||
-         std::any_of(held_.begin(), held_.end(), later);
+  return std::any_of(leased_.begin(), leased_.end(),
+                     [&](ExpertId id) { return store_.key(id) > store_.key(victim); });
 }
 
 void LayerVisit::begin_demands() {

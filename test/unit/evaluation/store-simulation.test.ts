@@ -7,13 +7,13 @@ import type { ResidencyPlan } from '../../../src/native/addon-types.js';
 
 const EXPERTS = 8;
 
-function planOf(keys: number[], loads: number[], after = keys): ResidencyPlan {
+function planOf(keys: number[], loads: number[], after = keys, expendable = 0): ResidencyPlan {
   const spread = (values: number[]) => Float64Array.from({ length: EXPERTS }, (_, id) => values[id] ?? 100);
   return {
     keys: spread(keys),
     keysAfter: spread(after),
     loads: Uint32Array.from(loads),
-    expendable: 0,
+    expendable,
     newestFirst: false,
   };
 }
@@ -42,6 +42,32 @@ describe('the simulated store', () => {
     store.startPass(planOf([0, 1, 2, 3], [0, 3, 1, 2]));
     // 3 had a slot first and gave way to 1; 2 found nothing that is needed later.
     expect([store.loads, residents(store)]).toEqual([3, [0, 1]]);
+  });
+
+  it('prefetches in the place of expendable experts alone, and who is brought back is so no longer', () => {
+    const store = new StoreSimulation(EXPERTS, 2);
+    store.startPass(planOf([], [0, 1]));
+    // 6 takes the slot of 0, which is needed again at 3; 1 may go once it has been used.
+    const plan = planOf([103, 9, 0, 0, 0, 0, 1, 5], [6, 0, 7], [103, 150, 0, 0, 0, 0, 1, 5], 100);
+    const given = structuredClone(plan);
+    store.startPass(plan);
+    expect(residents(store)).toEqual([1, 6]);
+    store.visit([1]);
+    expect(residents(store)).toEqual([0, 6]);
+    expect(plan).toEqual(given);
+  });
+
+  it('lets a layer with enough at hand wait for a better victim among its own', () => {
+    const left = (needed: number[], expendable: number) => {
+      const store = new StoreSimulation(EXPERTS, 6);
+      store.startPass(planOf([], [0, 1, 2, 3, 4, 7]));
+      store.startPass(planOf([0, 0, 0, 0, 0, 0, 0, 1], [], [50, 0, 0, 0, 0, 0, 0, 1], expendable));
+      store.visit(needed);
+      return residents(store).includes(7);
+    };
+    expect(left([0, 1, 2, 3, 4, 5], 100)).toBe(true);
+    expect(left([0, 1, 2, 3, 4, 5], 0)).toBe(false);
+    expect(left([0, 1, 5], 100)).toBe(false);
   });
 
   it('judges a used expert by its key from then on', () => {
@@ -88,12 +114,14 @@ describe('the simulated store', () => {
     const ids = fc
       .uniqueArray(fc.nat(EXPERTS - 1), { minLength: 1, maxLength: 3 })
       .map((list) => list.sort((a, b) => a - b));
-    const passes = fc.array(fc.tuple(keys, keys, loads, fc.array(ids, { maxLength: 3 })), { maxLength: 12 });
+    const passes = fc.array(fc.tuple(keys, keys, loads, fc.array(ids, { maxLength: 3 }), fc.nat(10)), {
+      maxLength: 12,
+    });
     fc.assert(
       fc.property(passes, fc.integer({ min: 1, max: EXPERTS }), (all, slots) => {
         const store = new StoreSimulation(EXPERTS, slots);
-        for (const [before, after, prefetches, visits] of all) {
-          store.startPass(planOf(before, prefetches, after));
+        for (const [before, after, prefetches, visits, expendable] of all) {
+          store.startPass(planOf(before, prefetches, after, expendable));
           for (const visit of visits) {
             store.visit(visit);
             const { state, freeSlots } = store.residency();

@@ -64,7 +64,7 @@ describe('rehearsal', () => {
     // Once layer 1 has run, its own expert is needed at 3 and the one of layer 0 at 2: both in the next round.
     const visits = [visit(0, [0], { 0: 2, 1: 2 }), visit(1, [0, 1], { 0: 3, 1: 3 })];
     const { now, afterUse, loads } = run(visits, { 0: 0, 1: 2, 4: 1, 5: 1 }, residency([0, 1, 4], 3));
-    expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [], loads: [5] });
+    expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [1], loads: [5] });
   });
 
   it('with time to spare on the link, takes who is free to go of all that the batch does not need', () => {
@@ -84,6 +84,30 @@ describe('rehearsal', () => {
     const visits = [visit(0, [0], { 0: 2 }), visit(1, [0]), visit(0, [0], { 0: FAR })];
     const { afterUse, loads } = run(visits, { 0: 0, 4: 1 }, residency([0], 1), 2);
     expect({ afterUse, loads }).toEqual({ afterUse: [0, 4], loads: [4, 0] });
+  });
+
+  it('lets go at once, too, whom the pass has used already', () => {
+    // Layer 0 has had its turn: the store goes by what is said of 1 after its use.
+    const { now, afterUse } = run(
+      [visit(0, [], { 0: 3, 1: 9 }), visit(1, [0])],
+      { 0: 3, 1: 9, 4: 1 },
+      residency([0, 1], 2),
+    );
+    expect({ now, afterUse }).toEqual({ now: [1], afterUse: [1] });
+  });
+
+  it('keeps an expert after its use that goes before it and is back by then', () => {
+    const visits = [visit(0, [0]), visit(1, [0], { 0: 7 }), visit(0, [1], { 1: FAR })];
+    const { now, afterUse, loads } = run(visits, { 0: 0, 4: 1, 1: 2 }, residency([1], 1));
+    expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [0, 4], loads: [0, 4, 1] });
+  });
+
+  it('names a load under way where it is needed, and not where it is not', () => {
+    const held = residency([], 4);
+    for (const id of [2, 5, 7]) held.state[id] = 1;
+    held.freeSlots -= 3;
+    const { loads } = run([visit(0, [0, 2]), visit(1, [0, 1])], { 0: 0, 2: 0, 4: 1, 5: 1 }, held);
+    expect(loads).toEqual([2, 0, 5, 4]);
   });
 
   it('streams a layer that needs more than there are slots through its own', () => {

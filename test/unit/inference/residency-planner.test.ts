@@ -115,34 +115,57 @@ describe('residency planner', () => {
     expect(plan.loads).toHaveLength(0);
   });
 
-  it('loads are not resident, distinct and likely; keys are finite; the residency is as before', () => {
+  it('names a load under way that is needed still, so that nobody takes it back', () => {
+    const { loads } = planResidency({
+      visits: [visit(0, { 0: 1, 1: 1 }), visit(1, { 0: 1 })],
+      passVisits: 2,
+      batchVisits: 2,
+      prefetchVisits: 2,
+      residency: experts((id) => (id === 1 || id === 6 ? 1 : 0)),
+      policy: FORESIGHT,
+    });
+    expect([...loads].sort()).toEqual([0, 1, 4]);
+  });
+
+  it('loads are absent or go first, distinct and likely; keys are finite; the residency is as before', () => {
     const chances = fc.array(fc.float({ min: 0, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 });
     const visits = fc.array(fc.tuple(fc.nat(1), chances), { maxLength: 12 });
     const policies = fc.constantFrom(...Object.values(EVICTION_POLICIES));
     fc.assert(
-      fc.property(visits, fc.nat(4), anyResidency, policies, (some, passVisits, any, policy) => {
-        const residency = residencyOf(
-          Array.from({ length: 8 }, (_, id) => ({ state: any.state[id] ?? 0, uses: any.uses[id] ?? 0 })),
-        );
-        const given = structuredClone(residency);
-        const expected = some.map(([layer, need]) => visit(layer, { ...need }));
-        const { keys, keysAfter, loads } = planResidency({
-          visits: expected,
-          passVisits,
-          batchVisits: passVisits,
-          prefetchVisits: 12,
-          residency,
-          policy,
-        });
-        expect(residency).toEqual(given);
-        expect([...keys, ...keysAfter].every(Number.isFinite)).toBe(true);
-        expect(new Set(loads).size).toBe(loads.length);
-        for (const id of loads) {
-          expect(residency.state[id]).not.toBe(2);
-          const likely = expected.some(({ firstId, need }) => (need[id - firstId] ?? 0) >= PREFETCH_CHANCE);
-          expect(likely).toBe(true);
-        }
-      }),
+      fc.property(
+        visits,
+        fc.nat(4),
+        anyResidency,
+        policies,
+        fc.nat(3),
+        (some, passVisits, any, policy, free) => {
+          const rows = Array.from({ length: 8 }, (_, id) => ({
+            state: any.state[id] ?? 0,
+            uses: any.uses[id] ?? 0,
+          }));
+          const held = rows.filter(({ state }) => state !== 0).length;
+          const residency = residencyOf(rows, Math.min(8, Math.max(1, held + free)));
+          const given = structuredClone(residency);
+          const expected = some.map(([layer, need]) => visit(layer, { ...need }));
+          const { keys, keysAfter, loads, expendable } = planResidency({
+            visits: expected,
+            passVisits,
+            batchVisits: passVisits,
+            prefetchVisits: 12,
+            residency,
+            policy,
+          });
+          expect(residency).toEqual(given);
+          expect([...keys, ...keysAfter].every(Number.isFinite)).toBe(true);
+          expect(new Set(loads).size).toBe(loads.length);
+          for (const id of loads) {
+            if (residency.state[id] === 2)
+              expect(Math.max(keys[id]!, keysAfter[id]!)).toBeGreaterThanOrEqual(expendable);
+            const likely = expected.some(({ firstId, need }) => (need[id - firstId] ?? 0) >= PREFETCH_CHANCE);
+            expect(likely).toBe(true);
+          }
+        },
+      ),
     );
   });
 });
