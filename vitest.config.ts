@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    globalSetup: 'test/support/install-redis.ts',
     // Tests that start servers and trainings take minutes on a machine that is busy with other work.
     testTimeout: 180_000,
     hookTimeout: 300_000,

@@ -1,5 +1,5 @@
 /** A real redis-server on a free loopback port with a directory of its own. Ended by process id. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
+import { hasRedis } from './install-redis.js';
 
 const SETTINGS = [
   '--appendonly',
@@ -19,21 +20,13 @@ const SETTINGS = [
   'noeviction',
 ];
 
-function found(): boolean {
-  return spawnSync('redis-server', ['--version']).status === 0;
-}
-
 function installed(): boolean {
-  if (found()) return true;
-  if (process.getuid?.() === 0) {
-    spawnSync('apt-get', ['install', '-y', '-qq', 'redis-server'], { stdio: 'ignore', timeout: 120_000 });
-  }
-  if (found()) return true;
+  if (hasRedis()) return true;
   process.stderr.write('SKIPPED: redis-server is not installed\n');
   return false;
 }
 
-/** `describe`, or where there is no redis-server and none can be installed, a loud skip. */
+/** `describe`, or where there is no redis-server and none could be installed, a loud skip. */
 export const describeWithRedis = installed() ? describe : describe.skip;
 
 export async function freePort(): Promise<number> {
