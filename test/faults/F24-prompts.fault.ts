@@ -1,0 +1,72 @@
+// Prompts and numbers that are cheap to send and dear to take.
+import { afterAll, beforeAll, expect } from 'vitest';
+import { fault } from './fault.js';
+import { Subject } from './subject.js';
+
+let subject: Subject;
+beforeAll(async () => {
+  subject = await Subject.start();
+});
+afterAll(() => subject.stop());
+
+/** As much of `text` as one input may have. */
+const fill = (text: string) => text.repeat(Math.floor(65_536 / Buffer.byteLength(text)));
+const TEXTS: [what: string, text: string][] = [
+  ['one letter', fill('a')],
+  ['one letter and blanks', fill('a ')],
+  ['blanks', fill(' ')],
+  ['line ends', fill('\n')],
+  ['emoji joined to families', fill('👨‍👩‍👧‍👦')],
+  ['combining marks', `a${fill('\u0301').slice(1)}`],
+  ['right-to-left overrides', fill('\u202e')],
+  ['special tokens', fill('<extra_id_0></s><pad><unk>')],
+  ['halves of special tokens', fill('<extra_id_')],
+  ['word marks', fill('▁')],
+  ['the widest letter', fill('﷽')],
+  ['letters beyond the plane', fill('𠜎')],
+  ['NUL', fill('\0')],
+];
+const NUMBERS = [2 ** 53, 2 ** 31, -1, 0, 1.5, 1e308, '16', null, true, [16], {}];
+
+fault('F24', 'prompt bombs', async (note) => {
+  // A scrape starts the event loop's figures anew.
+  await subject.metrics();
+  let [served, refused] = [0, 0];
+  const send = async (path: string, body: object) => {
+    const { status, text } = await subject.ask(path, { method: 'POST', body });
+    expect([200, 400, 413, 422], `${path} ${text.slice(0, 300)}`).toContain(status);
+    if (status === 200) served += 1;
+    else refused += 1;
+  };
+
+  for (const [, text] of TEXTS) {
+    await Promise.all([
+      send('/v1/tokenize', { input: text }),
+      send('/v1/classify', { task: 'sst2', input: text }),
+      send('/v1/completions', { prompt: text, max_tokens: 1 }),
+      send('/v1/completions', { prompt: 'a', max_tokens: 4, stop: [text.slice(0, 300)] }),
+      send('/v1/classify', { template: `${text.slice(0, 30_000)} {text}`, labels: ['a', 'b'], input: text }),
+    ]);
+  }
+  note(`${TEXTS.length} texts of 64 KiB, five ways: ${served} served, ${refused} refused`);
+
+  [served, refused] = [0, 0];
+  await send('/v1/completions', { prompt: 'a'.repeat(1_000_000) });
+  await send('/v1/completions', { prompt: Array.from({ length: 300_000 }, () => 5) });
+  await send('/v1/completions', { prompt: [5, 2 ** 53] });
+  await send('/v1/completions', { prompt: [-1] });
+  await send('/v1/completions', { prompt: [0.5] });
+  await send('/v1/tokenize', { input: Array.from({ length: 33 }, () => 'a') });
+  expect([served, refused]).toEqual([0, 6]);
+  for (const number of NUMBERS) {
+    for (const field of ['max_tokens', 'n', 'logprobs', 'routing_k', 'temperature', 'top_p', 'seed']) {
+      await send('/v1/completions', { prompt: 'a', [field]: number });
+    }
+  }
+  note(`${NUMBERS.length} numbers in 7 fields: ${served} served, ${refused - 6} refused`);
+
+  const lag = 1000 * (await subject.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
+  note(`event loop lag p99 ${lag.toFixed(0)} ms`);
+  expect(lag).toBeLessThan(50);
+  note(await subject.recovered());
+});
