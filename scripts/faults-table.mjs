@@ -1,18 +1,20 @@
-// Fills the table of docs/faults.md from build/faults.json, which `npm run test:faults` wrote.
+// Fills the table of docs/operations.md from build/faults.json, which `npm run test:faults` wrote.
 import { readFileSync, writeFileSync } from 'node:fs';
+import { figuresOf, verdict } from './fault-words.mjs';
 
+const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
 const { date, commit, machine, faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
 const rows = [
   '| | fault | what was counted | result |',
   '|---|---|---|---|',
   ...faults.map(
-    ({ id, fault, figures, passed, seconds }) =>
-      `| ${id} | ${fault} | ${figures.join('; ')} (${seconds.toFixed(0)} s) | ${passed ? 'pass' : '**fail**'} |`,
+    (result) =>
+      `| ${result.id} | ${result.fault} | ${figuresOf(result).join('; ')} (${result.seconds.toFixed(0)} s) | ${WORDS[verdict(result)]} |`,
   ),
   '',
   `Run on ${date.slice(0, 10)}, commit ${commit ?? 'unknown'}: ${machine}.`,
 ].join('\n');
-const file = 'docs/faults.md';
+const file = 'docs/operations.md';
 const old = readFileSync(file, 'utf8');
 writeFileSync(
   file,

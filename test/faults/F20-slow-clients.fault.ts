@@ -61,7 +61,7 @@ async function hold(count: number, first: string, drip: string): Promise<Held[]>
 const longest = async (held: Held[]) => Math.max(...(await Promise.all(held.map(({ lasted }) => lasted))));
 const answered = (held: Held[]) => held.filter(({ text }) => text.startsWith('HTTP/1.1 408 ')).length;
 
-fault('F20', 'slow headers, slow bodies, idle sockets', async (note) => {
+fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
   const headers = await hold(500, 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n', 'x-a: b\r\n');
   const bodies = await hold(500, BODY_HEAD, ' ');
   let ended = false;
@@ -78,10 +78,10 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (note) => {
   expect(bodyMs).toBeLessThan(LIMITS.requestTimeoutMs + SLACK_MS);
   expect([answered(headers), answered(bodies)]).toEqual([500, 500]);
   const p99 = percentile(latencies, 0.99);
-  note(
+  report.note(
     `1,000 slow clients: all 408, headers within ${(headerMs / 1000).toFixed(1)} s, bodies within ${(bodyMs / 1000).toFixed(1)} s`,
   );
-  note(`${latencies.length} good requests meanwhile: p99 ${p99.toFixed(0)} ms`);
+  report.note(`${latencies.length} good requests meanwhile: p99 ${p99.toFixed(0)} ms`);
   expect(p99).toBeLessThan(1_000);
 
   const idle = await hold(2_000, '', '');
@@ -97,14 +97,14 @@ fault('F20', 'slow headers, slow bodies, idle sockets', async (note) => {
   }
   const idleMs = await closing;
   const idleP99 = percentile(idleLatencies, 0.99);
-  note(
+  report.note(
     `2,000 idle sockets: never more than ${most} connections, all closed within ${(idleMs / 1000).toFixed(1)} s`,
   );
-  note(`${idleLatencies.length} good requests meanwhile: p99 ${idleP99.toFixed(0)} ms`);
+  report.note(`${idleLatencies.length} good requests meanwhile: p99 ${idleP99.toFixed(0)} ms`);
   expect(most).toBeLessThanOrEqual(LIMITS.connections);
   expect(idleP99).toBeLessThan(1_000);
   expect((await subject.metrics())('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(
     1_000,
   );
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

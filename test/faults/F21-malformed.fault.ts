@@ -47,7 +47,7 @@ function send(bytes: Buffer): Promise<string> {
 const DECLARED = new Set(['not_ready', 'shutting_down', 'deadline_exceeded']);
 const LEAK = /\bat .{1,200}:\d+:\d+|node_modules|\/dist\/|\.[cm]?[jt]s:\d/;
 
-fault('F21', '10,000 malformed requests', async (note) => {
+fault('F21', '10,000 malformed requests', async (report) => {
   const random = randomFrom(SEED);
   const counts = new Map<string, number>();
   const count = (what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
@@ -74,8 +74,8 @@ fault('F21', '10,000 malformed requests', async (note) => {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, client));
   const kinds = [...counts].sort().map(([what, number]) => `${number} ${what}`);
-  note(`seed ${SEED}, 0 crashes: ${kinds.join(' ')}`);
+  report.note(`seed ${SEED}, 0 crashes: ${kinds.join(' ')}`);
   expect(counts.get('4xx')).toBeGreaterThan(REQUESTS / 2);
   expect(subject.server.output).not.toContain('engine restarts');
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

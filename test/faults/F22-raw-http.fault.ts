@@ -62,7 +62,7 @@ const REQUESTS: [what: string, bytes: string | Buffer][] = [
   ['upgrade', head('GET /v1/classify HTTP/1.1', 'connection: upgrade', 'upgrade: websocket')],
 ];
 
-fault('F22', 'raw HTTP', async (note) => {
+fault('F22', 'raw HTTP', async (report) => {
   const accepted = async () => (await subject.metrics())('sida_queue_accepted_total');
   const before = await accepted();
   let [refused, ended] = [0, 0];
@@ -78,15 +78,15 @@ fault('F22', 'raw HTTP', async (note) => {
     expect(answer, what).not.toContain('budget_bytes');
   }
   expect(await accepted()).toBe(before);
-  note(`${REQUESTS.length} requests: ${refused} refused, ${ended} ended, 0 handled`);
+  report.note(`${REQUESTS.length} requests: ${refused} refused, ${ended} ended, 0 handled`);
 
   const one = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
   const last = head('GET /health/live HTTP/1.1');
   const answers = (await subject.raw(one.repeat(999) + last, 30_000)).match(/HTTP\/1\.1 200 OK/g);
   expect(answers).toHaveLength(1_000);
-  note('1,000 pipelined: all answered');
+  report.note('1,000 pipelined: all answered');
   expect(
     (await subject.metrics())('sida_http_connection_errors_total{reason="invalid_request"}'),
   ).toBeGreaterThan(10);
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

@@ -41,12 +41,12 @@ function endless(): Promise<{ sent: number; answer: string }> {
   });
 }
 
-fault('F23', 'hostile bodies', async (note) => {
+fault('F23', 'hostile bodies', async (report) => {
   const risen = subject.watchMemory();
 
   const { sent, answer } = await endless();
   expect(answer).toMatch(/^HTTP\/1\.1 413 /);
-  note(`stream of 1 GiB ended with 413 after ${Math.round(sent / MIB)} MiB`);
+  report.note(`stream of 1 GiB ended with 413 after ${Math.round(sent / MIB)} MiB`);
   expect(sent).toBeLessThan(1024 * MIB);
 
   const zeros = Buffer.alloc(64 * MIB, 0x20);
@@ -58,13 +58,13 @@ fault('F23', 'hostile bodies', async (note) => {
     const { status } = await post(bomb, { 'content-type': 'application/json', 'content-encoding': encoding });
     expect([encoding, status]).toEqual([encoding, 415]);
   }
-  note('3 compressed bombs: 415');
+  report.note('3 compressed bombs: 415');
 
   for (const [what, body, status, code] of MALFORMED_BODIES) {
     const { status: found, json } = await post(body, { 'content-type': 'application/json' });
     expect([what, found, json?.error.code]).toEqual([what, status, code]);
   }
-  note(`${MALFORMED_BODIES.length} malformed bodies: 400 or 413`);
+  report.note(`${MALFORMED_BODIES.length} malformed bodies: 400 or 413`);
 
   for (const body of [
     `{${Array.from({ length: 1_000_000 }, (_, i) => `"k${i}":0`).join()}}`,
@@ -79,10 +79,10 @@ fault('F23', 'hostile bodies', async (note) => {
   }
 
   const grown = risen() / MIB;
-  note(`memory at its peak +${Math.round(grown)} MiB`);
+  report.note(`memory at its peak +${Math.round(grown)} MiB`);
   expect(grown).toBeLessThan(64);
   expect(
     (await subject.metrics())('sida_http_requests_total{route="/v1/classify",method="POST",status="415"}'),
   ).toBe(3);
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

@@ -28,7 +28,7 @@ const TEXTS: [what: string, text: string][] = [
 ];
 const NUMBERS = [2 ** 53, 2 ** 31, -1, 0, 1.5, 1e308, '16', null, true, [16], {}];
 
-fault('F24', 'prompt bombs', async (note) => {
+fault('F24', 'prompt bombs', async (report) => {
   // A scrape starts the event loop's figures anew.
   await subject.metrics();
   let [served, refused] = [0, 0];
@@ -48,7 +48,7 @@ fault('F24', 'prompt bombs', async (note) => {
       send('/v1/classify', { template: `${text.slice(0, 30_000)} {text}`, labels: ['a', 'b'], input: text }),
     ]);
   }
-  note(`${TEXTS.length} texts of 64 KiB, five ways: ${served} served, ${refused} refused`);
+  report.note(`${TEXTS.length} texts of 64 KiB, five ways: ${served} served, ${refused} refused`);
 
   [served, refused] = [0, 0];
   await send('/v1/completions', { prompt: 'a'.repeat(1_000_000) });
@@ -63,10 +63,10 @@ fault('F24', 'prompt bombs', async (note) => {
       await send('/v1/completions', { prompt: 'a', [field]: number });
     }
   }
-  note(`${NUMBERS.length} numbers in 7 fields: ${served} served, ${refused - 6} refused`);
+  report.note(`${NUMBERS.length} numbers in 7 fields: ${served} served, ${refused - 6} refused`);
 
   const lag = 1000 * (await subject.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
-  note(`event loop lag p99 ${lag.toFixed(0)} ms`);
+  report.note(`event loop lag p99 ${lag.toFixed(0)} ms`);
   expect(lag).toBeLessThan(50);
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

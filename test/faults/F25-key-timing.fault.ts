@@ -24,7 +24,7 @@ function welch(a: number[], b: number[]): number {
   return (one.mean - other.mean) / Math.sqrt(one.error + other.error);
 }
 
-fault('F25', 'the time of a key check', async (note) => {
+fault('F25', 'the time of a key check', async (report) => {
   const folder = mkdtempSync(join(tmpdir(), 'sida-timing-'));
   const keys = Array.from({ length: 8 }, newApiKey);
   const lines = keys.map((key, i) => keyLine({ name: `k${i}`, scopes: ['infer'], hash: hashKey(key) }));
@@ -59,7 +59,7 @@ fault('F25', 'the time of a key check', async (note) => {
   const kept = (name: string) => times[name]!.filter((took) => took <= most);
   const base = kept(names[0]!);
   const worst = Math.max(...names.slice(1).map((name) => Math.abs(welch(kept(name), base))));
-  note(`${all.length} checks of 4 kinds against 8 keys, ${percentile(all, 0.5)} ns each`);
-  note(`largest |t| ${worst.toFixed(1)}, significant from ${SIGNIFICANT}`);
+  report.note(`${all.length} checks of 4 kinds against 8 keys, ${percentile(all, 0.5)} ns each`);
+  report.note(`largest |t| ${worst.toFixed(1)}, significant from ${SIGNIFICANT}`);
   expect(worst).toBeLessThan(SIGNIFICANT);
 });

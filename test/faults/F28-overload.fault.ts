@@ -57,7 +57,7 @@ async function peak(): Promise<number> {
   return answered / PEAK_SECONDS;
 }
 
-fault('F28', 'overload at ten times the capacity', async (note) => {
+fault('F28', 'overload at ten times the capacity', async (report) => {
   for (const input of INPUTS) {
     const { json } = await subject.ask('/v1/classify', { method: 'POST', body: { task: 'sst2', input } });
     golden.push(JSON.stringify(json.data));
@@ -98,18 +98,18 @@ fault('F28', 'overload at ten times the capacity', async (note) => {
   const of = (status: number) => all.filter((sample) => sample.status === status);
   const goodput = good / LOAD_SECONDS / capacity;
   const slowest = Math.max(...of(200).map(({ ms }) => ms));
-  note(
+  report.note(
     `capacity ${capacity.toFixed(1)} requests of 32 inputs a second, sent ${(all.length / LOAD_SECONDS).toFixed(0)}`,
   );
-  note(`goodput ${(100 * goodput).toFixed(0)} % of it`);
-  note(`${of(200).length} answered, ${of(429).length} refused with 429`);
-  note(
+  report.note(`goodput ${(100 * goodput).toFixed(0)} % of it`);
+  report.note(`${of(200).length} answered, ${of(429).length} refused with 429`);
+  report.note(
     `p50 ${percentile(
       of(200).map(({ ms }) => ms),
       0.5,
     ).toFixed(0)} ms, slowest ${slowest.toFixed(0)} ms`,
   );
-  note(`at most ${mostWaiting} waited, recovered in ${recovery.toFixed(1)} s`);
+  report.note(`at most ${mostWaiting} waited, recovered in ${recovery.toFixed(1)} s`);
   expect(all.length - of(200).length - of(429).length, 'neither answered nor refused').toBe(0);
   expect(all.filter(({ right }) => !right)).toEqual([]);
   expect(of(429).every(({ retryAfter }) => retryAfter >= 1)).toBe(true);
@@ -118,5 +118,5 @@ fault('F28', 'overload at ten times the capacity', async (note) => {
   expect(mostWaiting).toBeLessThanOrEqual(BOUND);
   expect(slowest).toBeLessThanOrEqual(DEADLINE_MS);
   expect(recovery).toBeLessThanOrEqual(10);
-  note(await subject.recovered());
+  await subject.recovered(report);
 });

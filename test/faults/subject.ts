@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { MINI, metricsOf, ServerProcess, sst2 } from '../integration/server-process.js';
 import { type Answer, type Asked, ask, raw } from '../support/http-client.js';
+import type { FaultReport } from './fault.js';
 
 const MIB = 1024 ** 2;
 const SENTENCES = sst2()
@@ -99,8 +100,8 @@ export class Subject {
     return () => Math.max(0, statusBytes(pid, 'VmHWM') - before);
   }
 
-  /** The pass line of every fault. Resolves with its figures. */
-  async recovered(): Promise<string> {
+  /** The pass line of every fault. */
+  async recovered(report: FaultReport): Promise<void> {
     const { child } = this.server;
     expect(child.exitCode, this.server.output).toBeNull();
     await this.good();
@@ -112,10 +113,9 @@ export class Subject {
       now = footprint(child.pid!);
     }
     expect(now.descriptors, 'descriptors').toBeLessThanOrEqual(this.#baseline.descriptors);
-    expect(now.rssBytes, `resident bytes, ${this.#baseline.rssBytes} before`).toBeLessThanOrEqual(most);
     expect(this.server.output).not.toMatch(/unhandledRejection|uncaughtException|This is a bug/i);
-    const grown = Math.round((now.rssBytes - this.#baseline.rssBytes) / MIB);
-    return `memory ${grown >= 0 ? '+' : '−'}${Math.abs(grown)} MiB`;
+    const grown = (bytes: number) => Math.round((bytes - this.#baseline.rssBytes) / MIB);
+    report.atMost('memory grown by', grown(now.rssBytes), grown(most), 'MiB');
   }
 
   async stop(): Promise<void> {
