@@ -11,7 +11,7 @@ import { QueueWorker } from '../queue/queue-worker.js';
 import { logFaults } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
 import { RemoteEngine } from '../queue/remote-engine.js';
-import { engineConfig } from './engine-config.js';
+import { type EngineOptions, engineConfig } from './engine-config.js';
 
 /** Ended jobs that are kept, however small. */
 const KEPT_JOBS = 10_000;
@@ -68,7 +68,7 @@ function remote(options: ServeOptions, url: string, logger: Logger): Backend {
 }
 
 function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
-  const engine = new EngineProcess(engineConfig(options));
+  const engine = sharedEngine(options);
   let worker: QueueWorker | undefined;
   const queue = sharedQueue(options, url, logger, () => worker?.queueName);
   const off = engine.onState(({ phase }) => {
@@ -115,6 +115,7 @@ export type WorkerOptions = Pick<
   | 'routing'
   | 'routingK'
   | 'concurrency'
+  | 'placement'
   | 'lockDuration'
   | 'stalledInterval'
   | 'maxStalledCount'
@@ -122,6 +123,11 @@ export type WorkerOptions = Pick<
   | 'jobRetention'
   | 'jobResults'
 >;
+
+/** The engine of a worker. */
+export function sharedEngine(options: EngineOptions & Pick<ServeOptions, 'placement'>): EngineProcess {
+  return new EngineProcess({ ...engineConfig(options), tellsResident: options.placement === 'experts' });
+}
 
 /** `engine` is ready. */
 export function startWorker(
@@ -138,6 +144,7 @@ export function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
+      placement: options.placement,
       lockDurationMs: options.lockDuration,
       stalledIntervalMs: options.stalledInterval,
       maxStalledCount: options.maxStalledCount,

@@ -4,14 +4,13 @@ import { formatBytes } from '../config/bytes.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
-import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
 import type { QueueWorker } from '../queue/queue-worker.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { startWorker } from './backend.js';
-import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
+import { sharedEngine, startWorker } from './backend.js';
+import { ENGINE_OPTIONS } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -21,6 +20,7 @@ const OPTIONS = [
   ...ENGINE_OPTIONS,
   'redis',
   'concurrency',
+  'placement',
   'attempts',
   'lockDuration',
   'stalledInterval',
@@ -56,7 +56,7 @@ export function workerCommand(): Command {
 /** Resolves with the exit code when the worker has ended. */
 async function work(options: Options, redis: string): Promise<number> {
   const logger = createLogger(options.logLevel);
-  const engine = new EngineProcess(engineConfig(options));
+  const engine = sharedEngine(options);
   const progress = new Progress();
   let worker: QueueWorker | undefined;
   const failure = new Promise<SidaError>((fail) => {

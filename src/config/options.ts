@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
 import { BATCH_ORDERS } from '../engine/batch-order.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
+import { PLACEMENTS } from '../placement/choose-worker.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { TABLE_K } from '../predictor/hash-table.js';
 import {
@@ -385,6 +386,14 @@ export const SERVE_OPTIONS = {
     unit: 'jobs',
     help: 'jobs that a worker of --redis takes at a time; its engine makes batches of them',
     parse: wholeNumber(1, 4096, '64'),
+  }),
+  placement: option({
+    flag: 'placement',
+    value: '<by>',
+    env: 'SIDA_PLACEMENT',
+    default: 'experts',
+    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up',
+    parse: oneOf(PLACEMENTS),
   }),
   attempts: option({
     flag: 'attempts',

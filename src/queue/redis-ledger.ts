@@ -5,6 +5,7 @@ import type { DropReason, JobStatus } from './job-queue.js';
 import type { LedgerScript } from './ledger-scripts.js';
 import { type LedgerRecord, parseRecord, REQUEST_BYTES } from './ledger-values.js';
 import { KEY_PREFIX } from './queue-name.js';
+import { callScript } from './redis-client.js';
 
 export interface LedgerLimits {
   /** Runs of one job. */
@@ -228,11 +229,7 @@ export class RedisLedger {
   }
 
   #run(script: LedgerScript, ...values: (string | number)[]): Promise<unknown> {
-    const commands = this.#client as unknown as Record<
-      LedgerScript,
-      (...all: (string | number)[]) => Promise<unknown>
-    >;
-    return commands[script](this.prefix, ...values);
+    return callScript(this.#client, script, this.prefix, ...values);
   }
 }
 
