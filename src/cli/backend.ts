@@ -4,8 +4,9 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
 import { BullmqQueue } from '../queue/bullmq-queue.js';
-import type { JobQueue, JobRecord } from '../queue/job-queue.js';
+import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
+import type { PlacementStats } from '../queue/placement-stats.js';
 import { queueNameOf } from '../queue/queue-name.js';
 import { QueueWorker } from '../queue/queue-worker.js';
 import { logFaults } from '../queue/redis-client.js';
@@ -16,9 +17,19 @@ import { type EngineOptions, engineConfig } from './engine-config.js';
 /** Ended jobs that are kept, however small. */
 const KEPT_JOBS = 10_000;
 
+type OnKeptEnd = (end: KeptEnd) => void;
+
+/** Who is told what. */
+interface Telling {
+  logger: Logger;
+  onKeptEnd: OnKeptEnd;
+}
+
 export interface Backend {
   engine: EngineHandle;
   queue: JobQueue;
+  /** Undefined where no worker here passes jobs on. */
+  placement: () => PlacementStats | undefined;
   /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
   close(drainMs: number): Promise<void>;
 }
@@ -27,7 +38,7 @@ export interface Backend {
 export function openBackend(
   options: ServeOptions,
   logger: Logger,
-  onKeptEnd: (record: JobRecord) => void,
+  onKeptEnd: (end: KeptEnd) => void,
 ): Backend {
   if (options.redis === undefined) {
     const engine = new EngineProcess(engineConfig(options));
@@ -39,19 +50,19 @@ export function openBackend(
       answerBytes: options.jobResults,
       onKeptEnd,
     });
-    return { engine, queue, close: () => engine.close(0) };
+    return { engine, queue, placement: () => undefined, close: () => engine.close(0) };
   }
   return options.worker === 'none'
-    ? remote(options, options.redis, logger)
-    : embedded(options, options.redis, logger);
+    ? remote(options, options.redis, logger, onKeptEnd)
+    : embedded(options, options.redis, logger, onKeptEnd);
 }
 
-function remote(options: ServeOptions, url: string, logger: Logger): Backend {
+function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new RemoteEngine(url, options.model);
   const queue = sharedQueue(
     options,
     url,
-    logger,
+    { logger, onKeptEnd },
     () => engine.queueName,
     () => engine.state.detail,
   );
@@ -59,6 +70,7 @@ function remote(options: ServeOptions, url: string, logger: Logger): Backend {
   return {
     engine,
     queue,
+    placement: () => undefined,
     async close() {
       warned.abort();
       await queue.close();
@@ -67,17 +79,19 @@ function remote(options: ServeOptions, url: string, logger: Logger): Backend {
   };
 }
 
-function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
+function embedded(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = sharedEngine(options);
   let worker: QueueWorker | undefined;
-  const queue = sharedQueue(options, url, logger, () => worker?.queueName);
+  const queue = sharedQueue(options, url, { logger, onKeptEnd }, () => worker?.queueName);
   const off = engine.onState(({ phase }) => {
-    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger);
+    const onKeptEnd = (end: KeptEnd) => queue.keptEnded(end);
+    if (phase === 'ready') worker ??= startWorker(options, url, engine, { logger, onKeptEnd });
   });
   const warned = warnOfRedisSettings(url, logger);
   return {
     engine,
     queue,
+    placement: () => worker?.placement,
     async close(drainMs) {
       warned.abort();
       off();
@@ -88,10 +102,11 @@ function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
   };
 }
 
-function sharedQueue(
+/** The producers' side; a worker reads its figures too. */
+export function sharedQueue(
   options: ServeOptions,
   url: string,
-  logger: Logger,
+  { logger, onKeptEnd }: Telling,
   queueName: () => string | undefined,
   unnamed?: () => string,
 ): BullmqQueue {
@@ -103,6 +118,7 @@ function sharedQueue(
       keptDeadlineMs: options.jobDeadline,
       ...ledgerLimits(options),
       queueName,
+      onKeptEnd,
       ...(unnamed !== undefined && { unnamed }),
     },
     logFaults(logger),
@@ -134,7 +150,7 @@ export function startWorker(
   options: WorkerOptions,
   url: string,
   engine: EngineHandle,
-  logger: Logger,
+  { logger, onKeptEnd }: Telling,
 ): QueueWorker {
   const model = engine.model!;
   return new QueueWorker(
@@ -149,6 +165,7 @@ export function startWorker(
       stalledIntervalMs: options.stalledInterval,
       maxStalledCount: options.maxStalledCount,
       ...ledgerLimits(options),
+      onKeptEnd,
     },
     logger,
   );

@@ -299,6 +299,14 @@ export const SERVE_OPTIONS = {
     help: 'port to listen on; 0 takes a free one',
     parse: wholeNumber(0, 65_535, '8080'),
   }),
+  metricsPort: option({
+    flag: 'metrics-port',
+    value: '<n>',
+    env: 'SIDA_METRICS_PORT',
+    default: null,
+    help: 'of `sida worker`: port of its /metrics and /health, on --host; 0 takes a free one; none: it does not listen',
+    parse: wholeNumber(0, 65_535, '9464'),
+  }),
   maxInputBytes: option({
     flag: 'max-input-bytes',
     value: '<size>',

@@ -1,7 +1,7 @@
 /** Jobs that change hands between workers: offers that this one makes, and those it is made. */
 import type { Redis } from 'ioredis';
 import { callScript } from './redis-client.js';
-import type { Begun } from './redis-ledger.js';
+import { type Begun, type BegunFields, begunOf } from './redis-ledger.js';
 
 export interface PassingOptions {
   client: Redis;
@@ -73,18 +73,9 @@ export class JobPassing {
   /** Undefined: the offer has ended. */
   async take(id: string): Promise<PassedJob | undefined> {
     const answer = await this.#call('placementTake', id, this.#options.worker);
-    const [as, token, entryToken, from, attempt, crashes, request, sync] = answer as [
-      string,
-      string,
-      string,
-      string,
-      number,
-      number,
-      string,
-      string,
-    ];
+    const [as, token, entryToken, from, ...job] = answer as [string, string, string, string, ...BegunFields];
     if (as !== 'taken') return undefined;
-    return { id, token, entryToken, from, begun: { attempt, crashes, request, sync: sync === '1' } };
+    return { id, token, entryToken, from, begun: begunOf(job) };
   }
 
   /** Tells whoever passed it on, for its idea of this worker's load. */

@@ -6,6 +6,7 @@ import type { JobPassing } from './job-passing.js';
 import type { Run } from './job-runs.js';
 import { parseRequest } from './ledger-values.js';
 import { later } from './persist.js';
+import type { PlacementStats } from './placement-stats.js';
 import type { WorkerBoard } from './worker-board.js';
 
 export interface RouterOptions {
@@ -16,16 +17,6 @@ export interface RouterOptions {
   /** Jobs that this worker runs or is about to. */
   load: () => number;
   stats: PlacementStats;
-}
-
-/** Jobs that this worker was given, by where they ran, and those that others passed on to it. */
-export interface PlacementStats {
-  /** Not passed on: other workers could not do better, or their experts are not known. */
-  here: number;
-  passed: number;
-  /** Offered to another worker, which did not take it. */
-  returned: number;
-  received: number;
 }
 
 /** What naming a job's experts may cost it. */

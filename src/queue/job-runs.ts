@@ -2,12 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { JobResult } from '../engine/messages.js';
-import { SidaError } from '../errors.js';
+import { type ErrorBody, SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
+import type { KeptEnd } from './job-queue.js';
 import { parseRequest, resultText } from './ledger-values.js';
 import { isReply, persist } from './persist.js';
 import { PieceWriter } from './piece-writer.js';
-import type { Begun, RedisLedger, RunEnd } from './redis-ledger.js';
+import { type Begun, GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
 import { answerTooLarge } from './refusals.js';
 import { SoloGate } from './solo-gate.js';
 
@@ -18,6 +19,7 @@ export interface Run {
   readonly abort: AbortController;
   /** It is in the engine, or next. */
   inside: boolean;
+  readonly sinceMs: number;
   /** No other job was in the engine at any time of it. */
   alone: boolean;
   /** Why it was aborted. */
@@ -33,6 +35,8 @@ export interface RunsOptions {
   logger: Logger;
   /** Bytes of the answers of all ended jobs that are kept. */
   keptBytes: number;
+  /** Told of kept jobs that this worker ended. */
+  onKeptEnd?: ((end: KeptEnd) => void) | undefined;
 }
 
 export class JobRuns {
@@ -75,7 +79,8 @@ export class JobRuns {
     const token = randomUUID();
     try {
       const begun = await this.persist(() => ledger.begin(id, token));
-      return begun && this.resume(id, token, begun);
+      if (begun !== undefined && 'status' in begun) this.#options.onKeptEnd?.(begun);
+      return begun === undefined || 'status' in begun ? undefined : this.resume(id, token, begun);
     } catch (error) {
       if (!isReply(error)) throw error;
       // The record's key holds something that is no record.
@@ -87,7 +92,8 @@ export class JobRuns {
 
   /** A run that another worker began. */
   resume(id: string, token: string, begun: Begun): Run {
-    const run: Run = { id, token, begun, abort: new AbortController(), inside: false, alone: false };
+    const abort = new AbortController();
+    const run: Run = { id, token, begun, abort, inside: false, alone: false, sinceMs: performance.now() };
     this.#runs.add(run);
     return run;
   }
@@ -162,7 +168,8 @@ export class JobRuns {
       const result = await this.#compute(run);
       const text = resultText(result);
       this.#checkSize(text, run.begun);
-      return await this.persist(() => ledger.complete(run.id, run.token, text));
+      const end = await this.persist(() => ledger.complete(run.id, run.token, text));
+      return this.#tell(run, end, result);
     } catch (thrown) {
       const error = SidaError.from(thrown);
       if (run.ended === 'stopped') return 'stopped';
@@ -170,11 +177,31 @@ export class JobRuns {
       if (error.code === 'shutting_down') this.#end(run, 'handed back');
       if (run.ended === 'handed back') return this.persist(() => ledger.handBack(run.id, run.token));
       if (error.code === 'engine_crashed') {
-        return this.persist(() => ledger.crash(run.id, run.token, run.alone));
+        const end = await this.persist(() => ledger.crash(run.id, run.token, run.alone));
+        return this.#tell(run, end, JSON.parse(GIVEN_UP) as ErrorBody);
       }
       if (error.code === 'internal') logger.error({ job: run.id, err: error }, 'job failed');
-      return this.persist(() => ledger.fail(run.id, run.token, error.toBody()));
+      const end = await this.persist(() => ledger.fail(run.id, run.token, error.toBody()));
+      return this.#tell(run, end, error.toBody());
     }
+  }
+
+  #tell({ id, begun, sinceMs }: Run, end: RunEnd, outcome: JobResult | ErrorBody): RunEnd {
+    const { kind, createdMs, startedMs, attempt: attempts, sync } = begun;
+    if (end !== 'ended' || sync) return end;
+    const failed = 'code' in outcome;
+    this.#options.onKeptEnd?.({
+      id,
+      kind,
+      status: failed ? 'failed' : 'completed',
+      createdMs,
+      startedMs,
+      finishedMs: startedMs + Math.round(performance.now() - sinceMs),
+      attempts,
+      result: failed ? null : outcome,
+      error: failed ? outcome : null,
+    });
+    return end;
   }
 
   async #compute(run: Run): Promise<JobResult> {

@@ -26,15 +26,19 @@ return {'accepted'}
 `;
 
 /** ARGV: limits (3), id, token, attempts, most request bytes, errors: expired, given up, stream broken, too large.
- *  Gives {'run', attempt, crashes, request, sync} or {'over'}: there is nothing to run. */
+ *  Gives {'run', attempt, crashes, request, sync, kind, createdMs, startedMs}, {'failed', attempts, kind, createdMs,
+ *  sync, error} where this ended it, or {'over'}: there is nothing to run. */
 const BEGIN = `
 local id, token, most, bytes = ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local key = jobKey(id)
-local job = redis.call('HMGET', key, 'status', 'token', 'attempts', 'crashes', 'deadlineMs', 'spared')
+local job = redis.call('HMGET', key, 'status', 'token', 'attempts', 'crashes', 'deadlineMs', 'spared', 'kind', 'createdMs', 'sync')
 if job[1] ~= 'queued' and job[1] ~= 'running' then return {'over'} end
 local attempts = tonumber(job[3]) or 0
 if job[2] ~= token then
-  local function fail(error) finish(id, 'failed', 'error', error, ARGV) return {'over'} end
+  local function fail(error)
+    finish(id, 'failed', 'error', error, ARGV)
+    return {'failed', attempts, job[7] or '', job[8] or '0', job[9] or '0', error}
+  end
   local deadline = tonumber(job[5]) or 0
   if deadline > 0 and now > deadline then return fail(ARGV[8]) end
   if attempts - (tonumber(job[6]) or 0) >= most then count('quarantined') return fail(ARGV[9]) end
@@ -47,7 +51,8 @@ if job[2] ~= token then
   redis.call('DEL', base .. 'pieces:' .. id)
   tell(id, 'running')
 end
-return {'run', attempts, tonumber(job[4]) or 0, redis.call('HGET', key, 'request') or '', redis.call('HGET', key, 'sync') or '0'}
+return {'run', attempts, tonumber(job[4]) or 0, redis.call('HGET', key, 'request') or '', job[9] or '0',
+  job[7] or '', job[8] or '0', redis.call('HGET', key, 'startedMs') or '0'}
 `;
 
 /** ARGV: limits (3), id, token, status, field, value. Gives 'ended', 'fenced' or 'stopped'. */
@@ -141,14 +146,20 @@ return {fields, redis.call('LRANGE', base .. 'pieces:' .. id, from, -1), totals(
 `;
 
 /** Ends what is past its deadline and drops what was kept long enough. ARGV: limits (3), error: expired, ms after which a
- *  silent worker is dead. Gives {queued, open, workers, ended, totals}. */
+ *  silent worker is dead. Gives {queued, open, workers, ended, totals, {id, kind, createdMs, attempts of each kept job that this ended}}. */
 const STATUS = `
+local late = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now, 'LIMIT', 0, 1000)) do
-  if stop(id, 'failed', ARGV[4]) == 0 then close(id) end
+  if stop(id, 'failed', ARGV[4]) == 0 then
+    close(id)
+  else
+    local job = redis.call('HMGET', jobKey(id), 'sync', 'kind', 'createdMs', 'attempts')
+    if job[1] ~= '1' then for _, value in ipairs({id, job[2] or '', job[3] or '0', job[4] or '0'}) do late[#late + 1] = value end end
+  end
 end
 dropOld()
 return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'open'),
-  redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf'), redis.call('ZCARD', base .. 'ended'), totals()}
+  redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf'), redis.call('ZCARD', base .. 'ended'), totals(), late}
 `;
 
 /** A worker's sign of life, or with a second ARGV its end. ARGV: worker id, 'end'. Gives the time. */

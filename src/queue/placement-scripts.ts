@@ -20,14 +20,14 @@ end
 return 'offered'
 `;
 
-/** ARGV: id, worker. Gives {'taken', token of the run, token of BullMQ's lock, worker that offered it, attempt, crashes,
- *  request, sync} or {'gone'}. */
+/** ARGV: id, worker. Gives {'taken', token of the run, token of BullMQ's lock, worker that offered it, and of the job as
+ *  ledgerBegin} or {'gone'}. */
 const TAKE = `
 local id = ARGV[1]
 local key = base .. 'pass:' .. id
 local pass = redis.call('HMGET', key, 'token', 'to', 'from', 'entry', 'state', 'untilMs')
 if pass[2] ~= ARGV[2] or pass[5] == 'kept' then return {'gone'} end
-local job = redis.call('HMGET', jobKey(id), 'token', 'attempts', 'crashes', 'request', 'sync')
+local job = redis.call('HMGET', jobKey(id), 'token', 'attempts', 'crashes', 'request', 'sync', 'kind', 'createdMs', 'startedMs')
 local over = job[1] ~= pass[1]
 if pass[5] == 'offered' and (over or now > tonumber(pass[6])) then
   redis.call('HSET', key, 'state', 'kept')
@@ -36,7 +36,8 @@ end
 if over or redis.call('HGET', key, 'state') == 'kept' then return {'gone'} end
 redis.call('HSET', key, 'state', 'taken')
 redis.call('PUBLISH', base .. 'inbox:' .. pass[3], 'taken:' .. id)
-return {'taken', pass[1], pass[4], pass[3], tonumber(job[2]) or 0, tonumber(job[3]) or 0, job[4] or '', job[5] or '0'}
+return {'taken', pass[1], pass[4], pass[3], tonumber(job[2]) or 0, tonumber(job[3]) or 0, job[4] or '', job[5] or '0',
+  job[6] or '', job[7] or '0', job[8] or '0'}
 `;
 
 /** Ends an offer, by whoever made it or was made it. ARGV: id. Gives 'kept', or 'taken' where it is too late. */

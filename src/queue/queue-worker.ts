@@ -10,10 +10,11 @@ import type { ModelInfo } from '../engine/messages.js';
 import type { Logger } from '../observability/logger.js';
 import type { Placement } from '../placement/choose-worker.js';
 import { bullmqQueue, idOf } from './bullmq-entry.js';
-import type { PlacementStats } from './job-router.js';
+import type { KeptEnd } from './job-queue.js';
 import { JobRuns } from './job-runs.js';
 import { stoppedWhileRunning } from './passed-entries.js';
 import { later } from './persist.js';
+import type { PlacementStats } from './placement-stats.js';
 import { publishModel } from './published-models.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
@@ -30,6 +31,8 @@ export interface QueueWorkerOptions extends LedgerLimits {
   stalledIntervalMs: number;
   maxStalledCount: number;
   placement: Placement;
+  /** Told of kept jobs that this worker ended. */
+  onKeptEnd?: (end: KeptEnd) => void;
 }
 
 /** Between a worker's signs of life, looks for jobs that ended elsewhere, and sweeps. */
@@ -58,7 +61,8 @@ export class QueueWorker {
 
   /** Starts at once. `engine` has been ready. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
-    const { url, queueName, concurrency, lockDurationMs, stalledIntervalMs, maxStalledCount } = options;
+    const { url, queueName, concurrency, lockDurationMs, stalledIntervalMs, maxStalledCount, onKeptEnd } =
+      options;
     this.#engine = engine;
     this.#model = model;
     this.#options = options;
@@ -68,7 +72,7 @@ export class QueueWorker {
     this.#subscriber = subscriberClient(url).on('error', () => undefined);
     const ledger = new RedisLedger(this.#client, queueName, options);
     this.#ledger = ledger;
-    this.#runs = new JobRuns({ engine, ledger, logger, keptBytes: options.keptBytes });
+    this.#runs = new JobRuns({ engine, ledger, logger, keptBytes: options.keptBytes, onKeptEnd });
     this.#bullmq = bullmqQueue(queueName, this.#client, options.attempts);
     this.#worker = new Worker(queueName, (job) => this.#process(job), {
       prefix: KEY_PREFIX,
@@ -183,7 +187,7 @@ export class QueueWorker {
         await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
       }
       // Deadlines hold without any server.
-      await this.#ledger.status();
+      for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
       await this.#runs.check();
       if (!this.#leaving) await sweep(this.#ledger, this.#bullmq, this.#logger);
     } catch (error) {

@@ -5,9 +5,10 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import type { ModelInfo } from '../engine/messages.js';
 import type { Logger } from '../observability/logger.js';
 import { JobPassing, type PassedJob } from './job-passing.js';
-import { JobRouter, type PlacementStats } from './job-router.js';
+import { JobRouter } from './job-router.js';
 import type { JobRuns, Run } from './job-runs.js';
 import { PassedEntries } from './passed-entries.js';
+import type { PlacementStats } from './placement-stats.js';
 import type { RedisLedger } from './redis-ledger.js';
 import { WorkerBoard } from './worker-board.js';
 
