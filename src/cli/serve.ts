@@ -14,7 +14,8 @@ import { createLogger, type Logger } from '../observability/logger.js';
 import { createMetrics, type Metrics } from '../observability/metrics.js';
 import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
 import type { KeptEnd } from '../queue/job-queue.js';
-import { redisAddress } from '../queue/redis-client.js';
+import { logFaults, redisAddress } from '../queue/redis-client.js';
+import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { openBackend } from './backend.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
@@ -60,9 +61,12 @@ async function serve(options: ServeOptions): Promise<number> {
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
   const metrics: Metrics = createMetrics(engine, queue, backend.placement);
-  const start = () => startServer({ engine, queue, options, keys, logger, metrics });
+  const limits = sharedLimits(options, logger);
+  const rateLimiter = limits?.limiter;
+  const start = () => startServer({ engine, queue, options, keys, logger, metrics, rateLimiter });
   const server = await listening(options.host, options.port, '--port', start).catch(
     async (error: unknown) => {
+      limits?.close();
       await backend.close(0);
       throw error;
     },
@@ -90,9 +94,16 @@ async function serve(options: ServeOptions): Promise<number> {
   await recording?.end();
   await backend.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
+  limits?.close();
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
+}
+
+/** Servers of one queue count tokens together. */
+function sharedLimits({ redis, rateLimit }: ServeOptions, logger: Logger): SharedLimiter | undefined {
+  if (redis === undefined || rateLimit === undefined) return undefined;
+  return redisLimiter(redis, rateLimit, logFaults(logger));
 }
 
 /** Takes in the file of keys when it changes and on SIGHUP. A broken one leaves the keys as they are. */

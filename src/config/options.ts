@@ -461,7 +461,7 @@ export const SERVE_OPTIONS = {
     env: 'SIDA_RATE_LIMIT',
     default: null,
     unit: 'tokens a minute',
-    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429',
+    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429. Servers of one --redis count together',
     parse: wholeNumber(1, 1e12, '100000'),
   }),
   allowedHosts: option({

@@ -81,9 +81,10 @@ export async function startServer(
   };
 }
 
-function createAdmission({ keys, queue, metrics, options }: ServerDependencies): Admission {
+function createAdmission({ keys, queue, metrics, options, rateLimiter }: ServerDependencies): Admission {
   const { queueBound, rateLimit } = options;
-  const tokenLimit = rateLimit === undefined ? undefined : new TokenLimit(memoryLimiter(rateLimit));
+  const limiter = rateLimit === undefined ? undefined : (rateLimiter ?? memoryLimiter(rateLimit));
+  const tokenLimit = limiter && new TokenLimit(limiter);
   return new Admission({ keys, queue, metrics, queueBound, tokenLimit });
 }
 

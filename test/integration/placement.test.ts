@@ -5,7 +5,7 @@ import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { MINI, ServerProcess, sst2 } from './server-process.js';
 import { WorkerProcess } from './worker-process.js';
 
-const [sentence] = sst2() as [{ text: string }];
+const sentence = sst2()[0]!;
 const BODY = { task: 'sst2', input: sentence.text };
 // What one sentence needs fits, so that whoever ran it holds it.
 const ENGINE = ['--memory-budget', '60%', '--threads', '1', '--log-level', 'info'];
