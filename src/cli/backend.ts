@@ -3,6 +3,7 @@ import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
+import { resolvePlacement } from '../placement/worth-passing.js';
 import { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
@@ -132,6 +133,7 @@ export type WorkerOptions = Pick<
   | 'routingK'
   | 'concurrency'
   | 'placement'
+  | 'linkBandwidth'
   | 'lockDuration'
   | 'stalledInterval'
   | 'maxStalledCount'
@@ -142,7 +144,7 @@ export type WorkerOptions = Pick<
 
 /** The engine of a worker. */
 export function sharedEngine(options: EngineOptions & Pick<ServeOptions, 'placement'>): EngineProcess {
-  return new EngineProcess({ ...engineConfig(options), tellsResident: options.placement === 'experts' });
+  return new EngineProcess({ ...engineConfig(options), tellsResident: options.placement !== 'any' });
 }
 
 /** `engine` is ready. */
@@ -153,6 +155,9 @@ export function startWorker(
   { logger, onKeptEnd }: Telling,
 ): QueueWorker {
   const model = engine.model!;
+  const { plan, usage } = model;
+  const placement = resolvePlacement(options.placement, plan, usage, options.linkBandwidth);
+  logger.info({ placement }, 'worker');
   return new QueueWorker(
     engine,
     model,
@@ -160,7 +165,7 @@ export function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
-      placement: options.placement,
+      placement,
       lockDurationMs: options.lockDuration,
       stalledIntervalMs: options.stalledInterval,
       maxStalledCount: options.maxStalledCount,

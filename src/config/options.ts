@@ -399,8 +399,8 @@ export const SERVE_OPTIONS = {
     flag: 'placement',
     value: '<by>',
     env: 'SIDA_PLACEMENT',
-    default: 'experts',
-    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up',
+    default: 'auto',
+    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up; auto is experts where loading all that has no slot takes 100 ms or more',
     parse: oneOf(PLACEMENTS),
   }),
   attempts: option({

@@ -30,7 +30,7 @@ export interface QueueWorkerOptions extends LedgerLimits {
   lockDurationMs: number;
   stalledIntervalMs: number;
   maxStalledCount: number;
-  placement: Placement;
+  placement: Exclude<Placement, 'auto'>;
   /** Told of kept jobs that this worker ended. */
   onKeptEnd?: (end: KeptEnd) => void;
 }

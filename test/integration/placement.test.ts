@@ -8,7 +8,7 @@ import { WorkerProcess } from './worker-process.js';
 const sentence = sst2()[0]!;
 const BODY = { task: 'sst2', input: sentence.text };
 // What one sentence needs fits, so that whoever ran it holds it.
-const ENGINE = ['--memory-budget', '60%', '--threads', '1', '--log-level', 'info'];
+const ENGINE = ['--placement', 'experts', '--memory-budget', '60%', '--threads', '1', '--log-level', 'info'];
 const FAST = ['--lock-duration', '2s', '--stalled-interval', '500ms', '--metrics-port', '0'];
 
 /** Figures of a worker, with their labels as they stand there. */

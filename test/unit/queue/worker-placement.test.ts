@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { Placement } from '../../../src/placement/choose-worker.js';
 import { encodeSummary } from '../../../src/placement/worker-summary.js';
 import { BullmqQueue } from '../../../src/queue/bullmq-queue.js';
 import type { JobOutcome } from '../../../src/queue/job-queue.js';
@@ -41,7 +40,10 @@ describeWithRedis('workers that share a queue', () => {
   });
   afterAll(() => redis.end());
 
-  async function fleet(holds: number[], { placement = 'experts' as Placement, concurrency = 8 } = {}) {
+  async function fleet(
+    holds: number[],
+    { placement = 'experts' as 'experts' | 'any', concurrency = 8 } = {},
+  ) {
     const queueName = `{${randomUUID()}}`;
     const prefix = `sida:${queueName}:ledger`;
     const engines = holds.map((own) => new Holder(own));
