@@ -1,7 +1,8 @@
 /** Connections to Redis. Producers fail fast, since a client waits for them; workers wait for Redis, since jobs wait for them. */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../observability/logger.js';
-import { LEDGER_SCRIPTS } from './ledger-scripts.js';
+import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
+import { PLACEMENT_SCRIPTS, type PlacementScript } from './placement-scripts.js';
 
 /** What a producer waits for one command. */
 export const COMMAND_MS = 1_000;
@@ -9,7 +10,7 @@ export const COMMAND_MS = 1_000;
 const COMMON = {
   connectTimeout: 2_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
-  scripts: LEDGER_SCRIPTS,
+  scripts: { ...LEDGER_SCRIPTS, ...PLACEMENT_SCRIPTS },
 } satisfies RedisOptions;
 
 /** Commands are refused at once without a connection, and fail after COMMAND_MS. */
@@ -39,6 +40,19 @@ export function subscriberClient(url: string): Redis {
     // A subscription that takes longer is done without: its followers look by themselves now and then.
     commandTimeout: 500,
   });
+}
+
+type ScriptName = LedgerScript | PlacementScript;
+
+/** `prefix`: of every key of the queue. */
+export function callScript(
+  client: Redis,
+  script: ScriptName,
+  prefix: string,
+  ...values: (string | number)[]
+): Promise<unknown> {
+  const commands = client as unknown as Record<ScriptName, (...all: (string | number)[]) => Promise<unknown>>;
+  return commands[script](prefix, ...values);
 }
 
 /** Between two lines of a log that say the same of Redis. */
