@@ -289,6 +289,7 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
       expect(answer.status).toBe(status);
       expect(answer.headers['access-control-allow-origin']).toBe(APP);
       expect(answer.headers.vary).toMatch(/origin/i);
+      expect(answer.headers['access-control-expose-headers']).toMatch(/location, idempotent-replayed/);
       expect(answer.headers['access-control-allow-credentials']).toBeUndefined();
     }
   });
