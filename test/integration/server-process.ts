@@ -121,12 +121,18 @@ export class ServerProcess {
   }
 }
 
-/** One scrape of /metrics: figures by name, with the labels as they stand there. */
-export async function metricsOf(server: ServerProcess): Promise<(name: string) => number> {
-  const lines = ((await server.get('/metrics')).body as string).split('\n');
+/** Figures by name, with the labels as they stand there. */
+export type Metric = (name: string) => number;
+
+export async function metricsOf(server: ServerProcess): Promise<Metric> {
+  return metricsIn((await server.get('/metrics')).body);
+}
+
+export function metricsIn(scrape: string): Metric {
+  const lines = scrape.split('\n');
   return (name) => {
     const line = lines.find((each) => each.startsWith(`${name} `));
-    if (line === undefined) throw new Error(`no metric ${name}:\n${lines.join('\n')}`);
+    if (line === undefined) throw new Error(`no metric ${name}:\n${scrape}`);
     return Number(line.slice(name.length + 1));
   };
 }

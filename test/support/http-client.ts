@@ -59,6 +59,13 @@ export function ask(
   });
 }
 
+/** The bytes of a request with a JSON body, for a socket. */
+export function postText(path: string, body: object, ...headers: string[]): string {
+  const text = JSON.stringify(body);
+  const lines = [`POST ${path} HTTP/1.1`, 'host: localhost', 'content-type: application/json'];
+  return `${[...lines, `content-length: ${Buffer.byteLength(text)}`, ...headers].join('\r\n')}\r\n\r\n${text}`;
+}
+
 /** Sends bytes as they are and gives everything that comes back until the connection ends. */
 export function raw(port: number, bytes: string | Buffer, limitMs = 3_000): Promise<string> {
   return new Promise((resolve) => {
