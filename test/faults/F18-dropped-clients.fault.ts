@@ -158,7 +158,7 @@ fault('F18', 'clients that go away', async (report) => {
 
 fault('F18', 'compute after the client went away', async (report) => {
   // Each step waits for experts, for longer than a message takes.
-  const slow = ['--memory-budget', '0%', '--link-latency', '20ms', '--predictor', 'none'];
+  const slow = ['--memory-budget', '1%', '--link-latency', '20ms', '--predictor', 'none'];
   const server = await ServerProcess.start(['--model', TINY, ...slow]);
   const { port } = new URL(server.url);
   const passes = async () => {
