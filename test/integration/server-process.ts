@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 export const REPO = join(import.meta.dirname, '..', '..');
 export const MINI = join(REPO, 'models', 'switch-mini');
+const MAIN = join(REPO, 'dist', 'cli', 'main.js');
 
 export interface Answer {
   status: number;
@@ -31,11 +32,11 @@ export class ServerProcess {
   readonly exit: Promise<number | null>;
   output = '';
 
-  private constructor(port: number, args: string[], packDir: string) {
+  private constructor(port: number, args: string[], packDir: string, nodeArgs: string[]) {
     this.url = `http://127.0.0.1:${port}`;
     this.child = spawn(
       process.execPath,
-      [join(REPO, 'dist/cli/main.js'), 'serve', '--port', String(port), '--pack-dir', packDir, ...args],
+      [...nodeArgs, MAIN, 'serve', '--port', String(port), '--pack-dir', packDir, ...args],
       { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] },
     );
     for (const stream of [this.child.stdout!, this.child.stderr!]) {
@@ -51,12 +52,13 @@ export class ServerProcess {
     });
   }
 
-  static async launch(args: string[]): Promise<ServerProcess> {
-    return new ServerProcess(await freePort(), args, mkdtempSync(join(tmpdir(), 'sida-packs-')));
+  /** `nodeArgs`: of Node itself. */
+  static async launch(args: string[], nodeArgs: string[] = []): Promise<ServerProcess> {
+    return new ServerProcess(await freePort(), args, mkdtempSync(join(tmpdir(), 'sida-packs-')), nodeArgs);
   }
 
-  static async start(args: string[], readyMs = 60_000): Promise<ServerProcess> {
-    const server = await ServerProcess.launch(args);
+  static async start(args: string[], readyMs = 60_000, nodeArgs: string[] = []): Promise<ServerProcess> {
+    const server = await ServerProcess.launch(args, nodeArgs);
     await server.ready(readyMs);
     return server;
   }
@@ -119,12 +121,18 @@ export class ServerProcess {
   }
 }
 
-/** One scrape of /metrics: figures by name, with the labels as they stand there. */
-export async function metricsOf(server: ServerProcess): Promise<(name: string) => number> {
-  const lines = ((await server.get('/metrics')).body as string).split('\n');
+/** Figures by name, with the labels as they stand there. */
+export type Metric = (name: string) => number;
+
+export async function metricsOf(server: ServerProcess): Promise<Metric> {
+  return metricsIn((await server.get('/metrics')).body);
+}
+
+export function metricsIn(scrape: string): Metric {
+  const lines = scrape.split('\n');
   return (name) => {
     const line = lines.find((each) => each.startsWith(`${name} `));
-    if (line === undefined) throw new Error(`no metric ${name}:\n${lines.join('\n')}`);
+    if (line === undefined) throw new Error(`no metric ${name}:\n${scrape}`);
     return Number(line.slice(name.length + 1));
   };
 }
