@@ -123,7 +123,7 @@ export class Subject {
   }
 }
 
-function footprint(pid: number): Footprint {
+export function footprint(pid: number): Footprint {
   return { rssBytes: statusBytes(pid, 'VmRSS'), descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 

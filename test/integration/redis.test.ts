@@ -1,7 +1,7 @@
 // Servers and workers that share a Redis: answers, faults, isolation. Real processes, a real redis-server.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { eventually } from '../support/eventually.js';
+import { inLedger, someRun } from '../support/ledger-look.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { type Answer, classifyAll, MINI, metricsOf, ServerProcess, sst2 } from './server-process.js';
 import { WorkerProcess } from './worker-process.js';
@@ -19,19 +19,6 @@ function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
   const ask = (i: number) =>
     server.post('/v1/classify', { task: 'sst2', input: sentences[i % sentences.length]!.text });
   return Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
-}
-
-/** Jobs in one of the ledgers' sets. */
-function inLedger(redis: RedisServer, set: 'open' | 'queued'): Promise<number> {
-  return redis.use(async (client) => {
-    const keys = await client.keys(`sida:*:ledger:${set}`);
-    return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
-  });
-}
-
-/** Resolves once a worker runs a job. */
-function someRun(redis: RedisServer): Promise<void> {
-  return eventually(async () => (await inLedger(redis, 'open')) > (await inLedger(redis, 'queued')), 'a run');
 }
 
 async function streamed(server: ServerProcess): Promise<string> {
