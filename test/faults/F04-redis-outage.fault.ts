@@ -35,10 +35,7 @@ for (const signal of ['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const) {
       }
       if (signal === 'SIGSTOP') redis.thaw();
       else await redis.up();
-      const back = performance.now();
-      const before = traffic.completed;
-      while (traffic.completed === before) await delay(10);
-      const resumedMs = performance.now() - back;
+      const resumedMs = await traffic.goesOn();
       await delay(2_000);
       const stopping = performance.now();
       await traffic.stop();

@@ -2,6 +2,7 @@
  * Clients that ask and keep book: of every request that was accepted, how it ended. They behave as careful clients do: a
  * job of /v1/jobs is sent with an idempotency key, and again with it when no answer came; its end is asked for until known.
  */
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { type Answer, ask } from '../support/http-client.js';
@@ -62,6 +63,8 @@ export class Traffic {
   readonly #clients: Promise<void>;
   #going = true;
   #settleBy = Number.POSITIVE_INFINITY;
+  /** Of its idempotency keys: no other client's. */
+  readonly #name = randomUUID();
   #keys = 0;
 
   constructor(options: TrafficOptions) {
@@ -72,6 +75,18 @@ export class Traffic {
       ...Array.from({ length: this.#options.kept }, () => () => this.#keepOne()),
     ];
     this.#clients = Promise.all(clients.map((client) => this.#repeat(client))).then(() => undefined);
+  }
+
+  /** Resolves after `answers` more; gives the milliseconds it took. */
+  async goesOn(answers = 1): Promise<number> {
+    const started = performance.now();
+    const enough = this.completed + answers;
+    while (this.completed < enough) {
+      if (performance.now() - started > SETTLE_MS)
+        throw new Error(`no ${answers} answers in ${SETTLE_MS} ms`);
+      await delay(10);
+    }
+    return performance.now() - started;
   }
 
   /** No more requests; resolves when every accepted one has ended, and has been asked for once more. */
@@ -97,10 +112,10 @@ export class Traffic {
     report.note(`lost ${this.lost.length}, wrong ${this.wrong.length}, dup-visible ${this.doubled.length}`);
     report.note(`p50 ${percentile(this.latencies, 0.5).toFixed(0)} ms`);
     report.note(`p99 ${percentile(this.latencies, 0.99).toFixed(0)} ms`);
-    report.note(`longest without an answer ${(this.longestGapMs / 1000).toFixed(1)} s`);
     expect(this.lost).toEqual([]);
     expect(this.wrong).toEqual([]);
     expect(this.doubled).toEqual([]);
+    expect([...this.refusals.keys()].filter((as) => !/^(503 not_ready|429 )/.test(as))).toEqual([]);
     expect([this.broken, this.accepted]).toEqual([0, this.completed + this.cancelled]);
   }
 
@@ -140,7 +155,7 @@ export class Traffic {
   async #keepOne(): Promise<void> {
     const question = this.#question();
     this.#keys += 1;
-    const key = `${this.#options.seed}-${this.#keys}`;
+    const key = `${this.#name}-${this.#keys}`;
     const job = await this.#accept(question, key);
     if (job === undefined) return;
     this.#jobs.push(job);
