@@ -115,8 +115,11 @@ const serve = (directory: string) => {
     '--predictor',
     'none',
   ];
+  let told = false;
   return sida(flags, at('peak'), (child, output) => {
-    if (/ serves .* at http/.test(output)) child.kill('SIGTERM');
+    if (told || !/ serves .* at http/.test(output)) return;
+    told = true;
+    child.kill('SIGTERM');
   });
 };
 
