@@ -71,9 +71,10 @@ for (const [matrix, value] of [
       const found = await classifyEach(portOf(server));
       let refused = 0;
       for (const [i, { status, text, json }] of found.entries()) {
-        expect(text).not.toMatch(/null,|NaN|Infinity/);
-        if (status === 200) expect(json.data).toEqual(golden[i]!.json.data);
-        else {
+        if (status === 200) {
+          expect(text).not.toContain('null');
+          expect(json.data).toEqual(golden[i]!.json.data);
+        } else {
           expect([status, json.error.code]).toEqual([500, 'nonfinite_output']);
           refused += 1;
         }

@@ -37,9 +37,10 @@ function harmed({ harm }: CheckpointCase, model: string): string {
   return directory;
 }
 
-function checkRefusal({ code, line, stderr }: Ended, says: NonNullable<CheckpointCase['says']>): void {
+function checkRefusal({ code, lines, stderr }: Ended, says: NonNullable<CheckpointCase['says']>): void {
   expect(code, stderr).toBe(4);
-  expect(line).toMatch(/^sida: /);
+  expect(lines, stderr).toHaveLength(1);
+  const line = lines[0]!;
   expect(line.length).toBeLessThan(LONGEST_LINE);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those must not be there
   expect(line).not.toMatch(/[\u0000-\u001f\u202a-\u202e]/);
@@ -84,9 +85,18 @@ async function all(
 
 const convert = (directory: string) => sida(['convert', directory, '--out', at('pack')], at('peak'));
 
-fault('F37', 'damaged safetensors files (items 1 to 39)', (report) =>
-  all(HEADER_CASES, report, at('sound'), convert),
-);
+const MILLION = 33;
+
+fault('F37', 'damaged safetensors files (items 1 to 39)', (report) => {
+  const cases = HEADER_CASES.filter(({ item }) => item !== MILLION);
+  return all(cases, report, at('sound'), convert);
+});
+
+// Apart: its header alone has 60 MB.
+fault('F37', 'a million tensors (item 33)', (report) => {
+  const cases = HEADER_CASES.filter(({ item }) => item === MILLION);
+  return all(cases, report, at('sound'), convert);
+});
 
 fault('F37', 'indexes and configs that lie (items 40 and 41)', (report) =>
   all(DIRECTORY_CASES, report, at('sound'), convert),
@@ -105,8 +115,11 @@ const serve = (directory: string) => {
     '--predictor',
     'none',
   ];
+  let told = false;
   return sida(flags, at('peak'), (child, output) => {
-    if (/ serves .* at http/.test(output)) child.kill('SIGTERM');
+    if (told || !/ serves .* at http/.test(output)) return;
+    told = true;
+    child.kill('SIGTERM');
   });
 };
 

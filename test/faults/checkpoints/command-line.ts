@@ -10,8 +10,8 @@ const LIMIT_MS = 60_000;
 
 export interface Ended {
   code: number | null;
-  /** The line that tells of the failure: the last one of standard error. */
-  line: string;
+  /** The lines that tell of a failure; beside them stand progress and the log. */
+  lines: string[];
   stderr: string;
   seconds: number;
   peakBytes: number;
@@ -48,7 +48,7 @@ export function sida(
       resolve({
         code,
         stderr,
-        line: stderr.trimEnd().split('\n').at(-1)!,
+        lines: stderr.split('\n').filter((line) => line.startsWith('sida: ')),
         seconds: (performance.now() - started) / 1000,
         peakBytes: Math.max(...peaks) * 1024,
       });

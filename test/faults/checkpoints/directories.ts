@@ -29,11 +29,11 @@ const sharded =
     writeFileSync(join(directory, INDEX), JSON.stringify(index));
   };
 
-/** The index gives the first tensor to another file. */
+/** The index names another file too. */
 const elsewhere = (shard: string, make?: (directory: string) => void) =>
   sharded((map, directory) => {
     make?.(directory);
-    map[names[0]!] = shard;
+    map.other = shard;
     return undefined;
   });
 

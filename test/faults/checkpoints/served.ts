@@ -29,6 +29,7 @@ export const TOKENIZER = {
   version: '1.0',
   added_tokens: [],
   normalizer: { type: 'Lowercase' },
+  post_processor: null,
   pre_tokenizer: { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true },
   decoder: { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true },
   model: {
