@@ -32,6 +32,8 @@ export interface Option<T> {
   flag: string;
   /** What stands for the value in the help. */
   value: string;
+  /** What the flag alone means, where `value` is in brackets. */
+  bare?: string;
   env: string;
   /** As a user would write it; undefined when the option must be given, null when it may stay unset. */
   default: string | null | undefined | ((soFar: Record<string, unknown>, env: NodeJS.ProcessEnv) => string);
@@ -282,6 +284,15 @@ export const SERVE_OPTIONS = {
     defaultText: '${XDG_CACHE_HOME:-~/.cache}/sida/packs',
     help: 'where a checkpoint is packed to on first use; a fast local disk is best',
     parse: text('a directory', '/var/cache/sida/packs'),
+  }),
+  checkTensors: option({
+    flag: 'check-tensors',
+    value: '[which]',
+    bare: 'all',
+    env: 'SIDA_CHECK_TENSORS',
+    default: 'none',
+    help: 'all: read every weight at the start and refuse a model with one that is NaN or infinite, naming it; none: such a model answers nonfinite_output',
+    parse: oneOf(['all', 'none'] as const),
   }),
   host: option({
     flag: 'host',

@@ -56,6 +56,7 @@ async function open(): Promise<void> {
     packDir: config.packDir,
     experts: config.experts,
     dense: config.dense,
+    checkTensors: config.checkTensors,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
   recordThread(loadAddon().profile, 'main');

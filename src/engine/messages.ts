@@ -13,6 +13,8 @@ export interface EngineConfig extends FormatChoices {
   model: string;
   /** Where automatic conversion puts its packs. */
   packDir: string;
+  /** Read every weight at the start and refuse one that is NaN or infinite. */
+  checkTensors: boolean;
   /** As the user wrote it (`2GiB`, `50%`): a share is resolved once the model is known. */
   memoryBudget: string;
   hostBudget: string;

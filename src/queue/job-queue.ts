@@ -3,6 +3,8 @@ import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.
 import type { ErrorBody } from '../errors.js';
 
 export interface JobOptions {
+  /** Whose job it is; the queue in memory lets owners take turns. */
+  owner?: string;
   /** Aborting removes a waiting job and cancels a running one. */
   signal?: AbortSignal;
   /** Receives the pieces of a streamed completion. A job whose pieces were seen is never run again. */

@@ -1,5 +1,5 @@
 /**
- * Takes jobs to the engine in their order: refuses early, runs again after a crash, gives up what crashes it. A job ends
+ * Takes jobs to the engine, those of one owner in their order: refuses early, runs again after a crash, gives up what crashes it. A job ends
  * once: the first ending wins and later ones are dropped.
  */
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
@@ -19,6 +19,8 @@ export interface SchedulerOptions {
 
 export interface NewJob {
   id: string;
+  /** Whose it is: owners take turns. */
+  owner: string;
   request: JobRequest;
   /** From acceptance to the end. */
   deadlineMs: number;
@@ -158,7 +160,7 @@ export class JobScheduler {
 
   #pump(): void {
     while (this.#engine.state.phase === 'ready') {
-      const job = this.#waiting[0];
+      const job = this.#next();
       if (job === undefined || this.#active.size >= this.#options.concurrency) return;
       // In flight in two crashes: it runs by itself, so that another crash names the culprit and spares the others.
       if (this.#suspect(job) && this.#active.size > 0) return;
@@ -166,10 +168,24 @@ export class JobScheduler {
         if (this.#suspect(running)) return;
         running.alone = false;
       }
-      this.#waiting.shift();
+      this.#waiting.splice(this.#waiting.indexOf(job), 1);
       this.stats.waiting = this.#waiting.length;
       void this.#run(job);
     }
+  }
+
+  /** The oldest job of the owner with the fewest in the engine: nobody waits behind all that another one asked for. */
+  #next(): Job | undefined {
+    const held = new Map<string, number>();
+    for (const { owner } of this.#active) held.set(owner, (held.get(owner) ?? 0) + 1);
+    let next: Job | undefined;
+    let fewest = Number.POSITIVE_INFINITY;
+    for (const job of this.#waiting) {
+      const many = held.get(job.owner) ?? 0;
+      if (many < fewest) [next, fewest] = [job, many];
+      if (fewest === 0) break;
+    }
+    return next;
   }
 
   #suspect(job: Job): boolean {

@@ -66,13 +66,18 @@ export class MemoryQueue implements JobQueue {
     );
   }
 
-  async submit(id: string, request: JobRequest, { signal, onDelta }: JobOptions = {}): Promise<JobOutcome> {
+  async submit(
+    id: string,
+    request: JobRequest,
+    { owner = '', signal, onDelta }: JobOptions = {},
+  ): Promise<JobOutcome> {
     if (signal?.aborted) throw clientGone();
     this.#scheduler.admit();
     return new Promise((resolve, reject) => {
       const onAbort = () => end(clientGone());
       const end = this.#scheduler.add({
         id,
+        owner,
         request,
         deadlineMs: this.#deadlineMs,
         ...(onDelta !== undefined && { onDelta }),
@@ -99,6 +104,7 @@ export class MemoryQueue implements JobQueue {
     const record = this.#kept.add(id, owner, request, idempotency);
     const end = this.#scheduler.add({
       id,
+      owner,
       request,
       deadlineMs: this.#keptDeadlineMs,
       onDelta: (delta, attempt) => this.#kept.piece(id, attempt, delta),

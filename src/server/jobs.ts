@@ -4,6 +4,7 @@ import type { Response } from 'express';
 import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import type { ServerContext } from './context.js';
+import { callerOf } from './middleware/auth.js';
 
 export type ResultOf<K extends JobRequest['kind']> = Extract<JobResult, { kind: K }>;
 
@@ -26,7 +27,11 @@ export async function runJob<K extends JobRequest['kind']>(
   res.once('close', onClose);
   try {
     const outcome = await queue
-      .submit(randomUUID(), request, { signal: abort.signal, ...(onDelta !== undefined && { onDelta }) })
+      .submit(randomUUID(), request, {
+        owner: callerOf(res).owner,
+        signal: abort.signal,
+        ...(onDelta !== undefined && { onDelta }),
+      })
       .catch(async (error) => {
         await ticket.failed(SidaError.from(error));
         throw error;

@@ -11,13 +11,14 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
   checkDepth(body);
+  const text = body.toString('utf8');
   let value: unknown;
   try {
-    value = JSON.parse(body.toString('utf8'));
+    value = JSON.parse(text);
   } catch {
     throw invalidJson('The request body is not valid JSON');
   }
-  checkValues(value);
+  checkValues(value, SURROGATE_ESCAPE.test(text));
   return value;
 }
 
@@ -82,20 +83,23 @@ function checkDepth(body: Buffer): void {
   }
 }
 
+/** In valid UTF-8 a lone surrogate can only come of this. */
+const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
+
 /** Refuses what JSON.parse lets through and later code could trip over. Recursion is bounded by checkDepth. */
-function checkValues(value: unknown): void {
+function checkValues(value: unknown, surrogates: boolean): void {
   if (typeof value === 'number') {
     if (!Number.isFinite(value))
       throw invalidJson('The request body has a number outside the range of a double');
   } else if (typeof value === 'string') {
-    checkText(value);
+    if (surrogates) checkText(value);
   } else if (Array.isArray(value)) {
-    for (const item of value) checkValues(item);
+    for (const item of value) checkValues(item, surrogates);
   } else if (typeof value === 'object' && value !== null) {
     for (const key of Object.keys(value)) {
-      checkText(key);
+      if (surrogates) checkText(key);
       if (key === '__proto__') throw invalidJson('The request body has a field named "__proto__"');
-      checkValues((value as Record<string, unknown>)[key]);
+      checkValues((value as Record<string, unknown>)[key], surrogates);
     }
   }
 }

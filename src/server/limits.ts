@@ -11,6 +11,8 @@ export const LIMITS = {
   jsonDepth: 32,
   /** Inputs or prompts of one request. */
   inputs: 32,
+  /** Template fields of one input. */
+  fields: 64,
   labels: 64,
   labelBytes: 1024,
   stops: 4,

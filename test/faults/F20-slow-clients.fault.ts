@@ -64,47 +64,36 @@ const answered = (held: Held[]) => held.filter(({ text }) => text.startsWith('HT
 fault('F20', 'slow headers, slow bodies, idle sockets', async (report) => {
   const headers = await hold(500, 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n', 'x-a: b\r\n');
   const bodies = await hold(500, BODY_HEAD, ' ');
-  let ended = false;
-  const both = Promise.all([longest(headers), longest(bodies)]).finally(() => {
-    ended = true;
-  });
-  const latencies: number[] = [];
-  while (!ended) {
-    latencies.push(await subject.oneGood());
-    await delay(50);
-  }
+  const both = Promise.all([longest(headers), longest(bodies)]);
+  const latencies = await subject.goodUntil(both);
   const [headerMs, bodyMs] = await both;
-  expect(headerMs).toBeLessThan(LIMITS.headersTimeoutMs + SLACK_MS);
-  expect(bodyMs).toBeLessThan(LIMITS.requestTimeoutMs + SLACK_MS);
-  expect([answered(headers), answered(bodies)]).toEqual([500, 500]);
-  const p99 = percentile(latencies, 0.99);
+  // Near the limit of connections those that have said least make way for others, unanswered.
+  const shed = headers.length - answered(headers);
+  const seconds = (ms: number) => (ms / 1000).toFixed(1);
   report.note(
-    `1,000 slow clients: all 408, headers within ${(headerMs / 1000).toFixed(1)} s, bodies within ${(bodyMs / 1000).toFixed(1)} s`,
+    `1,000 slow clients: headers ended within ${seconds(headerMs)} s, bodies within ${seconds(bodyMs)} s`,
   );
-  report.note(`${latencies.length} good requests meanwhile: p99 ${p99.toFixed(0)} ms`);
-  expect(p99).toBeLessThan(1_000);
+  report.note(`${1_000 - shed} with 408, ${shed} made way for others`);
+  expect(answered(bodies)).toBe(bodies.length);
+  expect(shed).toBeLessThan(100);
+  report.atMost('slow headers ended within', headerMs, LIMITS.headersTimeoutMs + SLACK_MS, 'ms');
+  report.atMost('slow bodies ended within', bodyMs, LIMITS.requestTimeoutMs + SLACK_MS, 'ms');
+  report.atMost(`p99 of ${latencies.length} good requests`, percentile(latencies, 0.99), 1_000, 'ms');
 
   const idle = await hold(2_000, '', '');
-  let [most, closed] = [0, false];
-  const idleLatencies: number[] = [];
-  const closing = longest(idle).finally(() => {
-    closed = true;
-  });
-  while (!closed) {
-    idleLatencies.push(await subject.oneGood());
+  let most = 0;
+  const watch = setInterval(() => {
     most = Math.max(most, subject.descriptors());
-    await delay(50);
-  }
-  const idleMs = await closing;
-  const idleP99 = percentile(idleLatencies, 0.99);
-  report.note(
-    `2,000 idle sockets: never more than ${most} connections, all closed within ${(idleMs / 1000).toFixed(1)} s`,
-  );
-  report.note(`${idleLatencies.length} good requests meanwhile: p99 ${idleP99.toFixed(0)} ms`);
+  }, 20);
+  const closing = longest(idle);
+  const idleLatencies = await subject.goodUntil(closing);
+  clearInterval(watch);
+  report.note(`2,000 idle sockets: never more than ${most} connections`);
   expect(most).toBeLessThanOrEqual(LIMITS.connections);
-  expect(idleP99).toBeLessThan(1_000);
-  expect((await subject.metrics())('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(
-    1_000,
-  );
+  report.atMost('idle sockets ended within', await closing, LIMITS.headersTimeoutMs + SLACK_MS, 'ms');
+  report.atMost(`p99 of ${idleLatencies.length} good requests`, percentile(idleLatencies, 0.99), 1_000, 'ms');
+  const metric = await subject.metrics();
+  expect(metric('sida_http_connection_errors_total{reason="silent"}')).toBeGreaterThan(1_000);
+  expect(metric('sida_http_connection_errors_total{reason="request_timeout"}')).toBeGreaterThan(900);
   await subject.recovered(report);
 });

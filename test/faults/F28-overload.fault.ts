@@ -1,16 +1,19 @@
 // Ten times the load that the server can bear, whether it answers or not, for a minute.
+import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { sst2 } from '../integration/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 
-const BOUND = 64;
-const DEADLINE_MS = 20_000;
+const BOUND = 32;
+const DEADLINE_MS = 60_000;
 const PEAK_SECONDS = 15;
 const LOAD_SECONDS = 60;
 
 let subject: Subject;
+/** The client shares the machine, so it costs as little as it can. */
+const agent = new Agent({ keepAlive: true });
 beforeAll(async () => {
   subject = await Subject.start('--queue-bound', String(BOUND), '--deadline', `${DEADLINE_MS}ms`);
 });
@@ -18,7 +21,9 @@ afterAll(() => subject.stop());
 
 const SENTENCES = sst2().map(({ text }) => text);
 /** Requests of 32 sentences: large, so that the client is not what is overloaded. */
-const INPUTS = Array.from({ length: 25 }, (_, i) => SENTENCES.slice(32 * i, 32 * i + 32));
+const BODIES = Array.from({ length: 25 }, (_, i) =>
+  JSON.stringify({ task: 'sst2', input: SENTENCES.slice(32 * i, 32 * i + 32) }),
+);
 const golden: string[] = [];
 
 interface Sample {
@@ -29,10 +34,10 @@ interface Sample {
 }
 
 async function one(number: number): Promise<Sample> {
-  const index = number % INPUTS.length;
+  const index = number % BODIES.length;
   const started = performance.now();
   const answer = await subject
-    .ask('/v1/classify', { method: 'POST', body: { task: 'sst2', input: INPUTS[index] } })
+    .ask('/v1/classify', { method: 'POST', body: BODIES[index], agent })
     .catch(() => undefined);
   return {
     status: answer?.status ?? 0,
@@ -58,8 +63,8 @@ async function peak(): Promise<number> {
 }
 
 fault('F28', 'overload at ten times the capacity', async (report) => {
-  for (const input of INPUTS) {
-    const { json } = await subject.ask('/v1/classify', { method: 'POST', body: { task: 'sst2', input } });
+  for (const body of BODIES) {
+    const { json } = await subject.ask('/v1/classify', { method: 'POST', body });
     golden.push(JSON.stringify(json.data));
   }
   const capacity = await peak();
@@ -101,22 +106,23 @@ fault('F28', 'overload at ten times the capacity', async (report) => {
   report.note(
     `capacity ${capacity.toFixed(1)} requests of 32 inputs a second, sent ${(all.length / LOAD_SECONDS).toFixed(0)}`,
   );
-  report.note(`goodput ${(100 * goodput).toFixed(0)} % of it`);
   report.note(`${of(200).length} answered, ${of(429).length} refused with 429`);
   report.note(
     `p50 ${percentile(
       of(200).map(({ ms }) => ms),
       0.5,
-    ).toFixed(0)} ms, slowest ${slowest.toFixed(0)} ms`,
+    ).toFixed(0)} ms`,
   );
-  report.note(`at most ${mostWaiting} waited, recovered in ${recovery.toFixed(1)} s`);
-  expect(all.length - of(200).length - of(429).length, 'neither answered nor refused').toBe(0);
+  report.note(`at most ${mostWaiting} waited`);
+  report.note(`${of(504).length} past their deadline`);
+  expect(new Set([...all.map(({ status }) => status), 200, 429, 504])).toEqual(new Set([200, 429, 504]));
   expect(all.filter(({ right }) => !right)).toEqual([]);
   expect(of(429).every(({ retryAfter }) => retryAfter >= 1)).toBe(true);
-  expect(all.length / LOAD_SECONDS).toBeGreaterThan(9 * capacity);
-  expect(goodput).toBeGreaterThanOrEqual(0.8);
+  report.atLeast('sent', all.length / LOAD_SECONDS / capacity, 9, '× the capacity');
   expect(mostWaiting).toBeLessThanOrEqual(BOUND);
-  expect(slowest).toBeLessThanOrEqual(DEADLINE_MS);
-  expect(recovery).toBeLessThanOrEqual(10);
+  report.atLeast('goodput', 100 * goodput, 80, '% of the capacity');
+  report.atMost('slowest answer', slowest, DEADLINE_MS, 'ms');
+  report.atMost('recovered in', recovery, 10, 's');
+  agent.destroy();
   await subject.recovered(report);
 });

@@ -3,41 +3,93 @@
  * unseen, memory and descriptors are back, and the next answers are the golden ones.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI, metricsOf, ServerProcess, sst2 } from '../integration/server-process.js';
+import { type Metric, MINI, metricsIn, REPO, ServerProcess, sst2 } from '../integration/server-process.js';
 import { type Answer, type Asked, ask, raw } from '../support/http-client.js';
 import type { FaultReport } from './fault.js';
 
 const MIB = 1024 ** 2;
-const SENTENCES = sst2()
-  .slice(0, 20)
-  .map(({ text }) => text);
 /** So often are the good requests sent before the baseline is taken: a fresh heap grows at anything. */
 const WARM_UP = 20;
 const BACK_MS = 30_000;
+const COLLECTS_GARBAGE = ['--expose-gc', '--import', new URL('collect-garbage.mjs', import.meta.url).href];
 
 interface Footprint {
   rssBytes: number;
   descriptors: number;
 }
 
+/** A model and twenty requests to it whose answers are the golden ones. */
+interface Sample {
+  model: string;
+  path: string;
+  bodies: object[];
+  /** What of an answer is compared: the rest names the request. */
+  told: (json: Answer['json']) => unknown;
+}
+
+export const TINY = join(REPO, 'test/fixtures/switch-tiny-capacity4');
+
+const SAMPLES = {
+  /** The bundled model. */
+  mini: {
+    model: MINI,
+    path: '/v1/classify',
+    bodies: sst2()
+      .slice(0, 20)
+      .map(({ text }) => ({ task: 'sst2', input: text })),
+    told: ({ data }) => data,
+  },
+  /** Random weights, without a tokenizer: its completions do not end by themselves. */
+  tiny: {
+    model: TINY,
+    path: '/v1/completions',
+    bodies: Array.from({ length: 20 }, (_, i) => ({
+      prompt: [3 * i + 2, 5 * i + 7],
+      max_tokens: 8,
+      logprobs: 2,
+    })),
+    told: ({ choices }) => choices,
+  },
+} satisfies Record<string, Sample>;
+
+interface SubjectOptions {
+  sample?: keyof typeof SAMPLES;
+  /** What the subject's own requests carry. */
+  headers?: Record<string, string>;
+}
+
 export class Subject {
   readonly server: ServerProcess;
+  readonly #sample: Sample;
+  readonly #headers: Record<string, string>;
   readonly #golden: string[] = [];
   #baseline: Footprint = { rssBytes: 0, descriptors: 0 };
 
-  private constructor(server: ServerProcess) {
+  private constructor(server: ServerProcess, sample: Sample, headers: Record<string, string>) {
     this.server = server;
+    this.#sample = sample;
+    this.#headers = headers;
   }
 
   /** A ready server of the bundled model; `args` beside the model and the budget. */
-  static async start(...args: string[]): Promise<Subject> {
-    const flags = ['--model', MINI, '--memory-budget', '100%', '--log-level', 'warn'];
-    const subject = new Subject(await ServerProcess.start([...flags, ...args]));
+  static start(...args: string[]): Promise<Subject> {
+    return Subject.startWith({}, ...args);
+  }
+
+  static async startWith(
+    { sample = 'mini', headers = {} }: SubjectOptions,
+    ...args: string[]
+  ): Promise<Subject> {
+    const chosen = SAMPLES[sample];
+    const flags = ['--model', chosen.model, '--memory-budget', '100%', '--log-level', 'warn'];
+    const server = await ServerProcess.start([...flags, ...args], 60_000, COLLECTS_GARBAGE);
+    const subject = new Subject(server, chosen, headers);
     subject.#golden.push(...(await subject.#answers()));
     for (let i = 1; i < WARM_UP; i += 1) await subject.good();
-    subject.#baseline = footprint(subject.server.child.pid!);
+    subject.#baseline = await subject.#footprint();
     return subject;
   }
 
@@ -45,7 +97,12 @@ export class Subject {
     return Number(new URL(this.server.url).port);
   }
 
-  ask(path: string, asked?: Asked): Promise<Answer> {
+  ask(path: string, { headers, ...asked }: Asked = {}): Promise<Answer> {
+    return ask(this.port, path, { ...asked, headers: { ...this.#headers, ...headers } });
+  }
+
+  /** Without the subject's own headers. */
+  askBare(path: string, asked?: Asked): Promise<Answer> {
     return ask(this.port, path, asked);
   }
 
@@ -58,8 +115,8 @@ export class Subject {
     return footprint(this.server.child.pid!).descriptors - this.#baseline.descriptors;
   }
 
-  metrics(): ReturnType<typeof metricsOf> {
-    return metricsOf(this.server);
+  async metrics(): Promise<Metric> {
+    return metricsIn((await this.ask('/metrics')).text);
   }
 
   /** Twenty good requests, one after the other, with the answers of the undisturbed server. */
@@ -69,35 +126,44 @@ export class Subject {
 
   async #answers(): Promise<string[]> {
     const answers: string[] = [];
-    for (const input of SENTENCES) {
-      const { status, text, json } = await this.ask('/v1/classify', {
-        method: 'POST',
-        body: { task: 'sst2', input },
-      });
-      expect(status, text).toBe(200);
-      answers.push(JSON.stringify(json.data));
-    }
+    for (const body of this.#sample.bodies) answers.push(await this.#answer(body));
     return answers;
+  }
+
+  async #answer(body: object): Promise<string> {
+    const { status, text, json } = await this.ask(this.#sample.path, { method: 'POST', body });
+    expect(status, text).toBe(200);
+    return JSON.stringify(this.#sample.told(json));
   }
 
   /** One good request; its milliseconds. */
   async oneGood(): Promise<number> {
     const started = performance.now();
-    const { status, text, json } = await this.ask('/v1/classify', {
-      method: 'POST',
-      body: { task: 'sst2', input: SENTENCES[0] },
-    });
-    expect(status, text).toBe(200);
-    expect(JSON.stringify(json.data)).toBe(this.#golden[0]);
+    expect(await this.#answer(this.#sample.bodies[0]!)).toBe(this.#golden[0]);
     return performance.now() - started;
   }
 
+  /** Milliseconds of good requests, one after the other with `pauseMs` between them, until `ended`. */
+  async goodUntil(ended: Promise<unknown>, pauseMs = 50): Promise<number[]> {
+    let over = false;
+    const end = () => {
+      over = true;
+    };
+    ended.then(end, end);
+    const latencies: number[] = [];
+    while (!over) {
+      latencies.push(await this.oneGood());
+      await delay(pauseMs);
+    }
+    return latencies;
+  }
+
   /** Forgets the highest memory so far; the returned function tells by how much it has risen since. */
-  watchMemory(): () => number {
+  async watchMemory(): Promise<() => number> {
     const pid = this.server.child.pid!;
+    const { rssBytes } = await this.#footprint();
     writeFileSync(`/proc/${pid}/clear_refs`, '5');
-    const before = statusBytes(pid, 'VmRSS');
-    return () => Math.max(0, statusBytes(pid, 'VmHWM') - before);
+    return () => Math.max(0, statusBytes(pid, 'VmHWM') - rssBytes);
   }
 
   /** The pass line of every fault. */
@@ -107,10 +173,9 @@ export class Subject {
     await this.good();
     const most = Math.max(this.#baseline.rssBytes * 1.1, this.#baseline.rssBytes + 32 * MIB);
     const end = performance.now() + BACK_MS;
-    let now = footprint(child.pid!);
+    let now = await this.#footprint();
     while (performance.now() < end && (now.rssBytes > most || now.descriptors > this.#baseline.descriptors)) {
-      await delay(500);
-      now = footprint(child.pid!);
+      now = await this.#footprint();
     }
     expect(now.descriptors, 'descriptors').toBeLessThanOrEqual(this.#baseline.descriptors);
     expect(this.server.output).not.toMatch(/unhandledRejection|uncaughtException|This is a bug/i);
@@ -118,12 +183,21 @@ export class Subject {
     report.atMost('memory grown by', grown(now.rssBytes), grown(most), 'MiB');
   }
 
+  /** V8 keeps garbage for as long as there is room, so what is held shows only once it was collected. */
+  async #footprint(): Promise<Footprint> {
+    const pid = this.server.child.pid!;
+    process.kill(pid, 'SIGUSR2');
+    await delay(500);
+    return footprint(pid);
+  }
+
   async stop(): Promise<void> {
     expect(await this.server.stop()).toBe(0);
   }
 }
 
-function footprint(pid: number): Footprint {
+/** As it stands, garbage and all. */
+export function footprint(pid: number): Footprint {
   return { rssBytes: statusBytes(pid, 'VmRSS'), descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 

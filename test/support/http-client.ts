@@ -1,5 +1,5 @@
-/** HTTP as tests need it: a connection a request, every status an answer, and raw bytes. */
-import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+/** HTTP as tests need it: a connection a request unless told otherwise, every status an answer, and raw bytes. */
+import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 
 export interface Answer {
@@ -16,12 +16,14 @@ export interface Asked {
   headers?: Record<string, string>;
   /** An object is sent as JSON. */
   body?: unknown;
+  /** Keeps connections for the next request. */
+  agent?: Agent;
 }
 
 export function ask(
   port: number,
   path: string,
-  { method = 'GET', headers = {}, body }: Asked = {},
+  { method = 'GET', headers = {}, body, agent }: Asked = {},
 ): Promise<Answer> {
   const payload =
     body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body);
@@ -31,7 +33,7 @@ export function ask(
       port,
       path,
       method,
-      agent: false,
+      agent: agent ?? false,
       headers: {
         ...(payload !== undefined && {
           'content-type': 'application/json',
@@ -57,6 +59,13 @@ export function ask(
     });
     request.end(payload);
   });
+}
+
+/** The bytes of a request with a JSON body, for a socket. */
+export function postText(path: string, body: object, ...headers: string[]): string {
+  const text = JSON.stringify(body);
+  const lines = [`POST ${path} HTTP/1.1`, 'host: localhost', 'content-type: application/json'];
+  return `${[...lines, `content-length: ${Buffer.byteLength(text)}`, ...headers].join('\r\n')}\r\n\r\n${text}`;
 }
 
 /** Sends bytes as they are and gives everything that comes back until the connection ends. */

@@ -12,11 +12,24 @@ function staysOpen({ method, path }: Request): boolean {
   return OPEN_WHILE_DRAINING.has(path) || (method === 'GET' && path.startsWith('/v1/jobs/'));
 }
 
+/** Closing over unread bytes would send a reset, which may overtake the answer: they are read and dropped for a while. */
+function readOn(req: Request): void {
+  const { socket } = req;
+  socket.destroySoon = () => socket.end();
+  const stop = () => {
+    Reflect.deleteProperty(socket, 'destroySoon');
+    if (!req.complete) socket.destroy();
+    else if (socket.writableEnded) socket.destroySoon();
+  };
+  setTimeout(stop, LIMITS.unreadBodyMs).unref();
+}
+
 export function connection(context: ServerContext): RequestHandler {
   return (req, res, next) => {
-    res.once('finish', () => {
+    // Ahead of Node's own listener, which ends the connection where the client asked for that.
+    res.prependOnceListener('finish', () => {
+      if (!req.complete) readOn(req);
       if (context.draining) req.socket.end();
-      if (!req.complete) setTimeout(() => req.complete || req.socket.destroy(), LIMITS.unreadBodyMs).unref();
     });
     if (!context.draining) return next();
     res.setHeader('connection', 'close');

@@ -65,7 +65,7 @@ function shareWith(origin: string, res: Response): void {
 }
 
 const EXPOSED =
-  'x-request-id, retry-after, location, x-queue-time, x-inference-time, ' +
+  'x-request-id, retry-after, location, idempotent-replayed, x-queue-time, x-inference-time, ' +
   'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens';
 
 /** The name without port and brackets, in lower case; undefined when the header is malformed. */

@@ -1,4 +1,5 @@
 import type { Response } from 'express';
+import type { CompletionDelta } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
 import { formOf } from '../../queue/job-queue.js';
 import { CompletionAnswers } from '../completion-answer.js';
@@ -43,16 +44,25 @@ async function stream(
     context.logger.warn({ requestId: res.locals.requestId }, 'stream closed: its reader fell too far behind');
     abort.abort();
   });
+  let failure: unknown;
+  const onDelta = (delta: CompletionDelta) => {
+    if (failure !== undefined) return;
+    try {
+      events.send(answers.piece(delta));
+    } catch (error) {
+      // Who tells it has others to tell: only this stream ends.
+      failure = error;
+      abort.abort();
+    }
+  };
   try {
-    const result = await runJob<'complete'>(context, res, job, {
-      abort,
-      onDelta: (delta) => events.send(answers.piece(delta)),
-    });
+    const result = await runJob<'complete'>(context, res, job, { abort, onDelta });
+    if (failure !== undefined) throw failure;
     const closing = answers.closing(result);
     if (closing !== undefined) events.send(closing);
     events.send('[DONE]');
   } catch (thrown) {
-    const error = SidaError.from(thrown);
+    const error = SidaError.from(failure ?? thrown);
     if (!events.opened || error.code === 'cancelled') throw error;
     context.logger.error({ requestId: res.locals.requestId, err: error }, 'stream failed');
     events.send(errorAnswer(error));

@@ -2,9 +2,18 @@ import { z } from 'zod';
 import { LIMITS } from '../limits.js';
 import { Experts, Include, Model, Routing, RoutingK } from './common.js';
 
-const ONE_INPUT = 'a text or an object of template fields with texts';
+const ONE_INPUT = `a text or an object of up to ${LIMITS.fields} template fields with texts`;
 
-const Input = z.union([z.string(), z.record(z.string(), z.string())], { error: `Expected ${ONE_INPUT}` });
+/** Counts before it looks: a body has room for 100,000 fields. */
+const Fields = z
+  .custom<Record<string, string>>((value) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+    const texts = Object.values(value);
+    return texts.length <= LIMITS.fields && texts.every((text) => typeof text === 'string');
+  })
+  .meta({ type: 'object', additionalProperties: { type: 'string' }, maxProperties: LIMITS.fields });
+
+const Input = z.union([z.string(), Fields], { error: `Expected ${ONE_INPUT}` });
 
 export const ClassifyRequest = z
   .strictObject({

@@ -67,6 +67,18 @@ describe('admission', () => {
   });
 });
 
+it('lets owners take turns, each with its jobs in their order', async () => {
+  makeQueue({ bound: 8 });
+  engine.script = undefined;
+  const jobs = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((id) => ending(id, { owner: id[0]! }));
+  for (let ended = 0; ended < jobs.length; ended += 1) {
+    engine.runs[0]!.finish();
+    await settle();
+  }
+  expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
+  expect(engine.started).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+});
+
 describe('crash of the engine', () => {
   it('runs again what was in flight once the engine is back, in the same order', async () => {
     const jobs = [ending('a'), ending('b'), ending('c')];

@@ -142,6 +142,21 @@ describe('body', () => {
     expect(answer).toMatch(/x-request-id: req_/);
   });
 
+  it('is read on for a while when it was refused, so that the answer is seen', async () => {
+    // Node would close the connection behind this answer at once, and a reset overtake it.
+    for (const headers of [{}, { connection: 'close' }, { connection: 'keep-alive' }]) {
+      const body = Buffer.alloc(32 << 20, 0x20);
+      const answer = await server.ask('/v1/classify', { method: 'POST', body, headers });
+      expect([answer.status, answer.json.error.code]).toEqual([413, 'request_too_large']);
+    }
+  });
+
+  it('that was refused leaves the connection to the next request', async () => {
+    const refused = 'POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhello';
+    const answer = await server.raw(refused + head('GET /health/live HTTP/1.1'));
+    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
+  });
+
   it('is asked for only after its headers were checked', async () => {
     const expecting = (length: number) =>
       `POST /v1/classify HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;

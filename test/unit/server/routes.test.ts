@@ -95,6 +95,12 @@ describe('POST /v1/classify', () => {
     ['no inputs', { task: 'sst2', input: [] }, 'input', />=1 items/],
     ['33 inputs', { task: 'sst2', input: Array(33).fill('a') }, 'input', /1 to 32/],
     ['text for two fields', { task: 'mrpc', input: ['a'] }, 'input.0', /fields text1, text2/],
+    [
+      'more fields than a template has',
+      { task: 'mrpc', input: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`k${i}`, 'a'])) },
+      'input',
+      /up to 64 template fields/,
+    ],
     ['a missing field', { task: 'mrpc', input: { text1: 'a' } }, 'input', /"text2" is missing/],
     ['an extra field', { task: 'sst2', input: { text: 'a', b: 'c' } }, 'input', /no field "b"/],
     [
@@ -218,7 +224,8 @@ describe('POST /v1/completions', () => {
     ['an empty list', { prompt: [] }, 'prompt', 400],
     ['33 prompts', { prompt: Array(33).fill('a') }, 'prompt', 400],
     ['a negative id', { prompt: [-1] }, 'prompt.0', 400],
-    ['an id that is no integer', { prompt: [1.5] }, 'prompt', 400],
+    ['an id that is no integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
+    ['a text among ids', { prompt: [[7], [7, 'a']] }, 'prompt.1.1', 400],
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
     ['more ids than a pass takes', { prompt: Array(2049).fill(5) }, 'prompt', 422],
     ['temperature', { prompt: 'a', temperature: 0.7 }, 'temperature', 400],

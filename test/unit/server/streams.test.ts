@@ -64,6 +64,28 @@ describe('a stream', () => {
     expect([status, json.error.code]).toEqual([422, 'cannot_run']);
   });
 
+  it('ends with the error when a piece cannot be told, and hurts nobody else', async () => {
+    const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
+    const run = await firstRun();
+    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    run.options.onDelta!(piece('a'));
+    // The engine's messages arrive outside of any request: what this throws would end the process.
+    run.options.onDelta!({ ...piece('b'), logprobs });
+    run.options.onDelta!(piece('c'));
+    expect(run.options.signal.aborted).toBe(true);
+    const found = events((await answer).text).map((event) => JSON.parse(event));
+    expect(found).toHaveLength(2);
+    expect(found[1].error.code).toBe('nonfinite_output');
+  });
+
+  it('has a status of its own when its first piece cannot be told', async () => {
+    const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
+    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    (await firstRun()).options.onDelta!({ ...piece('a'), logprobs });
+    const { status, json } = await answer;
+    expect([status, json.error.code]).toEqual([500, 'nonfinite_output']);
+  });
+
   it('ends with the error when the engine crashes in the middle', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true });
     (await firstRun()).options.onDelta!(piece('a'));

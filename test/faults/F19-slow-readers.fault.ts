@@ -1,0 +1,129 @@
+// Readers of streams that take a byte a second.
+import { connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { LIMITS } from '../../src/server/limits.js';
+import { eventually } from '../support/eventually.js';
+import { postText } from '../support/http-client.js';
+import { fault } from './fault.js';
+import { percentile, Subject } from './subject.js';
+
+const MIB = 1024 ** 2;
+/** Streams of their own, and readers of one kept job, which share its run. */
+const STREAMS = 10;
+const WATCHERS = 90;
+/** Five megabytes of pieces: the buffers of the kernel alone take some. */
+const STREAM = {
+  prompt: Array.from({ length: 32 }, (_, i) => [2 + i, 40 + i]),
+  max_tokens: 300,
+  logprobs: 5,
+  return_token_ids: true,
+  stream: true,
+};
+
+let subject: Subject;
+beforeAll(async () => {
+  // Room for all of them at once: others shall not wait for it.
+  const args = ['--kv-tokens', '200000', '--deadline', '5m', '--job-retention', '1s'];
+  subject = await Subject.startWith({ sample: 'tiny' }, ...args);
+});
+afterAll(() => subject.stop());
+
+interface Reader {
+  socket: Socket;
+  text: string;
+  closed: Promise<void>;
+}
+
+function open(request: string): Reader {
+  const socket = connect({ host: '127.0.0.1', port: subject.port }, () => socket.write(request));
+  const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()));
+  const reader: Reader = { socket, text: '', closed };
+  socket.on('error', () => undefined);
+  return reader;
+}
+
+function read(reader: Reader): void {
+  reader.socket.on('data', (data) => {
+    // Its end says how it ended.
+    reader.text = (reader.text + data.toString('latin1')).slice(-64);
+  });
+}
+
+const whole = ({ text }: Reader) => text.endsWith('\r\n0\r\n\r\n');
+
+/** All of them, connected before the shared job begins to run. */
+async function readers(): Promise<Reader[]> {
+  const [engine] = subject.server.enginePids();
+  process.kill(engine!, 'SIGSTOP');
+  const { status, headers } = await subject.ask('/v1/jobs', {
+    method: 'POST',
+    body: { type: 'completion', ...STREAM },
+  });
+  expect(status).toBe(202);
+  const watch = `GET ${headers.location}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`;
+  const all = Array.from({ length: WATCHERS }, () => open(watch));
+  await eventually(() => all.every(({ socket }) => socket.bytesWritten > 0), 'readers of the job');
+  const request = postText(
+    '/v1/completions',
+    STREAM,
+    'connection: close',
+    `x-request-id: ${'x'.repeat(128)}`,
+  );
+  all.push(...Array.from({ length: STREAMS }, () => open(request)));
+  await eventually(
+    async () => subject.descriptors() >= all.length && (await waits()) >= STREAMS + 1,
+    'streams in the queue',
+  );
+  process.kill(engine!, 'SIGCONT');
+  return all;
+}
+
+async function waits(): Promise<number> {
+  const metric = await subject.metrics();
+  return metric('sida_queue_active_jobs') + metric('sida_queue_waiting_jobs');
+}
+
+fault('F19', 'slow readers of streams', async (report) => {
+  const fastRisen = await subject.watchMemory();
+  const fast = await readers();
+  for (const reader of fast) read(reader);
+  const fastLatencies = await subject.goodUntil(Promise.all(fast.map(({ closed }) => closed)), 10);
+  expect(fast.filter(whole)).toHaveLength(fast.length);
+  const slowReaders = async () => (await subject.metrics())('sida_http_slow_readers_total');
+  expect(await slowReaders()).toBe(0);
+  const fastPeak = fastRisen() / MIB;
+
+  const risen = await subject.watchMemory();
+  const slow = await readers();
+  const drip = setInterval(() => {
+    for (const { socket } of slow) socket.read(1);
+  }, 1_000);
+  const allClosed = eventually(
+    async () => (await slowReaders()) === slow.length,
+    'the end of slow readers',
+    180_000,
+  );
+  const latencies = await subject.goodUntil(allClosed, 10);
+  await allClosed;
+  clearInterval(drip);
+  const peak = risen() / MIB;
+  // What the kernel had taken is still there for them; the answer's end is not.
+  for (const reader of slow) read(reader);
+  await Promise.all(slow.map(({ closed }) => closed));
+  expect(slow.filter(whole)).toEqual([]);
+
+  report.note(
+    `${slow.length} readers of a byte a second: all closed without an end, ${fast.length} fast ones served whole`,
+  );
+  const cap = (slow.length * LIMITS.streamBufferBytes) / MIB;
+  report.note(`${latencies.length} answers to others right meanwhile`);
+  report.note(`memory at its peak beside fast ones grown by ${fastPeak.toFixed(0)} MiB`);
+  report.atMost('memory at its peak beside slow ones grown by', peak, cap + 64, 'MiB');
+  const [p99, fastP99] = [percentile(latencies, 0.99), percentile(fastLatencies, 0.99)];
+  report.note(
+    `p99 of others ${p99.toFixed(0)} ms beside slow readers, ${fastP99.toFixed(0)} ms beside fast ones`,
+  );
+  report.atMost('p99 of others, of that beside fast readers,', p99 / fastP99, 1.1, '×');
+  expect(await waits()).toBe(0);
+  await subject.recovered(report);
+});

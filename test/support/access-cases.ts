@@ -1,0 +1,107 @@
+/** Ways past a key, a Host and an Origin that must not work on any route of the table. */
+import type { Route } from '../../src/server/routes/route.js';
+import type { Asked } from './http-client.js';
+
+export const PUBLIC = ['/health/live', '/health/ready'];
+
+export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
+export const withId = (path: string) => path.replace(':id', 'switch-mini');
+
+/** Bodies that would run, so that a request that got through would be seen in the engine. */
+const BODIES: Record<string, object> = {
+  '/v1/classify': { task: 'sst2', input: 'a' },
+  '/v1/completions': { prompt: 'a' },
+  '/v1/tokenize': { input: 'a' },
+  '/v1/jobs': { type: 'completion', prompt: [5] },
+  '/admin/budget': { device: '1GiB' },
+  '/admin/profile': { seconds: 0.01 },
+};
+
+/** A good request to `route`, but for `headers`. */
+export function requestTo({ method, path, body }: Route, headers: Record<string, string> = {}): Asked {
+  return { method: method.toUpperCase(), headers, ...(body !== undefined && { body: BODIES[path] }) };
+}
+
+/** Headers that are not those of `key`. */
+export function wrongKeys(key: string): [what: string, headers: Record<string, string>][] {
+  return [
+    ['no key', {}],
+    ['a wrong key', bearer('wrong')],
+    ['the beginning of the key', bearer(key.slice(0, -1))],
+    ['more than the key', bearer(`${key}x`)],
+    ['a part of the key', bearer(key.slice(1))],
+    ['the key in other case', bearer(key.toUpperCase())],
+    ['an empty key', { authorization: 'Bearer ' }],
+    ['the key twice', bearer(`${key}, Bearer ${key}`)],
+    ['no scheme', { authorization: key }],
+    ['another scheme', { authorization: `Basic ${key}` }],
+    ['the scheme in small letters', { authorization: `bearer ${key}` }],
+    ['the scheme in capitals', { authorization: `BEARER ${key}` }],
+    ['two blanks', { authorization: `Bearer  ${key}` }],
+    ['the key in another header', { 'x-api-key': key }],
+    ['the key in a cookie', { cookie: `authorization=Bearer ${key}` }],
+    ['the key for a proxy', { 'proxy-authorization': `Bearer ${key}` }],
+  ];
+}
+
+/** Other ways to name a path, some with the key in them. */
+export function pathTricks(key: string): [what: string, trick: (path: string) => string][] {
+  return [
+    ['the key in the query', (path) => `${path}?api_key=${encodeURIComponent(key)}`],
+    ['the header in the query', (path) => `${path}?authorization=Bearer%20${encodeURIComponent(key)}`],
+    ['a second slash', (path) => `/${path}`],
+    ['a slash behind it', (path) => `${path}/`],
+    ['capitals', (path) => path.toUpperCase()],
+    ['a way round', (path) => `/v1/..${path}`],
+    ['a way out of a public route', (path) => `/health/live/../..${path}`],
+    ['an encoded way out', (path) => `/health/live/..%2f..${path}`],
+    ['a public route in the query', (path) => `${path}?/health/live`],
+    ['a public route as parameter', (path) => `${path};/health/live`],
+    [
+      'an encoded letter',
+      (path) => path.replace(/[a-z]/, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
+    ],
+    ['a NUL', (path) => `${path}%00`],
+    ['a backslash', (path) => path.replaceAll('/', '\\')],
+  ];
+}
+
+/** What a request without a key is answered under `path`. */
+export function statusWithoutKey(path: string): number {
+  if (PUBLIC.includes(path.replace(/\?.*/, ''))) return 200;
+  // A target that does not begin with a slash is no path at all.
+  return path.startsWith('/') ? 401 : 400;
+}
+
+/** Hosts that are not those of a server on loopback. */
+export const FOREIGN_HOSTS = [
+  'evil.example',
+  'localhost.',
+  'localhost.evil.example',
+  '127.0.0.1.',
+  '127.0.0.1.evil.example',
+  '[::2]',
+  '128.0.0.1',
+  'a b',
+  'localhost:80:80',
+  'localhost:99999999',
+  '@localhost',
+];
+
+/** Origins that are not that of http://localhost:8080. */
+export const FOREIGN_ORIGINS = [
+  'http://evil.example',
+  'null',
+  'http://localhost:3000',
+  'http://localhost',
+  'file://',
+  '',
+];
+
+/** What a browser sends before a page of another origin may send `route` its request. */
+export function preflight({ method }: Route): Asked {
+  return {
+    method: 'OPTIONS',
+    headers: { origin: 'http://evil.example', 'access-control-request-method': method.toUpperCase() },
+  };
+}
