@@ -1,4 +1,4 @@
-// The tables of `bench/placement.mjs` and `bench/placement-workers.mjs`.
+// The tables of `bench/placement.mjs`, `bench/placement-workers.mjs` and `bench/placement-redis.mjs`.
 import { result, source, table } from './table-format.mjs';
 
 const NAMES = {
@@ -46,6 +46,45 @@ export const placementTables = {
       .map(({ strategy }) => `${strategy}: max / average max`);
     const head = ['trace', 'batches', 'measured on', 'devices', 'ideal', ...strategies];
     return `${table([...head, 'average max, greedy / anti-correlation over index'], rows)}\n\n${source(r)}`;
+  },
+  'placement-redis': () => {
+    const r = result('placement-redis');
+    const setups = r.runs.filter(({ system }) => system === 'in turn');
+    const rows = setups.map(({ workload, workers, budget, orders: before }) => {
+      const own = (system) =>
+        r.runs.find(
+          (run) =>
+            run.workload === workload &&
+            run.workers === workers &&
+            run.budget === budget &&
+            run.system === system,
+        ).orders;
+      const over = (system) =>
+        own(system).map((order, i) => order.bytesPerRequest / before[i].bytesPerRequest);
+      const p50 = (system) => `${mean(own(system).map(({ p50Ms }) => p50Ms)).toFixed(0)} ms`;
+      const passed = mean(own('experts').map(({ passed: count }) => count)) / r.requests;
+      return [
+        workload,
+        workers,
+        budget,
+        `${(mean(before.map(({ bytesPerRequest }) => bytesPerRequest)) / 2 ** 20).toFixed(2)} MiB`,
+        spread(over('any')),
+        `**${spread(over('experts'))}**`,
+        `${(100 * passed).toFixed(0)} %`,
+        `${p50('in turn')} / ${p50('any')} / ${p50('experts')}`,
+      ];
+    });
+    const head = [
+      'requests',
+      'workers',
+      'budget',
+      'in turn: moved a request',
+      'any: bytes over in turn',
+      'experts: bytes over in turn',
+      'passed on',
+      'p50: in turn / any / experts',
+    ];
+    return `${table(head, rows)}\n\n${source(r)}`;
   },
   'placement-workers': () => {
     const r = result('placement-workers');

@@ -6,8 +6,9 @@ import type { ModelInfo } from '../engine/messages.js';
 import type { Logger } from '../observability/logger.js';
 import { JobPassing, type PassedJob } from './job-passing.js';
 import { JobRouter } from './job-router.js';
-import type { JobRuns, Run } from './job-runs.js';
+import type { AfterRun, JobRuns, Run } from './job-runs.js';
 import { PassedEntries } from './passed-entries.js';
+import { isReply } from './persist.js';
 import type { PlacementStats } from './placement-stats.js';
 import type { RedisLedger } from './redis-ledger.js';
 import { WorkerBoard } from './worker-board.js';
@@ -37,10 +38,12 @@ export class WorkerPlacement {
   readonly #entries: PassedEntries;
   /** Offers being answered and jobs that came of them. */
   readonly #received = new Map<string, Promise<void>>();
+  /** Offers that are being taken. */
+  #taking = 0;
   #leaving = false;
 
   constructor(options: WorkerPlacementOptions) {
-    const { id: worker, engine, model, client, ledger, runs, bullmq, concurrency } = options;
+    const { id: worker, engine, model, client, ledger, bullmq, concurrency } = options;
     this.#options = options;
     const { prefix } = ledger;
     const { experts } = model.plan;
@@ -51,7 +54,7 @@ export class WorkerPlacement {
       own: () => {
         const { resident } = engine;
         if (!this.#takesJobs || resident === undefined) return undefined;
-        return { experts, resident, load: runs.load, capacity: concurrency };
+        return { experts, resident, load: this.#load, capacity: concurrency };
       },
     });
     this.#passing = new JobPassing({
@@ -62,7 +65,7 @@ export class WorkerPlacement {
       onDone: (id) => this.#board.ended(id),
     });
     const { stats } = this;
-    const load = () => runs.load;
+    const load = () => this.#load;
     this.#router = new JobRouter({ engine, model, board: this.#board, passing: this.#passing, load, stats });
     this.#entries = new PassedEntries(bullmq, options.worker, options.lockDurationMs);
   }
@@ -78,9 +81,18 @@ export class WorkerPlacement {
 
   /** True: the run, and the lock that `entryToken` is of, are another worker's now. */
   async passOn(run: Run, entryToken: string): Promise<boolean> {
-    const { runs } = this.#options;
-    const passed = await runs.persist(() => this.#router.passOn(run, entryToken));
-    if (passed) runs.forget(run);
+    const { runs, logger } = this.#options;
+    let passed = true;
+    try {
+      passed = await runs.persist(() => this.#router.passOn(run, entryToken));
+    } catch (error) {
+      logger.warn({ job: run.id, err: error }, 'a job could not be passed on');
+      if (!isReply(error)) throw error;
+      // Somebody put something else in the place of the offer: the run is still here.
+      passed = false;
+    } finally {
+      if (passed) runs.forget(run);
+    }
     return passed;
   }
 
@@ -95,6 +107,10 @@ export class WorkerPlacement {
     this.#entries.close();
   }
 
+  get #load(): number {
+    return this.#options.runs.load + this.#taking;
+  }
+
   get #takesJobs(): boolean {
     return !this.#leaving && this.#options.engine.state.phase === 'ready';
   }
@@ -102,8 +118,8 @@ export class WorkerPlacement {
   #onOffer(id: string): void {
     // Told twice.
     if (this.#received.has(id)) return;
-    const { runs, concurrency, worker, logger } = this.#options;
-    const handled = this.#takesJobs && runs.load < concurrency ? this.#take(id) : this.#passing.refuse(id);
+    const { concurrency, worker, logger } = this.#options;
+    const handled = this.#takesJobs && this.#load < concurrency ? this.#take(id) : this.#passing.refuse(id);
     const received = handled
       // What Redis does not hear is run again, or ended, when the lock runs out.
       .catch((error: unknown) => logger.warn({ job: id, err: error }, 'a job that was passed on'))
@@ -121,7 +137,10 @@ export class WorkerPlacement {
   }
 
   async #take(id: string): Promise<void> {
-    const job = await this.#passing.take(id);
+    this.#taking += 1;
+    const job = await this.#passing.take(id).finally(() => {
+      this.#taking -= 1;
+    });
     if (job === undefined) return;
     this.stats.received += 1;
     await this.#run(job);
@@ -130,7 +149,11 @@ export class WorkerPlacement {
   async #run({ id, token, entryToken, begun, from }: PassedJob): Promise<void> {
     const { runs } = this.#options;
     this.#entries.hold(id, entryToken);
-    const after = await runs.finish(runs.resume(id, token, begun));
-    await Promise.all([this.#entries.end(id, after), this.#passing.done(id, from)]);
+    let after: AfterRun = 'again';
+    try {
+      after = await runs.finish(runs.resume(id, token, begun));
+    } finally {
+      await Promise.all([this.#entries.end(id, after), this.#passing.done(id, from)]);
+    }
   }
 }
