@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { DirectEngine } from './direct-engine.mjs';
-import { inBatches, scoringInputs } from './system-process.mjs';
+import { inBatches, scoringInputs } from './scoring-inputs.mjs';
 
 const { config, pack } = JSON.parse(process.argv[2]);
 const direct = new DirectEngine(config, pack);

@@ -8,11 +8,13 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { engineConfig } from '../dist/bench/engine-config.js';
+import { median } from '../dist/bench/statistics.js';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { packFingerprint } from '../dist/checkpoint/identity.js';
 import { readManifest } from '../dist/checkpoint/manifest.js';
 import { workloads } from './batch-order-workloads.mjs';
-import { engineConfig, machine, median } from './predictor-systems.mjs';
+import { machine } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {

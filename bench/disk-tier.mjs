@@ -9,10 +9,11 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { median } from '../dist/bench/statistics.js';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { formatBytes } from '../dist/config/bytes.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { commandText, machine, median } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {

@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { median, quantile } from '../dist/bench/statistics.js';
 import { BenchProgress } from './bench-progress.mjs';
-import { quantile, resultFile, writeResult } from './bench-result.mjs';
+import { commandText, machine, resultFile, writeResult } from './bench-result.mjs';
 import { LineProcess } from './line-process.mjs';
 import { buildNativeBench, runNativeBench } from './native-bench.mjs';
 import { passFlops, weightBytes } from './peers/encoder-work.mjs';
 import { inputsByLength } from './peers/sentence-lengths.mjs';
-import { commandText, machine, median } from './predictor-systems.mjs';
 
 const HELP = `node bench/encoder-peers.mjs [options]
   --dtypes f32,bf16,int8,int4   types of our weights, one comparison each

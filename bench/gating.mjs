@@ -9,9 +9,8 @@ import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { readMeta, readTrace } from '../dist/trace/trace-file.js';
 import { BenchProgress } from './bench-progress.mjs';
-import { writeResult } from './bench-result.mjs';
+import { commandText, machine, writeResult } from './bench-result.mjs';
 import { buildNativeBench, runNativeBench } from './native-bench.mjs';
-import { commandText, machine } from './predictor-systems.mjs';
 
 const HELP = `node bench/gating.mjs [options]
   --batches 16,64,256,1024   tokens of a batch

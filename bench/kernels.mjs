@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {

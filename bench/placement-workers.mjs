@@ -13,9 +13,8 @@ import { runFleet } from '../dist/placement/worker-fleet.js';
 import { randomOf, shuffle } from '../dist/predictor/training/random.js';
 import { workloads } from './batch-order-workloads.mjs';
 import { BenchProgress } from './bench-progress.mjs';
-import { writeResult } from './bench-result.mjs';
+import { commandText, machine, writeResult } from './bench-result.mjs';
 import { RequestMaker } from './placement-requests.mjs';
-import { commandText, machine } from './predictor-systems.mjs';
 
 const { values } = parseArgs({
   options: {

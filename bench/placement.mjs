@@ -6,8 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { writeResult } from './bench-result.mjs';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine, writeResult } from './bench-result.mjs';
 import { recordedTraces, sida, tracedSst2 } from './traces.mjs';
 
 const { values } = parseArgs({ options: { traces: { type: 'string' } } });

@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {

@@ -14,7 +14,7 @@ import { readLabelled } from '../dist/evaluation/labelled-data.js';
 import { runExact } from '../dist/evaluation/model-runner.js';
 import { corruptedSource, dataSource, readTextLines } from '../dist/evaluation/sources.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 
 const { values } = parseArgs({ options: { data: { type: 'string' }, limit: { type: 'string' } } });
 const MODEL = 'models/switch-mini';

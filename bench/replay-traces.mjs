@@ -6,7 +6,7 @@ import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 import { recordedTraces, sida, tracedSst2 } from './traces.mjs';
 
 const { values } = parseArgs({

@@ -4,11 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { engineConfig } from '../dist/bench/engine-config.js';
+import { median, quantile } from '../dist/bench/statistics.js';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { BenchProgress } from './bench-progress.mjs';
-import { quantile, writeResult } from './bench-result.mjs';
+import { commandText, machine, writeResult } from './bench-result.mjs';
 import { LineProcess } from './line-process.mjs';
-import { commandText, engineConfig, machine, median } from './predictor-systems.mjs';
 import { ServeProcess } from './serve-process.mjs';
 
 const HELP = `node bench/rest-overhead.mjs [options]

@@ -2,8 +2,10 @@
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { BENCH_FILE, readBenchFile } from '../dist/bench/report/bench-file.js';
+import { bytes, percent, shareName, times } from '../dist/bench/report/format.js';
 import { markdownTable } from '../dist/bench/report/markdown.js';
 import { sectionsOf } from '../dist/bench/report/sections.js';
+import { LOOKAHEAD } from '../dist/bench/scenarios.js';
 
 const RESULTS = 'bench/results/rig';
 const CHARTS = 'docs/charts';
@@ -16,10 +18,12 @@ function shortCommand(command) {
   return `\`${rest} …\` (${patterns.length} patterns; ${RESULTS}/${BENCH_FILE} has them)`;
 }
 
+function sourceText({ command, provenance: made, rounds, cells }) {
+  const commits = [...new Set(cells.flatMap((cell) => cell.commits))].join(', ');
+  return `${shortCommand(command)} · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+}
+
 function sectionText(file, { id, title, beside, chart, tables }) {
-  const { command, provenance: made, rounds } = file;
-  const commits = [...new Set(file.cells.flatMap((cell) => cell.commits))].join(', ');
-  const source = `${shortCommand(command)} · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
   const parts = tables.map(markdownTable);
   if (chart !== undefined) {
     mkdirSync(CHARTS, { recursive: true });
@@ -27,12 +31,47 @@ function sectionText(file, { id, title, beside, chart, tables }) {
     parts.unshift(`![${title}](charts/${id}.svg)`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);
-  return [...parts, source].join('\n\n');
+  return [...parts, sourceText(file)].join('\n\n');
+}
+
+/** What a budget costs with the bundled model, for the README. */
+function budgetsTable(file) {
+  const cells = file.cells.filter(
+    ({ scenario: { model, data, link, batch, arrivals, lookahead } }) =>
+      model === 'switch-mini' &&
+      data === 'sst2' &&
+      link === 'disk' &&
+      batch === 1 &&
+      !arrivals &&
+      lookahead === LOOKAHEAD,
+  );
+  const resident = cells.find(({ system }) => system === 'resident');
+  const own = cells.filter(({ system }) => system === 'graph+lstm');
+  const rows = [resident, ...own].map((cell) => [
+    shareName(cell.scenario.share),
+    bytes(cell.budgetBytes),
+    `${cell.slots} of ${cell.experts}`,
+    percent(cell.rightLabels / cell.sentences),
+    cell.digest === resident.digest ? 'identical' : 'DIFFERENT',
+    times(cell.p50Ms / resident.p50Ms),
+    bytes(Math.round(cell.bytesMoved / cell.sentences)),
+  ]);
+  const head = [
+    'budget',
+    'device memory',
+    'experts that fit',
+    'right answers',
+    'scores, bit for bit',
+    'median time / resident',
+    'moved a sentence',
+  ];
+  return `${markdownTable({ head, rows })}\n\n${sourceText(file)}`;
 }
 
 /** Nothing where the rig has not run. */
 export const rigTables = {};
 if (existsSync(join(RESULTS, BENCH_FILE))) {
   const file = readBenchFile(RESULTS);
+  rigTables['rig-budgets'] = () => budgetsTable(file);
   for (const section of sectionsOf(file)) rigTables[`rig-${section.id}`] = () => sectionText(file, section);
 }

@@ -24,52 +24,6 @@ const tables = {
   ...placementTables,
   ...quantizedTables,
   ...rigTables,
-  'sst2-budgets': () => {
-    const r = result('sst2-budgets');
-    const resident = r.runs[0];
-    const rows = r.runs
-      .filter((run) => run.policy === 'lru')
-      .map((run) => [
-        run.budget,
-        mib(run.budgetBytes),
-        `${run.slots} of ${r.plan.experts}`,
-        `${(run.accuracy * 100).toFixed(2)} %`,
-        run.digest === resident.digest ? 'identical' : 'DIFFERENT',
-        `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`,
-      ]);
-    const head = [
-      'budget',
-      'device memory',
-      'experts that fit',
-      'accuracy',
-      'logits, bit for bit',
-      'time a sentence / resident',
-    ];
-    return `${table(head, rows)}\n\n${source(r)}`;
-  },
-  'sst2-policies': () => {
-    const r = result('sst2-budgets');
-    const resident = r.runs[0];
-    const rows = r.runs.map((run) => [
-      run.budget,
-      run.policy,
-      run.slots,
-      `${((100 * run.resident) / run.needed).toFixed(1)} %`,
-      mib(run.bytesMoved / 872),
-      `${(run.p50Ms / resident.p50Ms).toFixed(2)}×`,
-      `${(run.p99Ms / resident.p50Ms).toFixed(2)}×`,
-    ]);
-    const head = [
-      'budget',
-      'policy',
-      'slots',
-      'experts found resident',
-      'moved a sentence',
-      'p50 / resident p50',
-      'p99 / resident p50',
-    ];
-    return `${table(head, rows)}\n\n${source(r)}`;
-  },
   'switch-base': () => {
     const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
       const r = result(`budget-${name}`);

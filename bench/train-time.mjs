@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from './predictor-systems.mjs';
+import { commandText, machine } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {

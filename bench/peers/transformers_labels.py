@@ -1,7 +1,7 @@
 """Scores labels with a Switch Transformers checkpoint in Hugging Face transformers: a cell of `sida bench`.
 
 Reads one JSON object on standard input and writes one on standard output:
-    in   {"model": DIR, "threads": N, "inputs": [[ids]], "decoder": [[ids]], "warmUp": N}
+    in   {"model": DIR, "threads": N, "inputs": [[ids]], "decoder": [[ids]], "warmUp": [[ids]]}
     out  {"ms": [of each input], "logprobs": [[[of each decoder input's positions]]], "bytes": of the parameters, versions}
 `decoder` holds label tokens behind the start token; the log-probability at a position is that of the token after it,
 and the last one's is left out.
@@ -37,8 +37,8 @@ def main() -> None:
                 rows.append(logprobs[0].gather(1, decoder[0, 1:, None])[:, 0].tolist())
         return rows
 
-    for i in range(work["warmUp"]):
-        answer(work["inputs"][i % len(work["inputs"])])
+    for ids in work["warmUp"]:
+        answer(ids)
     milliseconds, logprobs = [], []
     for ids in work["inputs"]:
         begin = time.perf_counter()

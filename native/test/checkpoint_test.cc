@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/switch_tensors.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "doctest/doctest.h"
 #include "error_checks.h"
 #include "repo_paths.h"
 #include "safetensors_builder.h"
+#include "tiny_model.h"
 
 namespace {
 
@@ -24,32 +24,9 @@ using namespace sida::testing;
 
 namespace fs = std::filesystem;
 
-// A model of two layers a stack, small enough to write in each case.
-std::string config_text(const std::string& extra = "") {
-  return R"({"model_type":"switch_transformers","vocab_size":10,"d_model":4,"d_kv":2,"d_ff":8,"num_heads":2,)"
-         R"("num_layers":2,"num_decoder_layers":2,"num_sparse_encoder_layers":1,"num_sparse_decoder_layers":1,)"
-         R"("num_experts":3,"relative_attention_num_buckets":8,"relative_attention_max_distance":16)" +
-         (extra.empty() ? "" : "," + extra) + "}";
-}
-
-BuiltTensor zeros(const std::string& name, const std::vector<uint64_t>& shape) {
-  uint64_t count = 1;
-  for (const uint64_t d : shape) count *= d;
-  return {name, "F32", shape, std::string(count * 4, '\0')};
-}
-
-std::vector<BuiltTensor> model_tensors(const std::string& config = config_text()) {
-  std::vector<BuiltTensor> tensors{zeros("shared.weight", {10, 4})};
-  for_each_switch_tensor(parse_switch_config(config, "config.json"),
-                         [&](const std::string& name, const std::vector<uint64_t>& shape) {
-                           tensors.push_back(zeros(name, shape));
-                         });
-  return tensors;
-}
-
 class Model {
  public:
-  Model() { write("config.json", config_text()); }
+  Model() { write("config.json", tiny_config()); }
   const std::string& path() const { return directory_.path(); }
   std::string at(const std::string& name) const { return path() + "/" + name; }
   void write(const std::string& name, const std::string& bytes) const { write_file(at(name), bytes); }
@@ -143,11 +120,11 @@ TEST_CASE("checkpoint: a file cut or replaced after it was opened is reported, n
   float out[4];
   const Checkpoint cut = model.open();
   fs::resize_file(model.at("model.safetensors"), 100);
-  check_has(error_of([&] { cut.read_f32(*cut.find("f"), out); }, "io_error"), {"ends early", "16"});
+  check_has(error_of([&] { cut.read_f32(*cut.find("f"), out); }), {"model.safetensors", "changed"});
   model.write_tensors({{"f", "F32", {4}, std::string(16, '\0')}});
   const Checkpoint changed = model.open();
   model.write("model.safetensors", build_safetensors({{"f", "F32", {5}, std::string(20, '\0')}}));
-  check_has(error_of([&] { changed.read_f32(*changed.find("f"), out); }, "io_error"), {"changed"});
+  check_has(error_of([&] { changed.read_f32(*changed.find("f"), out); }), {"changed"});
 }
 
 TEST_CASE("checkpoint: the fingerprint names config and headers") {
@@ -159,7 +136,7 @@ TEST_CASE("checkpoint: the fingerprint names config and headers") {
   model.write_tensors({{"g", "F32", {4}, std::string(16, '\0')}});
   const std::string second = model.open().fingerprint();
   CHECK(second != first);
-  model.write("config.json", config_text() + " ");
+  model.write("config.json", tiny_config() + " ");
   CHECK(model.open().fingerprint() != second);
 }
 
@@ -175,7 +152,7 @@ TEST_CASE("checkpoint: missing weights are named with what to do") {
 
 TEST_CASE("checkpoint: shards are opened through their index") {
   const Model model;
-  const std::vector<BuiltTensor> tensors = model_tensors();
+  const std::vector<BuiltTensor> tensors = tiny_tensors();
   const auto middle = tensors.begin() + 9;
   model.write_tensors({tensors.begin(), middle}, "s1.safetensors");
   model.write_tensors({middle, tensors.end()}, "s2.safetensors");
@@ -248,10 +225,10 @@ TEST_CASE("checkpoint: an index that lies is refused") {
   }
   fs::create_directory(model.at("d.safetensors"));
   model.write_index(R"("a":"d.safetensors")");
-  check_has(error_of([&] { model.open(); }, "io_error"), {"a directory"});
+  check_has(error_of([&] { model.open(); }), {"d.safetensors", "a regular file", "a directory"});
   REQUIRE(::mkfifo(model.at("f.safetensors").c_str(), 0600) == 0);
   model.write_index(R"("a":"f.safetensors")");
-  check_has(error_of([&] { model.open(); }, "io_error"), {"a FIFO"});
+  check_has(error_of([&] { model.open(); }), {"f.safetensors", "a regular file"});
   for (const char* text : {"[]", "{}", "{\"weight_map\":[]}", "{\"weight_map\":"}) {
     model.write("model.safetensors.index.json", text);
     error_of([&] { model.open(); });
@@ -265,13 +242,13 @@ TEST_CASE("checkpoint: links of the Hugging Face cache are followed, others are 
   const std::string snapshot = cache.path() + "/snapshots/abc";
   fs::create_directories(snapshot);
   fs::create_directories(cache.path() + "/blobs");
-  write_file(cache.path() + "/blobs/1", config_text());
-  write_file(cache.path() + "/blobs/2", build_safetensors(model_tensors()));
+  write_file(cache.path() + "/blobs/1", tiny_config());
+  write_file(cache.path() + "/blobs/2", build_safetensors(tiny_tensors()));
   fs::create_symlink("../../blobs/1", snapshot + "/config.json");
   fs::create_symlink("../../blobs/2", snapshot + "/model.safetensors");
   CHECK_NOTHROW(Checkpoint::open(snapshot).check_tensors());
   fs::remove(snapshot + "/config.json");
-  write_file(cache.path() + "/config.json", config_text());
+  write_file(cache.path() + "/config.json", tiny_config());
   fs::create_symlink("../../config.json", snapshot + "/config.json");
   check_has(error_of([&] { Checkpoint::open(snapshot); }), {"link out"});
 }
@@ -282,7 +259,7 @@ TEST_CASE("checkpoint: weights of another shape than the config are refused") {
     std::string config;
     std::vector<std::string> parts;
   };
-  const std::string base = config_text();
+  const std::string base = tiny_config();
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string text = base;
     return text.replace(text.find(from), from.size(), to);
@@ -296,20 +273,20 @@ TEST_CASE("checkpoint: weights of another shape than the config are refused") {
        with("\"num_layers\":2", "\"num_layers\":4"),
        {"missing tensor", "encoder.block.2.layer.0"}},
       {"fewer layers",
-       config_text().replace(base.find("\"num_decoder_layers\":2"), 22, "\"num_decoder_layers\":1"),
+       tiny_config().replace(base.find("\"num_decoder_layers\":2"), 22, "\"num_decoder_layers\":1"),
        {"decoder.block.0.layer.2.mlp.router", "missing tensor"}},
       {"no encoder.1 experts",
-       config_text("\"encoder_sparse_step\":0"),
+       tiny_config("\"encoder_sparse_step\":0"),
        {"encoder.block.1.layer.1.mlp.wi", "missing"}},
       {"other buckets",
        with("_buckets\":8", "_buckets\":16"),
        {"relative_attention_bias", "[16, 2]", "[8, 2]"}},
       {"untied without head",
-       config_text("\"tie_word_embeddings\":false"),
+       tiny_config("\"tie_word_embeddings\":false"),
        {"lm_head.weight", "missing tensor"}},
   };
   const Model model;
-  model.write_tensors(model_tensors());
+  model.write_tensors(tiny_tensors());
   CHECK_NOTHROW(model.open().check_tensors());
   for (const Row& row : rows) {
     CAPTURE(row.what);
@@ -320,7 +297,7 @@ TEST_CASE("checkpoint: weights of another shape than the config are refused") {
 
 TEST_CASE("checkpoint: aliases are accepted, surplus layers and integer weights are not") {
   const Model model;
-  std::vector<BuiltTensor> tensors = model_tensors();
+  std::vector<BuiltTensor> tensors = tiny_tensors();
   const auto check = [&](std::vector<BuiltTensor> all) {
     model.write_tensors(all);
     model.open().check_tensors();

@@ -11,8 +11,8 @@ export interface CellWork {
   labels: readonly string[];
   /** Index of each text's label. */
   right: number[];
-  /** Sentences that run before the clock does. */
-  warmUp: number;
+  /** What runs before the clock does. */
+  warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
   /** Flat ids, the hottest first; for `static-hot`. */

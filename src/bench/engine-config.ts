@@ -3,6 +3,15 @@ import { resolveServeOptions } from '../config/resolve.js';
 import type { EngineConfig } from '../engine/messages.js';
 
 export function engineConfig(flags: Record<string, string>): EngineConfig {
-  const { batchWait, linkLatency, refine, ...options } = resolveServeOptions({ flags, env: {} });
-  return { ...options, batchWaitMs: batchWait, linkLatencyMs: linkLatency, refine: refine === 'graph' };
+  const { batchWait, linkLatency, refine, checkTensors, ...options } = resolveServeOptions({
+    flags,
+    env: {},
+  });
+  return {
+    ...options,
+    batchWaitMs: batchWait,
+    linkLatencyMs: linkLatency,
+    refine: refine === 'graph',
+    checkTensors: checkTensors === 'all',
+  };
 }

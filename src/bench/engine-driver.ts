@@ -121,7 +121,7 @@ function measure(engine: Engine, work: CellWork): Sample {
     );
     return { scores, stats: [encoded.stats, decoded.stats] };
   };
-  const warm = Array.from({ length: warmUp }, (_, i) => inputs[i % inputs.length]!);
+  const warm = warmUp.map((text) => Int32Array.from(tokenizer.encode(text)));
   for (const group of groupsOf(warm, batch)) answer(group);
 
   const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<

@@ -43,9 +43,10 @@ export async function runInTransformers(work: CellWork): Promise<Sample> {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,
   });
-  const inputs = texts.map((text) => [...tokenizer.encode(text)]);
+  const encoded = (all: readonly string[]) => all.map((text) => [...tokenizer.encode(text)]);
+  const inputs = encoded(texts);
   const decoder = labels.map((label) => [config.decoder_start_token_id, ...tokenizer.encodePlain(label)]);
-  const input = JSON.stringify({ model: MINI_DIRECTORY, threads, inputs, decoder, warmUp });
+  const input = JSON.stringify({ model: MINI_DIRECTORY, threads, inputs, decoder, warmUp: encoded(warmUp) });
   const { ms, logprobs, bytes, versions } = JSON.parse(await run(python(), [SCRIPT], input)) as Answer;
   const scores = logprobs.map((own) => own.map((steps) => steps.reduce((sum, value) => sum + value, 0)));
   const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });

@@ -37,7 +37,7 @@ export async function runOverRest(work: CellWork, arrivals: ArrivalWork): Promis
   try {
     await ready(url, server, () => output);
     const ask = (i: number) => classify(url, texts[i % texts.length]!, labels);
-    for (let i = 0; i < warmUp; i++) await ask(i);
+    for (const text of warmUp) await classify(url, text, labels);
     const before = await scrape(url);
     const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: LONGEST_US, numberOfSignificantValueDigits: 3 }); // biome-ignore format: one line
     const { answers, refused, wallMs } = await load(arrivals, ask, histogram);

@@ -1,6 +1,7 @@
 /** How much of each scenario is measured. */
+import type { BenchInputs } from './inputs.js';
 import type { BenchModel } from './models.js';
-import type { DataName, Scenario } from './scenarios.js';
+import type { Cell, DataName } from './scenarios.js';
 
 export interface Sizes {
   rounds: number;
@@ -38,8 +39,19 @@ export const FULL_SIZES: Sizes = {
   study: 400,
 };
 
-/** Sentences before the clock runs: on the simulated link all of them, which brings their experts to host memory. */
-export function warmUpOf({ link, arrivals }: Scenario, sentences: number): number {
-  if (arrivals !== undefined) return Math.min(sentences, 16);
-  return link === 'disk' ? Math.min(sentences, Math.max(4, sentences >> 2)) : sentences;
+/**
+ * What runs before the clock does, so that it does not measure first loads: other texts, more of a large model that is
+ * measured with few. On the simulated link the measured texts, which brings their experts to host memory.
+ */
+export function warmUpOf(
+  { weights }: BenchModel,
+  { scenario: { link, arrivals }, system }: Cell,
+  { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
+): readonly string[] {
+  if (link !== 'disk') return texts;
+  // It keeps nothing from one pass to the next.
+  if (system === 'layer-streaming') return training.slice(0, 4);
+  if (arrivals !== undefined) return training.slice(0, 16);
+  const count = weights === 'trained' ? texts.length >> 2 : 2 * texts.length;
+  return training.slice(0, Math.max(4, count));
 }

@@ -119,7 +119,7 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
     });
   };
 
-  const warm = Array.from({ length: Math.max(1, warmUp) }, (_, i) => inputs[i % inputs.length]!);
+  const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
   const since = (key: NumberKey) => after[key] - before[key];

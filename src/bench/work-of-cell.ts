@@ -16,13 +16,11 @@ interface Settings {
 }
 
 /** The work of a cell's process. */
-export function workOf(
-  { scenario, system }: Cell,
-  bench: ModelBench,
-  { threads, seed, sizes }: Settings,
-): CellWork {
-  const { model, prepared, inputs, traces, hot, predictor } = bench;
-  const { texts, labels, right } = inputs.get(scenario.data)!;
+export function workOf(cell: Cell, bench: ModelBench, { threads, seed, sizes }: Settings): CellWork {
+  const { scenario, system } = cell;
+  const { model, prepared, traces, hot, predictor } = bench;
+  const inputs = bench.inputs.get(scenario.data)!;
+  const { texts, labels, right } = inputs;
   const { driver } = systemNamed(system);
   const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
   const { arrivals } = scenario;
@@ -41,7 +39,7 @@ export function workOf(
     texts,
     labels,
     right,
-    warmUp: warmUpOf(scenario, texts.length),
+    warmUp: warmUpOf(model, cell, inputs),
     batch: scenario.batch,
     ...(system === 'static-hot' && { hot: hot.get(scenario.data)! }),
     ...(arrivals !== undefined && {
@@ -63,7 +61,7 @@ export function specOf(
 ): CellSpec {
   return {
     sentences: texts.length,
-    warmUp,
+    warmUp: warmUp.length,
     lookahead: Number(flags.lookahead),
     threads,
     seed,
@@ -72,6 +70,7 @@ export function specOf(
       basename(flags.predictor ?? ''),
       bench.inputs.get(scenario.data)!.template,
       ...texts,
+      ...warmUp,
     ),
     ...(arrivals !== undefined && { requests: arrivals.requests }),
   };

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { PackLayout } from '../native/addon-types.js';
+import { parseJson } from '../text/one-line.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -64,29 +65,22 @@ export function isPack(directory: string): boolean {
 
 export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {
   const path = join(directory, MANIFEST);
-  let json: unknown;
+  let manifest: z.infer<typeof manifestSchema>;
   try {
-    json = JSON.parse(await readFile(path, 'utf8'));
+    manifest = parseJson(await readFile(path, 'utf8'), manifestSchema);
   } catch (error) {
-    throw new SidaError({ code: 'pack_invalid', message: `${path}: ${(error as Error).message}` });
+    const message = `${path}: ${(error as Error).message}; convert the model again`;
+    throw new SidaError({ code: 'pack_invalid', message });
   }
-  const parsed = manifestSchema.safeParse(json);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]!;
-    throw new SidaError({
-      code: 'pack_invalid',
-      message: `${path}: ${issue.path.join('.')}: ${issue.message}; convert the model again`,
-    });
-  }
-  const required = requiredFiles(parsed.data.experts.stripes?.count ?? 1);
-  const missing = required.find((name) => !parsed.data.files.some((file) => file.name === name));
+  const required = requiredFiles(manifest.experts.stripes?.count ?? 1);
+  const missing = required.find((name) => !manifest.files.some((file) => file.name === name));
   if (missing !== undefined) {
     throw new SidaError({
       code: 'pack_invalid',
       message: `${path}: files: Expected at least ${required.join(', ')}; ${missing} is not there; convert the model again`,
     });
   }
-  return parsed.data;
+  return manifest;
 }
 
 /** Writes the manifest last and atomically: a directory without one is no pack. */

@@ -3,6 +3,7 @@ import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
+import { checkTensors } from './check-tensors.js';
 import { convertCheckpoint } from './converter.js';
 import { checkpointIdentity, packFingerprint } from './identity.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
@@ -26,6 +27,8 @@ export interface PrepareOptions {
   experts: FormatChoice;
   /** Default: auto. */
   dense?: FormatChoice;
+  /** Read every weight and refuse one that is NaN or infinite. */
+  checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
 }
@@ -87,8 +90,10 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
   return { experts: manifest.experts, dense: manifest.dense };
 }
 
-async function checked(pack: string, { signal }: PrepareOptions): Promise<PreparedPack> {
+async function checked(pack: string, options: PrepareOptions): Promise<PreparedPack> {
+  const { signal } = options;
   const manifest = await readManifest(pack);
   await verifyPack(pack, { maxBytes: VERIFY_AT_START_BYTES, ...(signal && { signal }) });
+  if (options.checkTensors === true) await checkTensors(pack, signal);
   return { pack, name: manifest.source.name, fingerprint: packFingerprint(manifest.files) };
 }

@@ -3,22 +3,34 @@ import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
+import { resolvePlacement } from '../placement/worth-passing.js';
 import { BullmqQueue } from '../queue/bullmq-queue.js';
-import type { JobQueue, JobRecord } from '../queue/job-queue.js';
+import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
+import type { PlacementStats } from '../queue/placement-stats.js';
 import { queueNameOf } from '../queue/queue-name.js';
 import { QueueWorker } from '../queue/queue-worker.js';
 import { logFaults } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
 import { RemoteEngine } from '../queue/remote-engine.js';
-import { engineConfig } from './engine-config.js';
+import { type EngineOptions, engineConfig } from './engine-config.js';
 
 /** Ended jobs that are kept, however small. */
 const KEPT_JOBS = 10_000;
 
+type OnKeptEnd = (end: KeptEnd) => void;
+
+/** Who is told what. */
+interface Telling {
+  logger: Logger;
+  onKeptEnd: OnKeptEnd;
+}
+
 export interface Backend {
   engine: EngineHandle;
   queue: JobQueue;
+  /** Undefined where no worker here passes jobs on. */
+  placement: () => PlacementStats | undefined;
   /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
   close(drainMs: number): Promise<void>;
 }
@@ -27,7 +39,7 @@ export interface Backend {
 export function openBackend(
   options: ServeOptions,
   logger: Logger,
-  onKeptEnd: (record: JobRecord) => void,
+  onKeptEnd: (end: KeptEnd) => void,
 ): Backend {
   if (options.redis === undefined) {
     const engine = new EngineProcess(engineConfig(options));
@@ -39,19 +51,19 @@ export function openBackend(
       answerBytes: options.jobResults,
       onKeptEnd,
     });
-    return { engine, queue, close: () => engine.close(0) };
+    return { engine, queue, placement: () => undefined, close: () => engine.close(0) };
   }
   return options.worker === 'none'
-    ? remote(options, options.redis, logger)
-    : embedded(options, options.redis, logger);
+    ? remote(options, options.redis, logger, onKeptEnd)
+    : embedded(options, options.redis, logger, onKeptEnd);
 }
 
-function remote(options: ServeOptions, url: string, logger: Logger): Backend {
+function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new RemoteEngine(url, options.model);
   const queue = sharedQueue(
     options,
     url,
-    logger,
+    { logger, onKeptEnd },
     () => engine.queueName,
     () => engine.state.detail,
   );
@@ -59,6 +71,7 @@ function remote(options: ServeOptions, url: string, logger: Logger): Backend {
   return {
     engine,
     queue,
+    placement: () => undefined,
     async close() {
       warned.abort();
       await queue.close();
@@ -67,17 +80,19 @@ function remote(options: ServeOptions, url: string, logger: Logger): Backend {
   };
 }
 
-function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
-  const engine = new EngineProcess(engineConfig(options));
+function embedded(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
+  const engine = sharedEngine(options);
   let worker: QueueWorker | undefined;
-  const queue = sharedQueue(options, url, logger, () => worker?.queueName);
+  const queue = sharedQueue(options, url, { logger, onKeptEnd }, () => worker?.queueName);
   const off = engine.onState(({ phase }) => {
-    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger);
+    const onKeptEnd = (end: KeptEnd) => queue.keptEnded(end);
+    if (phase === 'ready') worker ??= startWorker(options, url, engine, { logger, onKeptEnd });
   });
   const warned = warnOfRedisSettings(url, logger);
   return {
     engine,
     queue,
+    placement: () => worker?.placement,
     async close(drainMs) {
       warned.abort();
       off();
@@ -88,10 +103,11 @@ function embedded(options: ServeOptions, url: string, logger: Logger): Backend {
   };
 }
 
-function sharedQueue(
+/** The producers' side; a worker reads its figures too. */
+export function sharedQueue(
   options: ServeOptions,
   url: string,
-  logger: Logger,
+  { logger, onKeptEnd }: Telling,
   queueName: () => string | undefined,
   unnamed?: () => string,
 ): BullmqQueue {
@@ -103,6 +119,7 @@ function sharedQueue(
       keptDeadlineMs: options.jobDeadline,
       ...ledgerLimits(options),
       queueName,
+      onKeptEnd,
       ...(unnamed !== undefined && { unnamed }),
     },
     logFaults(logger),
@@ -115,6 +132,8 @@ export type WorkerOptions = Pick<
   | 'routing'
   | 'routingK'
   | 'concurrency'
+  | 'placement'
+  | 'linkBandwidth'
   | 'lockDuration'
   | 'stalledInterval'
   | 'maxStalledCount'
@@ -123,14 +142,22 @@ export type WorkerOptions = Pick<
   | 'jobResults'
 >;
 
+/** The engine of a worker. */
+export function sharedEngine(options: EngineOptions & Pick<ServeOptions, 'placement'>): EngineProcess {
+  return new EngineProcess({ ...engineConfig(options), tellsResident: options.placement !== 'any' });
+}
+
 /** `engine` is ready. */
 export function startWorker(
   options: WorkerOptions,
   url: string,
   engine: EngineHandle,
-  logger: Logger,
+  { logger, onKeptEnd }: Telling,
 ): QueueWorker {
   const model = engine.model!;
+  const { plan, usage } = model;
+  const placement = resolvePlacement(options.placement, plan, usage, options.linkBandwidth);
+  logger.info({ placement }, 'worker');
   return new QueueWorker(
     engine,
     model,
@@ -138,10 +165,12 @@ export function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
+      placement,
       lockDurationMs: options.lockDuration,
       stalledIntervalMs: options.stalledInterval,
       maxStalledCount: options.maxStalledCount,
       ...ledgerLimits(options),
+      onKeptEnd,
     },
     logger,
   );

@@ -30,6 +30,7 @@ export const ENGINE_OPTIONS = [
   'dense',
   'activations',
   'packDir',
+  'checkTensors',
   'maxInputBytes',
 ] as const satisfies (keyof ServeOptions)[];
 
@@ -39,6 +40,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
   return {
     model: options.model,
     packDir: options.packDir,
+    checkTensors: options.checkTensors === 'all',
     ...weightChoices(options),
     memoryBudget: options.memoryBudget,
     hostBudget: options.hostBudget,

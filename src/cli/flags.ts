@@ -16,6 +16,7 @@ export function givenFlags(values: Record<string, unknown>): Partial<Record<Opti
   for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {
     const value = values[flagOf(option).attributeName()];
     if (typeof value === 'string') given[name] = value;
+    else if (value === true && option.bare !== undefined) given[name] = option.bare;
   }
   if (typeof values.config === 'string') given.config = values.config;
   return given;

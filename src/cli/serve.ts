@@ -13,15 +13,19 @@ import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import { createMetrics, type Metrics } from '../observability/metrics.js';
 import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
-import type { JobRecord } from '../queue/job-queue.js';
-import { redisAddress } from '../queue/redis-client.js';
+import type { KeptEnd } from '../queue/job-queue.js';
+import { logFaults, redisAddress } from '../queue/redis-client.js';
+import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { openBackend } from './backend.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
+import { listening } from './listening.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
 import { exampleCurl } from './try-it.js';
+
+const OPTIONS = (Object.keys(SERVE_OPTIONS) as OptionName[]).filter((name) => name !== 'metricsPort');
 
 /** Time for the last refusals to reach their clients. */
 const FLUSH_MS = 500;
@@ -44,10 +48,7 @@ export function serveCommand(): Command {
       const options = resolveServeOptions({ flags, env: process.env });
       endProcess(await serve(options));
     });
-  return addFlags(command, Object.keys(SERVE_OPTIONS) as OptionName[]).option(
-    '--no-worker',
-    'the same as --worker none',
-  );
+  return addFlags(command, OPTIONS).option('--no-worker', 'the same as --worker none');
 }
 
 /** Resolves with the exit code when the server has ended. */
@@ -56,15 +57,20 @@ async function serve(options: ServeOptions): Promise<number> {
   if (profile !== undefined) checkWritable(profile);
   const keys = new KeyRing(options);
   const logger = createLogger(options.logLevel);
-  const onKeptEnd = (record: JobRecord) => recordKeptJob(record, metrics, logger);
+  const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
-  const metrics: Metrics = createMetrics(engine, queue);
-  const start = () => startServer({ engine, queue, options, keys, logger, metrics });
-  const server = await listen(start, options).catch(async (error: unknown) => {
-    await backend.close(0);
-    throw error;
-  });
+  const metrics: Metrics = createMetrics(engine, queue, backend.placement);
+  const limits = sharedLimits(options, logger);
+  const rateLimiter = limits?.limiter;
+  const start = () => startServer({ engine, queue, options, keys, logger, metrics, rateLimiter });
+  const server = await listening(options.host, options.port, '--port', start).catch(
+    async (error: unknown) => {
+      limits?.close();
+      await backend.close(0);
+      throw error;
+    },
+  );
 
   const failure = new Promise<SidaError>((fail) => {
     watchEngine(engine, server, options, logger, fail);
@@ -88,22 +94,16 @@ async function serve(options: ServeOptions): Promise<number> {
   await recording?.end();
   await backend.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
+  limits?.close();
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
 }
 
-async function listen(
-  start: () => Promise<RunningServer>,
-  { host, port }: ServeOptions,
-): Promise<RunningServer> {
-  try {
-    return await start();
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const reason = code === 'EADDRINUSE' ? 'another program listens there; choose another --port' : message;
-    throw new SidaError({ code: 'io_error', message: `Cannot listen on ${host}:${port}: ${reason}` });
-  }
+/** Servers of one queue count tokens together. */
+function sharedLimits({ redis, rateLimit }: ServeOptions, logger: Logger): SharedLimiter | undefined {
+  if (redis === undefined || rateLimit === undefined) return undefined;
+  return redisLimiter(redis, rateLimit, logFaults(logger));
 }
 
 /** Takes in the file of keys when it changes and on SIGHUP. A broken one leaves the keys as they are. */

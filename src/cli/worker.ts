@@ -2,25 +2,28 @@
 import { Command } from 'commander';
 import { formatBytes } from '../config/bytes.js';
 import type { ServeOptions } from '../config/options.js';
-import { resolveOptions, UsageError } from '../config/resolve.js';
+import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
-import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
+import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger } from '../observability/logger.js';
+import type { KeptEnd } from '../queue/job-queue.js';
 import type { QueueWorker } from '../queue/queue-worker.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { startWorker } from './backend.js';
-import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
+import { sharedEngine, startWorker } from './backend.js';
+import { ENGINE_OPTIONS } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
+import { WorkerService } from './worker-service.js';
 
 const OPTIONS = [
   ...ENGINE_OPTIONS,
   'redis',
   'concurrency',
+  'placement',
   'attempts',
   'lockDuration',
   'stalledInterval',
@@ -29,6 +32,11 @@ const OPTIONS = [
   'jobResults',
   'drain',
   'logLevel',
+  'metricsPort',
+  'host',
+  'allowedHosts',
+  'apiKey',
+  'apiKeys',
 ] as const satisfies (keyof ServeOptions)[];
 
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -42,33 +50,42 @@ export function workerCommand(): Command {
         '  SIDA_REDIS=rediss://:secret@queue.example:6379 sida worker --model switch-base-128 --memory-budget 2GiB',
     )
     .action(async (values: Record<string, unknown>) => {
-      const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
+      const sources = { flags: givenFlags(values), env: process.env };
+      const options = resolveOptions(OPTIONS, sources);
       if (options.redis === undefined) {
         throw new UsageError(
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
         );
       }
-      endProcess(await work(options, options.redis));
+      // Those of a server too, where it is one.
+      const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
+      endProcess(await work(options, options.redis, serving));
     });
   return addFlags(command, OPTIONS);
 }
 
 /** Resolves with the exit code when the worker has ended. */
-async function work(options: Options, redis: string): Promise<number> {
+async function work(options: Options, redis: string, serving: ServeOptions | undefined): Promise<number> {
   const logger = createLogger(options.logLevel);
-  const engine = new EngineProcess(engineConfig(options));
+  const engine = sharedEngine(options);
   const progress = new Progress();
   let worker: QueueWorker | undefined;
+  const watched = { engine, logger, worker: () => worker };
+  const service = serving && (await WorkerService.start({ ...serving, redis }, watched));
+  const onKeptEnd = (end: KeptEnd) => {
+    if (service === undefined) recordKeptJob(end, undefined, logger);
+    else service.keptEnded(end);
+  };
   const failure = new Promise<SidaError>((fail) => {
     engine.onState((state) => {
       if (state.progress !== undefined && worker === undefined) progress.show(state.progress);
       else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
       if (state.phase === 'ready' && worker === undefined) {
         progress.stop();
-        worker = startWorker(options, redis, engine, logger);
+        worker = startWorker(options, redis, engine, { logger, onKeptEnd });
         const { name, fingerprint, usage } = engine.model!;
         process.stdout.write(
-          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}\n`,
+          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${service === undefined ? '' : `; metrics at ${service.url}`}\n`,
         );
       } else if (state.phase === 'failed') {
         progress.stop();
@@ -84,7 +101,9 @@ async function work(options: Options, redis: string): Promise<number> {
   if (cause instanceof SidaError) process.stderr.write(`sida: ${cause.message}\n`);
   else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
   warned.abort();
+  service?.drain();
   await worker?.close(cause instanceof SidaError ? 0 : options.drain);
+  await service?.close();
   await engine.close(0);
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;

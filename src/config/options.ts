@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
 import { BATCH_ORDERS } from '../engine/batch-order.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
+import { PLACEMENTS } from '../placement/choose-worker.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { TABLE_K } from '../predictor/hash-table.js';
 import {
@@ -31,6 +32,8 @@ export interface Option<T> {
   flag: string;
   /** What stands for the value in the help. */
   value: string;
+  /** What the flag alone means, where `value` is in brackets. */
+  bare?: string;
   env: string;
   /** As a user would write it; undefined when the option must be given, null when it may stay unset. */
   default: string | null | undefined | ((soFar: Record<string, unknown>, env: NodeJS.ProcessEnv) => string);
@@ -282,6 +285,15 @@ export const SERVE_OPTIONS = {
     help: 'where a checkpoint is packed to on first use; a fast local disk is best',
     parse: text('a directory', '/var/cache/sida/packs'),
   }),
+  checkTensors: option({
+    flag: 'check-tensors',
+    value: '[which]',
+    bare: 'all',
+    env: 'SIDA_CHECK_TENSORS',
+    default: 'none',
+    help: 'all: read every weight at the start and refuse a model with one that is NaN or infinite, naming it; none: such a model answers nonfinite_output',
+    parse: oneOf(['all', 'none'] as const),
+  }),
   host: option({
     flag: 'host',
     value: '<address>',
@@ -297,6 +309,14 @@ export const SERVE_OPTIONS = {
     default: '8080',
     help: 'port to listen on; 0 takes a free one',
     parse: wholeNumber(0, 65_535, '8080'),
+  }),
+  metricsPort: option({
+    flag: 'metrics-port',
+    value: '<n>',
+    env: 'SIDA_METRICS_PORT',
+    default: null,
+    help: 'of `sida worker`: port of its /metrics and /health, on --host; 0 takes a free one; none: it does not listen',
+    parse: wholeNumber(0, 65_535, '9464'),
   }),
   maxInputBytes: option({
     flag: 'max-input-bytes',
@@ -386,6 +406,14 @@ export const SERVE_OPTIONS = {
     help: 'jobs that a worker of --redis takes at a time; its engine makes batches of them',
     parse: wholeNumber(1, 4096, '64'),
   }),
+  placement: option({
+    flag: 'placement',
+    value: '<by>',
+    env: 'SIDA_PLACEMENT',
+    default: 'auto',
+    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up; auto is experts where loading all that has no slot takes 100 ms or more',
+    parse: oneOf(PLACEMENTS),
+  }),
   attempts: option({
     flag: 'attempts',
     value: '<n>',
@@ -444,7 +472,7 @@ export const SERVE_OPTIONS = {
     env: 'SIDA_RATE_LIMIT',
     default: null,
     unit: 'tokens a minute',
-    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429',
+    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429. Servers of one --redis count together',
     parse: wholeNumber(1, 1e12, '100000'),
   }),
   allowedHosts: option({

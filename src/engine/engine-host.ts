@@ -5,10 +5,10 @@
 import type { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
-import type { FromInference } from '../inference/messages.js';
+import type { FromInference, ToInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
-import type { FromHashBuilder } from '../predictor/hash-builder-thread.js';
+import type { FromHashBuilder, ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
@@ -26,7 +26,9 @@ import type {
   ToEngine,
 } from './messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
+import { NeedDesk } from './need-desk.js';
 import { predictorChoice } from './predictor-choice.js';
+import type { ModelLimits } from './prepare-job.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
 
@@ -54,6 +56,7 @@ async function open(): Promise<void> {
     packDir: config.packDir,
     experts: config.experts,
     dense: config.dense,
+    checkTensors: config.checkTensors,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
   });
   recordThread(loadAddon().profile, 'main');
@@ -97,22 +100,21 @@ async function open(): Promise<void> {
   for (const warning of predictor.warnings) process.stderr.write(`${warning}. ${consequence}.\n`);
   if (order === 'overlap' && predictor.name === null)
     process.stderr.write('--batch-order overlap has no hash tables to choose by. Batches go by arrival.\n');
-  const jobs = new JobRunner({
-    limits: {
-      shape,
-      maxBatchTokens,
-      kvPages: usage.kvPages,
-      kvPageTokens,
-      tokenizer,
-      routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
-    },
-    toHashBuilder: (message) => hashBuilder.post(message),
-    toInference: (message) => inference.post(message),
-    send,
-  });
-  hashBuilder.listen((message) => onHashBuilder(message, jobs));
+  const limits: ModelLimits = {
+    shape,
+    maxBatchTokens,
+    kvPages: usage.kvPages,
+    kvPageTokens,
+    tokenizer,
+    routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
+  };
+  const toHashBuilder = (message: ToHashBuilder) => hashBuilder.post(message);
+  const toInference = (message: ToInference) => inference.post(message);
+  const jobs = new JobRunner({ limits, toHashBuilder, toInference, send });
+  const needs = new NeedDesk({ limits, toHashBuilder, send });
+  hashBuilder.listen((message) => onHashBuilder(message, jobs, needs));
   inference.listen((message) => onInference(message, jobs));
-  process.on('message', (message: ToEngine) => onParent(message, jobs, inference, name));
+  process.on('message', (message: ToEngine) => onParent(message, { jobs, needs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = {
     name,
@@ -134,8 +136,9 @@ function noPredictor({ warnings }: PredictorInfo): SidaError {
   return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
 }
 
-function onHashBuilder(message: FromHashBuilder, jobs: JobRunner): void {
+function onHashBuilder(message: FromHashBuilder, jobs: JobRunner, needs: NeedDesk): void {
   if (message.type === 'cancelled') jobs.onCancelled(message.job, message.lastBatch);
+  else if (message.type === 'needs') needs.answer(message.question, message.need);
   else if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
 }
 
@@ -144,6 +147,7 @@ function onInference(message: FromInference, jobs: JobRunner): void {
     case 'control-reply':
     case 'control-error':
     case 'counters':
+    case 'resident':
       send(message);
       return;
     case 'closed':
@@ -154,7 +158,14 @@ function onInference(message: FromInference, jobs: JobRunner): void {
   }
 }
 
-function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink, model: string): void {
+interface Rooms {
+  jobs: JobRunner;
+  needs: NeedDesk;
+  inference: InferenceLink;
+  model: string;
+}
+
+function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): void {
   switch (message.type) {
     case 'job':
       jobs.start(message.id, message.request);
@@ -165,6 +176,7 @@ function onParent(message: ToEngine, jobs: JobRunner, inference: InferenceLink, 
     case 'control': {
       const { id, request } = message;
       if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);
+      else if (request.kind === 'need') needs.ask(id, request.request);
       else inference.post({ type: 'control', id, request });
       return;
     }

@@ -47,6 +47,7 @@ export class EngineProcess implements EngineHandle {
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
   #counters: EngineCounters | undefined;
+  #resident: Uint8Array | undefined;
   #child: ChildProcess | undefined;
   #restarts = 0;
   #startsInARow = 0;
@@ -72,6 +73,10 @@ export class EngineProcess implements EngineHandle {
 
   get counters(): EngineCounters | undefined {
     return this.#counters;
+  }
+
+  get resident(): Uint8Array | undefined {
+    return this.#resident;
   }
 
   get restarts(): number {
@@ -230,6 +235,9 @@ export class EngineProcess implements EngineHandle {
       case 'counters':
         this.#counters = message.counters;
         return;
+      case 'resident':
+        this.#resident = message.resident;
+        return;
       case 'alive':
         return;
     }
@@ -254,6 +262,7 @@ export class EngineProcess implements EngineHandle {
 
   #onExit(reason: string): void {
     this.#child = undefined;
+    this.#resident = undefined;
     clearInterval(this.#watchdog);
     if (this.#closing !== undefined) return;
     const message = `The engine process ended (${reason})`;

@@ -8,8 +8,15 @@ import { softmax } from '../inference/sampler.js';
 import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { profiled } from '../profile/thread-events.js';
 import { Completion } from './completion.js';
-import type { Classification, CompletionDelta, FromEngine, JobRequest, JobResult } from './messages.js';
-import { type ModelLimits, prepareJob, type RunRequest, requireTokenizer } from './prepare-job.js';
+import type {
+  Classification,
+  CompletionDelta,
+  FromEngine,
+  JobRequest,
+  JobResult,
+  RunRequest,
+} from './messages.js';
+import { type ModelLimits, prepareJob, requireTokenizer } from './prepare-job.js';
 import { routingKOf } from './routing.js';
 
 export interface JobRunnerOptions {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { parseJson } from '../text/one-line.js';
 import { Tokenizer, type TokenizerLimits } from '../tokenizer/tokenizer.js';
 
 const tasksSchema = z.object({
@@ -22,16 +23,11 @@ export async function readTasks(model: string): Promise<Tasks> {
   const path = join(model, 'sida.json');
   const json = await readOptional(path);
   if (json === undefined) return {};
-  let value: unknown;
   try {
-    value = JSON.parse(json);
+    return parseJson(json, tasksSchema).tasks;
   } catch (error) {
     throw invalid(`${path}: ${(error as Error).message}`);
   }
-  const parsed = tasksSchema.safeParse(value);
-  if (parsed.success) return parsed.data.tasks;
-  const issue = parsed.error.issues[0]!;
-  throw invalid(`${path}: ${issue.path.join('.')}: ${issue.message}`);
 }
 
 async function readOptional(path: string): Promise<string | undefined> {

@@ -6,7 +6,7 @@ import { MAX_LOGIT_ROWS } from '../inference/native-steps.js';
 import { planScoring } from '../inference/scoring.js';
 import type { ModelShape } from '../native/addon-types.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { JobRequest } from './messages.js';
+import type { JobRequest, RunRequest } from './messages.js';
 import type { RoutingLimits } from './routing.js';
 
 export interface ModelLimits {
@@ -23,8 +23,6 @@ export interface PreparedInput {
   tokens: number[];
   work: ItemWork;
 }
-
-export type RunRequest = Exclude<JobRequest, { kind: 'tokenize' }>;
 
 /** One input for each text or prompt, in order. */
 export function prepareJob(request: RunRequest, limits: ModelLimits): PreparedInput[] {

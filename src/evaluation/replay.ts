@@ -1,6 +1,7 @@
 /** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
 import type { EvictionPolicy } from '../inference/eviction/index.js';
-import { planPass, type UpcomingBatch } from '../inference/foresight.js';
+import { correctedBatch, correctedPass, planPass, type UpcomingBatch } from '../inference/foresight.js';
+import { NeedCalibration } from '../inference/need-calibration.js';
 import type { ExpectedVisit } from '../inference/residency-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 import type { StoreSimulation } from './store-simulation.js';
@@ -46,32 +47,46 @@ export function replay<Pass extends ReplayPass>(
   store: ReplayStore<Pass>,
   rule: ReplayRule,
 ): void {
-  for (const [batch, ...queue] of queued(batches, rule.lookahead ?? 0)) {
-    replayBatch(batch!, queue, store, rule);
-  }
+  const replayed = new Replay(store, rule);
+  for (const [batch, ...queue] of queued(batches, rule.lookahead ?? 0)) replayed.run(batch!, queue);
 }
 
-/** `queue`: the batches behind it whose tables are there, the next one first. */
-export function replayBatch<Pass extends ReplayPass>(
-  { passes }: ReplayBatch<Pass>,
-  queue: readonly ReplayBatch[],
-  store: ReplayStore<Pass>,
-  { policy, lookahead, refine, prefetch = true }: ReplayRule,
-): void {
-  const { slots, state } = store.residency();
-  const everything = slots >= state.length;
-  const upcoming = queue.map(({ foreseen }) => foreseen);
-  for (const pass of passes) {
-    const plan = (own: readonly ExpectedVisit[]) => {
-      if (everything) return null;
-      const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
-      const planned = planPass(known, upcoming, { residency: store.residency(), policy });
-      return prefetch ? planned : { ...planned, loads: NO_LOADS };
-    };
-    store.run(pass, plan(pass.own), (layer) => {
-      const refined = refine ? pass.refined[layer] : undefined;
-      return refined === undefined ? null : plan(refined);
-    });
+/** One store under one rule, batch after batch. */
+export class Replay<Pass extends ReplayPass> {
+  readonly #store: ReplayStore<Pass>;
+  readonly #rule: ReplayRule;
+  readonly #calibration: NeedCalibration;
+
+  constructor(store: ReplayStore<Pass>, rule: ReplayRule) {
+    this.#store = store;
+    this.#rule = rule;
+    this.#calibration = new NeedCalibration(store.residency().state.length);
+  }
+
+  /** `queue`: the batches behind it whose tables are there, the next one first. */
+  run({ passes }: ReplayBatch<Pass>, queue: readonly ReplayBatch[]): void {
+    const { policy, lookahead, refine, prefetch = true } = this.#rule;
+    const { slots, state } = this.#store.residency();
+    const everything = slots >= state.length;
+    for (const pass of passes) {
+      const upcoming = queue.map(({ foreseen }) => correctedBatch(foreseen, this.#calibration));
+      const plan = (own: readonly ExpectedVisit[]) => {
+        if (everything) return null;
+        const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
+        const residency = this.#store.residency();
+        const planned = planPass(correctedPass(known, this.#calibration), upcoming, { residency, policy });
+        return prefetch ? planned : { ...planned, loads: NO_LOADS };
+      };
+      this.#store.run(pass, plan(pass.own), (layer) => {
+        const refined = refine ? pass.refined[layer] : undefined;
+        return refined === undefined ? null : plan(refined);
+      });
+      pass.own.forEach((visit, layer) => {
+        const needed = new Uint8Array(visit.need.length);
+        for (const id of pass.visits[layer] ?? []) needed[id - visit.firstId] = 1;
+        this.#calibration.learn(visit, needed);
+      });
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 /** Plans the passes of one engine from the tables at hand. */
-import type { Engine, ResidencyPlan, RunStats } from '../native/addon-types.js';
+import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
@@ -7,6 +7,7 @@ import { openTables, visitsOf } from './expected-visits.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import { LinkLoad } from './link-load.js';
 import type { QueuedBatch } from './messages.js';
+import { NeedCalibration } from './need-calibration.js';
 import { PrefetchTrust } from './prefetch-trust.js';
 import { type ExpectedVisit, type PlanInput, planOnDemand, planResidency } from './residency-planner.js';
 
@@ -25,9 +26,30 @@ export interface UpcomingBatch {
   decoder: readonly ExpectedVisit[];
 }
 
+/** What tables say of a pass and of those behind it in its batch. */
+export type ForetoldPass = Pick<Foreknowledge, 'own' | 'behind'>;
+
+export function correctedPass({ own, behind }: ForetoldPass, calibration: NeedCalibration): ForetoldPass {
+  return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
+}
+
+export function correctedBatch(
+  { encoder, decoder }: UpcomingBatch,
+  calibration: NeedCalibration,
+): UpcomingBatch {
+  return { encoder: correctedVisits(encoder, calibration), decoder: correctedVisits(decoder, calibration) };
+}
+
+function correctedVisits(
+  visits: readonly ExpectedVisit[],
+  calibration: NeedCalibration,
+): readonly ExpectedVisit[] {
+  return visits.map((visit) => calibration.corrected(visit));
+}
+
 /** `upcoming`: the batches in the queue, the next one first. */
 export function planPass(
-  { own, behind }: Pick<Foreknowledge, 'own' | 'behind'>,
+  { own, behind }: ForetoldPass,
   upcoming: readonly UpcomingBatch[],
   rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
 ): ResidencyPlan {
@@ -47,12 +69,16 @@ export class Foresight {
   readonly #decoderFirstLayer: number;
   readonly #trust = new PrefetchTrust();
   readonly #link: LinkLoad;
+  readonly #calibration: NeedCalibration;
+  /** What the calibration makes of queued tables while a pass runs: it is planned anew after each layer. */
+  readonly #upcoming = new Map<QueuedBatch, UpcomingBatch>();
 
   constructor(options: ForesightOptions) {
     this.#options = options;
     const { moeLayers } = options.engine.shape;
     this.#decoderFirstLayer = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
     this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
+    this.#calibration = new NeedCalibration(options.engine.plan.experts);
     this.slotsChanged();
   }
 
@@ -72,23 +98,41 @@ export class Foresight {
     return this.#trust.distrusted;
   }
 
-  /** What a pass made of its plan. */
-  judge(stats: RunStats): void {
+  /** What a pass made of its plan, and what its tables had foretold of it. */
+  judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
+    this.#upcoming.clear();
     if (this.#options.resident.all) return;
     this.#trust.judge(stats);
     this.#link.judge(stats);
+    let first = 0;
+    for (const visit of own) {
+      const end = first + visit.need.length;
+      this.#calibration.learn(visit, found.subarray(first, end));
+      first = end;
+    }
   }
 
   /** Null where every expert has a slot: nothing has to give way. */
-  plan({ own, behind }: Pick<Foreknowledge, 'own' | 'behind'>): ResidencyPlan | null {
+  plan(known: ForetoldPass): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const residency = engine.residency();
     if (!this.#trust.trusts) return planOnDemand(residency, policy);
-    const upcoming = queue.waiting().map(({ tables }) => {
-      const { encoder, decoder } = openTables(tables);
-      return { encoder: visitsOf(encoder, 0), decoder: visitsOf(decoder, this.#decoderFirstLayer) };
-    });
-    return planPass({ own, behind }, upcoming, { residency, policy, spareLink: this.#link.spare });
+    const upcoming = queue.waiting().map((batch) => this.#foretold(batch));
+    const pass = correctedPass(known, this.#calibration);
+    return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
+  }
+
+  #foretold(batch: QueuedBatch): UpcomingBatch {
+    const known = this.#upcoming.get(batch);
+    if (known !== undefined) return known;
+    const { encoder, decoder } = openTables(batch.tables);
+    const foretold = correctedBatch(
+      { encoder: visitsOf(encoder, 0), decoder: visitsOf(decoder, this.#decoderFirstLayer) },
+      this.#calibration,
+    );
+    // A table that is not ready says nothing yet.
+    if (foretold.encoder.length > 0) this.#upcoming.set(batch, foretold);
+    return foretold;
   }
 }

@@ -139,7 +139,7 @@ export class NativeSteps {
         ? refinement(refiner, side, known, (now) => profiled('plan', () => foresight.plan(now)))
         : undefined;
       const result = engine.runBatch(routed(batch, known), plan, onRouted);
-      foresight.judge(result.stats);
+      foresight.judge(result, known.own);
       counters.addPass(result.stats, batch.tokens.length);
       profiled('account', () =>
         ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known)),

@@ -1,24 +1,28 @@
 /** Kept jobs in log and metrics. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { ERROR_CODES } from '../errors.js';
-import { DROP_REASONS, type JobQueue, type JobRecord } from '../queue/job-queue.js';
+import { DROP_REASONS, type JobQueue, type KeptEnd } from '../queue/job-queue.js';
 import { copyCounter, copyGauge } from './copied-metrics.js';
 import type { Logger } from './logger.js';
 import type { Metrics } from './metrics.js';
 
 /** What a job leaves when it ends: its client may be long gone. */
-export function recordKeptJob(record: JobRecord, metrics: Metrics, logger: Logger): void {
+export function recordKeptJob(
+  record: KeptEnd,
+  metrics: Pick<Metrics, 'observeOutcome'> | undefined,
+  logger: Logger,
+): void {
   const { id: jobId, kind, status, createdMs, startedMs, finishedMs, attempts, result, error } = record;
   if (result !== null) {
-    metrics.observeOutcome(kind, { result, queueMs: startedMs! - createdMs, attempts });
+    metrics?.observeOutcome(kind, { result, queueMs: startedMs! - createdMs, attempts });
   }
-  const about = { jobId, kind, status, attempts, ms: finishedMs! - createdMs };
+  const about = { jobId, kind, status, attempts, ms: (finishedMs ?? Date.now()) - createdMs };
   if (error === null) logger.info(about, 'job ended');
   else if (ERROR_CODES[error.code].status >= 500) logger.error({ ...about, err: error }, 'job failed');
   else logger.info({ ...about, code: error.code }, 'job ended');
 }
 
-export function copyKeptJobs(registry: Registry, { stats: { kept } }: JobQueue): void {
+export function copyKeptJobs(registry: Registry, { stats: { kept } }: Pick<JobQueue, 'stats'>): void {
   const statuses = ['queued', 'running', 'ended'] as const;
   new Gauge({
     name: 'sida_kept_jobs',

@@ -1,6 +1,13 @@
 /** Who gets a request: the worker that already holds its experts, unless it has more than its part of the work. */
 import { isResident, type WorkerSummary } from './worker-summary.js';
 
+/**
+ * Who runs a job of a shared queue: a worker that holds its experts, within a bound of load; whoever is given it; or what of
+ * the two may pay (`resolvePlacement`).
+ */
+export const PLACEMENTS = ['auto', 'experts', 'any'] as const;
+export type Placement = (typeof PLACEMENTS)[number];
+
 export interface KnownWorker {
   /** What it last told; null: nothing yet, or nothing that could be read. */
   summary: WorkerSummary | null;

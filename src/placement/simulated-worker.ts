@@ -1,9 +1,9 @@
 /** A worker without a model: a queue in front of the simulated expert store. Time is counted, not spent. */
 import {
+  Replay,
   type ReplayBatch,
+  type ReplayPass,
   type ReplayRule,
-  type ReplayStore,
-  replayBatch,
   simulated,
 } from '../evaluation/replay.js';
 import { StoreSimulation } from '../evaluation/store-simulation.js';
@@ -42,7 +42,7 @@ export interface Ended {
 export class SimulatedWorker {
   readonly #options: WorkerOptions;
   readonly #store: StoreSimulation;
-  readonly #replay: ReplayStore;
+  readonly #replay: Replay<ReplayPass>;
   readonly #queue: Job[] = [];
   #running: { job: Job; untilMs: number; loads: number } | null = null;
   #ended = 0;
@@ -53,7 +53,7 @@ export class SimulatedWorker {
   constructor(name: string, options: WorkerOptions) {
     this.#options = options;
     this.#store = new StoreSimulation(options.experts, options.slots);
-    this.#replay = simulated(this.#store);
+    this.#replay = new Replay(simulated(this.#store), options.rule);
     const capacity = Number.MAX_SAFE_INTEGER;
     const resident = residentBits(new Uint8Array(options.experts));
     this.#summary = { worker: name, experts: options.experts, resident, load: 0, capacity, publishedMs: 0 };
@@ -90,7 +90,7 @@ export class SimulatedWorker {
     const { rule, loadMs, tokenMs } = this.#options;
     const before = this.#store.loads;
     const queue = this.#queue.slice(0, rule.lookahead ?? 0).map(({ batch }) => batch);
-    replayBatch(job.batch, queue, this.#replay, rule);
+    this.#replay.run(job.batch, queue);
     const loads = this.#store.loads - before;
     const takesMs = loads * loadMs + job.tokens * tokenMs;
     this.#running = { job, untilMs: nowMs + takesMs, loads };

@@ -10,6 +10,7 @@ import type { FromHashBuilder, HashBuilderThreadData, ToHashBuilder } from './ha
 import { routingShape } from './hash-function.js';
 import { QueueProducer } from './hash-table-queue.js';
 import { openPredictor } from './predictor-directory.js';
+import { RequestNeeds } from './request-needs.js';
 import { ResidentFlag } from './resident-flag.js';
 import { TableBuilder } from './table-builder.js';
 
@@ -19,12 +20,15 @@ export async function runHashBuilder(batcherOf: (options: BatcherOptions) => Bat
   const port = parentPort!;
   const emit = (message: FromHashBuilder): void => port.postMessage(message);
   const stats = new BuilderStats(data.stats);
+  const resident = new ResidentFlag(data.resident);
+  const builder = await open(data, stats, emit);
   return new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(data.queue),
     batcher: batcherOf(data.batching),
-    builder: await open(data, stats, emit),
+    builder,
+    needs: new RequestNeeds({ builder, shape: routingShape(data.model), resident, emit }),
     stats,
-    resident: new ResidentFlag(data.resident),
+    resident,
     nextMessage: () => receiveMessageOnPort(port)?.message as ToHashBuilder | undefined,
     emit,
   }).run();

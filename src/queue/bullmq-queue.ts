@@ -6,9 +6,8 @@ import { createHash } from 'node:crypto';
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { JobRequest } from '../engine/messages.js';
-import { SidaError } from '../errors.js';
+import { type ErrorCode, SidaError } from '../errors.js';
 import { addEntry, bullmqQueue } from './bullmq-entry.js';
-import { JobFollower } from './job-follower.js';
 import {
   type Accepted,
   formOf,
@@ -19,6 +18,7 @@ import {
   type JobOutcome,
   type JobQueue,
   type JobRecord,
+  type KeptEnd,
   noStats,
   type QueueStats,
 } from './job-queue.js';
@@ -36,6 +36,7 @@ import {
 import { lost, soon, unreachable } from './redis-outage.js';
 import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from './refusals.js';
 import { Submission } from './submission.js';
+import { shown, visible, watchJob } from './watch-job.js';
 
 export interface BullmqQueueOptions extends LedgerLimits {
   url: string;
@@ -49,6 +50,8 @@ export interface BullmqQueueOptions extends LedgerLimits {
   queueName: () => string | undefined;
   /** Why nothing is run while the name is not known; undefined: the engine's state says it. */
   unnamed?: () => string;
+  /** Told of kept jobs that ended in this process. */
+  onKeptEnd?: (end: KeptEnd) => void;
 }
 
 /** All that has to wait for the name of the queue. */
@@ -142,8 +145,10 @@ export class BullmqQueue implements JobQueue {
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
     const { ledger } = this.#binding();
     if ((await this.find(id, owner)) === undefined) return undefined;
-    await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
-    return this.find(id, owner);
+    const stopped = await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
+    const record = await this.find(id, owner);
+    if (stopped && record !== undefined) this.keptEnded(record);
+    return record;
   }
 
   async watch(
@@ -155,34 +160,14 @@ export class BullmqQueue implements JobQueue {
     const record = await this.#read(ledger, id);
     if (!visible(record, owner)) return undefined;
     if (hasEnded(record)) return () => undefined;
-    let told = stateOf(record);
-    const tell = (state: JobRecord) => {
-      if (stateOf(state) === told) return;
-      told = stateOf(state);
-      listener({ type: 'status', record: state });
-    };
-    const stop = () => {
-      if (!follower.ended) this.stats.kept.watching -= 1;
-      follower.end();
-    };
-    const follower = new JobFollower(ledger, id, {
-      // It may have ended between two looks: who watches is told that it ran all the same.
-      onRun: (found) =>
-        tell({ ...shown(found), status: 'running', finishedMs: null, result: null, error: null }),
-      onRecord: (found) => {
-        if (!visible(found, owner)) return stop();
-        tell(shown(found));
-        if (hasEnded(found)) stop();
-      },
-      onDelta: (delta, attempt) => listener({ type: 'delta', attempt, delta }),
+    const { kept } = this.stats;
+    kept.watching += 1;
+    return watchJob(ledger, this.#news, record, listener, {
       onTotals: (totals) => this.#take(totals),
-      onBroken: stop,
+      onEnd: () => {
+        kept.watching -= 1;
+      },
     });
-    follower.from(record);
-    this.stats.kept.watching += 1;
-    await follower.start(this.#news);
-    void follower.look();
-    return stop;
   }
 
   async drain(drainMs: number): Promise<boolean> {
@@ -196,6 +181,13 @@ export class BullmqQueue implements JobQueue {
     clearTimeout(timer);
     for (const submission of [...this.#open]) submission.giveUp(shuttingDown());
     return finished;
+  }
+
+  /** Counts a kept job that ended in this process: here, or in its worker. */
+  keptEnded(end: KeptEnd): void {
+    if (end.result !== null) this.stats.completed += 1;
+    else this.#countError(end.error!.code);
+    this.#options.onKeptEnd?.(end);
   }
 
   /** Ends the connections; kept jobs stay in Redis. */
@@ -278,8 +270,12 @@ export class BullmqQueue implements JobQueue {
     if (!(outcome instanceof SidaError)) {
       this.stats.completed += 1;
       this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
-    } else if (outcome.code === 'cancelled') this.stats.cancelled += 1;
-    else if (outcome.code === 'deadline_exceeded') this.stats.expired += 1;
+    } else this.#countError(outcome.code);
+  }
+
+  #countError(code: ErrorCode): void {
+    if (code === 'cancelled') this.stats.cancelled += 1;
+    else if (code === 'deadline_exceeded') this.stats.expired += 1;
     else this.stats.failed += 1;
   }
 
@@ -299,22 +295,11 @@ export class BullmqQueue implements JobQueue {
       this.stats.kept.running = status.open - status.queued;
       this.stats.kept.ended = status.ended;
       this.#take(status.totals);
+      for (const end of status.expired) this.keptEnded(end);
     } catch {
       this.#status = undefined;
     }
   }
-}
-
-function stateOf({ status, attempts }: JobRecord): string {
-  return `${status} ${attempts}`;
-}
-
-function visible(record: LedgerRecord | undefined, owner: string): record is LedgerRecord {
-  return record !== undefined && !record.sync && record.owner === owner;
-}
-
-function shown({ owner: _owner, sync: _sync, ...record }: LedgerRecord): JobRecord {
-  return record;
 }
 
 function hashOf(...parts: string[]): string {

@@ -107,6 +107,16 @@ export interface JobRecord {
   error: ErrorBody | null;
 }
 
+/** How a kept job ended, for logs and figures. */
+export type KeptEnd = Pick<
+  JobRecord,
+  'id' | 'status' | 'createdMs' | 'startedMs' | 'attempts' | 'result' | 'error'
+> & {
+  kind: string;
+  /** Null: about now. */
+  finishedMs: number | null;
+};
+
 /** What the request asked its answer to show: whoever asks for the answer later may be another process than took the job. */
 export interface AnswerForm {
   /** Alternatives shown for each token; null shows no log-probabilities. */

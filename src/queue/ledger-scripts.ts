@@ -1,108 +1,5 @@
-/**
- * The ledger's Lua scripts: each is one atomic step of a job's life. KEYS[1] is the queue's prefix, which carries a hash
- * tag, so that all keys built from it share a slot. Times are Unix milliseconds of Redis's own clock: no other machine's
- * clock decides anything.
- *
- * Under `<prefix>:ledger:`
- *   job:<id>     hash: kind owner sync form digest request status createdMs deadlineMs startedMs finishedMs attempts crashes spared
- *                token (of the run that counts) over (token of the run that ended it) overAs streamed pieceBytes stopped
- *                result error fenced:<token>
- *   pieces:<id>  list: pieces of a streamed completion of the current run
- *   open         sorted set: ids that have not ended, by createdMs
- *   queued       those of them that wait for a run         deadlines  those that have one, by it
- *   ended        sorted set: kept ids by when they go      sizes      hash: bytes of their answers
- *   key:<hash>   string: the id that a key made            workers    sorted set: worker ids by last sign of life
- *   counters     hash: bytes (of answers that are kept), fenced, retried, quarantined, and what was dropped for which reason
- */
-const PRELUDE = `
-local base = KEYS[1] .. ':ledger:'
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local function jobKey(id) return base .. 'job:' .. id end
-local function tell(id, what) redis.call('PUBLISH', base .. 'events:' .. id, what) end
-local function count(name) redis.call('HINCRBY', base .. 'counters', name, 1) end
-local function drop(id, why)
-  redis.call('ZREM', base .. 'ended', id)
-  redis.call('HINCRBY', base .. 'counters', 'bytes', 0 - tonumber(redis.call('HGET', base .. 'sizes', id) or 0))
-  redis.call('HDEL', base .. 'sizes', id)
-  redis.call('DEL', jobKey(id), base .. 'pieces:' .. id)
-  if why then count(why) end
-end
-local function dropOld()
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', base .. 'ended', '-inf', now, 'LIMIT', 0, 100)) do drop(old, 'retention') end
-end
-local function close(id)
-  redis.call('ZREM', base .. 'open', id)
-  redis.call('ZREM', base .. 'queued', id)
-  redis.call('ZREM', base .. 'deadlines', id)
-end
--- limits: {ms that an ended job is kept, bytes of the answers of all that are, their number}
-local function finish(id, status, field, value, limits)
-  local key = jobKey(id)
-  local sync = redis.call('HGET', key, 'sync') == '1'
-  redis.call('HSET', key, 'status', status, 'finishedMs', now, field, value)
-  redis.call('HDEL', key, 'request', 'token')
-  close(id)
-  redis.call('PEXPIRE', base .. 'pieces:' .. id, 60000)
-  -- Its client takes the answer at once.
-  if sync then redis.call('PEXPIRE', key, 60000) return tell(id, 'ended') end
-  redis.call('PEXPIRE', key, limits[1])
-  local size = field == 'result' and #value or 0
-  redis.call('HSET', base .. 'sizes', id, size)
-  redis.call('ZADD', base .. 'ended', now + limits[1], id)
-  redis.call('HINCRBY', base .. 'counters', 'bytes', size)
-  dropOld()
-  while true do
-    local why = nil
-    if tonumber(redis.call('HGET', base .. 'counters', 'bytes')) > tonumber(limits[2]) then why = 'dropped-bytes' end
-    if redis.call('ZCARD', base .. 'ended') > tonumber(limits[3]) then why = 'number' end
-    local old = why and redis.call('ZRANGE', base .. 'ended', 0, 0)[1]
-    if not old or old == id then break end
-    drop(old, why)
-  end
-  tell(id, 'ended')
-end
-local function wait(id)
-  local key = jobKey(id)
-  redis.call('HSET', key, 'status', 'queued')
-  redis.call('HDEL', key, 'token')
-  redis.call('ZADD', base .. 'queued', redis.call('HGET', key, 'createdMs'), id)
-  tell(id, 'queued')
-end
-local function totals()
-  return redis.call('HMGET', base .. 'counters', 'fenced', 'retried', 'quarantined', 'bytes', 'retention', 'number', 'dropped-bytes')
-end
-local function over(id, token, as)
-  if redis.call('EXISTS', jobKey(id)) == 1 then redis.call('HSET', jobKey(id), 'over', token, 'overAs', as) end
-  return as
-end
--- A run whose token is no longer the job's: its late result is counted once, unless the job was stopped on purpose.
-local function fence(id, token)
-  local key = jobKey(id)
-  if redis.call('HGET', key, 'stopped') == '1' then return 'stopped' end
-  if redis.call('EXISTS', key) == 0 or redis.call('HSETNX', key, 'fenced:' .. token, now) == 1 then count('fenced') end
-  return 'fenced'
-end
--- How this very run was ended before (a command that was sent again), that it no longer counts, or nil: it counts.
-local function stale(id, token)
-  local run = redis.call('HMGET', jobKey(id), 'token', 'over', 'overAs')
-  if run[1] == token then return nil end
-  if run[2] == token then return run[3] end
-  return fence(id, token)
-end
-local function stop(id, status, error)
-  local before = redis.call('HGET', jobKey(id), 'status')
-  if before ~= 'queued' and before ~= 'running' then return 0 end
-  redis.call('HSET', jobKey(id), 'stopped', 1)
-  finish(id, status, 'error', error, ARGV)
-  redis.call('PUBLISH', base .. 'stops', id)
-  return 1
-end
-local function seen(id)
-  local run = redis.call('HMGET', jobKey(id), 'sync', 'streamed')
-  return run[1] == '1' and run[2] == '1'
-end
-`;
+/** The ledger's Lua scripts: each is one atomic step of a job's life. */
+import { scripts } from './ledger-prelude.js';
 
 /** ARGV: id, kind, owner, sync, form, request, deadlineMs (from now; 0: none), bound, key ('': none), digest, longest wait in ms.
  *  Gives {'accepted'}, {'exists', id}, {'conflict'}, {'full'} or {'taken'}: the id is another job's. */
@@ -129,15 +26,19 @@ return {'accepted'}
 `;
 
 /** ARGV: limits (3), id, token, attempts, most request bytes, errors: expired, given up, stream broken, too large.
- *  Gives {'run', attempt, crashes, request, sync} or {'over'}: there is nothing to run. */
+ *  Gives {'run', attempt, crashes, request, sync, kind, createdMs, startedMs}, {'failed', attempts, kind, createdMs,
+ *  sync, error} where this ended it, or {'over'}: there is nothing to run. */
 const BEGIN = `
 local id, token, most, bytes = ARGV[4], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
 local key = jobKey(id)
-local job = redis.call('HMGET', key, 'status', 'token', 'attempts', 'crashes', 'deadlineMs', 'spared')
+local job = redis.call('HMGET', key, 'status', 'token', 'attempts', 'crashes', 'deadlineMs', 'spared', 'kind', 'createdMs', 'sync')
 if job[1] ~= 'queued' and job[1] ~= 'running' then return {'over'} end
 local attempts = tonumber(job[3]) or 0
 if job[2] ~= token then
-  local function fail(error) finish(id, 'failed', 'error', error, ARGV) return {'over'} end
+  local function fail(error)
+    finish(id, 'failed', 'error', error, ARGV)
+    return {'failed', attempts, job[7] or '', job[8] or '0', job[9] or '0', error}
+  end
   local deadline = tonumber(job[5]) or 0
   if deadline > 0 and now > deadline then return fail(ARGV[8]) end
   if attempts - (tonumber(job[6]) or 0) >= most then count('quarantined') return fail(ARGV[9]) end
@@ -150,7 +51,8 @@ if job[2] ~= token then
   redis.call('DEL', base .. 'pieces:' .. id)
   tell(id, 'running')
 end
-return {'run', attempts, tonumber(job[4]) or 0, redis.call('HGET', key, 'request') or '', redis.call('HGET', key, 'sync') or '0'}
+return {'run', attempts, tonumber(job[4]) or 0, redis.call('HGET', key, 'request') or '', job[9] or '0',
+  job[7] or '', job[8] or '0', redis.call('HGET', key, 'startedMs') or '0'}
 `;
 
 /** ARGV: limits (3), id, token, status, field, value. Gives 'ended', 'fenced' or 'stopped'. */
@@ -244,14 +146,20 @@ return {fields, redis.call('LRANGE', base .. 'pieces:' .. id, from, -1), totals(
 `;
 
 /** Ends what is past its deadline and drops what was kept long enough. ARGV: limits (3), error: expired, ms after which a
- *  silent worker is dead. Gives {queued, open, workers, ended, totals}. */
+ *  silent worker is dead. Gives {queued, open, workers, ended, totals, {id, kind, createdMs, attempts of each kept job that this ended}}. */
 const STATUS = `
+local late = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now, 'LIMIT', 0, 1000)) do
-  if stop(id, 'failed', ARGV[4]) == 0 then close(id) end
+  if stop(id, 'failed', ARGV[4]) == 0 then
+    close(id)
+  else
+    local job = redis.call('HMGET', jobKey(id), 'sync', 'kind', 'createdMs', 'attempts')
+    if job[1] ~= '1' then for _, value in ipairs({id, job[2] or '', job[3] or '0', job[4] or '0'}) do late[#late + 1] = value end end
+  end
 end
 dropOld()
 return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'open'),
-  redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf'), redis.call('ZCARD', base .. 'ended'), totals()}
+  redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf'), redis.call('ZCARD', base .. 'ended'), totals(), late}
 `;
 
 /** A worker's sign of life, or with a second ARGV its end. ARGV: worker id, 'end'. Gives the time. */
@@ -306,6 +214,4 @@ const BODIES = {
 
 export type LedgerScript = keyof typeof BODIES;
 
-export const LEDGER_SCRIPTS = Object.fromEntries(
-  Object.entries(BODIES).map(([name, body]) => [name, { numberOfKeys: 1, lua: PRELUDE + body }]),
-) as Record<LedgerScript, { numberOfKeys: number; lua: string }>;
+export const LEDGER_SCRIPTS = scripts(BODIES);

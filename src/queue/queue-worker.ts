@@ -4,21 +4,23 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Job, type Queue, WaitingError, Worker } from 'bullmq';
-import { type Redis, ReplyError } from 'ioredis';
+import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { JobResult, ModelInfo } from '../engine/messages.js';
-import { SidaError } from '../errors.js';
+import type { ModelInfo } from '../engine/messages.js';
 import type { Logger } from '../observability/logger.js';
+import type { Placement } from '../placement/choose-worker.js';
 import { bullmqQueue, idOf } from './bullmq-entry.js';
-import { parseRequest, resultText } from './ledger-values.js';
-import { PieceWriter } from './piece-writer.js';
+import type { KeptEnd } from './job-queue.js';
+import { JobRuns } from './job-runs.js';
+import { stoppedWhileRunning } from './passed-entries.js';
+import { later } from './persist.js';
+import type { PlacementStats } from './placement-stats.js';
 import { publishModel } from './published-models.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
-import { type Begun, type LedgerLimits, RedisLedger, type RunEnd } from './redis-ledger.js';
-import { answerTooLarge } from './refusals.js';
-import { SoloGate } from './solo-gate.js';
+import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
 import { sweep } from './sweep.js';
+import { WorkerPlacement } from './worker-placement.js';
 
 export interface QueueWorkerOptions extends LedgerLimits {
   url: string;
@@ -28,22 +30,13 @@ export interface QueueWorkerOptions extends LedgerLimits {
   lockDurationMs: number;
   stalledIntervalMs: number;
   maxStalledCount: number;
-}
-
-interface Run {
-  id: string;
-  token: string;
-  abort: AbortController;
-  /** No other job was in the engine at any time of it. */
-  alone: boolean;
-  /** Why it was aborted. */
-  ended?: 'stopped' | 'handed back';
+  placement: Exclude<Placement, 'auto'>;
+  /** Told of kept jobs that this worker ended. */
+  onKeptEnd?: (end: KeptEnd) => void;
 }
 
 /** Between a worker's signs of life, looks for jobs that ended elsewhere, and sweeps. */
 const ALIVE_MS = 2_000;
-/** Between tries of a ledger command that failed. */
-const AGAIN_MS = 500;
 
 export class QueueWorker {
   readonly id = randomUUID();
@@ -57,11 +50,10 @@ export class QueueWorker {
   readonly #ledger: RedisLedger;
   readonly #bullmq: Queue;
   readonly #worker: Worker;
-  readonly #gate = new SoloGate();
-  readonly #runs = new Set<Run>();
+  readonly #runs: JobRuns;
+  readonly #placement: WorkerPlacement | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #offState: () => void;
-  #engineChanged: (() => void)[] = [];
   #beating = false;
   #leaving = false;
   #closed = false;
@@ -69,7 +61,8 @@ export class QueueWorker {
 
   /** Starts at once. `engine` has been ready. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
-    const { url, queueName, concurrency, lockDurationMs, stalledIntervalMs, maxStalledCount } = options;
+    const { url, queueName, concurrency, lockDurationMs, stalledIntervalMs, maxStalledCount, onKeptEnd } =
+      options;
     this.#engine = engine;
     this.#model = model;
     this.#options = options;
@@ -77,7 +70,9 @@ export class QueueWorker {
     this.#tell = logFaults(logger);
     this.#client = workerClient(url).on('error', this.#tell);
     this.#subscriber = subscriberClient(url).on('error', () => undefined);
-    this.#ledger = new RedisLedger(this.#client, queueName, options);
+    const ledger = new RedisLedger(this.#client, queueName, options);
+    this.#ledger = ledger;
+    this.#runs = new JobRuns({ engine, ledger, logger, keptBytes: options.keptBytes, onKeptEnd });
     this.#bullmq = bullmqQueue(queueName, this.#client, options.attempts);
     this.#worker = new Worker(queueName, (job) => this.#process(job), {
       prefix: KEY_PREFIX,
@@ -90,10 +85,20 @@ export class QueueWorker {
       runRetryDelay: 1_000,
     });
     this.#worker.on('error', this.#tell);
-    this.#subscriber.on('ready', () => this.#subscriber.subscribe(this.#ledger.stops).catch(() => undefined));
-    this.#subscriber.on('message', (_channel, id: string) => {
-      for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
-    });
+    const [bullmq, worker] = [this.#bullmq, this.#worker];
+    const parts = {
+      id: this.id,
+      engine,
+      model,
+      client: this.#client,
+      ledger,
+      runs: this.#runs,
+      bullmq,
+      worker,
+    };
+    if (options.placement === 'experts')
+      this.#placement = new WorkerPlacement({ ...parts, concurrency, lockDurationMs, logger });
+    this.#subscribe();
     this.#offState = engine.onState((state) => this.#onEngineState(state));
     this.#timer = setInterval(() => void this.#beat(), ALIVE_MS);
     this.#client.on('ready', () => void this.#beat());
@@ -101,6 +106,11 @@ export class QueueWorker {
 
   get queueName(): string {
     return this.#options.queueName;
+  }
+
+  /** Undefined where jobs run wherever BullMQ gives them. */
+  get placement(): PlacementStats | undefined {
+    return this.#placement?.stats;
   }
 
   /** Takes no more jobs, gives running ones up to `drainMs` and hands back the rest. Resolves true when there was none. */
@@ -111,18 +121,20 @@ export class QueueWorker {
 
   async #close(drainMs: number): Promise<boolean> {
     this.#leaving = true;
-    for (const wake of this.#engineChanged.splice(0)) wake();
+    this.#runs.leave();
     let finished = true;
-    const closing = this.#worker.close();
+    const closing = Promise.all([this.#worker.close(), this.#placement?.leave()]);
     const timer = setTimeout(() => {
-      finished = this.#runs.size === 0;
-      for (const run of this.#runs) this.#end(run, 'handed back');
+      finished = this.#runs.all.length === 0;
+      this.#runs.handBack();
     }, drainMs);
     // Without Redis nothing can be told; what is left is run elsewhere once its lock has run out.
-    const away = this.#client.status !== 'ready' && this.#runs.size === 0;
+    const away = this.#client.status !== 'ready' && this.#runs.all.length === 0;
     await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
     clearTimeout(timer);
     this.#closed = true;
+    this.#runs.close();
+    this.#placement?.close();
     clearInterval(this.#timer);
     this.#offState();
     await Promise.race([this.#ledger.gone(this.id).catch(() => undefined), later(500)]);
@@ -132,97 +144,14 @@ export class QueueWorker {
   }
 
   async #process(job: Job): Promise<void> {
-    const id = idOf(job.id!);
-    const run: Run = { id, token: randomUUID(), abort: new AbortController(), alone: false };
-    if (!(await this.#engineReady())) return this.#putBack(job);
-    const begun = await this.#begin(run);
-    if (begun === undefined) return;
-    const leave = await this.#gate.enter(begun.crashes >= 2);
-    for (const other of this.#runs) other.alone = false;
-    run.alone = this.#runs.size === 0;
-    this.#runs.add(run);
-    let end: RunEnd;
-    try {
-      end = await this.#runToEnd(run, begun);
-    } finally {
-      this.#runs.delete(run);
-      leave();
-    }
-    if (end === 'fenced')
-      this.#logger.warn({ job: id }, 'a late result was dropped: another run replaced it');
-    if (end !== 'retry') return;
-    if (run.ended === 'handed back') return this.#putBack(job);
-    throw new Error('The engine stopped while it ran this job');
-  }
-
-  async #begin(run: Run): Promise<Begun | undefined> {
-    try {
-      return await this.#persist(() => this.#ledger.begin(run.id, run.token));
-    } catch (error) {
-      if (!isReply(error)) throw error;
-      // The record's key holds something that is no record.
-      this.#logger.error({ job: run.id, reason: (error as Error).message }, 'a broken job is dropped');
-      await this.#persist(() => this.#ledger.forget(run.id));
-      return undefined;
-    }
-  }
-
-  /** Runs the job and writes what became of it. */
-  async #runToEnd(run: Run, begun: Begun): Promise<RunEnd> {
-    try {
-      const result = await this.#compute(run, begun);
-      const text = resultText(result);
-      this.#checkSize(text, begun);
-      return await this.#persist(() => this.#ledger.complete(run.id, run.token, text));
-    } catch (thrown) {
-      const error = SidaError.from(thrown);
-      if (run.ended === 'stopped') return 'stopped';
-      // An engine that was told to end says nothing about the job.
-      if (error.code === 'shutting_down') this.#end(run, 'handed back');
-      if (run.ended === 'handed back') return this.#persist(() => this.#ledger.handBack(run.id, run.token));
-      if (error.code === 'engine_crashed') {
-        return this.#persist(() => this.#ledger.crash(run.id, run.token, run.alone));
-      }
-      if (error.code === 'internal') this.#logger.error({ job: run.id, err: error }, 'job failed');
-      return this.#persist(() => this.#ledger.fail(run.id, run.token, error.toBody()));
-    }
-  }
-
-  async #compute(run: Run, { request: text }: Begun): Promise<JobResult> {
-    const request = parseRequest(text);
-    const { signal } = run.abort;
-    const pieces = new PieceWriter((all) => this.#ledger.append(run.id, run.token, all));
-    for (;;) {
-      try {
-        // The token names the run in the engine: a job that comes back while its frozen run is still in there is another run.
-        const result = await this.#engine.run(run.token, request, {
-          signal,
-          onDelta: (delta) => pieces.add(delta),
-        });
-        await pieces.written();
-        return result;
-      } catch (error) {
-        // The engine left `ready` between the look and the run: the job never ran.
-        if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
-        if (!(await this.#engineReady())) {
-          this.#end(run, 'handed back');
-          throw error;
-        }
-      }
-    }
-  }
-
-  /** An answer that is kept must fit among those that are. */
-  #checkSize(text: string, { sync }: Begun): void {
-    const { keptBytes: limit } = this.#options;
-    const bytes = Buffer.byteLength(text);
-    if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
-  }
-
-  #end(run: Run, as: 'stopped' | 'handed back'): void {
-    if (run.ended !== undefined) return;
-    run.ended = as;
-    run.abort.abort();
+    if (!(await this.#runs.engineReady())) return this.#putBack(job);
+    const run = await this.#runs.begin(idOf(job.id!));
+    if (run === undefined) return;
+    // Nothing was moved: the error only makes BullMQ let go of a job whose lock is another worker's.
+    if (await this.#placement?.passOn(run, job.token!)) throw new WaitingError();
+    const after = await this.#runs.finish(run);
+    if (after === 'elsewhere') return this.#putBack(job);
+    if (after === 'again') throw stoppedWhileRunning();
   }
 
   /** Back into the queue, for another worker, and without counting as a failure. */
@@ -231,34 +160,21 @@ export class QueueWorker {
     throw new WaitingError();
   }
 
-  /** False: it never will be, or this worker leaves. */
-  async #engineReady(): Promise<boolean> {
-    for (;;) {
-      const { phase } = this.#engine.state;
-      if (this.#leaving || phase === 'failed' || phase === 'closed') return false;
-      if (phase === 'ready') return true;
-      await new Promise<void>((wake) => this.#engineChanged.push(wake));
-    }
+  #subscribe(): void {
+    const { stops } = this.#ledger;
+    const channels = [stops, ...(this.#placement === undefined ? [] : [this.#placement.channel])];
+    this.#subscriber.on('ready', () => this.#subscriber.subscribe(...channels).catch(() => undefined));
+    this.#subscriber.on('message', (channel: string, message: string) => {
+      if (channel === stops) this.#runs.stop(message);
+      else this.#placement?.onMessage(message);
+    });
   }
 
   #onEngineState({ phase }: EngineState): void {
-    for (const wake of this.#engineChanged.splice(0)) wake();
     if (this.#leaving) return;
     // Jobs that wait for this engine would wait less for another one.
     if (phase === 'ready') void this.#worker.resume();
     else void this.#worker.pause(true);
-  }
-
-  /** Tries until Redis is back. A reply that is an error is final. */
-  async #persist<T>(command: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await command();
-      } catch (error) {
-        if (isReply(error) || error instanceof SidaError || this.#closed) throw error;
-        await later(AGAIN_MS);
-      }
-    }
   }
 
   async #beat(): Promise<void> {
@@ -267,21 +183,12 @@ export class QueueWorker {
     try {
       if (this.#engine.state.phase === 'ready' && !this.#leaving) {
         const now = await this.#ledger.alive(this.id);
-        await publishModel(this.#client, {
-          queueName: this.#options.queueName,
-          seenMs: now,
-          model: this.#model,
-        });
+        const { queueName } = this.#options;
+        await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
       }
-      const runs = [...this.#runs];
       // Deadlines hold without any server.
-      await this.#ledger.status();
-      const answers = await this.#ledger.check(runs);
-      answers.forEach((answer, at) => {
-        if (answer === 'ok') return;
-        this.#logger.warn({ job: runs[at]!.id, answer }, 'a run is dropped');
-        this.#end(runs[at]!, 'stopped');
-      });
+      for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
+      await this.#runs.check();
       if (!this.#leaving) await sweep(this.#ledger, this.#bullmq, this.#logger);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);
@@ -289,15 +196,4 @@ export class QueueWorker {
       this.#beating = false;
     }
   }
-}
-
-/** Redis refuses the command itself, and would again. */
-function isReply(error: unknown): boolean {
-  return (
-    error instanceof ReplyError && !/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)
-  );
-}
-
-function later(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms).unref());
 }

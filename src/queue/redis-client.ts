@@ -1,15 +1,24 @@
 /** Connections to Redis. Producers fail fast, since a client waits for them; workers wait for Redis, since jobs wait for them. */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../observability/logger.js';
-import { LEDGER_SCRIPTS } from './ledger-scripts.js';
+import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
+import { PLACEMENT_SCRIPTS, type PlacementScript } from './placement-scripts.js';
 
 /** What a producer waits for one command. */
 export const COMMAND_MS = 1_000;
 
+/**
+ * A connection that owes a reply and says nothing for so long is given up, and made anew: its other end may be gone without
+ * a word, behind a router or a machine that lost its power, and TCP would wait for a quarter of an hour. Workers wait longer,
+ * since BullMQ asks Redis to keep silent for up to ten seconds.
+ */
+const SILENT_MS = 4_000;
+const SILENT_WORKER_MS = 12_000;
+
 const COMMON = {
   connectTimeout: 2_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
-  scripts: LEDGER_SCRIPTS,
+  scripts: { ...LEDGER_SCRIPTS, ...PLACEMENT_SCRIPTS },
 } satisfies RedisOptions;
 
 /** Commands are refused at once without a connection, and fail after COMMAND_MS. */
@@ -21,12 +30,13 @@ export function producerClient(url: string): Redis {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_MS,
+    socketTimeout: SILENT_MS,
   });
 }
 
 /** Commands wait for the connection to come back. */
 export function workerClient(url: string): Redis {
-  return new Redis(url, { ...COMMON, maxRetriesPerRequest: null });
+  return new Redis(url, { ...COMMON, maxRetriesPerRequest: null, socketTimeout: SILENT_WORKER_MS });
 }
 
 /** Subscriptions are taken up again after every reconnection. */
@@ -38,7 +48,21 @@ export function subscriberClient(url: string): Redis {
     maxRetriesPerRequest: 0,
     // A subscription that takes longer is done without: its followers look by themselves now and then.
     commandTimeout: 500,
+    socketTimeout: SILENT_MS,
   });
+}
+
+type ScriptName = LedgerScript | PlacementScript;
+
+/** `prefix`: of every key of the queue. */
+export function callScript(
+  client: Redis,
+  script: ScriptName,
+  prefix: string,
+  ...values: (string | number)[]
+): Promise<unknown> {
+  const commands = client as unknown as Record<ScriptName, (...all: (string | number)[]) => Promise<unknown>>;
+  return commands[script](prefix, ...values);
 }
 
 /** Between two lines of a log that say the same of Redis. */

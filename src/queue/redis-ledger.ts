@@ -1,10 +1,11 @@
 /** The result ledger of one queue: what each job is, which run of it counts, and its one visible result. */
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../errors.js';
-import type { DropReason, JobStatus } from './job-queue.js';
+import type { DropReason, JobStatus, KeptEnd } from './job-queue.js';
 import type { LedgerScript } from './ledger-scripts.js';
 import { type LedgerRecord, parseRecord, REQUEST_BYTES } from './ledger-values.js';
 import { KEY_PREFIX } from './queue-name.js';
+import { callScript } from './redis-client.js';
 
 export interface LedgerLimits {
   /** Runs of one job. */
@@ -44,6 +45,26 @@ export interface Begun {
   request: string;
   /** Its client waits for it. */
   sync: boolean;
+  kind: string;
+  createdMs: number;
+  startedMs: number;
+}
+
+/** As a script gives it. */
+export type BegunFields = [
+  attempt: number,
+  crashes: number,
+  request: string,
+  sync: string,
+  kind: string,
+  createdMs: string,
+  startedMs: string,
+];
+
+export function begunOf(fields: BegunFields): Begun {
+  const [attempt, crashes, request, sync, kind, createdMs, startedMs] = fields;
+  const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
+  return { attempt, crashes, request, sync: sync === '1', kind, ...times };
 }
 
 /** What became of a run: `fenced` is one that another run replaced, `stopped` one whose job was cancelled. */
@@ -57,6 +78,8 @@ export interface LedgerStatus {
   /** Ended jobs that are kept. */
   ended: number;
   totals: LedgerTotals;
+  /** Kept jobs that were past their deadline and were ended by this look. */
+  expired: KeptEnd[];
 }
 
 /** Of the whole queue, by all servers and workers. */
@@ -80,7 +103,8 @@ const LONGEST_WAIT_MS = 7 * 86_400_000;
 const ORPHAN_MS = 5_000;
 
 const expired = failure('deadline_exceeded', 'The request was not answered within its deadline');
-const givenUp = failure(
+/** Of a job that is not run again for its crashes. */
+export const GIVEN_UP = failure(
   'engine_crashed',
   'This request was given up: it was running when its engine or worker stopped, again and again, so it is not run once more',
 );
@@ -111,13 +135,16 @@ export class RedisLedger {
     return as === 'exists' ? { as, id: other } : { as };
   }
 
-  /** Undefined: it has ended, or must not run again and was ended by this. */
-  async begin(id: string, token: string): Promise<Begun | undefined> {
-    const errors = [expired, givenUp, streamBroken, tooLarge];
+  /** Undefined: it has ended; its end: it must not run again, and was ended by this. */
+  async begin(id: string, token: string): Promise<Begun | KeptEnd | undefined> {
+    const errors = [expired, GIVEN_UP, streamBroken, tooLarge];
     const all = [id, token, this.#limits.attempts, REQUEST_BYTES, ...errors];
     const answer = await this.#run('ledgerBegin', ...this.#kept, ...all);
-    const [as, attempt, crashes, request, sync] = answer as [string, number, number, string, string];
-    return as === 'run' ? { attempt, crashes, request, sync: sync === '1' } : undefined;
+    const [as, ...rest] = answer as [string, ...unknown[]];
+    if (as === 'run') return begunOf(rest as BegunFields);
+    const [attempts, kind, createdMs, sync, error] = rest as [number, string, string, string, string];
+    if (as !== 'failed' || sync === '1') return undefined;
+    return failedEnd({ id, kind, createdMs: Number(createdMs), attempts }, JSON.parse(error) as ErrorBody);
   }
 
   async complete(id: string, token: string, result: string): Promise<RunEnd> {
@@ -139,7 +166,7 @@ export class RedisLedger {
 
   /** `alone`: no other job was in the engine at any time of the run. */
   async crash(id: string, token: string, alone: boolean): Promise<RunEnd> {
-    const all = [id, token, alone ? 1 : 0, this.#limits.attempts, givenUp, streamBroken];
+    const all = [id, token, alone ? 1 : 0, this.#limits.attempts, GIVEN_UP, streamBroken];
     return (await this.#run('ledgerCrash', ...this.#kept, ...all)) as RunEnd;
   }
 
@@ -159,13 +186,13 @@ export class RedisLedger {
     return (await this.#run('ledgerCheck', ...pairs)) as ('ok' | RunEnd)[];
   }
 
-  /** Ends a job that has not ended, and tells the worker that runs it. */
+  /** Ends a job that has not ended, and tells the worker that runs it. False: it has ended. */
   async stop(
     id: string,
     status: Extract<JobStatus, 'cancelled' | 'failed'>,
     error: ErrorBody,
-  ): Promise<void> {
-    await this.#run('ledgerStop', ...this.#kept, id, status, JSON.stringify(error));
+  ): Promise<boolean> {
+    return (await this.#run('ledgerStop', ...this.#kept, id, status, JSON.stringify(error))) === 1;
   }
 
   /** Drops an answer that its client has. */
@@ -187,8 +214,15 @@ export class RedisLedger {
   /** Ends what is past its deadline, drops what was kept long enough, and gives what there is. */
   async status(): Promise<LedgerStatus> {
     const answer = await this.#run('ledgerStatus', ...this.#kept, expired, SILENT_MS);
-    const [queued, open, workers, ended, totals] = answer as [number, number, number, number, unknown[]];
-    return { queued, open, workers, ended, totals: totalsOf(totals) };
+    const [queued, open, workers, ended, totals, late] = answer as [
+      number,
+      number,
+      number,
+      number,
+      unknown[],
+      string[],
+    ];
+    return { queued, open, workers, ended, totals: totalsOf(totals), expired: expiredOf(late) };
   }
 
   /** A worker's sign of life; gives Redis's time. */
@@ -228,11 +262,7 @@ export class RedisLedger {
   }
 
   #run(script: LedgerScript, ...values: (string | number)[]): Promise<unknown> {
-    const commands = this.#client as unknown as Record<
-      LedgerScript,
-      (...all: (string | number)[]) => Promise<unknown>
-    >;
-    return commands[script](this.prefix, ...values);
+    return callScript(this.#client, script, this.prefix, ...values);
   }
 }
 
@@ -240,6 +270,20 @@ function totalsOf(values: unknown[]): LedgerTotals {
   const [fenced = 0, retried = 0, quarantined = 0, answerBytes = 0, retention = 0, number = 0, bytes = 0] =
     values.map((value) => Number(value) || 0);
   return { fenced, retried, quarantined, answerBytes, dropped: { retention, bytes, number } };
+}
+
+function expiredOf(late: string[]): KeptEnd[] {
+  const ends: KeptEnd[] = [];
+  for (let at = 0; at < late.length; at += 4) {
+    const [id, kind, createdMs, attempts] = late.slice(at, at + 4) as [string, string, string, string];
+    const job = { id, kind, createdMs: Number(createdMs), attempts: Number(attempts) };
+    ends.push(failedEnd(job, JSON.parse(expired) as ErrorBody));
+  }
+  return ends;
+}
+
+function failedEnd(job: Pick<KeptEnd, 'id' | 'kind' | 'createdMs' | 'attempts'>, error: ErrorBody): KeptEnd {
+  return { ...job, status: 'failed', startedMs: null, finishedMs: null, result: null, error };
 }
 
 function failure(code: ErrorBody['code'], message: string): string {

@@ -10,21 +10,20 @@ import { connection } from './middleware/connection.js';
 import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
 import { requestId } from './middleware/request-id.js';
-import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
 import { checkHeaders, checkParams, parseBody } from './schemas/request.js';
 
-export function createApp(context: ServerContext): Express {
+export function createApp(context: ServerContext, routes: readonly Route[]): Express {
   const { options } = context;
   const app = express();
   app.disable('x-powered-by').disable('etag').enable('case sensitive routing').enable('strict routing');
   app.set('query parser', false);
   app.use(requestId, accessLog(context), connection(context), securityHeaders());
-  const open = ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path);
+  const open = routes.filter(({ scope }) => scope === 'public').map(({ path }) => path);
   app.use(originGuard(options), auth(context.keys, new Set(open)));
-  for (const route of ROUTES) app[route.method](route.path, handler(context, route));
-  for (const path of new Set(ROUTES.map((route) => route.path))) {
-    app.all(path, methodNotAllowed(ROUTES.filter((route) => route.path === path)));
+  for (const route of routes) app[route.method](route.path, handler(context, route));
+  for (const path of new Set(routes.map((route) => route.path))) {
+    app.all(path, methodNotAllowed(routes.filter((route) => route.path === path)));
   }
   app.use((_req, _res) => {
     throw new SidaError({ code: 'not_found', message: 'There is no such route; /openapi.json lists them' });

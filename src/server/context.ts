@@ -1,5 +1,6 @@
 /** What every route can reach. */
 
+import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -17,6 +18,8 @@ export interface ServerDependencies {
   keys: KeyRing;
   logger: Logger;
   metrics: Metrics;
+  /** Counts the tokens of --rate-limit; undefined: this process does by itself. */
+  rateLimiter?: RateLimiterAbstract | undefined;
 }
 
 export interface ServerContext extends ServerDependencies {

@@ -17,6 +17,8 @@ import type { ServerContext, ServerDependencies } from './context.js';
 import { LIMITS } from './limits.js';
 import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-id.js';
+import { ROUTES } from './routes/index.js';
+import type { Route } from './routes/route.js';
 
 export interface RunningServer {
   readonly url: string;
@@ -26,18 +28,23 @@ export interface RunningServer {
    * false when `drainMs` ended first; no connection is taken after that.
    */
   drain(drainMs: number): Promise<boolean>;
+  /** Refuses requests, but for probes and scrapes. */
+  refuse(): void;
   /** Ends every connection. */
   close(): Promise<void>;
 }
 
-export async function startServer(dependencies: ServerDependencies): Promise<RunningServer> {
+export async function startServer(
+  dependencies: ServerDependencies,
+  routes: readonly Route[] = ROUTES,
+): Promise<RunningServer> {
   const context: ServerContext = {
     ...dependencies,
     startedAt: Math.floor(Date.now() / 1000),
     admission: createAdmission(dependencies),
     draining: false,
   };
-  const server = createHttpServer(context);
+  const server = createHttpServer(context, routes);
   const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
@@ -62,6 +69,9 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
       server.close();
       return finished;
     },
+    refuse() {
+      context.draining = true;
+    },
     async close() {
       context.draining = true;
       server.close();
@@ -71,9 +81,10 @@ export async function startServer(dependencies: ServerDependencies): Promise<Run
   };
 }
 
-function createAdmission({ keys, queue, metrics, options }: ServerDependencies): Admission {
+function createAdmission({ keys, queue, metrics, options, rateLimiter }: ServerDependencies): Admission {
   const { queueBound, rateLimit } = options;
-  const tokenLimit = rateLimit === undefined ? undefined : new TokenLimit(memoryLimiter(rateLimit));
+  const limiter = rateLimit === undefined ? undefined : (rateLimiter ?? memoryLimiter(rateLimit));
+  const tokenLimit = limiter && new TokenLimit(limiter);
   return new Admission({ keys, queue, metrics, queueBound, tokenLimit });
 }
 
@@ -122,9 +133,9 @@ class InFlight {
   }
 }
 
-function createHttpServer(context: ServerContext): Server {
+function createHttpServer(context: ServerContext, routes: readonly Route[]): Server {
   const { metrics, options } = context;
-  const app = createApp(context);
+  const app = createApp(context, routes);
   const server = createServer(
     {
       maxHeaderSize: LIMITS.headerBytes,

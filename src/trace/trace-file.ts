@@ -4,6 +4,7 @@ import { type FileHandle, mkdir, open, readFile, rename, truncate, writeFile } f
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
+import { parseJson } from '../text/one-line.js';
 import {
   bytesOfHeader,
   decodeRecord,
@@ -43,7 +44,7 @@ export function shapeOf(meta: TraceMeta): TraceShape {
 export async function readMeta(directory: string): Promise<TraceMeta> {
   const path = join(directory, META);
   try {
-    return metaSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+    return parseJson(await readFile(path, 'utf8'), metaSchema);
   } catch (error) {
     throw new SidaError({
       code: 'invalid_request',

@@ -112,7 +112,7 @@ export class Subject {
 
   /** Descriptors beyond those of the idle server: its connections. */
   descriptors(): number {
-    return descriptorsOf(this.server.child.pid!) - this.#baseline.descriptors;
+    return footprint(this.server.child.pid!).descriptors - this.#baseline.descriptors;
   }
 
   async metrics(): Promise<Metric> {
@@ -188,7 +188,7 @@ export class Subject {
     const pid = this.server.child.pid!;
     process.kill(pid, 'SIGUSR2');
     await delay(500);
-    return { rssBytes: statusBytes(pid, 'VmRSS'), descriptors: descriptorsOf(pid) };
+    return footprint(pid);
   }
 
   async stop(): Promise<void> {
@@ -196,8 +196,9 @@ export class Subject {
   }
 }
 
-function descriptorsOf(pid: number): number {
-  return readdirSync(`/proc/${pid}/fd`).length;
+/** As it stands, garbage and all. */
+export function footprint(pid: number): Footprint {
+  return { rssBytes: statusBytes(pid, 'VmRSS'), descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 
 function statusBytes(pid: number, field: string): number {

@@ -20,6 +20,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
   const engine = new module.EngineProcess({
     model: MINI,
     packDir,
+    checkTensors: false,
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',

@@ -1,7 +1,9 @@
 // Servers and workers that share a Redis: answers, faults, isolation. Real processes, a real redis-server.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { EDITS, editJobs } from '../support/edited-jobs.js';
 import { eventually } from '../support/eventually.js';
+import { inLedger, someRun } from '../support/ledger-look.js';
 import { describeWithRedis, RedisServer } from '../support/redis.js';
 import { type Answer, classifyAll, MINI, metricsOf, ServerProcess, sst2 } from './server-process.js';
 import { WorkerProcess } from './worker-process.js';
@@ -19,19 +21,6 @@ function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
   const ask = (i: number) =>
     server.post('/v1/classify', { task: 'sst2', input: sentences[i % sentences.length]!.text });
   return Promise.all(Array.from({ length: count }, (_, i) => ask(i)));
-}
-
-/** Jobs in one of the ledgers' sets. */
-function inLedger(redis: RedisServer, set: 'open' | 'queued'): Promise<number> {
-  return redis.use(async (client) => {
-    const keys = await client.keys(`sida:*:ledger:${set}`);
-    return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
-  });
-}
-
-/** Resolves once a worker runs a job. */
-function someRun(redis: RedisServer): Promise<void> {
-  return eventually(async () => (await inLedger(redis, 'open')) > (await inLedger(redis, 'queued')), 'a run');
 }
 
 async function streamed(server: ServerProcess): Promise<string> {
@@ -378,29 +367,12 @@ describeWithRedis('job data in Redis that somebody edited', () => {
       await server.ready(30_000);
       await worker.stop();
       const ask = () => server.post('/v1/classify', { task: 'sst2', input: 'a fine film' });
-      const edits: ((key: string, entry: string) => [string, ...(string | number)[]])[] = [
-        (key) => ['hset', key, 'request', '{"kind":"classify","inputs":[1],"labels":"no"}'],
-        (key) => ['hset', key, 'request', 'not JSON'],
-        (key) => [
-          'hset',
-          key,
-          'request',
-          JSON.stringify({ kind: 'tokenize', inputs: ['x'.repeat(20 << 20)] }),
-        ],
-        (key) => ['hset', key, 'attempts', 'many'],
-        (key) => ['set', key, 'not a record'],
-        (_, entry) => ['hset', entry, 'data', '{"broken'],
-      ];
-      const answers = edits.map(() => ask());
-      await redis.use(async (client) => {
-        const jobKeys = async () => (await client.keys('sida:*:ledger:job:*')).sort();
-        await server.until(async () => (await jobKeys()).length === edits.length);
-        for (const [i, key] of (await jobKeys()).entries()) {
-          const entry = key.replace(':ledger:job:', ':job-');
-          const [command, ...args] = edits[i]!(key, entry);
-          await client.call(command, ...args);
-        }
-      });
+      const answers = EDITS.map(() => ask());
+      await eventually(async () => (await inLedger(redis, 'queued')) === EDITS.length, 'the jobs');
+      await editJobs(
+        redis,
+        EDITS.map(([, edit]) => edit),
+      );
       worker = await WorkerProcess.start(workerArgs(redis));
       for (const { status, body } of await Promise.all(answers)) {
         expect([500, 503]).toContain(status);

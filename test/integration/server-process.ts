@@ -1,13 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../support/free-port.js';
+import { ownPacks, REPO, SidaProcess } from './sida-process.js';
 
-export const REPO = join(import.meta.dirname, '..', '..');
+export { REPO };
+
 export const MINI = join(REPO, 'models', 'switch-mini');
-const MAIN = join(REPO, 'dist', 'cli', 'main.js');
 
 export interface Answer {
   status: number;
@@ -17,44 +16,19 @@ export interface Answer {
   body: any;
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** `sida serve` as a process of its own on a free loopback port. Ended by process id. */
-export class ServerProcess {
+/** `sida serve` as a process of its own on a free loopback port. */
+export class ServerProcess extends SidaProcess {
   readonly url: string;
-  readonly child: ChildProcess;
-  readonly exit: Promise<number | null>;
-  output = '';
 
-  private constructor(port: number, args: string[], packDir: string, nodeArgs: string[]) {
+  private constructor(port: number, args: string[], nodeArgs: string[]) {
+    const { flags, remove } = ownPacks();
+    super(['serve', '--port', String(port), ...flags, ...args], remove, nodeArgs);
     this.url = `http://127.0.0.1:${port}`;
-    this.child = spawn(
-      process.execPath,
-      [...nodeArgs, MAIN, 'serve', '--port', String(port), '--pack-dir', packDir, ...args],
-      { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] },
-    );
-    for (const stream of [this.child.stdout!, this.child.stderr!]) {
-      stream.on('data', (piece: Buffer) => {
-        this.output += piece.toString();
-      });
-    }
-    this.exit = new Promise((resolve) => {
-      this.child.on('exit', (code) => {
-        rmSync(packDir, { recursive: true, force: true });
-        resolve(code);
-      });
-    });
   }
 
   /** `nodeArgs`: of Node itself. */
   static async launch(args: string[], nodeArgs: string[] = []): Promise<ServerProcess> {
-    return new ServerProcess(await freePort(), args, mkdtempSync(join(tmpdir(), 'sida-packs-')), nodeArgs);
+    return new ServerProcess(await freePort(), args, nodeArgs);
   }
 
   static async start(args: string[], readyMs = 60_000, nodeArgs: string[] = []): Promise<ServerProcess> {
@@ -67,7 +41,7 @@ export class ServerProcess {
   async ready(limitMs: number): Promise<number> {
     const started = performance.now();
     while (performance.now() - started < limitMs) {
-      if (this.child.exitCode !== null) break;
+      if (!this.alive) break;
       const answer = await this.get('/health/ready').catch(() => undefined);
       if (answer?.status === 200) return performance.now() - started;
       await delay(20);
@@ -103,21 +77,6 @@ export class ServerProcess {
     const text = await response.text();
     const json = response.headers.get('content-type')?.includes('json');
     return { status: response.status, headers: response.headers, body: json ? JSON.parse(text) : text };
-  }
-
-  /** Process ids of the server's children: the engine process. */
-  enginePids(): number[] {
-    const pid = this.child.pid!;
-    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-      .trim()
-      .split(/\s+/)
-      .filter(Boolean)
-      .map(Number);
-  }
-
-  async stop(): Promise<number | null> {
-    if (this.child.exitCode === null) this.child.kill('SIGTERM');
-    return this.exit;
   }
 }
 

@@ -1,12 +1,12 @@
 /** A real redis-server on a free loopback port with a directory of its own. Ended by process id. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
+import { freePort } from './free-port.js';
 import { hasRedis } from './install-redis.js';
 
 const SETTINGS = [
@@ -28,14 +28,6 @@ function installed(): boolean {
 
 /** `describe`, or where there is no redis-server and none could be installed, a loud skip. */
 export const describeWithRedis = installed() ? describe : describe.skip;
-
-export async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 export class RedisServer {
   readonly port: number;

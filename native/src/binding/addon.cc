@@ -12,6 +12,7 @@
 #include "binding/predictor_trainer_binding.h"
 #include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/finite_weights.h"
 #include "core/cpu_features.h"
 #include "expert/disk_speed.h"
 #include "ops/kernels.h"
@@ -89,6 +90,16 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
   });
 }
 
+Napi::Value check_finite_js(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    const Pack pack = open_pack(info[0].As<Napi::String>().Utf8Value());
+    const size_t begin = info[1].As<Napi::Number>().Uint32Value();
+    if (begin == 0) check_dense_finite(pack);
+    check_experts_finite(pack, begin, info[2].As<Napi::Number>().Uint32Value());
+    return Napi::Number::New(info.Env(), static_cast<double>(pack.experts.experts()));
+  });
+}
+
 Napi::Value measure_disk_read_js(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] {
     return Napi::Number::New(info.Env(),
@@ -121,6 +132,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("cpuFeatures", Napi::Function::New(env, cpu_features_js, "cpuFeatures"));
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));
   exports.Set("inspectCheckpoint", Napi::Function::New(env, inspect_checkpoint, "inspectCheckpoint"));
+  exports.Set("checkFinite", Napi::Function::New(env, check_finite_js, "checkFinite"));
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));

@@ -50,7 +50,7 @@ class Checkpoint {
   void check_tensors() const { check_tensors(config_); }
 
   // Reads f32, bf16 or f16 data as floats; the second form elements [first_element, first_element + count).
-  // Throws io_error where the file fails, ends early or has changed since it was opened.
+  // Throws io_error where the file fails, checkpoint_invalid where it has changed since it was opened.
   void read_f32(const TensorInfo& tensor, float* out) const;
   void read_f32(const TensorInfo& tensor, uint64_t first_element, uint64_t count, float* out) const;
 

@@ -59,6 +59,10 @@ std::string contained_path(const std::string& directory, const std::string& name
     refuse("link out of the directory", "\"" + escape_text(name) + "\" inside",
            "\"" + escape_text(real.string()) + "\"");
   }
+  if (!fs::is_regular_file(real, error)) {
+    refuse("bad file", "\"" + escape_text(name) + "\" to be a regular file",
+           fs::is_directory(real, error) ? "a directory" : "none");
+  }
   return real.string();
 }
 

@@ -14,6 +14,27 @@ void widen(Dtype from, const uint16_t* halves, size_t count, float* out) {
   from == Dtype::kBF16 ? bf16_to_f32(halves, count, out) : f16_to_f32(halves, count, out);
 }
 
+void check_unchanged(const SafetensorsFile& file) {
+  if (file.file().unchanged()) return;
+  throw checkpoint_error({file.display(),
+                          "",
+                          "changed while it was read",
+                          "the file that was opened, of " + std::to_string(file.file().size()) + " bytes",
+                          "another size or time",
+                          "try again once it is whole",
+                          {}});
+}
+
+void read(const SafetensorsFile& file, uint64_t offset, void* out, size_t bytes) {
+  try {
+    file.file().pread_exact(offset, out, bytes);
+  } catch (const Error&) {
+    // A file that was cut is the cause, not the disk.
+    check_unchanged(file);
+    throw;
+  }
+}
+
 }  // namespace
 
 void Checkpoint::read_f32(const TensorInfo& tensor, float* out) const {
@@ -42,17 +63,17 @@ void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t cou
   const size_t width = static_cast<size_t>(dtype_bits(tensor.dtype)) / 8;
   const uint64_t offset = tensor.offset + first * width;
   if (tensor.dtype == Dtype::kF32) {
-    file.file().pread_exact(offset, out, count * width);
+    read(file, offset, out, count * width);
   } else {
     const size_t piece = std::min<uint64_t>(count, kPieceBytes / width);
     const auto buffer = std::make_unique<uint16_t[]>(piece);
     for (uint64_t done = 0; done < count; done += piece) {
       const size_t now = std::min<uint64_t>(piece, count - done);
-      file.file().pread_exact(offset + done * width, buffer.get(), now * width);
+      read(file, offset + done * width, buffer.get(), now * width);
       widen(tensor.dtype, buffer.get(), now, out + done);
     }
   }
-  file.file().check_unchanged();
+  check_unchanged(file);
 }
 
 }  // namespace sida

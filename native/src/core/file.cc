@@ -94,15 +94,10 @@ void File::pread_exact(uint64_t offset, void* out, size_t bytes) const {
   }
 }
 
-void File::check_unchanged() const {
+bool File::unchanged() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_errno(path_, "cannot stat", errno);
-  if (static_cast<uint64_t>(status.st_size) != size_ || modified_ns(status) != modified_ns_) {
-    fail(path_,
-         "changed since it was opened: expected " + std::to_string(size_) + " bytes of one time, found " +
-             std::to_string(status.st_size) + " bytes of another; open the model again",
-         {{"expected", static_cast<double>(size_)}, {"found", static_cast<double>(status.st_size)}});
-  }
+  return static_cast<uint64_t>(status.st_size) == size_ && modified_ns(status) == modified_ns_;
 }
 
 std::string read_text_file(const std::string& path, uint64_t max_bytes) {

@@ -27,8 +27,8 @@ class File {
 
   // Reads exactly `bytes`. Throws io_error with the numbers where the file ends early or the disk fails.
   void pread_exact(uint64_t offset, void* out, size_t bytes) const;
-  // Throws io_error where size or modification time differ from when the file was opened.
-  void check_unchanged() const;
+  // Whether size and modification time are those of when the file was opened. Throws io_error.
+  bool unchanged() const;
 
  private:
   File(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}

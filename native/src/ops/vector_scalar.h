@@ -90,8 +90,11 @@ struct V {
   }
 };
 
+// Wraps as the other instruction sets do: the sums that a damaged file holds may be any number.
 struct I {
   int32_t lane[16];
+
+  static int32_t wrapped(uint32_t bits) { return static_cast<int32_t>(bits); }
 
   template <class F>
   static I map(F f) {
@@ -108,10 +111,11 @@ struct I {
     return out;
   }
   static I sub(I a, I b) {
-    return map([&](int i) { return a.lane[i] - b.lane[i]; });
+    return map(
+        [&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) - static_cast<uint32_t>(b.lane[i])); });
   }
   static I times_128(I a) {
-    return map([&](int i) { return a.lane[i] * 128; });
+    return map([&](int i) { return wrapped(static_cast<uint32_t>(a.lane[i]) * 128u); });
   }
   static I low_nibbles(I a) {
     return map([&](int i) { return a.lane[i] & 0x0f0f0f0f; });

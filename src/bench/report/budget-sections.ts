@@ -1,12 +1,12 @@
 /** Throughput, bytes and latency against the budget. */
 
 import type { TopLevelSpec } from 'vega-lite';
-import { LINKS } from '../links.js';
 import { LOOKAHEAD } from '../scenarios.js';
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart, SIZE, systemColour } from './charts.js';
 import { bytes, DASH, linkTitle, ms, percent, rate, shareName, times } from './format.js';
 import { type Group, groupsOf, groupTitle, oneByOne, usual, usualGroups } from './groups.js';
+import { hashBuilding, overBelady, overBlind, overBound } from './ratios.js';
 import type { Section, Table } from './section.js';
 
 /** Charts over budgets need at least two. */
@@ -145,9 +145,6 @@ const HEAD = [
   'answers',
 ];
 
-/** Systems that predict nothing. */
-const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
-
 function systemsTable(group: Group, file: BenchFile): Section {
   const rows = group.cells.map((cell) => row(cell, group, file));
   const table: Table = { caption: groupTitle(group), head: HEAD, rows };
@@ -162,25 +159,9 @@ function systemsTable(group: Group, file: BenchFile): Section {
   };
 }
 
-/** What no run can be faster than: the resident run's time, or that of its bytes over the link. */
-function overBound(
-  { scenario, wallMs, bytesMoved }: CellSummary,
-  resident: CellSummary | undefined,
-  { models }: BenchFile,
-): number | undefined {
-  const disk = models.find(({ model }) => model.name === scenario.model)?.disk.sequential;
-  const bandwidth = LINKS[scenario.link].bandwidth ?? disk;
-  if (resident === undefined || bandwidth === undefined || scenario.share === 1) return undefined;
-  return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
-}
-
-function row(cell: CellSummary, { cells, resident }: Group, file: BenchFile): string[] {
+function row(cell: CellSummary, group: Group, file: BenchFile): string[] {
+  const { resident } = group;
   const { scenario, system, budgetBytes, p50Ms, p95Ms, needed } = cell;
-  const blind = cells.filter(
-    (other) => BLIND.includes(other.system) && other.scenario.share === scenario.share,
-  );
-  const least = Math.min(...blind.map(({ bytesMoved }) => bytesMoved));
-  const bestBytes = least > 0 && Number.isFinite(least) && system !== 'resident' ? least : undefined;
   const found = [cell.resident, cell.prefetched, cell.late, cell.onDemand];
   return [
     shareName(scenario.share),
@@ -191,11 +172,11 @@ function row(cell: CellSummary, { cells, resident }: Group, file: BenchFile): st
     `${ms(p50Ms)} / ${ms(p95Ms)}`,
     bytes(Math.round(cell.bytesMoved / cell.sentences)),
     needed === 0 ? DASH : found.map((count) => percent(count / needed, 0)).join(' / '),
-    cell.beladyBytes === 0 || scenario.share === 1 ? DASH : times(cell.bytesMoved / cell.beladyBytes),
-    bestBytes === undefined ? DASH : times(cell.bytesMoved / bestBytes),
+    times(overBelady(cell)),
+    times(overBlind(cell, group)),
     times(overBound(cell, resident, file)),
     percent(cell.stallSeconds / cell.passSeconds),
-    cell.tableSeconds === 0 ? DASH : percent(cell.tableSeconds / cell.passSeconds),
+    percent(hashBuilding(cell)),
     times(Math.max(...cell.wallMsOfRounds) / Math.min(...cell.wallMsOfRounds)),
     answersText(cell, resident),
   ];

@@ -7,10 +7,12 @@ import { headlineSection } from './headline-section.js';
 import { predictorSections } from './predictor-sections.js';
 import { routingSections } from './routing-sections.js';
 import type { Section } from './section.js';
+import { targetsSection } from './targets-section.js';
 
 export function sectionsOf(file: BenchFile): Section[] {
   return [
     headlineSection(file),
+    ...targetsSection(file),
     ...comparisonSections(file),
     ...budgetSections(file),
     ...breakdownSections(file),

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../../errors.js';
+import { parseJson } from '../../text/one-line.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
@@ -55,7 +56,7 @@ export type PredictorManifest = z.infer<typeof manifestSchema>;
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
   const path = join(directory, MANIFEST);
   try {
-    return manifestSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+    return parseJson(await readFile(path, 'utf8'), manifestSchema);
   } catch (error) {
     throw new SidaError({
       code: 'cannot_run',

@@ -16,7 +16,7 @@ export interface Reservation {
   settle(used: number): Promise<void>;
 }
 
-const MINUTE_S = 60;
+export const MINUTE_S = 60;
 
 /** Counts in this process. */
 export function memoryLimiter(tokensPerMinute: number): RateLimiterAbstract {

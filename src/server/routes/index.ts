@@ -12,6 +12,9 @@ import { postProfile } from './profile.js';
 import type { Route } from './route.js';
 import { tokenize } from './tokenize.js';
 
+/** Of a process that takes no requests: what probes and scrapes ask. */
+export const SERVICE_ROUTES: readonly Route[] = [live, ready, metrics];
+
 export const ROUTES: readonly Route[] = [
   classify,
   completions,

@@ -1,6 +1,7 @@
 import { afterEach, expect, it } from 'vitest';
 import { checkRedis } from '../../../src/cli/doctor-checks.js';
-import { describeWithRedis, freePort, RedisServer } from '../../support/redis.js';
+import { freePort } from '../../support/free-port.js';
+import { describeWithRedis, RedisServer } from '../../support/redis.js';
 
 describeWithRedis('sida doctor --redis', () => {
   let server: RedisServer | undefined;

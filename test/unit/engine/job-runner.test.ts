@@ -33,7 +33,7 @@ function bench() {
     },
     toHashBuilder: (message) => {
       if (message.type === 'add') items.push(...message.items);
-      else cancelled.push(message.job);
+      else if (message.type === 'cancel') cancelled.push(message.job);
     },
     toInference: (message) => control.push(message),
     send: (message) => sent.push(message),

@@ -63,8 +63,11 @@ const visit = (firstId: number, index: number): ExpectedVisit => {
   need[index] = 1;
   return { firstId, need };
 };
-const stats = (prefetchesBegun: number, prefetchesWasted: number) =>
-  ({ prefetchesBegun, prefetchesCancelled: 0, prefetchesWasted }) as RunStats;
+/** A pass that moved so much; `needed`: indices that its one layer of four experts needed. */
+const ran = (prefetchesBegun: number, prefetchesWasted: number, ...needed: number[]) => ({
+  stats: { prefetchesBegun, prefetchesCancelled: 0, prefetchesWasted } as RunStats,
+  found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
+});
 
 describe('foresight', () => {
   it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {
@@ -97,13 +100,21 @@ describe('foresight', () => {
     const { foresight, put } = setup();
     put(2);
     const own = [visit(0, 1)];
-    foresight.judge(stats(64, 60));
+    foresight.judge(ran(64, 60), []);
     expect(foresight.foresees).toBe(false);
     const plan = foresight.plan({ own, behind: [] })!;
     expect(plan).toEqual({ ...plan, loads: new Uint32Array() });
     expect(new Set(plan.keys).size).toBe(1);
-    for (let i = 0; i < 64; i++) foresight.judge(stats(0, 0));
+    for (let i = 0; i < 64; i++) foresight.judge(ran(0, 0), []);
     expect([foresight.foresees, foresight.distrusted]).toEqual([true, 64]);
     expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([1, 2]);
+  });
+
+  it('learns what tables are worth: who is always needed is prefetched, whatever they name', () => {
+    const { foresight } = setup();
+    const own = [visit(0, 1)];
+    expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([1]);
+    for (let i = 0; i < 100; i++) foresight.judge(ran(0, 0, 2), own);
+    expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([2]);
   });
 });

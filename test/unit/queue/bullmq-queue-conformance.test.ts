@@ -34,6 +34,7 @@ describeWithRedis('with Redis', () => {
           url: server.url,
           queueName,
           concurrency: settings.concurrency,
+          placement: 'experts',
           lockDurationMs: 5_000,
           stalledIntervalMs: 1_000,
           maxStalledCount: 2,

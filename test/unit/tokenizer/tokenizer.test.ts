@@ -70,6 +70,33 @@ describe('limits', () => {
     expect(error.details).toEqual({ bytes: 11, limit: 10 });
   });
 
+  it.each<[string, (tokenizer: { added_tokens: object[]; post_processor: unknown }) => void, string]>([
+    [
+      'an id of two tokens',
+      (t) => t.added_tokens.push({ id: 5, content: '<x>' }),
+      'the id 5 to two tokens, "s" and "<x>"',
+    ],
+    ['an id below 0', (t) => t.added_tokens.push({ id: -1, content: '<x>' }), 'added_tokens.103.id'],
+    [
+      'an id that is no number',
+      (t) => t.added_tokens.push({ id: true, content: '<x>' }),
+      'added_tokens.103.id',
+    ],
+    [
+      'a step that fails at work',
+      (t) => Object.assign(t.post_processor as object, { single: [null] }),
+      'cannot be used',
+    ],
+  ])('refuses %s', (_, harm, message) => {
+    const tokenizer = JSON.parse(miniJson);
+    harm(tokenizer);
+    const { code, message: told } = thrown(
+      () => new Tokenizer(JSON.stringify(tokenizer), { vocabSize: 8000, maxInputBytes: 10 }),
+    );
+    expect(code).toBe('checkpoint_invalid');
+    expect(told).toContain(message);
+  });
+
   it('refuses a vocabulary beyond the embedding', () => {
     const error = thrown(() => new Tokenizer(miniJson, { vocabSize: 7999, maxInputBytes: 10 }));
     expect(error.code).toBe('checkpoint_invalid');

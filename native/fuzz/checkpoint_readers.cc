@@ -1,0 +1,78 @@
+#include <string>
+
+#include "checkpoint/checkpoint_index.h"
+#include "checkpoint/safetensors_file.h"
+#include "core/json.h"
+#include "engine/memory_plan.h"
+#include "expert/pack.h"
+#include "predictor/predictor_checkpoint.h"
+#include "readers.h"
+#include "safetensors_builder.h"
+#include "scratch.h"
+#include "tiny_model.h"
+
+namespace sida::fuzzing {
+namespace {
+
+using testing::build_safetensors;
+using testing::zeros;
+
+/// Every tensor lies in the file, behind its header, and has as many bytes as it says.
+void check_tensors(const SafetensorsFile& file) {
+  const uint64_t begin = 8 + file.header_bytes();
+  for (const TensorInfo& tensor : file.tensors()) {
+    require(tensor.offset >= begin && tensor.offset <= file.file().size(), "a tensor begins in the data");
+    require(tensor.bytes <= file.file().size() - tensor.offset, "a tensor ends in the data");
+    const auto bits = static_cast<unsigned __int128>(tensor.elements()) * dtype_bits(tensor.dtype);
+    require(bits == static_cast<unsigned __int128>(tensor.bytes) * 8,
+            "a tensor's bytes follow from its shape");
+  }
+}
+
+}  // namespace
+
+void read_safetensors(std::string_view bytes) {
+  static const Scratch scratch;
+  scratch.write("model.safetensors", bytes);
+  expect_clean([] { check_tensors(SafetensorsFile::open(scratch.at("model.safetensors"))); });
+}
+
+void read_index(std::string_view bytes) {
+  static const Scratch scratch;
+  static const bool written = [] {
+    scratch.write("a.safetensors", build_safetensors({zeros("x", {2}), zeros("y", {3})}));
+    scratch.write("b.safetensors", build_safetensors({zeros("z", {1})}));
+    return true;
+  }();
+  require(written, "the shards are there");
+  expect_clean([&] {
+    for (const SafetensorsFile& file : open_shards(scratch.path(), bytes, "model.safetensors.index.json")) {
+      check_tensors(file);
+      require(file.file().path().starts_with(scratch.path()), "a shard lies in the directory");
+    }
+  });
+}
+
+void read_config(std::string_view bytes) {
+  expect_clean([&] {
+    const SwitchConfig config = parse_switch_config(bytes, "config.json");
+    constexpr WeightFormat kFormats[] = {
+        kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 64}};
+    for (const WeightFormat experts : kFormats) {
+      const Pack pack = describe_pack("pack", config, experts, kF32Format);
+      const MemoryPlan plan = plan_memory(config, experts, kF32Format, {});
+      require(pack.experts.block_bytes % 4096 == 0, "a block is whole pages");
+      require(pack.experts.block_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1),
+              "experts fit 62 bits");
+      require(plan.smallest() >= plan.fixed() && plan.resident() >= plan.fixed(), "no sum of a plan wraps");
+    }
+  });
+}
+
+void read_predictor(std::string_view bytes) {
+  static const Scratch scratch;
+  scratch.write("predictor.json", bytes);
+  expect_clean([] { load_predictor(scratch.path(), true); });
+}
+
+}  // namespace sida::fuzzing

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "expert/disk_tier.h"
+#include "expert/pack.h"
+#include "readers.h"
+#include "safetensors_builder.h"
+#include "scratch.h"
+#include "test_pack.h"
+#include "tiny_model.h"
+
+namespace sida::fuzzing {
+namespace {
+
+constexpr WeightFormat kExperts[] = {kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 32}};
+constexpr WeightFormat kDense[] = {kF32Format, kBf16Format, {WeightType::kInt8}, kF32Format};
+
+/// The bits of the first byte of what read_weights is given.
+constexpr unsigned kCut = 0x10;
+constexpr unsigned kInt8Activations = 0x20;
+
+/// A checkpoint of zeros and a pack of it.
+class SmallPack {
+ public:
+  SmallPack(WeightFormat experts, WeightFormat dense) {
+    checkpoint_.write("config.json", testing::tiny_config());
+    checkpoint_.write("model.safetensors", testing::build_safetensors(testing::tiny_tensors()));
+    testing::write_pack(checkpoint_.path(), pack_.path(), experts, dense);
+  }
+
+  const Scratch& files() const { return pack_; }
+  Pack open() const { return open_pack(pack_.path()); }
+
+ private:
+  Scratch checkpoint_, pack_;
+};
+
+const SmallPack& pack_of(unsigned choice) {
+  static std::map<unsigned, std::unique_ptr<SmallPack>> packs;
+  auto& pack = packs[choice % 16];
+  if (!pack) pack = std::make_unique<SmallPack>(kExperts[choice % 4], kDense[choice / 4 % 4]);
+  return *pack;
+}
+
+std::string repeated(std::string_view bytes, uint64_t size) {
+  std::string whole;
+  while (whole.size() < size) whole += bytes;
+  whole.resize(size);
+  return whole;
+}
+
+void run(const std::string& pack, Activations activations) {
+  EngineOptions options = testing::options_for(pack, {.max_batch_tokens = 16, .kv_tokens = 64}, 0.5);
+  options.limits.activations = activations;
+  options.reads = {1, 4096};
+  Engine engine(options);
+  const std::vector<int32_t> ids{1}, offsets{0, 6}, tokens{1, 9, 0, 3, 3, 7};
+  std::vector<uint16_t> dispatch(tokens.size());
+  std::vector<uint8_t> found(static_cast<size_t>(engine.config().num_experts));
+  std::vector<float> logits(static_cast<size_t>(engine.config().vocab_size));
+  const BatchOutput output{.logits = logits.data(), .dispatch = dispatch.data(), .found = found.data()};
+  engine.run({.sequences = ids, .offsets = offsets, .tokens = tokens}, {}, output);
+  const std::vector<int32_t> ends{0, 2}, row{1};
+  engine.run({.phase = Phase::kDecode,
+              .sequences = ids,
+              .contexts = ids,
+              .offsets = ends,
+              .tokens = std::span(tokens).first(2),
+              .logit_rows = row},
+             {}, output);
+  engine.store().check_integrity();
+}
+
+}  // namespace
+
+void read_manifest(std::string_view bytes) {
+  static const SmallPack pack(kExperts[3], kDense[2]);
+  pack.files().write("manifest.json", bytes);
+  expect_clean([] {
+    const Pack opened = pack.open();
+    require(opened.stripes.count >= 1 && opened.stripes.count <= kMaxStripes, "stripes are within bounds");
+    for (const std::string& path : opened.expert_paths()) {
+      require(path.starts_with(pack.files().path()) && path.find("..") == std::string::npos,
+              "the files of experts lie in the pack");
+    }
+  });
+}
+
+void read_stripe(std::string_view bytes) {
+  static const Scratch scratch;
+  // Two stripes of three blocks; the first is sound.
+  const StripeLayout layout({2, "a stamp"}, 3, 4096);
+  scratch.write("0", std::string(layout.blocks_end(0), 'x') + layout.seal(0));
+  scratch.write("1", bytes);
+  bool opened = false;
+  expect_clean([&] {
+    DiskTier tier(layout, {scratch.at("0"), scratch.at("1")});
+    opened = true;
+  });
+  if (opened) require(bytes.ends_with(layout.seal(1)), "a stripe ends in its own seal");
+}
+
+void read_weights(std::string_view bytes) {
+  if (bytes.size() < 2) return;
+  const auto choice = static_cast<unsigned char>(bytes.front());
+  const std::string_view weights = bytes.substr(1);
+  const SmallPack& small = pack_of(choice);
+  const Pack pack = small.open();
+  for (const auto& [name, size] :
+       {std::pair{"dense.sida", pack.dense.bytes},
+        std::pair{"experts.sida", pack.experts.experts() * pack.experts.block_bytes}}) {
+    small.files().write(name, (choice & kCut) != 0 ? std::string(weights) : repeated(weights, size));
+  }
+  const auto activations = (choice & kInt8Activations) != 0 ? Activations::kInt8 : Activations::kF32;
+  expect_clean([&] { run(small.files().path(), activations); });
+}
+
+}  // namespace sida::fuzzing

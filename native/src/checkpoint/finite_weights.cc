@@ -1,0 +1,76 @@
+#include "checkpoint/finite_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "checkpoint/pack_sources.h"
+#include "core/error.h"
+#include "core/file.h"
+#include "ops/panels.h"
+
+namespace sida {
+namespace {
+
+void check_row(const std::vector<float>& row, size_t number, const std::string& file,
+               const std::string& matrix) {
+  const auto bad = std::find_if_not(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
+  if (bad == row.end()) return;
+  throw Error("pack_invalid", file + ": " + matrix + ": row " + std::to_string(number) + ", column " +
+                                  std::to_string(bad - row.begin()) + ": expected a finite number, found " +
+                                  std::to_string(*bad) + "; the checkpoint may be damaged");
+}
+
+void check_panels(const PanelMatrix& panels, size_t first_row, const std::string& file,
+                  const std::string& matrix) {
+  std::vector<float> row(panels.k);
+  for (size_t i = 0; i < panels.n; ++i) {
+    read_panel_row(panels, i, row.data());
+    check_row(row, first_row + i, file, matrix);
+  }
+}
+
+}  // namespace
+
+void check_dense_finite(const Pack& pack) {
+  const File file = File::open(pack.dense_path());
+  std::vector<std::byte> piece;
+  for (const DenseTensor& tensor : pack.dense.tensors) {
+    const size_t n = tensor.shape[0];
+    const size_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const size_t chunk = rows_at_a_time(k);
+    uint64_t offset = tensor.offset;
+    for (size_t row = 0; row < n; row += chunk) {
+      const size_t rows = std::min(chunk, n - row);
+      piece.resize(tensor.panels ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
+      file.pread_exact(offset, piece.data(), piece.size());
+      offset += piece.size();
+      if (tensor.panels) {
+        check_panels({piece.data(), tensor.format, k, rows}, row, pack.dense_path(), tensor.name);
+        continue;
+      }
+      const auto* values = reinterpret_cast<const float*>(piece.data());
+      for (size_t i = 0; i < rows; ++i) {
+        check_row({values + i * k, values + (i + 1) * k}, row + i, pack.dense_path(), tensor.name);
+      }
+    }
+  }
+}
+
+void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
+  const ExpertLayout& layout = pack.experts;
+  const StripeLayout stripes = pack.stripe_layout();
+  std::vector<File> files;
+  for (const std::string& path : pack.expert_paths()) files.push_back(File::open(path));
+  std::vector<std::byte> block(layout.block_bytes);
+  for (size_t id = begin; id < std::min(end, layout.experts()); ++id) {
+    const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
+    files[file].pread_exact(offset, block.data(), block.size());
+    const std::string name = expert_name(pack, static_cast<ExpertId>(id));
+    check_panels(layout.wi(block.data()), 0, pack.expert_path(file), name + ": wi");
+    check_panels(layout.wo(block.data()), 0, pack.expert_path(file), name + ": wo");
+  }
+}
+
+}  // namespace sida

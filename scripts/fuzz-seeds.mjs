@@ -1,0 +1,84 @@
+// What the fuzzers begin with, made from the repository's own files: cut down, since libFuzzer likes them small.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const MINI = 'models/switch-mini';
+const TINY = 'test/fixtures/switch-tiny-untied';
+
+/** A safetensors file's header and data. */
+function parts(path) {
+  const bytes = readFileSync(path);
+  const end = 8 + Number(bytes.readBigUInt64LE());
+  return { header: JSON.parse(bytes.subarray(8, end).toString()), data: bytes.subarray(end) };
+}
+
+function safetensors(header, data) {
+  const json = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  return Buffer.concat([length, json, ...data]);
+}
+
+/** The `count` smallest tensors of a file, as a file of their own. */
+function smallest(path, count) {
+  const { header, data } = parts(path);
+  const size = ([
+    ,
+    {
+      data_offsets: [begin, end],
+    },
+  ]) => end - begin;
+  const tensors = Object.entries(header).filter(([name]) => name !== '__metadata__');
+  let at = 0;
+  const kept = tensors.sort((a, b) => size(a) - size(b)).slice(0, count);
+  const pieces = kept.map(([, { data_offsets }]) => data.subarray(...data_offsets));
+  const entries = kept.map(([name, tensor], i) => {
+    const begin = at;
+    at += pieces[i].length;
+    return [name, { ...tensor, data_offsets: [begin, at] }];
+  });
+  return safetensors({ __metadata__: { format: 'pt' }, ...Object.fromEntries(entries) }, pieces);
+}
+
+/** Weights of the bundled model behind each choice of element types that the reader knows. */
+function weights() {
+  const { data } = parts(`${MINI}/model.safetensors`);
+  return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10].map((choice, i) =>
+    Buffer.concat([Buffer.of(choice), data.subarray(i * 4096, i * 4096 + 256)]),
+  );
+}
+
+function stripe(number) {
+  const seal = Buffer.alloc(4096);
+  seal.write(`stripe ${number} of 2 of a stamp\n`);
+  return Buffer.concat([Buffer.alloc(4096, 'x'), seal]);
+}
+
+/** Beside the shards of the index fuzzer, which hold x and y, and z. */
+function index() {
+  const shards = { x: 'a.safetensors', y: 'a.safetensors', z: 'b.safetensors' };
+  return Buffer.from(JSON.stringify({ metadata: { total_size: 24 }, weight_map: shards }));
+}
+
+/** Folders of seeds under `folder`, one a reader. */
+export function writeSeeds(folder) {
+  const seeds = {
+    safetensors: [
+      smallest(`${MINI}/model.safetensors`, 2),
+      smallest(`${TINY}/cases.safetensors`, 3),
+      smallest(`${MINI}/predictor/token.safetensors`, 1),
+    ],
+    index: [index()],
+    config: [readFileSync(`${MINI}/config.json`), readFileSync(`${TINY}/config.json`)],
+    // What a manifest must hold follows from the model of the fuzzer; one of it is kept in the corpus.
+    manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
+    stripe: [stripe(1), stripe(0)],
+    weights: weights(),
+    predictor: ['encoder', 'decoder'].map((side) => readFileSync(`${MINI}/predictor/${side}/predictor.json`)),
+  };
+  for (const [reader, files] of Object.entries(seeds)) {
+    mkdirSync(join(folder, reader), { recursive: true });
+    for (const [i, bytes] of files.entries()) writeFileSync(join(folder, reader, `seed-${i}`), bytes);
+  }
+  return Object.keys(seeds);
+}

@@ -1,0 +1,108 @@
+/**
+ * What tables foretell, corrected by what came of it. A table adds up the chances of tokens as if each came by itself, knows
+ * nothing of the texts before, and may be wrong; so the chance that a layer needs an expert is learned as passes run, from
+ * what was foretold, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
+ */
+import type { ExpectedVisit } from './residency-planner.js';
+
+/** Used up to so many visits of its layer ago; longer ago or never is one more. */
+const AGES = [1, 2, 4, 8, 16];
+/** Step of the gradient: large while little was seen, and never 0, for texts change. */
+const FIRST_RATE = 0.1;
+const LAST_RATE = 0.02;
+const SLOWING = 16;
+/** Of the weights of log-odds, which reach ±9. */
+const ODDS_RATE = 0.3;
+/** Keeps the odds of the certain and the impossible finite. */
+const EDGE = 1e-4;
+
+interface LayerWeights {
+  bias: number;
+  foretold: number;
+  frequency: number;
+  age: Float64Array;
+}
+
+export class NeedCalibration {
+  /** By the flat id of a layer's first expert. */
+  readonly #weights = new Map<number, LayerWeights>();
+  /** By the same. */
+  readonly #visits = new Map<number, number>();
+  /** (experts), visits that needed it. */
+  readonly #uses: Float64Array;
+  /** (experts), its layer's visits when it was needed last. */
+  readonly #usedAt: Float64Array;
+
+  /** `experts`: of the model, all layers. */
+  constructor(experts: number) {
+    this.#uses = new Float64Array(experts);
+    this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
+  }
+
+  /** The visit with the chances to plan by; as it is where its layer has been routed already, or nothing was seen of it. */
+  corrected(visit: ExpectedVisit): ExpectedVisit {
+    if (visit.prefetch !== undefined || !this.#visits.has(visit.firstId)) return visit;
+    const need = visit.need.slice();
+    this.#chances(visit, (index, chance) => {
+      need[index] = chance;
+    });
+    return { ...visit, need };
+  }
+
+  /** `needed`: (experts of the layer), not 0 where the visit needed the expert. */
+  learn(visit: ExpectedVisit, needed: ArrayLike<number>): void {
+    const { firstId, need } = visit;
+    const visits = this.#visits.get(firstId) ?? 0;
+    const weights = this.#layer(firstId);
+    const rate = LAST_RATE + (FIRST_RATE - LAST_RATE) / (1 + visits / SLOWING);
+    this.#chances(visit, (index, chance, frequency, age) => {
+      const step = ((needed[index] === 0 ? 0 : 1) - chance) * rate;
+      weights.bias += step;
+      weights.foretold += ODDS_RATE * step * odds(need[index]!);
+      weights.frequency += ODDS_RATE * step * frequency;
+      weights.age[age]! += step;
+    });
+    for (let index = 0; index < need.length; index++) {
+      if (needed[index] === 0) continue;
+      this.#uses[firstId + index]! += 1;
+      this.#usedAt[firstId + index] = visits;
+    }
+    this.#visits.set(firstId, visits + 1);
+  }
+
+  /** `frequency`: log-odds. */
+  #chances(
+    { firstId, need }: ExpectedVisit,
+    each: (index: number, chance: number, frequency: number, age: number) => void,
+  ): void {
+    const visits = this.#visits.get(firstId) ?? 0;
+    const weights = this.#layer(firstId);
+    for (let index = 0; index < need.length; index++) {
+      const id = firstId + index;
+      const frequency = odds((this.#uses[id]! + 0.5) / (visits + 1));
+      const age = ageOf(visits - this.#usedAt[id]!);
+      const { bias, foretold, frequency: often, age: recent } = weights;
+      const sum = bias + foretold * odds(need[index]!) + often * frequency + recent[age]!;
+      each(index, 1 / (1 + Math.exp(-sum)), frequency, age);
+    }
+  }
+
+  #layer(firstId: number): LayerWeights {
+    let weights = this.#weights.get(firstId);
+    if (weights === undefined) {
+      weights = { bias: 0, foretold: 1, frequency: 0, age: new Float64Array(AGES.length + 1) };
+      this.#weights.set(firstId, weights);
+    }
+    return weights;
+  }
+}
+
+function odds(chance: number): number {
+  return Math.log((chance + EDGE) / (1 - chance + EDGE));
+}
+
+function ageOf(visits: number): number {
+  let age = 0;
+  while (age < AGES.length && visits > AGES[age]!) age += 1;
+  return age;
+}

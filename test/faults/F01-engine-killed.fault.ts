@@ -1,0 +1,75 @@
+// The engine process is killed in the middle of batches: of a server that is alone, and of a worker.
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import type { SidaProcess } from '../integration/sida-process.js';
+import { Cluster } from './cluster.js';
+import { type FaultReport, fault } from './fault.js';
+import { goldenQuestions } from './golden.js';
+import { Subject } from './subject.js';
+import { Traffic } from './traffic.js';
+
+const KILLS = 5;
+
+/** Kills the engine of `owner` under load, each time once it is back. */
+async function killEngines(
+  subject: Subject,
+  owner: SidaProcess,
+  traffic: Traffic,
+  report: FaultReport,
+): Promise<void> {
+  let [slowest, down] = [0, 0];
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    // Jobs that met one kill are done before the next: two in a row would rightly be held against them.
+    await delay(1_500);
+    const [engine] = owner.enginePids();
+    process.kill(engine!, 'SIGKILL');
+    const killed = performance.now();
+    while (owner.enginePids().every((pid) => pid === engine)) {
+      down += (await subject.ask('/health/live')).status === 200 ? 0 : 1;
+      await delay(10);
+    }
+    const before = traffic.completed;
+    while (traffic.completed === before || (await subject.ask('/health/ready')).status !== 200) {
+      down += (await subject.ask('/health/live')).status === 200 ? 0 : 1;
+      await delay(10);
+    }
+    slowest = Math.max(slowest, performance.now() - killed);
+  }
+  await delay(1_000);
+  await traffic.stop();
+  report.note(`${KILLS} engines killed`);
+  traffic.tell(report);
+  expect(down, 'probes of the API that failed').toBe(0);
+  report.atMost('ready and answering after', slowest / 1000, 5, 's');
+}
+
+fault('F1', 'kill -9 of the engine process, jobs in memory', async (report) => {
+  const golden = await goldenQuestions();
+  const subject = await Subject.start('--threads', '1');
+  try {
+    const traffic = new Traffic({ port: subject.port, golden });
+    await killEngines(subject, subject.server, traffic, report);
+    const of = await subject.metrics();
+    expect(of('sida_engine_restarts_total')).toBe(KILLS);
+    const again = of('sida_queue_retries_total');
+    report.note(`${again} runs repeated`);
+    expect(again).toBeGreaterThan(0);
+    await subject.recovered(report);
+  } finally {
+    await subject.stop();
+  }
+});
+
+fault('F1', "kill -9 of a worker's engine process, jobs in Redis", async (report) => {
+  const cluster = await Cluster.start();
+  try {
+    const { subject, golden, workers } = cluster;
+    const traffic = new Traffic({ port: subject.port, golden });
+    await killEngines(subject, workers[0]!, traffic, report);
+    const again = (await subject.metrics())('sida_queue_retries_total');
+    report.note(`${again} runs repeated`);
+    await cluster.recovered(report);
+  } finally {
+    await cluster.end();
+  }
+});

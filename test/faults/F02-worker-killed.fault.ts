@@ -1,0 +1,46 @@
+// A worker is killed in the middle of jobs; the other one runs them.
+import { expect } from 'vitest';
+import { someRun } from '../support/ledger-look.js';
+import { Cluster, LOCK_MS, STALLED_MS } from './cluster.js';
+import { fault } from './fault.js';
+import { answered, essence } from './golden.js';
+import { keepAll } from './kept.js';
+
+/** Half of them in each worker. */
+const JOBS = 8;
+const LONG = Array.from({ length: JOBS }, (_, i) => ({
+  type: 'completion' as const,
+  path: '/v1/completions',
+  body: { prompt: `${i} The film was <extra_id_0>.`, max_tokens: 300 },
+}));
+
+fault('F2', 'kill -9 of one of two workers in the middle of jobs', async (report) => {
+  const questions = await answered(LONG);
+  const cluster = await Cluster.start({ workerFlags: ['--concurrency', String(JOBS / 2)] });
+  try {
+    const { subject, redis, workers } = cluster;
+    const began = performance.now();
+    await (await keepAll(subject, questions)).ended();
+    const jobMs = performance.now() - began;
+
+    const kept = await keepAll(subject, questions);
+    await someRun(redis, JOBS);
+    const killed = performance.now();
+    await workers[0]!.kill();
+    const records = await kept.ended();
+    const tookMs = performance.now() - killed;
+    expect(records.map(({ status }) => status)).toEqual(questions.map(() => 'completed'));
+    expect(records.map(({ answer }) => essence(answer))).toEqual(questions.map(({ right }) => right));
+    const twice = records.filter(({ attempts }) => attempts === 2).length;
+    report.note(`${JOBS} jobs, ${twice} of them run again, each with one result`);
+    expect([twice, cluster.told.repeated('running')]).toEqual([JOBS / 2, JOBS / 2]);
+    expect((await subject.metrics())('sida_queue_retries_total')).toBe(JOBS / 2);
+    // One worker now runs what two did.
+    const limit = (LOCK_MS + 2 * STALLED_MS + 2 * jobMs) / 1000;
+    report.atMost('all ended after', tookMs / 1000, Number(limit.toFixed(1)), 's');
+    await cluster.replace(0);
+    await cluster.recovered(report);
+  } finally {
+    await cluster.end();
+  }
+});

@@ -1,0 +1,47 @@
+// A worker stops in its tracks for three times as long as its locks hold, and goes on as if nothing had been.
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { someRun } from '../support/ledger-look.js';
+import { Cluster, LOCK_MS } from './cluster.js';
+import { fault } from './fault.js';
+import { answered, essence } from './golden.js';
+import { keepAll } from './kept.js';
+
+const LONG = {
+  type: 'completion' as const,
+  path: '/v1/completions',
+  body: { prompt: 'The film was <extra_id_0>.', max_tokens: 300 },
+};
+
+fault('F3', 'a worker frozen (SIGSTOP) for three lock durations', async (report) => {
+  const questions = await answered([LONG]);
+  const cluster = await Cluster.start({ workers: 1 });
+  try {
+    const { subject, redis, workers } = cluster;
+    const fenced = async () => (await subject.metrics())('sida_queue_fenced_total');
+    const before = await fenced();
+    const kept = await keepAll(subject, questions);
+    await someRun(redis);
+    const { child } = workers[0]!;
+    child.kill('SIGSTOP');
+    const frozen = performance.now();
+    await cluster.add();
+    await delay(3 * LOCK_MS - (performance.now() - frozen));
+    const [record] = await kept.ended();
+    child.kill('SIGCONT');
+    await subject.server.until(async () => (await fenced()) > before);
+    await delay(1_000);
+    const late = (await fenced()) - before;
+    report.note(`run ${record.attempts} times, ${late} late result fenced off`);
+    expect(late).toBe(1);
+    expect([record.status, record.attempts, essence(record.answer)]).toEqual([
+      'completed',
+      2,
+      questions[0]!.right,
+    ]);
+    expect(await kept.ended()).toEqual([record]);
+    await cluster.recovered(report);
+  } finally {
+    await cluster.end();
+  }
+});

@@ -1,0 +1,52 @@
+// Redis goes away under load in three ways, for 2, 15 and 60 seconds (SIDA_OUTAGE_SECONDS=2 for a short run).
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, vi } from 'vitest';
+import { Cluster } from './cluster.js';
+import { fault } from './fault.js';
+import { Traffic } from './traffic.js';
+
+const SECONDS = (process.env.SIDA_OUTAGE_SECONDS ?? '2,15,60').split(',').map(Number);
+vi.setConfig({ testTimeout: 900_000 });
+
+let cluster: Cluster;
+beforeAll(async () => {
+  // Who waits when the longest outage begins waits it out.
+  cluster = await Cluster.start({ serverFlags: ['--deadline', '120s'] });
+});
+afterAll(() => cluster.end());
+
+for (const signal of ['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const) {
+  for (const seconds of SECONDS) {
+    fault('F4', `Redis gets ${signal}, ${String(seconds).padStart(2, '0')} s`, async (report) => {
+      const { subject, redis, golden } = cluster;
+      const traffic = new Traffic({ port: subject.port, golden });
+      await delay(2_000);
+      if (signal === 'SIGSTOP') redis.freeze();
+      else await redis.down(signal);
+      const away = performance.now();
+      await subject.server.until(async () => (await subject.ask('/health/ready')).status === 503);
+      const unreadyMs = performance.now() - away;
+      let readyMeanwhile = 0;
+      while (performance.now() < away + seconds * 1000) {
+        const { status, json } = await subject.ask('/health/ready');
+        if (status === 200) readyMeanwhile += 1;
+        else expect(json.phase).toBe('queue_unavailable');
+        await delay(100);
+      }
+      if (signal === 'SIGSTOP') redis.thaw();
+      else await redis.up();
+      const resumedMs = await traffic.goesOn();
+      await delay(2_000);
+      const stopping = performance.now();
+      await traffic.stop();
+      traffic.tell(report);
+      expect(readyMeanwhile, 'times ready without Redis').toBe(0);
+      expect(traffic.refusals.get('503 not_ready') ?? 0).toBeGreaterThan(0);
+      report.atMost('not ready after', unreadyMs / 1000, 2, 's');
+      report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+      report.atMost('resumed after', resumedMs / 1000, 25, 's');
+      report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
+      await cluster.recovered(report);
+    });
+  }
+}

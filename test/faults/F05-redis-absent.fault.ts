@@ -1,0 +1,49 @@
+// Redis is not there when server and worker start, and comes later.
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { MINI, ServerProcess } from '../integration/server-process.js';
+import { WorkerProcess } from '../integration/worker-process.js';
+import { RedisServer } from '../support/redis.js';
+import { FAST, SMALL } from './cluster.js';
+import { fault } from './fault.js';
+import { essence, goldenQuestions } from './golden.js';
+import { Subject } from './subject.js';
+
+fault('F5', 'Redis absent at the start, there later', async (report) => {
+  const questions = (await goldenQuestions()).slice(0, 20);
+  const redis = await RedisServer.absent();
+  const flags = ['--model', MINI, '--redis', redis.url, ...SMALL, ...FAST];
+  const server = await ServerProcess.launch(flags);
+  const worker = new WorkerProcess(flags);
+  // One without Redis, meanwhile and beside.
+  const alone = await Subject.start('--threads', '1');
+  try {
+    await server.until(() => server.output.includes(' serves '));
+    for (let probes = 0; probes < 30; probes += 1) {
+      const { status, body } = await server.get('/health/ready');
+      expect([status, body.phase, body.reason]).toEqual([
+        503,
+        'queue_unavailable',
+        'Redis cannot be reached',
+      ]);
+      const refused = await server.post(questions[0]!.path, questions[0]!.body);
+      expect([refused.status, refused.body.error.code]).toEqual([503, 'not_ready']);
+      await delay(100);
+    }
+    await alone.good();
+    await redis.up();
+    const seconds = (await server.ready(30_000)) / 1000;
+    for (const { path, body, right } of questions) {
+      const answer = await server.post(path, body);
+      expect([answer.status, essence(answer.body)]).toEqual([200, right]);
+    }
+    expect([server.alive, worker.alive], server.output + worker.output).toEqual([true, true]);
+    expect(server.output + worker.output).not.toMatch(/unhandledRejection|uncaughtException|This is a bug/i);
+    report.note(`not ready with the reason for 3 s, then ${questions.length} right answers`);
+    report.atMost('ready after', seconds, 25, 's');
+    await alone.recovered(report);
+  } finally {
+    await Promise.all([server.stop(), worker.stop(), alone.stop()]);
+    await redis.end();
+  }
+});

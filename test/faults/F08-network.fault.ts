@@ -1,0 +1,81 @@
+// Between server, workers and Redis: a slow way, resets, connections that fall silent, writes of one byte.
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { randomFrom } from '../support/malformed-requests.js';
+import { SLOW_MS, TcpProxy } from '../support/tcp-proxy.js';
+import { Cluster } from './cluster.js';
+import { type FaultReport, fault } from './fault.js';
+import { Traffic } from './traffic.js';
+
+const FAULT_MS = 15_000;
+
+let proxy: TcpProxy;
+let cluster: Cluster;
+beforeAll(async () => {
+  cluster = await Cluster.start({
+    serverFlags: ['--deadline', '120s'],
+    through: async (redis) => {
+      proxy = await TcpProxy.to(redis.port);
+      return `redis://127.0.0.1:${proxy.port}`;
+    },
+  });
+});
+afterAll(async () => {
+  await cluster.end();
+  await proxy.close();
+});
+
+/** Load before, while and after `disturb` does what the fault is. */
+async function underLoad(report: FaultReport, disturb: (traffic: Traffic) => Promise<void>): Promise<void> {
+  const { subject, golden } = cluster;
+  const traffic = new Traffic({ port: subject.port, golden });
+  await delay(2_000);
+  await disturb(traffic);
+  proxy.weather = 'clear';
+  const resumedMs = await traffic.goesOn(10);
+  const stopping = performance.now();
+  await traffic.stop();
+  traffic.tell(report);
+  report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
+  report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+  report.atMost('resumed after', resumedMs / 1000, 25, 's');
+  report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
+  await cluster.recovered(report);
+}
+
+fault('F8', `${SLOW_MS} ms more on the way to Redis`, (report) =>
+  underLoad(report, async () => {
+    proxy.weather = 'slow';
+    await delay(FAULT_MS);
+  }),
+);
+
+fault('F8', 'writes of one byte to and from Redis', (report) =>
+  underLoad(report, async (traffic) => {
+    proxy.weather = 'drip';
+    const before = traffic.completed;
+    await delay(FAULT_MS);
+    expect(traffic.completed).toBeGreaterThan(before);
+  }),
+);
+
+fault('F8', 'connections to Redis reset', (report) =>
+  underLoad(report, async () => {
+    const random = randomFrom(8);
+    const end = performance.now() + FAULT_MS;
+    let resets = 0;
+    while (performance.now() < end) {
+      proxy.reset(Math.floor(random() * proxy.connections));
+      resets += 1;
+      await delay(20 + 480 * random());
+    }
+    report.note(`${resets} resets`);
+  }),
+);
+
+fault('F8', 'connections to Redis half-open', (report) =>
+  underLoad(report, async () => {
+    report.note(`${proxy.silence()} connections fell silent`);
+    await delay(FAULT_MS);
+  }),
+);

@@ -1,0 +1,108 @@
+// A server with a worker of its own is told to end under load: once, and a second time.
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { MINI, ServerProcess } from '../integration/server-process.js';
+import { WorkerProcess } from '../integration/worker-process.js';
+import { type Answer, ask } from '../support/http-client.js';
+import { someRun } from '../support/ledger-look.js';
+import { RedisServer } from '../support/redis.js';
+import { FAST, LOCK_MS, SMALL } from './cluster.js';
+import { fault } from './fault.js';
+import { answered, essence, goldenQuestions, type Question } from './golden.js';
+import { keepAll } from './kept.js';
+import { Subject } from './subject.js';
+
+const DRAIN_MS = 30_000;
+const portOf = (server: ServerProcess) => Number(new URL(server.url).port);
+const runsJobs = (redis: RedisServer) => ['--redis', redis.url, '--model', MINI, ...SMALL, ...FAST];
+
+/** Undefined: the connection was refused or broke. */
+function send(port: number, { path, body }: Question): Promise<Answer | undefined> {
+  return ask(port, path, { method: 'POST', body }).catch(() => undefined);
+}
+
+fault('F9', 'SIGTERM under load', async (report) => {
+  const golden = await goldenQuestions();
+  const redis = await RedisServer.start();
+  const leaving = await ServerProcess.start(runsJobs(redis));
+  const staying = await Subject.start('--redis', redis.url, ...SMALL, ...FAST);
+  try {
+    const port = portOf(leaving);
+    const kept = await keepAll({ port }, golden);
+    const inFlight = golden.map((question) => send(port, question));
+    // Nothing ends while the engine is frozen: all of them are in flight at the signal.
+    const engine = leaving.enginePids()[0]!;
+    process.kill(engine, 'SIGSTOP');
+    await delay(300);
+    leaving.child.kill('SIGTERM');
+    const told = performance.now();
+    const exited = leaving.exit.then((code) => ({ code, ms: performance.now() - told }));
+    await delay(200);
+    const late = await Promise.all(golden.slice(0, 20).map((question) => send(port, question)));
+    process.kill(engine, 'SIGCONT');
+    for (const answer of late) {
+      expect([answer?.status, answer?.headers.connection, answer?.json.error.code]).toEqual([
+        503,
+        'close',
+        'shutting_down',
+      ]);
+    }
+    const answers = await Promise.all(inFlight);
+    expect(answers.map((answer) => essence(answer?.json))).toEqual(golden.map(({ right }) => right));
+    const { code, ms } = await exited;
+    expect(code, leaving.output).toBe(0);
+    const records = await kept.ended(staying.port);
+    expect(records.map(({ answer }) => essence(answer))).toEqual(golden.map(({ right }) => right));
+    report.note(`${golden.length} requests in flight answered, ${late.length} later ones refused, exit 0`);
+    report.note(`${golden.length} kept jobs ended, here or elsewhere`);
+    report.atMost('ended after', ms / 1000, DRAIN_MS / 1000, 's');
+    await staying.recovered(report);
+  } finally {
+    await Promise.all([leaving.stop(), staying.stop()]);
+    await redis.end();
+  }
+});
+
+const LONG = Array.from({ length: 8 }, (_, i) => ({
+  type: 'completion' as const,
+  path: '/v1/completions',
+  body: { prompt: `${i} The film was <extra_id_0>.`, max_tokens: 400 },
+}));
+
+fault('F9', 'a second SIGTERM or SIGINT', async (report) => {
+  const questions = await answered(LONG);
+  const redis = await RedisServer.start();
+  const first = await WorkerProcess.start(runsJobs(redis));
+  const subject = await Subject.start('--redis', redis.url, '--no-worker');
+  let left = 0;
+  let slowestMs = 0;
+  await first.stop();
+  try {
+    for (const second of ['SIGTERM', 'SIGINT'] as const) {
+      const leaving = await ServerProcess.start(runsJobs(redis));
+      const kept = await keepAll({ port: portOf(leaving) }, questions);
+      await someRun(redis, questions.length);
+      leaving.child.kill('SIGTERM');
+      await delay(150);
+      leaving.child.kill(second);
+      const signalled = performance.now();
+      const code = await leaving.exit;
+      slowestMs = Math.max(slowestMs, performance.now() - signalled);
+      expect(code, leaving.output).toBeGreaterThan(128);
+      const worker = await WorkerProcess.start(runsJobs(redis));
+      const records = await kept.ended(subject.port, LOCK_MS + 30_000);
+      expect(records.map(({ answer }) => essence(answer))).toEqual(questions.map(({ right }) => right));
+      left += records.filter(({ attempts }) => attempts > 1).length;
+      await worker.stop();
+    }
+    report.note(`${left} of ${2 * questions.length} jobs were left and run elsewhere`);
+    expect(left).toBeGreaterThan(0);
+    report.atMost('ended after', slowestMs / 1000, 1, 's');
+    const worker = await WorkerProcess.start(runsJobs(redis));
+    await subject.recovered(report);
+    await worker.stop();
+  } finally {
+    await subject.stop();
+    await redis.end();
+  }
+});

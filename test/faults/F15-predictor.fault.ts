@@ -1,0 +1,105 @@
+// A predictor that is missing, broken, wrong or slow: answers as without one, and hardly slower.
+
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect } from 'vitest';
+import {
+  broken,
+  fillWeights,
+  makeOverflow,
+  makeSlow,
+  makeSure,
+  replaceNetwork,
+} from '../integration/broken-predictors.js';
+import { makePredictor, type PredictorFiles } from '../integration/predictor-files.js';
+import { classifyAll, metricsOf, sst2 } from '../integration/server-process.js';
+import { fault } from './fault.js';
+import { percentile, Subject } from './subject.js';
+
+const SERVER = ['--memory-budget', '12.5%', '--max-batch-tokens', '256'];
+const ROUNDS = 9;
+const sentences = sst2().slice(0, 160);
+
+let files: PredictorFiles;
+let onDemand: Subject;
+let reference: Awaited<ReturnType<typeof classifyAll>>;
+beforeAll(async () => {
+  files = makePredictor(sentences.slice(0, 60));
+  onDemand = await Subject.start(...SERVER, '--predictor', 'none');
+  reference = await classifyAll(onDemand.server, sentences);
+});
+afterAll(async () => {
+  await onDemand.stop();
+  files.remove();
+});
+
+/** Seconds for all sentences; the answers are checked. */
+async function timed({ server }: Subject): Promise<number> {
+  const started = performance.now();
+  expect(await classifyAll(server, sentences)).toEqual(reference);
+  return (performance.now() - started) / 1000;
+}
+
+/** Throughput as a share of on-demand's, both measured in turn. */
+async function share(subject: Subject): Promise<number> {
+  const [mine, others]: number[][] = [[], []];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    mine!.push(await timed(subject));
+    others!.push(await timed(onDemand));
+  }
+  return percentile(others!, 0.5) / percentile(mine!, 0.5);
+}
+
+interface Broken {
+  what: string;
+  flags: () => string[];
+  /** More than 0 where the metrics tell of it. */
+  shows: (metric: (name: string) => number) => number;
+}
+
+const directory = (name: string, breakIt: (path: string) => void) => () => [
+  '--predictor',
+  broken(files, name, breakIt),
+];
+const down = (metric: (name: string) => number) => 1 - metric('sida_predictor_up{function="none"}');
+const tables = (state: string) => (metric: (name: string) => number) =>
+  metric(`sida_hash_tables_total{state="${state}"}`);
+
+const BROKEN: Broken[] = [
+  { what: 'is missing', flags: () => ['--predictor', join(files.root, 'nowhere')], shows: down },
+  {
+    what: 'has the wrong shape',
+    flags: directory('shape', (path) => replaceNetwork(join(path, 'encoder'), { experts: 32 })),
+    shows: down,
+  },
+  {
+    what: 'has weights that are NaN',
+    flags: directory('nan', (path) => fillWeights(join(path, 'encoder'), Number.NaN)),
+    shows: down,
+  },
+  {
+    what: 'has an output that is not finite',
+    flags: directory('overflow', makeOverflow),
+    shows: tables('failed'),
+  },
+  {
+    what: 'is always wrong',
+    flags: () => ['--hash-function', 'shuffled', '--predictor', broken(files, 'sure', makeSure)],
+    shows: (metric) => metric('sida_prefetches_wasted_total'),
+  },
+  { what: 'is too slow', flags: directory('slow', makeSlow), shows: tables('abandoned') },
+];
+
+for (const { what, flags, shows } of BROKEN) {
+  fault('F15', `a predictor that ${what}`, async (report) => {
+    const subject = await Subject.start(...SERVER, ...flags());
+    try {
+      const throughput = await share(subject);
+      expect(shows(await metricsOf(subject.server))).toBeGreaterThan(0);
+      report.note(`${2 * ROUNDS * sentences.length} answers as without one`);
+      report.atLeast('throughput', throughput, 0.9, 'of on-demand');
+      await subject.recovered(report);
+    } finally {
+      await subject.stop();
+    }
+  });
+}

@@ -1,0 +1,80 @@
+// Two models share a Redis: the jobs of one are never run by the workers of the other, however long they wait.
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect } from 'vitest';
+import { MINI, ServerProcess } from '../integration/server-process.js';
+import { WorkerProcess } from '../integration/worker-process.js';
+import { RedisServer } from '../support/redis.js';
+import { FAST, LOCK_MS, SMALL } from './cluster.js';
+import { fault } from './fault.js';
+import { essence, goldenQuestions, type Question } from './golden.js';
+import { keepAll } from './kept.js';
+import { Subject } from './subject.js';
+
+const portOf = (server: ServerProcess) => Number(new URL(server.url).port);
+
+fault('F31', 'two models on one Redis', async (report) => {
+  const golden = (await goldenQuestions()).slice(0, 40);
+  const redis = await RedisServer.start();
+  const exact = await Subject.start('--redis', redis.url, ...SMALL, ...FAST);
+  // Other numbers meet the weights, so the answers differ: another model.
+  const rounded = ['--model', MINI, '--experts', 'int8', '--redis', redis.url, ...SMALL, ...FAST];
+  const first = await WorkerProcess.start(rounded);
+  const other = await ServerProcess.start(rounded);
+  let late: WorkerProcess | undefined;
+  try {
+    // What the rounded model answers, from the two that serve it alone.
+    const answers = await Promise.all(golden.map(({ path, body }) => other.post(path, body)));
+    const roundedGolden: Question[] = golden.map((question, i) => ({
+      ...question,
+      right: essence(answers[i]!.body),
+    }));
+    const different = roundedGolden.filter(({ right }, i) => right !== golden[i]!.right).length;
+    expect(different).toBeGreaterThan(0);
+
+    const unclear = await ServerProcess.launch([
+      '--model',
+      'switch-mini',
+      '--redis',
+      redis.url,
+      '--no-worker',
+    ]);
+    await unclear.until(async () => {
+      const answer = await unclear.get('/health/ready').catch(() => undefined);
+      return /Workers serve 2 models/.test(answer?.body.reason ?? '');
+    });
+    expect((await unclear.post(golden[0]!.path, golden[0]!.body)).status).toBe(503);
+    await unclear.stop();
+
+    const both = await Promise.all([
+      keepAll(exact, golden).then((kept) => kept.ended()),
+      keepAll({ port: portOf(other) }, roundedGolden).then((kept) => kept.ended()),
+    ]);
+    expect(both.map((records) => records.map(({ answer }) => essence(answer)))).toEqual([
+      golden.map(({ right }) => right),
+      roundedGolden.map(({ right }) => right),
+    ]);
+
+    // Without a worker of theirs, jobs wait beside one of the other model that has nothing to do.
+    await first.stop();
+    for (const engine of other.enginePids()) process.kill(engine, 'SIGSTOP');
+    const waiting = await keepAll({ port: portOf(other) }, roundedGolden);
+    await other.kill();
+    await delay(3 * LOCK_MS);
+    await exact.good();
+    late = await WorkerProcess.start(rounded);
+    const reader = await ServerProcess.start(rounded);
+    const records = await waiting.ended(portOf(reader));
+    expect(records.map(({ answer }) => essence(answer))).toEqual(roundedGolden.map(({ right }) => right));
+    await reader.stop();
+    report.note(
+      `${different} of ${golden.length} answers differ between the two; each job got its own model's`,
+    );
+    report.note(
+      `jobs without a worker of theirs waited ${((3 * LOCK_MS) / 1000).toFixed(0)} s beside an idle one`,
+    );
+    await exact.recovered(report);
+  } finally {
+    await Promise.all([exact.stop(), first.stop(), other.stop(), late?.stop()]);
+    await redis.end();
+  }
+});

@@ -1,0 +1,40 @@
+// Ten minutes of load (SIDA_LOAD_MINUTES) on a server, Redis and two workers that are killed at random (SIDA_LOAD_SEED).
+import { expect, vi } from 'vitest';
+import { Cluster } from './cluster.js';
+import { fault } from './fault.js';
+import { Kills } from './kills.js';
+import { Traffic } from './traffic.js';
+
+const MINUTES = Number(process.env.SIDA_LOAD_MINUTES ?? 10);
+const SEED = Number(process.env.SIDA_LOAD_SEED ?? Date.now() % 1_000_000);
+vi.setConfig({ testTimeout: (MINUTES + 6) * 60_000 });
+
+// A job that met `--attempts` kills is given up, and rightly so; here so many of them come that some job would.
+const ATTEMPTS = ['--attempts', '20', '--max-stalled-count', '20'];
+
+fault('load', 'workers, engines and Redis killed at random under load', async (report) => {
+  report.note(`${MINUTES} minutes`);
+  report.note(`seed ${SEED}`);
+  const cluster = await Cluster.start({
+    workerFlags: ATTEMPTS,
+    serverFlags: [...ATTEMPTS.slice(0, 2), '--deadline', '120s'],
+  });
+  try {
+    const { subject, golden } = cluster;
+    const traffic = new Traffic({ port: subject.port, golden, seed: SEED, pauseMs: 150 });
+    const kills = new Kills(cluster, SEED, 60 * MINUTES);
+    await kills.run();
+    await traffic.stop();
+    for (const [what, count] of kills.counts) report.note(`${count} ${what}`);
+    const of = await subject.metrics();
+    report.note(`${of('sida_queue_retries_total')} runs repeated`);
+    report.note(`${of('sida_queue_fenced_total')} late results fenced off`);
+    traffic.tell(report);
+    expect(kills.counts.size, 'kinds of kills').toBeGreaterThan(0);
+    report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
+    report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+    await cluster.recovered(report);
+  } finally {
+    await cluster.end();
+  }
+});

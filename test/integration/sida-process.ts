@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const REPO = join(import.meta.dirname, '..', '..');
+
+/** `sida COMMAND` as a process of its own. Ended by process id. */
+export class SidaProcess {
+  readonly child: ChildProcess;
+  readonly exit: Promise<number | null>;
+  output = '';
+
+  /** `nodeArgs`: of Node itself. */
+  constructor(args: string[], onExit: () => void = () => undefined, nodeArgs: readonly string[] = []) {
+    const command = [...nodeArgs, join(REPO, 'dist/cli/main.js'), ...args];
+    this.child = spawn(process.execPath, command, { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] });
+    for (const stream of [this.child.stdout!, this.child.stderr!]) {
+      stream.on('data', (piece: Buffer) => {
+        this.output += piece.toString();
+      });
+    }
+    this.exit = new Promise((resolve) => {
+      this.child.on('exit', (code) => {
+        onExit();
+        resolve(code);
+      });
+    });
+  }
+
+  get alive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  /** Process ids of its children: the engine process. */
+  enginePids(): number[] {
+    const pid = this.child.pid!;
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .trim()
+      .split(/\s+/)
+      .filter(Boolean)
+      .map(Number);
+  }
+
+  async stop(): Promise<number | null> {
+    if (this.alive) this.child.kill('SIGTERM');
+    return this.exit;
+  }
+
+  async kill(): Promise<void> {
+    this.child.kill('SIGKILL');
+    await this.exit;
+  }
+}
+
+/** A directory for packs that goes when its process does. */
+export function ownPacks(): { flags: string[]; remove: () => void } {
+  const directory = mkdtempSync(join(tmpdir(), 'sida-packs-'));
+  return {
+    flags: ['--pack-dir', directory],
+    remove: () => rmSync(directory, { recursive: true, force: true }),
+  };
+}

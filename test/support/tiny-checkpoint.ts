@@ -1,0 +1,87 @@
+/** A Switch checkpoint of two layers a stack, small enough to write for each case of a test. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const TINY_CONFIG = {
+  model_type: 'switch_transformers',
+  ...{ vocab_size: 10, d_model: 4, d_kv: 2, d_ff: 8, num_heads: 2 },
+  ...{ num_layers: 2, num_decoder_layers: 2, num_sparse_encoder_layers: 1, num_sparse_decoder_layers: 1 },
+  ...{ num_experts: 3, relative_attention_num_buckets: 8, relative_attention_max_distance: 16 },
+};
+
+export interface TensorEntry {
+  dtype: string;
+  shape: number[];
+  data_offsets: [number, number];
+}
+
+/** Shapes of all tensors, by name. */
+export function tinyShapes(): Record<string, number[]> {
+  const { vocab_size, d_model: d, d_ff, num_experts, num_heads } = TINY_CONFIG;
+  const shapes: Record<string, number[]> = { 'shared.weight': [vocab_size, d] };
+  const attention = (prefix: string, kind: string) => {
+    shapes[`${prefix}layer_norm.weight`] = [d];
+    for (const name of ['q', 'k', 'v', 'o']) shapes[`${prefix}${kind}.${name}.weight`] = [d, d];
+  };
+  const feedForward = (prefix: string) => {
+    shapes[`${prefix}wi.weight`] = [d_ff, d];
+    shapes[`${prefix}wo.weight`] = [d, d_ff];
+  };
+  for (const stack of ['encoder', 'decoder']) {
+    const bias = `${stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight`;
+    shapes[bias] = [TINY_CONFIG.relative_attention_num_buckets, num_heads];
+    for (const layer of [0, 1]) {
+      const block = `${stack}.block.${layer}.layer.`;
+      attention(`${block}0.`, 'SelfAttention');
+      if (stack === 'decoder') attention(`${block}1.`, 'EncDecAttention');
+      const last = `${block}${stack === 'decoder' ? 2 : 1}.`;
+      shapes[`${last}layer_norm.weight`] = [d];
+      if (layer === 0) {
+        feedForward(`${last}mlp.`);
+        continue;
+      }
+      shapes[`${last}mlp.router.classifier.weight`] = [num_experts, d];
+      for (let expert = 0; expert < num_experts; expert += 1)
+        feedForward(`${last}mlp.experts.expert_${expert}.`);
+    }
+    shapes[`${stack}.final_layer_norm.weight`] = [d];
+  }
+  return shapes;
+}
+
+/** Header and data of a safetensors file of float32 zeros. */
+export function zeros(shapes: Record<string, number[]>): {
+  header: Record<string, TensorEntry>;
+  data: Buffer;
+} {
+  let at = 0;
+  const header: Record<string, TensorEntry> = {};
+  for (const [name, shape] of Object.entries(shapes)) {
+    const end = at + 4 * shape.reduce((product, size) => product * size, 1);
+    header[name] = { dtype: 'F32', shape, data_offsets: [at, end] };
+    at = end;
+  }
+  return { header, data: Buffer.alloc(at) };
+}
+
+/** `header` as an object or as its text; `length` other than its own, where it is given. */
+export function safetensors(
+  header: object | string | Buffer,
+  data: Buffer = Buffer.alloc(0),
+  length?: bigint,
+): Buffer {
+  const json = Buffer.isBuffer(header)
+    ? header
+    : Buffer.from(typeof header === 'string' ? header : JSON.stringify(header));
+  const prefix = Buffer.alloc(8);
+  prefix.writeBigUInt64LE(length ?? BigInt(json.length));
+  return Buffer.concat([prefix, json, data]);
+}
+
+/** A whole checkpoint in `directory`, which is made. */
+export function writeTiny(directory: string): void {
+  mkdirSync(directory, { recursive: true });
+  const { header, data } = zeros(tinyShapes());
+  writeFileSync(join(directory, 'config.json'), JSON.stringify(TINY_CONFIG));
+  writeFileSync(join(directory, 'model.safetensors'), safetensors(header, data));
+}

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { NeedCalibration } from '../../../src/inference/need-calibration.js';
+
+const EXPERTS = 4;
+const visit = (...need: number[]) => ({ firstId: 0, need: Float32Array.from(need) });
+const chances = (calibration: NeedCalibration, ...need: number[]) => [
+  ...calibration.corrected(visit(...need)).need,
+];
+
+describe('NeedCalibration', () => {
+  it('takes tables at their word until it has seen what came of one', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    expect(chances(calibration, 0, 0.5, 1, 0.25)).toEqual([0, 0.5, 1, 0.25]);
+  });
+
+  it('leaves a layer as it is that was routed already', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    calibration.learn(visit(1, 0, 0, 0), [1, 0, 0, 0]);
+    const routed = { ...visit(0.3, 0, 0, 0), prefetch: new Float32Array(EXPERTS) };
+    expect(calibration.corrected(routed)).toBe(routed);
+  });
+
+  it('keeps to tables that are right', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    for (let i = 0; i < 400; i++) {
+      const needed = [0, 1, 2, 3].map((index) => (index === (i * 7) % 4 ? 1 : 0));
+      calibration.learn(visit(...needed), needed);
+    }
+    const [first, second] = chances(calibration, 1, 0, 0, 0);
+    expect(first).toBeGreaterThan(0.99);
+    expect(second).toBeLessThan(0.01);
+  });
+
+  it('learns that tables promise too much, and too little', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    // Foretold 0.9 comes one time in four, foretold 0.1 three times in four.
+    for (let i = 0; i < 2000; i++) {
+      calibration.learn(visit(0.9, 0.1, 0.9, 0.1), [
+        i % 4 === 0 ? 1 : 0,
+        i % 4 === 1 ? 0 : 1,
+        i % 4 === 2 ? 1 : 0,
+        i % 4 === 3 ? 0 : 1,
+      ]);
+    }
+    const [promised, doubted] = chances(calibration, 0.9, 0.1, 0.9, 0.1);
+    expect(promised).toBeLessThan(0.5);
+    expect(doubted).toBeGreaterThan(0.5);
+  });
+
+  it('learns that what was used last comes back, where tables know nothing', () => {
+    const calibration = new NeedCalibration(EXPERTS);
+    // One expert stays needed for ten visits, then the next one is.
+    for (let i = 0; i < 2000; i++) {
+      const needed = [0, 1, 2, 3].map((index) => (index === Math.floor(i / 10) % 4 ? 1 : 0));
+      calibration.learn(visit(0.25, 0.25, 0.25, 0.25), needed);
+    }
+    calibration.learn(visit(0.25, 0.25, 0.25, 0.25), [0, 0, 1, 0]);
+    const [first, , recent] = chances(calibration, 0.25, 0.25, 0.25, 0.25);
+    expect(recent).toBeGreaterThan(0.75);
+    expect(first).toBeLessThan(0.25);
+  });
+
+  it('counts each layer by itself', () => {
+    const calibration = new NeedCalibration(2 * EXPERTS);
+    for (let i = 0; i < 200; i++) calibration.learn(visit(1, 0, 0, 0), [0, 0, 0, 1]);
+    const other = { firstId: EXPERTS, need: Float32Array.of(1, 0, 0, 0) };
+    expect([...calibration.corrected(other).need]).toEqual([1, 0, 0, 0]);
+    expect(chances(calibration, 1, 0, 0, 0)[3]).toBeGreaterThan(0.9);
+  });
+});

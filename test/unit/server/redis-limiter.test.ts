@@ -1,0 +1,63 @@
+// The rate limit that servers share over Redis.
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { redisLimiter, type SharedLimiter } from '../../../src/server/admission/redis-limiter.js';
+import { RateLimited, TokenLimit } from '../../../src/server/admission/token-limit.js';
+import { eventually } from '../../support/eventually.js';
+import { describeWithRedis, RedisServer } from '../../support/redis.js';
+
+describeWithRedis('servers that share a rate limit', () => {
+  let redis: RedisServer;
+  let shared: SharedLimiter[];
+  let servers: TokenLimit[];
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+    shared = [0, 1].map(() => redisLimiter(redis.url, 100, () => undefined));
+    servers = shared.map(({ limiter }) => new TokenLimit(limiter));
+  });
+  beforeEach(() => redis.use((client) => client.flushall()));
+  afterAll(async () => {
+    for (const each of shared) each.close();
+    await redis.end();
+  });
+
+  const reserve = (server: number, tokens: number, who = 'someone') =>
+    servers[server]!.reserve(who, { known: tokens, estimated: 0 });
+  /** Waits until the first one counts in Redis. */
+  const connected = () =>
+    eventually(async () => {
+      const { settle } = await reserve(0, 1, 'probe');
+      await settle(0);
+      return redis.use(async (client) => (await client.keys('*probe*')).length === 1);
+    }, 'the connection');
+
+  it('count together, a caller each', async () => {
+    await connected();
+    expect((await reserve(0, 60)).allowance.remaining).toBe(40);
+    expect((await reserve(1, 30)).allowance.remaining).toBe(10);
+    await expect(reserve(0, 20)).rejects.toThrow(RateLimited);
+    expect((await reserve(0, 20, 'another')).allowance.remaining).toBe(80);
+    // What was refused is not charged.
+    expect((await reserve(1, 10)).allowance.remaining).toBe(0);
+  });
+
+  it('settle what another one sees', async () => {
+    const { settle } = await reserve(0, 90);
+    await settle(10);
+    expect((await reserve(1, 50)).allowance.remaining).toBe(40);
+  });
+
+  it('go on by themselves while Redis is away, and together again after it', async () => {
+    await redis.down();
+    const { allowance, settle } = await reserve(0, 70, 'insured');
+    expect(allowance.remaining).toBe(30);
+    await expect(reserve(0, 70, 'insured')).rejects.toThrow(RateLimited);
+    expect((await reserve(1, 70, 'insured')).allowance.remaining).toBe(30);
+    await redis.up();
+    await connected();
+    // Given back in Redis, where it was never taken: that is no credit.
+    await settle(0);
+    await delay(10);
+    expect((await reserve(0, 100, 'insured')).allowance.remaining).toBe(0);
+  });
+});

@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { oneLine, parseJson } from '../../../src/text/one-line.js';
+
+describe('one line', () => {
+  it('shows what would break or fool it by its number, and says what it cut', () => {
+    expect(oneLine('a\nb\u001b[31m\u202ec\ud800 é')).toBe('a\\u000ab\\u001b[31m\\u202ec\\ud800 é');
+    expect(oneLine('abcdef', 3)).toBe('abc… (6 characters)');
+  });
+
+  it.each([
+    ['{', /^Expected property name/],
+    ['"\n\u202e"', /^Bad control character/],
+    ['{"a":[1,"x"]}', 'a.1: Invalid input: expected number, received string'],
+    ['null', 'Invalid input: expected object, received null'],
+    ['{"a":[],"x\\n\\u202e":1}', 'Unrecognized key: "x\\u000a\\u202e"'],
+  ])('says what is wrong with %j', (text, message) => {
+    const schema = z.strictObject({ a: z.array(z.number()) });
+    expect(() => parseJson(text, schema)).toThrow(message);
+  });
+});
