@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { LIMITS } from '../../src/server/limits.js';
+import type { Metric } from '../integration/server-process.js';
 import { eventually } from '../support/eventually.js';
 import { postText } from '../support/http-client.js';
 import { fault } from './fault.js';
@@ -64,7 +65,6 @@ async function readers(): Promise<Reader[]> {
   expect(status).toBe(202);
   const watch = `GET ${headers.location}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`;
   const all = Array.from({ length: WATCHERS }, () => open(watch));
-  await eventually(() => all.every(({ socket }) => socket.bytesWritten > 0), 'readers of the job');
   const request = postText(
     '/v1/completions',
     STREAM,
@@ -72,16 +72,15 @@ async function readers(): Promise<Reader[]> {
     `x-request-id: ${'x'.repeat(128)}`,
   );
   all.push(...Array.from({ length: STREAMS }, () => open(request)));
-  await eventually(
-    async () => subject.descriptors() >= all.length && (await waits()) >= STREAMS + 1,
-    'streams in the queue',
-  );
+  await eventually(async () => {
+    const metric = await subject.metrics();
+    return metric('sida_kept_watching') === WATCHERS && jobsIn(metric) === STREAMS + 1;
+  }, 'all readers');
   process.kill(engine!, 'SIGCONT');
   return all;
 }
 
-async function waits(): Promise<number> {
-  const metric = await subject.metrics();
+function jobsIn(metric: Metric): number {
   return metric('sida_queue_active_jobs') + metric('sida_queue_waiting_jobs');
 }
 
@@ -123,6 +122,6 @@ fault('F19', 'slow readers of streams', async (report) => {
     `p99 of others ${p99.toFixed(0)} ms beside slow readers, ${fastP99.toFixed(0)} ms beside fast ones`,
   );
   report.atMost('p99 of others, of that beside fast readers,', p99 / fastP99, 1.1, '×');
-  expect(await waits()).toBe(0);
+  expect(jobsIn(await subject.metrics())).toBe(0);
   await subject.recovered(report);
 });
