@@ -1,4 +1,4 @@
-/** Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth, then values. */
+/** Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth and fields, then values. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
@@ -10,7 +10,7 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   const body = await readBytes(req);
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
-  checkDepth(body);
+  checkShape(body);
   const text = body.toString('utf8');
   let value: unknown;
   try {
@@ -64,10 +64,12 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+const COLON = 0x3a;
 
-/** Looks only at brackets outside strings, so it needs no more than one pass over the bytes and no stack. */
-function checkDepth(body: Buffer): void {
+/** Looks only at brackets and colons outside strings, so it needs no more than one pass over the bytes and no stack. */
+function checkShape(body: Buffer): void {
   let depth = 0;
+  let fields = 0;
   for (let at = 0; at < body.length; at += 1) {
     const byte = body[at];
     if (byte === QUOTE) {
@@ -79,6 +81,14 @@ function checkDepth(body: Buffer): void {
       }
     } else if (byte === 0x5d || byte === 0x7d) {
       depth -= 1;
+    } else if (byte === COLON) {
+      fields += 1;
+      if (fields > LIMITS.jsonFields) {
+        throw new SidaError({
+          code: 'invalid_request',
+          message: `The request body has more than ${LIMITS.jsonFields} fields`,
+        });
+      }
     }
   }
 }
@@ -86,7 +96,7 @@ function checkDepth(body: Buffer): void {
 /** In valid UTF-8 a lone surrogate can only come of this. */
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
 
-/** Refuses what JSON.parse lets through and later code could trip over. Recursion is bounded by checkDepth. */
+/** Refuses what JSON.parse lets through and later code could trip over. Recursion is bounded by checkShape. */
 function checkValues(value: unknown, surrogates: boolean): void {
   if (typeof value === 'number') {
     if (!Number.isFinite(value))

@@ -9,6 +9,8 @@ export const LIMITS = {
   headerBytes: 16 * 1024,
   bodyBytes: 1024 * 1024,
   jsonDepth: 32,
+  /** Of all objects of a body: 32 inputs with 64 template fields have half as many. */
+  jsonFields: 4096,
   /** Inputs or prompts of one request. */
   inputs: 32,
   /** Template fields of one input. */
