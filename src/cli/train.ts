@@ -94,6 +94,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
   const interrupt = () =>
     interruption.abort(new Error('Interrupted; start the same command again to go on from here'));
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
+  const forget = () => process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
   const progress = new TrainProgress();
   const tables = new Progress();
   const events = {
@@ -102,6 +103,8 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     onEvaluation: progress.measured.bind(progress),
     onLearning: (done: number, total: number) => {
       progress.stop();
+      // Nothing is saved on the way from here on, and computations of seconds hear no signal: the system's own end is at once.
+      forget();
       tables.show({ phase: 'tables', done, total });
     },
     onPhase: (text: string) => {
@@ -132,6 +135,6 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
   } finally {
     progress.stop();
     tables.stop();
-    process.off('SIGINT', interrupt).off('SIGTERM', interrupt);
+    forget();
   }
 }

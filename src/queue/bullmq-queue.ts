@@ -125,6 +125,11 @@ export class BullmqQueue implements JobQueue {
     request: JobRequest,
     idempotency?: Idempotency,
   ): Promise<Accepted> {
+    // One limit for both of its commands: the client waits for their sum.
+    return soon(this.#keep(id, owner, request, idempotency));
+  }
+
+  async #keep(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted> {
     const { ledger, bullmq } = this.#accepting();
     const job = this.#newJob(id, request, owner, idempotency);
     const answer = await soon(ledger.accept(job));

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { SidaProcess } from '../integration/sida-process.js';
+import { eventually } from '../support/eventually.js';
 import { Cluster } from './cluster.js';
 import { type FaultReport, fault } from './fault.js';
 import { goldenQuestions } from './golden.js';
@@ -24,15 +25,18 @@ async function killEngines(
     const [engine] = owner.enginePids();
     process.kill(engine!, 'SIGKILL');
     const killed = performance.now();
-    while (owner.enginePids().every((pid) => pid === engine)) {
+    const probe = async () => {
       down += (await subject.ask('/health/live')).status === 200 ? 0 : 1;
-      await delay(10);
-    }
+    };
+    await eventually(async () => {
+      await probe();
+      return owner.enginePids().some((pid) => pid !== engine);
+    }, 'another engine');
     const before = traffic.completed;
-    while (traffic.completed === before || (await subject.ask('/health/ready')).status !== 200) {
-      down += (await subject.ask('/health/live')).status === 200 ? 0 : 1;
-      await delay(10);
-    }
+    await eventually(async () => {
+      await probe();
+      return traffic.completed > before && (await subject.ask('/health/ready')).status === 200;
+    }, 'an answer');
     slowest = Math.max(slowest, performance.now() - killed);
   }
   await delay(1_000);
@@ -47,8 +51,9 @@ fault('F1', 'kill -9 of the engine process, jobs in memory', async (report) => {
   const golden = await goldenQuestions();
   const subject = await Subject.start('--threads', '1');
   try {
-    const traffic = new Traffic({ port: subject.port, golden });
-    await killEngines(subject, subject.server, traffic, report);
+    await Traffic.around({ port: subject.port, golden }, (traffic) =>
+      killEngines(subject, subject.server, traffic, report),
+    );
     const of = await subject.metrics();
     expect(of('sida_engine_restarts_total')).toBe(KILLS);
     const again = of('sida_queue_retries_total');
@@ -64,8 +69,9 @@ fault('F1', "kill -9 of a worker's engine process, jobs in Redis", async (report
   const cluster = await Cluster.start();
   try {
     const { subject, golden, workers } = cluster;
-    const traffic = new Traffic({ port: subject.port, golden });
-    await killEngines(subject, workers[0]!, traffic, report);
+    await Traffic.around({ port: subject.port, golden }, (traffic) =>
+      killEngines(subject, workers[0]!, traffic, report),
+    );
     const again = (await subject.metrics())('sida_queue_retries_total');
     report.note(`${again} runs repeated`);
     await cluster.recovered(report);

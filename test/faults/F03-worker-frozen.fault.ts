@@ -20,10 +20,14 @@ fault('F3', 'a worker frozen (SIGSTOP) for three lock durations', async (report)
     const { subject, redis, workers } = cluster;
     const fenced = async () => (await subject.metrics())('sida_queue_fenced_total');
     const before = await fenced();
+    const { child } = workers[0]!;
+    const engine = workers[0]!.enginePids()[0]!;
+    // So that the job does not end before the worker stops; the engine then does its work all the same.
+    process.kill(engine, 'SIGSTOP');
     const kept = await keepAll(subject, questions);
     await someRun(redis);
-    const { child } = workers[0]!;
     child.kill('SIGSTOP');
+    process.kill(engine, 'SIGCONT');
     const frozen = performance.now();
     await cluster.add();
     await delay(3 * LOCK_MS - (performance.now() - frozen));

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 import { Cluster } from './cluster.js';
-import { fault } from './fault.js';
+import { type FaultReport, fault } from './fault.js';
 import { Traffic } from './traffic.js';
 
 const SECONDS = (process.env.SIDA_OUTAGE_SECONDS ?? '2,15,60').split(',').map(Number);
@@ -17,36 +17,47 @@ afterAll(() => cluster.end());
 
 for (const signal of ['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const) {
   for (const seconds of SECONDS) {
-    fault('F4', `Redis gets ${signal}, ${String(seconds).padStart(2, '0')} s`, async (report) => {
-      const { subject, redis, golden } = cluster;
-      const traffic = new Traffic({ port: subject.port, golden });
-      await delay(2_000);
-      if (signal === 'SIGSTOP') redis.freeze();
-      else await redis.down(signal);
-      const away = performance.now();
-      await subject.server.until(async () => (await subject.ask('/health/ready')).status === 503);
-      const unreadyMs = performance.now() - away;
-      let readyMeanwhile = 0;
-      while (performance.now() < away + seconds * 1000) {
-        const { status, json } = await subject.ask('/health/ready');
-        if (status === 200) readyMeanwhile += 1;
-        else expect(json.phase).toBe('queue_unavailable');
-        await delay(100);
-      }
-      if (signal === 'SIGSTOP') redis.thaw();
-      else await redis.up();
-      const resumedMs = await traffic.goesOn();
-      await delay(2_000);
-      const stopping = performance.now();
-      await traffic.stop();
-      traffic.tell(report);
-      expect(readyMeanwhile, 'times ready without Redis').toBe(0);
-      expect(traffic.refusals.get('503 not_ready') ?? 0).toBeGreaterThan(0);
-      report.atMost('not ready after', unreadyMs / 1000, 2, 's');
-      report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
-      report.atMost('resumed after', resumedMs / 1000, 25, 's');
-      report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
-      await cluster.recovered(report);
+    fault('F4', `Redis gets ${signal}, ${String(seconds).padStart(2, '0')} s`, (report) => {
+      const { port } = cluster.subject;
+      return Traffic.around({ port, golden: cluster.golden }, (traffic) =>
+        outage(report, traffic, signal, seconds),
+      );
     });
   }
+}
+
+async function outage(
+  report: FaultReport,
+  traffic: Traffic,
+  signal: 'SIGTERM' | 'SIGKILL' | 'SIGSTOP',
+  seconds: number,
+): Promise<void> {
+  const { subject, redis } = cluster;
+  await delay(2_000);
+  if (signal === 'SIGSTOP') redis.freeze();
+  else await redis.down(signal);
+  const away = performance.now();
+  await subject.server.until(async () => (await subject.ask('/health/ready')).status === 503);
+  const unreadyMs = performance.now() - away;
+  let readyMeanwhile = 0;
+  while (performance.now() < away + seconds * 1000) {
+    const { status, json } = await subject.ask('/health/ready');
+    if (status === 200) readyMeanwhile += 1;
+    else expect(json.phase).toBe('queue_unavailable');
+    await delay(100);
+  }
+  if (signal === 'SIGSTOP') redis.thaw();
+  else await redis.up();
+  const resumedMs = await traffic.goesOn();
+  await delay(2_000);
+  const stopping = performance.now();
+  await traffic.stop();
+  traffic.tell(report);
+  expect(readyMeanwhile, 'times ready without Redis').toBe(0);
+  expect(traffic.refusals.get('503 not_ready') ?? 0).toBeGreaterThan(0);
+  report.atMost('not ready after', unreadyMs / 1000, 2, 's');
+  report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+  report.atMost('resumed after', resumedMs / 1000, 25, 's');
+  report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
+  await cluster.recovered(report);
 }

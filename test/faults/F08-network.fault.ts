@@ -26,21 +26,22 @@ afterAll(async () => {
 });
 
 /** Load before, while and after `disturb` does what the fault is. */
-async function underLoad(report: FaultReport, disturb: (traffic: Traffic) => Promise<void>): Promise<void> {
+function underLoad(report: FaultReport, disturb: (traffic: Traffic) => Promise<void>): Promise<void> {
   const { subject, golden } = cluster;
-  const traffic = new Traffic({ port: subject.port, golden });
-  await delay(2_000);
-  await disturb(traffic);
-  proxy.weather = 'clear';
-  const resumedMs = await traffic.goesOn(10);
-  const stopping = performance.now();
-  await traffic.stop();
-  traffic.tell(report);
-  report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
-  report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
-  report.atMost('resumed after', resumedMs / 1000, 25, 's');
-  report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
-  await cluster.recovered(report);
+  return Traffic.around({ port: subject.port, golden }, async (traffic) => {
+    await delay(2_000);
+    await disturb(traffic);
+    proxy.weather = 'clear';
+    const resumedMs = await traffic.goesOn(10);
+    const stopping = performance.now();
+    await traffic.stop();
+    traffic.tell(report);
+    report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
+    report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+    report.atMost('resumed after', resumedMs / 1000, 25, 's');
+    report.atMost('all ended after', (performance.now() - stopping) / 1000, 30, 's');
+    await cluster.recovered(report);
+  });
 }
 
 fault('F8', `${SLOW_MS} ms more on the way to Redis`, (report) =>

@@ -1,7 +1,7 @@
 // A server with a worker of its own is told to end under load: once, and a second time.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
+import { MINI, metricsOf, ServerProcess } from '../integration/server-process.js';
 import { WorkerProcess } from '../integration/worker-process.js';
 import { type Answer, ask } from '../support/http-client.js';
 import { someRun } from '../support/ledger-look.js';
@@ -28,12 +28,14 @@ fault('F9', 'SIGTERM under load', async (report) => {
   const staying = await Subject.start('--redis', redis.url, ...SMALL, ...FAST);
   try {
     const port = portOf(leaving);
-    const kept = await keepAll({ port }, golden);
-    const inFlight = golden.map((question) => send(port, question));
     // Nothing ends while the engine is frozen: all of them are in flight at the signal.
     const engine = leaving.enginePids()[0]!;
     process.kill(engine, 'SIGSTOP');
-    await delay(300);
+    const kept = await keepAll({ port }, golden);
+    const inFlight = golden.map((question) => send(port, question));
+    await leaving.until(
+      async () => (await metricsOf(leaving))('sida_queue_accepted_total') === 2 * golden.length,
+    );
     leaving.child.kill('SIGTERM');
     const told = performance.now();
     const exited = leaving.exit.then((code) => ({ code, ms: performance.now() - told }));
@@ -80,6 +82,9 @@ fault('F9', 'a second SIGTERM or SIGINT', async (report) => {
   try {
     for (const second of ['SIGTERM', 'SIGINT'] as const) {
       const leaving = await ServerProcess.start(runsJobs(redis));
+      const engine = leaving.enginePids()[0]!;
+      // So that none of them ends before the server does.
+      process.kill(engine, 'SIGSTOP');
       const kept = await keepAll({ port: portOf(leaving) }, questions);
       await someRun(redis, questions.length);
       leaving.child.kill('SIGTERM');

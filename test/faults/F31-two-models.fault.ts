@@ -56,9 +56,12 @@ fault('F31', 'two models on one Redis', async (report) => {
 
     // Without a worker of theirs, jobs wait beside one of the other model that has nothing to do.
     await first.stop();
-    for (const engine of other.enginePids()) process.kill(engine, 'SIGSTOP');
+    const engines = other.enginePids();
+    for (const engine of engines) process.kill(engine, 'SIGSTOP');
     const waiting = await keepAll({ port: portOf(other) }, roundedGolden);
     await other.kill();
+    // Frozen ones do not see that their server has gone.
+    for (const engine of engines) process.kill(engine, 'SIGKILL');
     await delay(3 * LOCK_MS);
     await exact.good();
     late = await WorkerProcess.start(rounded);

@@ -21,18 +21,19 @@ fault('load', 'workers, engines and Redis killed at random under load', async (r
   });
   try {
     const { subject, golden } = cluster;
-    const traffic = new Traffic({ port: subject.port, golden, seed: SEED, pauseMs: 150 });
     const kills = new Kills(cluster, SEED, 60 * MINUTES);
-    await kills.run();
-    await traffic.stop();
+    await Traffic.around({ port: subject.port, golden, seed: SEED, pauseMs: 150 }, async (traffic) => {
+      await kills.run();
+      await traffic.stop();
+      traffic.tell(report);
+      report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
+      report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
+    });
     for (const [what, count] of kills.counts) report.note(`${count} ${what}`);
     const of = await subject.metrics();
     report.note(`${of('sida_queue_retries_total')} runs repeated`);
     report.note(`${of('sida_queue_fenced_total')} late results fenced off`);
-    traffic.tell(report);
     expect(kills.counts.size, 'kinds of kills').toBeGreaterThan(0);
-    report.atMost('longest without an answer', traffic.longestGapMs / 1000, 25, 's');
-    report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
     await cluster.recovered(report);
   } finally {
     await cluster.end();

@@ -67,7 +67,19 @@ export class Traffic {
   readonly #name = randomUUID();
   #keys = 0;
 
-  constructor(options: TrafficOptions) {
+  /** Clients ask while `work` goes on, and no longer than that whatever becomes of it. */
+  static async around(options: TrafficOptions, work: (traffic: Traffic) => Promise<void>): Promise<void> {
+    const traffic = new Traffic(options);
+    try {
+      await work(traffic);
+    } finally {
+      traffic.#going = false;
+      traffic.#settleBy = 0;
+      await traffic.#clients;
+    }
+  }
+
+  private constructor(options: TrafficOptions) {
     this.#options = { seed: 1, sync: 4, kept: 4, cancels: 0, pauseMs: 20, ...options };
     this.#random = randomFrom(this.#options.seed);
     const clients = [

@@ -183,6 +183,17 @@ describe('a run that was ended', () => {
     expectSameAsWhole('stopped');
   });
 
+  it('by SIGTERM while the tables are learned is at once, and goes on', async () => {
+    const { child, exit } = start(trainArgs('tables'));
+    const published = join(at('tables'), 'decoder', 'predictor.json');
+    while (!existsSync(published) && child.exitCode === null) await delay(2);
+    child.kill('SIGTERM');
+    expect([1, 'SIGTERM']).toContain(await exit);
+    expect(existsSync(join(at('tables'), 'sida-predictor.json'))).toBe(false);
+    expect(sida(...trainArgs('tables')).status).toBe(0);
+    expectSameAsWhole('tables');
+  });
+
   it('by a disk that takes no more says how much is needed, and goes on', () => {
     // Files of at most 20 KiB: the weights do not fit.
     const script = `ulimit -f 40; exec "$0" "$@"`;
