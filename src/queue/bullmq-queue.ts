@@ -2,15 +2,14 @@
  * The producers' side of a queue in Redis, shared by servers and workers on any machines. The ledger is the truth: a job is
  * accepted once it stands there. BullMQ hands jobs to workers; one that it does not know is added again by a worker's sweep.
  */
-import { createHash } from 'node:crypto';
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { JobRequest } from '../engine/messages.js';
 import { type ErrorCode, SidaError } from '../errors.js';
 import { addEntry, bullmqQueue } from './bullmq-entry.js';
+import { describeJob } from './describe-job.js';
 import {
   type Accepted,
-  formOf,
   hasEnded,
   type Idempotency,
   type JobEvent,
@@ -224,25 +223,9 @@ export class BullmqQueue implements JobQueue {
     return this.#bound;
   }
 
-  #newJob(id: string, request: JobRequest, owner = '', idempotency?: Idempotency): NewJob {
-    const { kind } = request;
-    const key = idempotency === undefined ? '' : hashOf(owner, idempotency.key);
-    const digest = idempotency?.digest ?? '';
-    const text = JSON.stringify(request);
-    const form = JSON.stringify(formOf(request));
+  #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
     const { bound, keptDeadlineMs: deadlineMs } = this.#options;
-    return {
-      id,
-      kind,
-      owner,
-      sync: false,
-      form,
-      request: text,
-      deadlineMs,
-      bound,
-      key,
-      digest,
-    };
+    return { ...describeJob(id, request, owner, idempotency), bound, deadlineMs };
   }
 
   #hand(bullmq: Queue, id: string): void {
@@ -305,8 +288,4 @@ export class BullmqQueue implements JobQueue {
       this.#status = undefined;
     }
   }
-}
-
-function hashOf(...parts: string[]): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
