@@ -81,17 +81,28 @@ describeWithRedis('two workers, one of which holds the experts', () => {
   });
 
   it('a killed one neither loses nor holds up a job that was being passed on to it', async () => {
+    // It may have kept a job before, and hold the experts by now: a fresh one holds none.
+    await cold.stop();
+    cold = await start();
+    await known(2);
     // Frozen, it hears no offer; then it is killed before it could take one.
     warm.child.kill('SIGSTOP');
+    let listening = () => {};
+    const listens = new Promise<void>((resolve) => {
+      listening = resolve;
+    });
     const offered = redis.use(async (client) => {
-      await client.psubscribe('sida:*:inbox:*');
-      await new Promise<void>((resolve) => {
+      const offer = new Promise<void>((resolve) => {
         client.on('pmessage', (_pattern, _channel, message: string) => {
           if (message.startsWith('offer:')) resolve();
         });
       });
+      await client.psubscribe('sida:*:inbox:*');
+      listening();
+      await offer;
       await warm.kill();
     });
+    await listens;
     // Several, since the frozen one may be told of the first.
     const jobs = await Promise.all(
       [1, 2, 3, 4].map(async () => (await server.post('/v1/jobs', { type: 'classify', ...BODY })).body.id),

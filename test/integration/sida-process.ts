@@ -43,7 +43,11 @@ export class SidaProcess {
   }
 
   async stop(): Promise<number | null> {
-    if (this.alive) this.child.kill('SIGTERM');
+    if (this.alive) {
+      this.child.kill('SIGTERM');
+      // One that a test left frozen hears of it only when it goes on.
+      this.child.kill('SIGCONT');
+    }
     return this.exit;
   }
 

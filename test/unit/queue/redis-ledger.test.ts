@@ -96,12 +96,10 @@ describeWithRedis('the result ledger', () => {
     const before = await totals();
     const id = await accept();
     for (const token of ['a', 'b', 'c']) expect(await ledger.begin(id, token)).toBeDefined();
+    const end = { status: 'failed', attempts: 3, error: { code: 'engine_crashed' } };
+    expect(await ledger.begin(id, 'd')).toMatchObject({ id, ...end });
     expect(await ledger.begin(id, 'd')).toBeUndefined();
-    expect((await ledger.read(id)).record).toMatchObject({
-      status: 'failed',
-      attempts: 3,
-      error: { code: 'engine_crashed' },
-    });
+    expect((await ledger.read(id)).record).toMatchObject(end);
     expect((await totals()).quarantined - before.quarantined).toBe(1);
   });
 
@@ -154,7 +152,8 @@ describeWithRedis('the result ledger', () => {
   it('fails a request that grew in Redis without reading it', async () => {
     const id = await accept();
     await client.hset(`${ledger.prefix}:ledger:job:${id}`, 'request', 'x'.repeat(100 << 20));
-    expect(await ledger.begin(id, 'a')).toBeUndefined();
-    expect((await ledger.read(id)).record).toMatchObject({ status: 'failed', error: { code: 'internal' } });
+    const end = { status: 'failed', error: { code: 'internal' } };
+    expect(await ledger.begin(id, 'a')).toMatchObject({ id, ...end });
+    expect((await ledger.read(id)).record).toMatchObject(end);
   });
 });
