@@ -188,12 +188,27 @@ function answersText(cell: CellSummary, resident: CellSummary | undefined): stri
   return `${percent(cell.agreement)} the same label`;
 }
 
+/** Few enough to stand side by side. */
+const COMPARED: readonly string[] = [
+  'resident',
+  'layer-streaming',
+  'lru',
+  'static-hot',
+  'lstm',
+  'graph+lstm',
+  'replay',
+];
+
 /** The paper's bars of throughput and latency: systems side by side, by model and inputs, at one budget. */
 export function comparisonSections(file: BenchFile): Section[] {
-  const groups = usualGroups(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
-  const shares = [...new Set(groups.flatMap(({ cells }) => cells.map(({ scenario }) => scenario.share)))];
+  const onDisk = usualGroups(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
+  const shares = [...new Set(onDisk.flatMap(({ cells }) => cells.map(({ scenario }) => scenario.share)))];
   const share = shares.includes(0.2) ? 0.2 : Math.min(...shares);
-  const chosen = (cell: CellSummary) => cell.scenario.share === share || cell.system === 'resident';
+  const chosen = ({ scenario, system }: CellSummary) =>
+    COMPARED.includes(system) && (scenario.share === share || system === 'resident');
+  const groups = onDisk.filter(({ cells }) =>
+    cells.some(({ system, scenario }) => system === 'lru' && scenario.share === share),
+  );
   const bars = (value: (cell: CellSummary, resident: CellSummary) => number) =>
     groups.flatMap(({ scenario, cells, resident }) =>
       resident === undefined

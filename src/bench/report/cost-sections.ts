@@ -131,8 +131,10 @@ export function dtypeSection(file: BenchFile): Section[] {
     ({ system, scenario }) =>
       system === 'resident' && scenario.arrivals === undefined && scenario.link === 'disk',
   );
-  const batched = cells.filter(({ scenario }) =>
-    cells.some((other) => other.scenario.model === scenario.model && other.scenario.batch !== scenario.batch),
+  const batched = cells.filter(({ scenario: { model, data, batch } }) =>
+    cells.some(
+      ({ scenario: other }) => other.model === model && other.data === data && other.batch !== batch,
+    ),
   );
   if (batched.length === 0) return [];
   const rows = batched.map((cell) => ({
@@ -157,8 +159,8 @@ export function dtypeSection(file: BenchFile): Section[] {
           series: cell.scenario.model,
         })),
         x: { title: 'sentences of one batch', scale: { type: 'log', base: 2 }, values: [1, 2, 4, 8, 16, 32] },
-        y: { title: 'input tokens per second', scale: { zero: true }, format: '~s' },
-        legend: 'model and element type',
+        y: { title: 'input tokens per second (log)', scale: { type: 'log' }, format: '~s' },
+        legend: 'model',
         colour: {},
       }),
       tables: [

@@ -9,7 +9,12 @@ import type { Section } from './section.js';
 
 /** Series that are models or data sets, not systems. */
 const PLAIN_COLOUR = {
-  scale: { range: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000', '#8c564b'] },
+  scale: {
+    range: [
+      ...['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000', '#8c564b'],
+      ...['#999999', '#6a51a3', '#7f7f00', '#17becf', '#e377c2', '#b8860b', '#f0e442', '#1b9e77'],
+    ],
+  },
 };
 
 export function routingSections(file: BenchFile): Section[] {
