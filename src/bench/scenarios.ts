@@ -129,7 +129,7 @@ const DISK: LinkName = 'disk';
 const ALL_LINKS = Object.keys(LINKS) as LinkName[];
 const OUR_SYSTEMS = SYSTEMS.map(({ name }) => name).filter((name) => name !== 'transformers');
 /** The systems that a chart over budgets compares. */
-const MAIN: readonly SystemName[] = [
+export const MAIN_SYSTEMS: readonly SystemName[] = [
   'resident',
   'layer-streaming',
   'lru',
@@ -147,7 +147,7 @@ export const QUICK: readonly ScenarioBlock[] = [
     data: ['sst2'],
     shares: [0.6, 0.2],
     links: [DISK],
-    systems: [...MAIN, 'predicted'],
+    systems: [...MAIN_SYSTEMS, 'predicted'],
   },
   {
     models: ['switch-mini'],
@@ -193,7 +193,7 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['mrpc', 'multirc'],
     shares: BUDGETS,
     links: [DISK],
-    systems: [...MAIN, 'predicted'],
+    systems: [...MAIN_SYSTEMS, 'predicted'],
   },
   {
     models: ['switch-mini'],
@@ -201,7 +201,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.2],
     links: [DISK],
     batches: [1, 8, 32],
-    systems: MAIN,
+    systems: MAIN_SYSTEMS,
   },
   {
     models: ['switch-mini'],
@@ -246,7 +246,7 @@ export const FULL: readonly ScenarioBlock[] = [
     data: ['sst2'] as const,
     shares: [0.2],
     links: ALL_LINKS,
-    systems: MAIN,
+    systems: MAIN_SYSTEMS,
   })),
   {
     models: ['switch-base-128-int8'],

@@ -1,7 +1,7 @@
 /** Throughput, bytes and latency against the budget. */
 
 import type { TopLevelSpec } from 'vega-lite';
-import { LOOKAHEAD } from '../scenarios.js';
+import { LOOKAHEAD, MAIN_SYSTEMS } from '../scenarios.js';
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import { barChart, lineChart, SIZE, systemColour } from './charts.js';
 import { bytes, DASH, linkTitle, ms, percent, rate, shareName, times } from './format.js';
@@ -188,24 +188,13 @@ function answersText(cell: CellSummary, resident: CellSummary | undefined): stri
   return `${percent(cell.agreement)} the same label`;
 }
 
-/** Few enough to stand side by side. */
-const COMPARED: readonly string[] = [
-  'resident',
-  'layer-streaming',
-  'lru',
-  'static-hot',
-  'lstm',
-  'graph+lstm',
-  'replay',
-];
-
 /** The paper's bars of throughput and latency: systems side by side, by model and inputs, at one budget. */
 export function comparisonSections(file: BenchFile): Section[] {
   const onDisk = usualGroups(file.cells).filter((group) => oneByOne(group) && group.scenario.link === 'disk');
   const shares = [...new Set(onDisk.flatMap(({ cells }) => cells.map(({ scenario }) => scenario.share)))];
   const share = shares.includes(0.2) ? 0.2 : Math.min(...shares);
   const chosen = ({ scenario, system }: CellSummary) =>
-    COMPARED.includes(system) && (scenario.share === share || system === 'resident');
+    MAIN_SYSTEMS.includes(system) && (scenario.share === share || system === 'resident');
   const groups = onDisk.filter(({ cells }) =>
     cells.some(({ system, scenario }) => system === 'lru' && scenario.share === share),
   );
