@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "bench_options.h"
 #include "device/backend.h"
 #include "machine_limits.h"
 #include "ops/expert_ffn.h"
+#include "random_floats.h"
 
 namespace {
 
@@ -20,44 +22,6 @@ using namespace sida;
 constexpr size_t kD = 768, kFf = 3072, kMostRows = 256;
 // Experts of one call, as a layer at hand gives them.
 constexpr size_t kGroup = 8;
-
-struct Options {
-  size_t threads = 2;
-  size_t rounds = 12;
-  size_t megabytes = 256;
-  std::string only;
-  bool json = false;
-};
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--json") {
-      options.json = true;
-    } else if (i + 1 < argc && name == "--threads") {
-      options.threads = std::stoul(argv[++i]);
-    } else if (i + 1 < argc && name == "--rounds") {
-      options.rounds = std::stoul(argv[++i]);
-    } else if (i + 1 < argc && name == "--megabytes") {
-      options.megabytes = std::stoul(argv[++i]);
-    } else if (i + 1 < argc && name == "--only") {
-      options.only = argv[++i];
-    } else {
-      std::fprintf(stderr, "unknown option %s\n", name.c_str());
-      std::exit(2);
-    }
-  }
-  return options;
-}
-
-std::vector<float> random_floats(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> out(count);
-  for (float& value : out) value = normal(random);
-  return out;
-}
 
 /// Copies of one packed expert, far more than the caches hold.
 struct Experts {
@@ -69,7 +33,7 @@ struct Experts {
   Experts(Backend& backend, WeightFormat format_, size_t most_bytes) : format(format_) {
     wi_bytes = panel_matrix_bytes(kFf, kD, format);
     bytes = (wi_bytes + panel_matrix_bytes(kD, kFf, format) + 4095) / 4096 * 4096;
-    shuffled.resize(most_bytes / bytes);
+    shuffled.resize(std::max<size_t>(most_bytes / bytes, 1));
     std::iota(shuffled.begin(), shuffled.end(), 0);
     memory = backend.allocate(shuffled.size() * bytes);
     pack_panels(random_floats(kFf * kD, 1).data(), kFf, kD, format, memory);
@@ -101,7 +65,7 @@ double median(std::vector<double> values) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  const BenchOptions options = parse_bench_options(argc, argv, {.threads = 2, .megabytes = 256});
   ThreadPool pool(options.threads);
   const auto backend = make_cpu_backend();
   const size_t most_bytes = options.megabytes << 20;

@@ -1,6 +1,9 @@
 #include "ops/expert_ffn.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -8,6 +11,7 @@
 #include "allocation_count.h"
 #include "doctest/doctest.h"
 #include "kernel_sets.h"
+#include "random_floats.h"
 
 namespace sida {
 namespace {
@@ -89,6 +93,38 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
                 REQUIRE(std::memcmp(y.data(), expert.y + i * layer.d, layer.d * 4) == 0);
               }
             }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("expert ffn: a weight that is not finite shows in every row, also where ReLU would make 0 of it") {
+  ThreadPool pool(1);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const WeightFormat format : kFormats) {
+    for (const bool int8 : {false, true}) {
+      for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        for (const bool in_wi : {true, false}) {
+          CAPTURE(weight_type_name(format.type));
+          CAPTURE(int8);
+          CAPTURE(bad);
+          CAPTURE(in_wi);
+          Layer layer(48, 100, 1, 9, 1, format);
+          const size_t wi = panel_matrix_bytes(layer.ff, layer.d, format);
+          std::vector<float> weights = random_floats(layer.ff * layer.d, 10);
+          weights[5 * layer.d + 7] = bad;
+          if (in_wi) {
+            pack_panels(weights.data(), layer.ff, layer.d, format, layer.panels.data());
+          } else {
+            pack_panels(weights.data(), layer.d, layer.ff, format, layer.panels.data() + wi);
+          }
+          Scratch scratch(layer, 64, int8);
+          expert_ffn(pool, layer.group, layer.x.data(), 1, scratch.view);
+          for (size_t row = 0; row < layer.tokens; ++row) {
+            const float* y = &layer.y[row * layer.d];
+            CHECK(!std::all_of(y, y + layer.d, [](float value) { return std::isfinite(value); }));
           }
         }
       }

@@ -10,16 +10,11 @@
 #include "kernel_sets.h"
 #include "ops/linear.h"
 #include "ops/panels.h"
+#include "random_floats.h"
+#include "weight_formats.h"
 
 namespace sida {
 namespace {
-
-constexpr WeightFormat kFormats[] = {kF32Format,
-                                     kBf16Format,
-                                     {WeightType::kInt8, 0},
-                                     {WeightType::kInt4, 32},
-                                     {WeightType::kInt4, 64},
-                                     {WeightType::kInt4, 128}};
 
 TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail sizes") {
   for (const WeightFormat format : kFormats) {

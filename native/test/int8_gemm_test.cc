@@ -9,6 +9,7 @@
 #include "kernel_sets.h"
 #include "ops/linear.h"
 #include "ops/panels.h"
+#include "random_floats.h"
 
 namespace sida {
 namespace {

@@ -1,21 +1,11 @@
 #pragma once
 
-#include <cstddef>
-#include <random>
 #include <vector>
 
 #include "doctest/doctest.h"
 #include "ops/kernels.h"
 
 namespace sida {
-
-inline std::vector<float> random_floats(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> out(count);
-  for (float& value : out) value = normal(random);
-  return out;
-}
 
 /// The sets that this machine has, the scalar reference first.
 inline const std::vector<const CpuKernels*>& kernel_sets() {

@@ -3,13 +3,32 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "doctest/doctest.h"
 #include "kernel_sets.h"
+#include "random_floats.h"
 
 namespace sida {
 namespace {
+
+TEST_CASE("kernels: ReLU makes NaN of what is not finite, and changes no finite bit") {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const CpuKernels* kernels : kernel_sets()) {
+    CAPTURE(std::string(kernels->isa));
+    const float weights[32] = {
+        kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), -2.0f, 3.0f, 3e38f, -3e38f, 1e-45f};
+    const float x = 1.0f;
+    std::vector<float> y(32);
+    kernels->gemm({&x, 1, 1, reinterpret_cast<const std::byte*>(weights), kF32Format, 1, 32, 0, 1, y.data(),
+                   32, Epilogue::kRelu});
+    for (size_t i = 0; i < 3; ++i) CHECK(std::isnan(y[i]));
+    CHECK(std::vector<float>(y.begin() + 3, y.begin() + 8) == std::vector<float>{0, 3, 3e38f, 0, 1e-45f});
+    for (size_t i = 3; i < 32; ++i) CHECK(!std::signbit(y[i]));
+  }
+}
 
 TEST_CASE("softmax and rms_norm: agree with float64 and across instruction sets") {
   for (const size_t n : {1, 2, 15, 16, 17, 64, 100}) {

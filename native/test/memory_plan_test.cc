@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "doctest/doctest.h"
-#include "model/workspace.h"
+#include "model/cpu_workspace.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -15,7 +15,7 @@ TEST_CASE("memory plan: a KV cache that is no whole number of pages gets the wor
   SwitchConfig config;
   for (const size_t tokens : {1, 17, 150, 161}) {
     const size_t whole = (tokens + kPageTokens - 1) / kPageTokens * kPageTokens;
-    CHECK(Workspace::bytes(config, 64, tokens, 2, 1, Activations::kF32) == Workspace::bytes(config, 64, whole, 2, 1, Activations::kF32));
+    CHECK(CpuWorkspace::bytes(config, {64, tokens, 2}) == CpuWorkspace::bytes(config, {64, whole, 2}));
   }
 }
 

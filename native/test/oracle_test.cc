@@ -4,7 +4,9 @@
 
 #include "core/file.h"
 #include "core/json.h"
+#include "devices.h"
 #include "doctest/doctest.h"
+#include "model/dispatch.h"
 #include "oracle_cases.h"
 #include "repo_paths.h"
 #include "test_pack.h"
@@ -46,7 +48,7 @@ void check_routing(const Cases& cases, const std::string& prefix, const std::str
   }
 }
 
-void check_fixture(const std::string& name) {
+void check_fixture_on(const std::string& name, DeviceKind device) {
   const std::string directory = fixture(name);
   if (directory.empty()) {
     MESSAGE("SKIPPED: fixture " << name << " needs ../shared/oracle beside the repository");
@@ -57,14 +59,16 @@ void check_fixture(const std::string& name) {
   const Cases cases(directory);
   const auto expected =
       JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
-  const BatchLimits limits{320, 1024, 2};
+  BatchLimits limits{320, 1024, 2};
+  limits.device = device;
   std::vector<std::vector<float>> resident;
-  for (const double share : {1.0, 0.5, 0.0}) {
+  for (const double share : testing::shares_on(device)) {
     Engine engine(testing::options_for(pack.path(), limits, share));
     size_t index = 0;
     for (const JsonValue& entry : expected.root().elements()) {
       const std::string prefix = entry.at("case").as_string() + ".";
       CAPTURE(name);
+      CAPTURE(testing::device_name(device));
       CAPTURE(prefix);
       CAPTURE(share);
       const Inputs in = inputs_of(cases, prefix);
@@ -103,6 +107,10 @@ void check_fixture(const std::string& name) {
     }
     CHECK(engine.memory().peak() <= engine.memory().budget());
   }
+}
+
+void check_fixture(const std::string& name) {
+  for (const DeviceKind device : testing::devices()) check_fixture_on(name, device);
 }
 
 TEST_CASE("oracle: a tied Switch Transformer matches transformers") { check_fixture("switch-tiny"); }

@@ -8,6 +8,7 @@
 #include "doctest/doctest.h"
 #include "kernel_sets.h"
 #include "ops/panels.h"
+#include "random_floats.h"
 
 namespace sida {
 namespace {

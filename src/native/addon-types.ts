@@ -28,8 +28,13 @@ export interface CpuFeatures {
 export interface CudaState {
   /** Whether the addon was built with CUDA. */
   compiled: boolean;
+  /** The CPU stands in for the GPU: a build for tests. */
+  emulated: boolean;
   devices: number;
+  /** Why there is no device; empty where there is one. */
   message: string;
+  /** Of the first device, where there is one. */
+  device?: { name: string; capability: string; totalBytes: number; freeBytes: number };
 }
 
 export interface NativeAddon {

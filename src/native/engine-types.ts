@@ -21,9 +21,14 @@ export interface BatchLimits {
    * exact. Other weights meet f32 always.
    */
   activations?: Activations;
+  /** What holds the weights and computes; default cpu. */
+  device?: DeviceName;
 }
 
 export type Activations = 'f32' | 'int8';
+
+export const DEVICES = ['cpu', 'cuda'] as const;
+export type DeviceName = (typeof DEVICES)[number];
 
 /** Where each byte of the device goes. All figures in bytes. */
 export interface MemoryPlan {

@@ -80,8 +80,31 @@ describe('loading', () => {
   });
 
   it('reports the absence of CUDA as a fact, not an error', () => {
-    expect(loadAddon().cuda().devices).toBe(0);
-    expect(loadAddon().cuda().message).not.toBe('');
+    const { devices, device, message } = loadAddon().cuda();
+    expect(message === '').toBe(devices > 0);
+    expect(device === undefined).toBe(devices === 0);
+  });
+
+  it('refuses a device that is not there with the reason', async ({ skip }) => {
+    const addon = loadAddon();
+    if (addon.cuda().devices > 0) skip('this machine has a CUDA device');
+    const { pack } = await packed;
+    const limits = { maxBatchTokens: 64, kvTokens: 64, threads: 1, device: 'cuda' } as const;
+    const open = () =>
+      new addon.Engine({
+        pack,
+        budgetBytes: 2 ** 30,
+        hostBudgetBytes: 0,
+        linkBandwidth: 0,
+        linkLatency: 0,
+        ...limits,
+      });
+    expect(open).toThrow(
+      expect.objectContaining({
+        code: 'device_unavailable',
+        message: expect.stringMatching(/no cuda device: ./),
+      }),
+    );
   });
 });
 

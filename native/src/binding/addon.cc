@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
 #include "core/cpu_features.h"
+#include "engine/devices.h"
 #include "expert/disk_speed.h"
 #include "ops/kernels.h"
 
@@ -33,10 +34,19 @@ Napi::Value cpu_features_js(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value cuda(const Napi::CallbackInfo& info) {
+  const CudaState state = cuda_state();
   Napi::Object js = Napi::Object::New(info.Env());
-  js.Set("compiled", false);
-  js.Set("devices", 0);
-  js.Set("message", "this build has no CUDA backend; experts run on the CPU");
+  js.Set("compiled", state.compiled);
+  js.Set("emulated", state.emulated);
+  js.Set("devices", state.devices);
+  js.Set("message", state.message);
+  if (state.devices == 0) return js;
+  Napi::Object device = Napi::Object::New(info.Env());
+  device.Set("name", state.name);
+  device.Set("capability", state.capability);
+  device.Set("totalBytes", static_cast<double>(state.total_bytes));
+  device.Set("freeBytes", static_cast<double>(state.free_bytes));
+  js.Set("device", device);
   return js;
 }
 

@@ -101,6 +101,14 @@ Activations activations_from_js(const Napi::Value& value) {
   throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
 }
 
+DeviceKind device_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return DeviceKind::kCpu;
+  const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
+  if (name == "cpu") return DeviceKind::kCpu;
+  if (name == "cuda") return DeviceKind::kCuda;
+  throw Error("invalid_request", "expected \"device\" to be cpu or cuda");
+}
+
 }  // namespace
 
 BatchLimits limits_from_js(const Napi::Object& object) {
@@ -115,7 +123,8 @@ BatchLimits limits_from_js(const Napi::Object& object) {
           positive_from_js(object, "threads", 1024),
           has_k ? positive_from_js(object, "maxRoutingK", kMaxRoutingK) : 1,
           routers.IsUndefined() || routers.ToBoolean().Value(),
-          activations_from_js(object.Get("activations"))};
+          activations_from_js(object.Get("activations")),
+          device_from_js(object.Get("device"))};
 }
 
 uint64_t bytes_from_js(const Napi::Value& value, const char* name) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/checkpoint_error.h"
 
@@ -9,6 +10,7 @@ namespace sida {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kCountedBytes = 64 << 10;
 
 uint64_t read_header_length(const File& file, const std::string& display) {
   if (file.size() < kLengthBytes) {
@@ -47,6 +49,36 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
   throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, hint, {}});
 }
 
+// Before room is made for header and tensors.
+void check_object_count(const File& file, uint64_t header_bytes, const std::string& display) {
+  std::vector<char> piece(std::min<uint64_t>(header_bytes, kCountedBytes));
+  size_t objects = 0;
+  bool in_string = false, escaped = false;
+  for (uint64_t at = 0; at < header_bytes && objects <= kMaxHeaderObjects; at += piece.size()) {
+    piece.resize(std::min<uint64_t>(header_bytes - at, piece.size()));
+    file.pread_exact(kLengthBytes + at, piece.data(), piece.size());
+    for (const char c : piece) {
+      if (escaped) {
+        escaped = false;
+      } else if (c == '"') {
+        in_string = !in_string;
+      } else if (in_string) {
+        escaped = c == '\\';
+      } else if (c == '{') {
+        ++objects;
+      }
+    }
+  }
+  if (objects <= kMaxHeaderObjects) return;
+  throw checkpoint_error({display,
+                          "",
+                          "too many tensors",
+                          "at most " + std::to_string(kMaxHeaderObjects) + " objects in the header",
+                          "more",
+                          "save the model in several files",
+                          {}});
+}
+
 }  // namespace
 
 SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string& display) {
@@ -54,6 +86,7 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string
   const File& file = result.file_;
   result.header_bytes_ = read_header_length(file, result.display_);
   check_begins_object(file, result.header_bytes_, result.display_);
+  check_object_count(file, result.header_bytes_, result.display_);
   std::string header(result.header_bytes_, '\0');
   file.pread_exact(kLengthBytes, header.data(), header.size());
   result.tensors_ =

@@ -37,6 +37,7 @@ class DeviceMemory {
  public:
   DeviceMemory(Backend& backend, uint64_t budget) : backend_(backend), budget_(budget) {}
 
+  Backend& backend() { return backend_; }
   uint64_t budget() const { return budget_; }
   uint64_t used() const { return used_; }
   uint64_t peak() const { return peak_; }

@@ -1,11 +1,17 @@
 #include "engine/dense_loader.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/error.h"
 #include "core/file.h"
 
 namespace sida {
+namespace {
+
+constexpr uint64_t kPiece = 4 << 20;
+
+}  // namespace
 
 DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayout& layout) {
   const File file = File::open(pack.dense_path());
@@ -15,11 +21,20 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayou
                                     "; convert the model again");
   }
   DeviceBuffer dense(memory, layout.bytes);
+  const auto writer = memory.backend().writer();
   // Runs of tensors that follow each other in the file are one read.
   uint64_t file_begin = 0;
   uint64_t begin = 0;
   const auto read_until = [&](uint64_t end) {
-    if (end > begin) file.pread_exact(file_begin, dense.data() + begin, end - begin);
+    for (uint64_t done = 0; begin + done < end;) {
+      const uint64_t bytes = std::min(kPiece, end - begin - done);
+      std::byte* target = dense.data() + begin + done;
+      writer->begin(bytes);
+      std::byte* room = writer->room(target, bytes);
+      file.pread_exact(file_begin + done, room, bytes);
+      writer->send(target, room, bytes);
+      done += bytes;
+    }
   };
   auto source = pack.dense.tensors.begin();
   for (const DenseTensor& tensor : layout.tensors) {
@@ -30,6 +45,7 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayou
     begin = tensor.offset;
   }
   read_until(layout.bytes);
+  writer->finish();
   return dense;
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/profile.h"
 #include "engine/dense_loader.h"
+#include "engine/devices.h"
 
 namespace sida {
 namespace {
@@ -20,19 +20,16 @@ Engine::Engine(const EngineOptions& options)
       limits_(options.limits),
       plan_(plan_memory(pack_.config, pack_.experts.format, pack_.dense.format, options.limits)),
       slots_(plan_.slots_in(options.budget_bytes)),
-      backend_(make_cpu_backend()),
+      backend_(make_backend(options.limits.device)),
       memory_(*backend_, options.budget_bytes),
       dense_layout_(options.limits.routers ? pack_.dense : without_routers(pack_.dense)),
       dense_(load_dense(memory_, pack_, dense_layout_)),
       cache_(memory_, pack_.config, options.limits.kv_tokens),
-      workspace_(memory_, pack_.config, options.limits.max_batch_tokens, options.limits.kv_tokens,
-                 options.limits.threads, options.limits.max_routing_k, options.limits.activations),
       disk_(pack_.stripe_layout(), pack_.expert_paths()),
-      host_(pack_.experts.block_bytes, options.host_bytes),
+      host_(pack_.experts.block_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
-      pool_(options.limits.threads),
       weights_(view_weights(pack_.config, dense_layout_, dense_.data())),
-      model_(pack_.config, weights_, workspace_, cache_, store_, pool_) {}
+      model_(make_model(pack_.config, weights_, memory_, cache_, store_, options.limits)) {}
 
 std::pair<size_t, size_t> Engine::moe_layers(Phase phase) const {
   size_t encoder = 0;
@@ -135,11 +132,10 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
     encode(batch, trace);
   } else {
     decode(batch, trace);
-    if (output.logits != nullptr) model_.head(batch.logit_rows, output.logits);
+    if (output.logits != nullptr) model_->head(batch.logit_rows, output.logits);
   }
   if (output.hidden_states != nullptr) {
-    std::memcpy(output.hidden_states, workspace_.normed,
-                batch.tokens.size() * static_cast<size_t>(pack_.config.d_model) * sizeof(float));
+    model_->states(batch.tokens.size(), output.hidden_states);
   }
   RunStats stats{store_.take_stats()};
   stats.pass_ns = static_cast<uint64_t>(
@@ -159,7 +155,7 @@ void Engine::encode(const Batch& batch, const RoutingTrace& trace) {
       cache_.grow(contexts[i].pages, tokens);
       spans.push_back({begin, tokens, 0, contexts[i].keys, &contexts[i].pages});
     }
-    model_.encode(batch.tokens, spans, trace);
+    model_->encode(batch.tokens, spans, trace);
   } catch (...) {
     for (Context& context : contexts) cache_.release(context.pages);
     throw;
@@ -185,7 +181,7 @@ void Engine::decode(const Batch& batch, const RoutingTrace& trace) {
       const Context& context = contexts_.at(sequence.context);
       spans.push_back({begin, tokens, sequence.length, 0, &sequence.pages, &context.pages, context.keys});
     }
-    model_.decode(batch.tokens, spans, trace);
+    model_->decode(batch.tokens, spans, trace);
   } catch (...) {
     for (Sequence* sequence : sequences) cache_.shrink(sequence->pages, sequence->length);
     release_sequences(created);

@@ -7,7 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/thread_pool.h"
 #include "device/backend.h"
 #include "device/device_memory.h"
 #include "engine/memory_plan.h"
@@ -15,7 +14,9 @@
 #include "expert/expert_store.h"
 #include "expert/host_tier.h"
 #include "expert/pack.h"
+#include "model/kv_cache.h"
 #include "model/switch_model.h"
+#include "model/switch_weights.h"
 
 namespace sida {
 
@@ -117,13 +118,11 @@ class Engine {
   DenseLayout dense_layout_;
   DeviceBuffer dense_;
   KvCache cache_;
-  Workspace workspace_;
   DiskTier disk_;
   HostTier host_;
   ExpertStore store_;
-  ThreadPool pool_;
   SwitchWeights weights_;
-  SwitchModel model_;
+  std::unique_ptr<SwitchModel> model_;
   std::unordered_map<int32_t, Context> contexts_;
   std::unordered_map<int32_t, Sequence> sequences_;
 };

@@ -5,10 +5,10 @@
 
 #include "core/error.h"
 #include "device/device_memory.h"
+#include "engine/devices.h"
 #include "expert/expert_layout.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
-#include "model/workspace.h"
 
 namespace sida {
 
@@ -33,6 +33,9 @@ MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightF
                                        " experts a token exceeds the " + std::to_string(config.num_experts) +
                                        " experts of a layer");
   }
+  if (limits.activations == Activations::kInt8 && limits.device != DeviceKind::kCpu) {
+    throw Error("invalid_request", "activations of int8 are the cpu device's alone");
+  }
   const int widest = std::max({config.d_model, config.d_ff, config.num_heads * config.d_kv});
   if (limits.activations == Activations::kInt8 && static_cast<size_t>(widest) > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
@@ -48,8 +51,7 @@ MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightF
   plan.routers = held.router_bytes;
   plan.dense = device_bytes(held.bytes) - plan.routers;
   plan.kv_cache = device_bytes(KvCache::bytes(config, limits.kv_tokens));
-  plan.workspace = device_bytes(Workspace::bytes(config, limits.max_batch_tokens, limits.kv_tokens,
-                                                 limits.threads, limits.max_routing_k, limits.activations));
+  plan.workspace = device_bytes(workspace_bytes(config, limits));
   plan.slot = device_bytes(layout.block_bytes);
   plan.experts = layout.experts();
   return plan;

@@ -3,24 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/batch_limits.h"
 #include "model/switch_config.h"
-#include "model/workspace.h"
 #include "ops/weight_format.h"
 
 namespace sida {
 
 /// The largest `max_routing_k`.
 inline constexpr size_t kMaxRoutingK = 64;
-
-/// What sizes the workspace, the KV cache and the dense weights.
-struct BatchLimits {
-  size_t max_batch_tokens = 2048;               ///< tokens of one pass
-  size_t kv_tokens = 3072;                      ///< tokens the KV cache holds
-  size_t threads = 1;                           ///< each has scratch space of its own
-  size_t max_routing_k = 1;                     ///< experts that a batch's routing may name for a token
-  bool routers = true;                          ///< false: not on the device; every batch brings its routing
-  Activations activations = Activations::kF32;  ///< what meets int8 and int4 weights
-};
 
 /// Where each byte of the device goes; whole 4 KiB pages.
 struct MemoryPlan {
@@ -39,7 +29,8 @@ struct MemoryPlan {
   uint64_t slots_in(uint64_t budget) const;
 };
 
-/// Throws invalid_request where `limits` ask for more experts a token than a layer has.
+/// Throws invalid_request where `limits` ask for more experts a token than a layer has, device_unavailable
+/// where this build does not know the device.
 MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightFormat dense,
                        const BatchLimits& limits);
 

@@ -15,7 +15,7 @@ ExpertStore::ExpertStore(const ExpertLayout& layout, DeviceMemory& memory, DiskT
       records_(layout.experts()),
       keys_(layout.experts()),
       keys_after_(layout.experts()),
-      transfers_(layout_, disk, host, link, tuning,
+      transfers_(layout_, memory.backend(), disk, host, link, tuning,
                  [this](ExpertId id, std::exception_ptr error) { finish_load(id, std::move(error)); }) {
   resize(slots);
 }

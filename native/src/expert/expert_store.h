@@ -25,7 +25,7 @@ struct ResidencyPlan {
   /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
   /// It is a part of the keys above it: an expert that a prefetch brings back counts without it.
   double expendable = 0;
-  bool newest_first = false;           ///< ties go to the most recently used instead
+  bool newest_first = false;  ///< ties go to the most recently used instead
 };
 
 /// How a layer found an expert that it needed.

@@ -6,10 +6,10 @@
 
 namespace sida {
 
-HostTier::HostTier(uint64_t block_bytes, uint64_t budget)
+HostTier::HostTier(uint64_t block_bytes, uint64_t budget, std::unique_ptr<Backend> backend)
     : block_bytes_(block_bytes),
       budget_(budget),
-      backend_(make_cpu_backend()),
+      backend_(std::move(backend)),
       memory_(*backend_, budget),
       room_(budget / device_bytes(block_bytes)) {}
 

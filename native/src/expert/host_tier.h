@@ -19,7 +19,7 @@ class HostTier {
  public:
   using Block = std::unique_ptr<DeviceBuffer>;
 
-  HostTier(uint64_t block_bytes, uint64_t budget);
+  HostTier(uint64_t block_bytes, uint64_t budget, std::unique_ptr<Backend> backend = make_cpu_backend());
 
   /// The block of expert `id`, which stays until release(); null where the tier does not hold it.
   const std::byte* hold(ExpertId id);

@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/error.h"
 #include "core/profile.h"
 #include "expert/disk_speed.h"
 
@@ -49,9 +50,9 @@ ReadSettings settings_of(DiskFile& file, uint64_t block_bytes, ReadTuning tuning
 
 }  // namespace
 
-TransferEngine::TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostTier& host, SimulatedLink link,
-                               ReadTuning tuning, Done done)
-    : layout_(layout), disk_(disk), host_(host), link_(link), done_(std::move(done)) {
+TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host,
+                               SimulatedLink link, ReadTuning tuning, Done done)
+    : layout_(layout), device_(device), disk_(disk), host_(host), link_(link), done_(std::move(done)) {
   const size_t files = disk.layout().files();
   for (size_t i = 0; i < files; ++i) {
     settings_.push_back(
@@ -59,7 +60,7 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostT
   }
   try {
     for (size_t i = 0; i < files; ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
-    if (host.on()) add_lane(nullptr, 1, kCopiedPiece);
+    if (host.on()) add_lane(nullptr, device.copies_in_flight(), kCopiedPiece);
   } catch (...) {
     stop();
     throw;
@@ -73,7 +74,9 @@ void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
   if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
-  for (size_t i = 0; i < depth; ++i) lane.readers.emplace_back([this, &lane] { work(lane); });
+  for (size_t i = 0; i < depth; ++i) {
+    lane.readers.emplace_back([this, &lane, writer = device_.writer()] { work(lane, *writer); });
+  }
 }
 
 void TransferEngine::stop() {
@@ -151,27 +154,39 @@ ReadStats TransferEngine::take_stats() {
   return sum;
 }
 
-void TransferEngine::keep_for_host(const Piece& piece) {
+void TransferEngine::keep_for_host(const Piece& piece, const std::byte* bytes) {
   Transfer& transfer = *piece.transfer;
   // Whoever is first makes the room; the others wait for it.
   std::call_once(transfer.keeping, [&] { transfer.kept = host_.reserve(); });
   if (transfer.kept == nullptr) return;
-  std::memcpy(transfer.kept->data() + piece.begin, transfer.slot + piece.begin, piece.bytes);
+  std::memcpy(transfer.kept->data() + piece.begin, bytes, piece.bytes);
 }
 
-std::exception_ptr TransferEngine::read(DiskFile& file, std::span<const Piece> pieces) {
+std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, std::span<const Piece> pieces) {
+  size_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
   std::vector<iovec> buffers;
-  for (const Piece& piece : pieces) buffers.push_back({piece.transfer->slot + piece.begin, piece.bytes});
+  std::vector<std::byte*> rooms;  // short reads move the buffers' begins
   try {
+    writer.begin(bytes);
+    for (const Piece& piece : pieces) {
+      rooms.push_back(writer.room(piece.transfer->slot + piece.begin, piece.bytes));
+      buffers.push_back({rooms.back(), piece.bytes});
+    }
     file.read(pieces[0].transfer->offset + pieces[0].begin, buffers);
-    if (host_.on()) std::for_each(pieces.begin(), pieces.end(), [&](const Piece& p) { keep_for_host(p); });
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const std::byte* room = rooms[i];
+      writer.send(pieces[i].transfer->slot + pieces[i].begin, room, pieces[i].bytes);
+      if (host_.on()) keep_for_host(pieces[i], room);
+    }
     return nullptr;
   } catch (...) {
     return std::current_exception();
   }
 }
 
-std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, std::span<const Piece> pieces) {
+std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, DeviceWriter& writer,
+                                                     std::span<const Piece> pieces) {
   std::vector<std::exception_ptr> errors(pieces.size());
   const auto start = LinkClock::Clock::now();
   uint64_t bytes = 0;
@@ -181,16 +196,21 @@ std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, std::span<const
     first |= piece.begin == 0;
   }
   if (lane.file == nullptr) {
-    for (const Piece& piece : pieces) {
-      std::memcpy(piece.transfer->slot + piece.begin, piece.transfer->held + piece.begin, piece.bytes);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      const Piece& piece = pieces[i];
+      try {
+        writer.send(piece.transfer->slot + piece.begin, piece.transfer->held + piece.begin, piece.bytes);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
     }
   } else {
-    std::exception_ptr error = read(*lane.file, pieces);
+    std::exception_ptr error = read(*lane.file, writer, pieces);
     if (pieces.size() == 1) {
       errors[0] = std::move(error);
     } else if (error) {
       // One that cannot be read is no reason for its neighbours to fail.
-      for (size_t i = 0; i < pieces.size(); ++i) errors[i] = read(*lane.file, pieces.subspan(i, 1));
+      for (size_t i = 0; i < pieces.size(); ++i) errors[i] = read(*lane.file, writer, pieces.subspan(i, 1));
     }
   }
   link_.carry(start, bytes, first);
@@ -209,17 +229,35 @@ void TransferEngine::record(std::span<const Piece> pieces, std::span<const std::
   }
 }
 
-void TransferEngine::end(Transfer& transfer) {
-  if (transfer.held != nullptr) host_.release(transfer.id);
-  if (transfer.kept == nullptr) return;
-  if (transfer.error) {
-    host_.give_back(std::move(transfer.kept));
-  } else {
-    host_.keep(transfer.id, std::move(transfer.kept));
+void TransferEngine::end(Transfer& transfer, DeviceWriter& writer) {
+  if (transfer.kept != nullptr) {
+    if (transfer.error) {
+      host_.give_back(std::move(transfer.kept));
+    } else {
+      host_.keep(transfer.id, std::move(transfer.kept));
+    }
   }
+  if (!transfer.error) {
+    try {
+      device_.filled(transfer.slot);
+    } catch (...) {
+      transfer.error = std::current_exception();
+    }
+  }
+  const bool held = transfer.held != nullptr;
+  const ExpertId id = transfer.id;
+  // Moved: an exception is read by one thread and must not be freed by another.
+  done_(id, std::move(transfer.error));
+  if (!held) return;
+  try {
+    writer.finish();
+  } catch (const Error&) {
+    // A device that has failed reads no more; whoever uses it next is told.
+  }
+  host_.release(id);
 }
 
-void TransferEngine::work(Lane& lane) {
+void TransferEngine::work(Lane& lane, DeviceWriter& writer) {
   profile_name_thread(lane.name);
   std::unique_lock lock(lane.mutex);
   for (;;) {
@@ -228,7 +266,7 @@ void TransferEngine::work(Lane& lane) {
     const std::vector<Piece> pieces = lane.queue.take();
     lock.unlock();
     const uint64_t begin_ns = profile_on() ? profile_now() : 0;
-    std::vector<std::exception_ptr> errors = move(lane, pieces);
+    std::vector<std::exception_ptr> errors = move(lane, writer, pieces);
     if (begin_ns != 0) record(pieces, errors, begin_ns);
     lock.lock();
     std::vector<std::shared_ptr<Transfer>> ended;
@@ -238,11 +276,7 @@ void TransferEngine::work(Lane& lane) {
     }
     lane.stats.reads += lane.file != nullptr;
     lock.unlock();
-    for (const auto& transfer : ended) {
-      end(*transfer);
-      // Moved: an exception is read by one thread and must not be freed by another.
-      done_(transfer->id, std::move(transfer->error));
-    }
+    for (const auto& transfer : ended) end(*transfer, writer);
     lock.lock();
   }
 }

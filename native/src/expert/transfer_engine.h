@@ -47,8 +47,8 @@ class TransferEngine {
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
   /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
-  TransferEngine(const ExpertLayout& layout, DiskTier& disk, HostTier& host, SimulatedLink link,
-                 ReadTuning tuning, Done done);
+  TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host,
+                 SimulatedLink link, ReadTuning tuning, Done done);
   ~TransferEngine();
   TransferEngine(const TransferEngine&) = delete;
   TransferEngine& operator=(const TransferEngine&) = delete;
@@ -87,17 +87,18 @@ class TransferEngine {
 
   void add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes);
   Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
-  void work(Lane& lane);
+  void work(Lane& lane, DeviceWriter& writer);
   void stop();
   /// The error of each piece.
-  std::vector<std::exception_ptr> move(Lane& lane, std::span<const Piece> pieces);
+  std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const Piece> pieces);
   void record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
               uint64_t begin_ns) const;
-  std::exception_ptr read(DiskFile& file, std::span<const Piece> pieces);
-  void keep_for_host(const Piece& piece);
-  void end(Transfer& transfer);
+  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const Piece> pieces);
+  void keep_for_host(const Piece& piece, const std::byte* bytes);
+  void end(Transfer& transfer, DeviceWriter& writer);
 
   ExpertLayout layout_;
+  Backend& device_;
   DiskTier& disk_;
   HostTier& host_;
   LinkClock link_;

@@ -40,6 +40,12 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
 
 }  // namespace
 
+void sort_choices(size_t experts, size_t capacity, std::span<const SequenceSpan> sequences,
+                  Dispatch& dispatch) {
+  drop_over_capacity(dispatch, experts, capacity, sequences);
+  sort_by_expert(dispatch, experts);
+}
+
 void route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
                 std::span<const SequenceSpan> sequences, Dispatch& dispatch) {
   const CpuKernels& kernels = cpu_kernels();
@@ -53,8 +59,7 @@ void route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
     dispatch.expert[token] = static_cast<uint16_t>(best - row);
     dispatch.alpha[token] = *best;
   }
-  drop_over_capacity(dispatch, experts, capacity, sequences);
-  sort_by_expert(dispatch, experts);
+  sort_choices(experts, capacity, sequences, dispatch);
 }
 
 void route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,
@@ -65,8 +70,7 @@ void route_predicted(const PredictedRouting& routing, size_t layer, size_t token
   dispatch.k = routing.k;
   dispatch.expert.assign(chosen.begin(), chosen.end());
   dispatch.alpha.assign(alpha.begin(), alpha.end());
-  drop_over_capacity(dispatch, experts, capacity, sequences);
-  sort_by_expert(dispatch, experts);
+  sort_choices(experts, capacity, sequences, dispatch);
 }
 
 }  // namespace sida

@@ -30,6 +30,11 @@ struct Dispatch {
 void route_top1(float* logits, size_t tokens, size_t experts, size_t capacity,
                 std::span<const SequenceSpan> sequences, Dispatch& dispatch);
 
+/// The same from choices made elsewhere: `dispatch.expert` and, where it is wanted, `dispatch.alpha` are set,
+/// k too.
+void sort_choices(size_t experts, size_t capacity, std::span<const SequenceSpan> sequences,
+                  Dispatch& dispatch);
+
 /// Routing as a checked table names it for `layer` of the pass. Capacity as above, counted in token order and
 /// then in the order of a token's choices.
 void route_predicted(const PredictedRouting& routing, size_t layer, size_t tokens, size_t experts,

@@ -31,7 +31,7 @@ KvCache::KvCache(DeviceMemory& memory, const SwitchConfig& config, size_t tokens
       memory_(memory, bytes(config, tokens)) {
   for (size_t page = pages_; page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
   // Padding lanes of values are read: they must be numbers.
-  std::memset(memory_.data(), 0, memory_.bytes());
+  memory.backend().clear(memory_.data(), memory_.bytes());
 }
 
 void KvCache::grow(std::vector<uint32_t>& pages, size_t tokens) {

@@ -23,6 +23,7 @@ class KvCache {
   size_t pages() const { return pages_; }
   size_t free_pages() const { return free_.size(); }
   size_t d_kv_padded() const { return d_kv_padded_; }
+  size_t page_floats() const { return page_floats_; }
 
   /// Adds pages to `pages` until it holds `tokens` tokens. Throws cannot_run, changing nothing, when too few
   /// are free.

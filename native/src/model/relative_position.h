@@ -22,6 +22,8 @@ class PositionBias {
 
   /// Points at distance 0.
   const float* head(size_t head) const { return memory_ + head * stride_ + positions_; }
+  /// Floats from head to head.
+  size_t stride() const { return stride_; }
 
  private:
   float* memory_;

@@ -3,18 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <vector>
 
-#include "core/thread_pool.h"
-#include "expert/expert_store.h"
-#include "model/dispatch.h"
-#include "model/kv_cache.h"
 #include "model/predicted_routing.h"
-#include "model/relative_position.h"
 #include "model/sequence_span.h"
-#include "model/switch_config.h"
-#include "model/switch_weights.h"
-#include "model/workspace.h"
 
 namespace sida {
 
@@ -35,68 +26,26 @@ struct RoutingTrace {
   bool whole_layers = false;
 };
 
-/// The Switch Transformer of transformers 5 in float32: a pure function of weights and inputs. Rows of one
-/// sequence never depend on another's, nor on how many there are.
+/// The Switch Transformer of transformers 5: a pure function of weights and inputs. Rows of one sequence
+/// never depend on another's, nor on how many there are.
 class SwitchModel {
  public:
-  SwitchModel(const SwitchConfig& config, const SwitchWeights& weights, Workspace& workspace, KvCache& cache,
-              ExpertStore& experts, ThreadPool& pool);
+  virtual ~SwitchModel() = default;
 
-  /// Runs the encoder over `tokens` and leaves its states in `workspace.normed` and the cross-attention keys
-  /// and values of every decoder layer in the sequences' pages.
-  void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-              const RoutingTrace& trace);
+  /// Runs the encoder over `tokens` and leaves its states for states(), and the cross-attention keys and
+  /// values of every decoder layer in the sequences' pages.
+  virtual void encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                      const RoutingTrace& trace) = 0;
 
-  /// Runs the decoder over new tokens of sequences and leaves its final states in `workspace.normed`.
-  void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-              const RoutingTrace& trace);
+  /// Runs the decoder over new tokens of sequences and leaves its final states for states() and head().
+  virtual void decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                      const RoutingTrace& trace) = 0;
 
-  /// Logits (rows.size(), vocab) of rows of `workspace.normed`.
-  void head(std::span<const int32_t> rows, float* logits);
+  /// Logits (rows.size(), vocab) of rows of the last pass.
+  virtual void head(std::span<const int32_t> rows, float* logits) = 0;
 
- private:
-  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens);
-  void self_attention(const AttentionWeights& weights, size_t cache_layer,
-                      std::span<const SequenceSpan> sequences, size_t tokens, bool decoder);
-  void cross_attention(const AttentionWeights& weights, size_t layer, std::span<const SequenceSpan> sequences,
-                       size_t tokens);
-  void attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
-              const PositionBias* bias, bool causal);
-  void write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
-                   std::span<const SequenceSpan> sequences, size_t tokens);
-  void feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
-                    const RoutingTrace& trace, size_t trace_layer);
-  void moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences, size_t tokens,
-           const RoutingTrace& trace, size_t trace_layer);
-  void route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
-             const RoutingTrace& trace, size_t trace_layer);
-  void add_expert_outputs();
-  void product(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y, size_t y_stride,
-               Epilogue epilogue);
-  void norm(const float* weight, size_t tokens);
-
-  const SwitchConfig& config_;
-  const SwitchWeights& weights_;
-  Workspace& work_;
-  KvCache& cache_;
-  ExpertStore& experts_;
-  ThreadPool& pool_;
-  PositionBias encoder_bias_;
-  PositionBias decoder_bias_;
-  size_t d_;
-  size_t inner_;
-
-  /// A run of one sequence's query rows of one head.
-  struct AttentionPart {
-    const SequenceSpan* sequence;
-    size_t head;
-    size_t row;
-  };
-  // Kept from layer to layer, so that a pass allocates nothing once they have grown.
-  Dispatch dispatch_;
-  std::vector<AttentionPart> attention_parts_;
-  std::vector<std::vector<const float*>> page_pointers_;  ///< by thread
-  std::vector<ExpertRows> group_;
+  /// Final states (tokens, d_model) of the last pass.
+  virtual void states(size_t tokens, float* out) = 0;
 };
 
 }  // namespace sida

@@ -12,7 +12,7 @@ inline constexpr size_t kPageTokens = 16;
 
 enum class Epilogue : uint8_t {
   kStore,  ///< y = x·W
-  kRelu,   ///< y = max(x·W, 0)
+  kRelu,   ///< y = max(x·W, 0), NaN where x·W is not finite: -inf must not end as a sound 0
   kAdd,    ///< y += x·W
 };
 

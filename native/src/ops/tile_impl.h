@@ -44,7 +44,8 @@ inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, siz
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
-  if (epilogue == Epilogue::kRelu) value = V::max(V::set(0.0f), value);
+  // 0 · value is a zero, which changes no bit of a finite maximum, but makes NaN of an infinity.
+  if (epilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
     return;

@@ -11,6 +11,17 @@
 namespace sida {
 namespace {
 
+/// What is read straight into the device's memory is there.
+class CpuWriter final : public DeviceWriter {
+ public:
+  void begin(size_t) override {}
+  std::byte* room(std::byte* target, size_t) override { return target; }
+  void send(std::byte* target, const std::byte* from, size_t bytes) override {
+    if (from != target) std::memcpy(target, from, bytes);
+  }
+  void finish() override {}
+};
+
 class CpuBackend final : public Backend {
  public:
   const char* name() const override { return "cpu"; }
@@ -25,6 +36,11 @@ class CpuBackend final : public Backend {
   }
 
   void deallocate(std::byte* memory, size_t bytes) override { munmap(memory, bytes); }
+  void clear(std::byte* memory, size_t bytes) override { std::memset(memory, 0, bytes); }
+  std::unique_ptr<DeviceWriter> writer() override { return std::make_unique<CpuWriter>(); }
+  size_t copies_in_flight() const override { return 1; }
+  void filled(std::byte*) override {}
+  std::unique_ptr<Backend> host_memory() override { return make_cpu_backend(); }
 };
 
 }  // namespace

@@ -3,26 +3,20 @@
 #include <cstddef>
 
 #include "device/device_memory.h"
+#include "model/batch_limits.h"
 #include "model/switch_config.h"
 #include "ops/expert_ffn.h"
 
 namespace sida {
 
-/// What meets int8 and int4 weights.
-enum class Activations : uint8_t { kF32, kInt8 };
-
 /// Activations of one pass of at most `tokens` tokens. f32, row-major, allocated once.
-struct Workspace {
+struct CpuWorkspace {
   /// Rows of the feed-forward intermediate computed at a time.
   static constexpr size_t kFeedForwardRows = 256;
 
-  static uint64_t bytes(const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
-                        size_t max_routing_k, Activations activations);
+  static uint64_t bytes(const SwitchConfig& config, const BatchLimits& limits);
 
-  /// `kv_tokens`: tokens of the KV cache, the most keys a query can see. `max_routing_k`: the most experts a
-  /// token can have in one layer.
-  Workspace(DeviceMemory& memory, const SwitchConfig& config, size_t tokens, size_t kv_tokens, size_t threads,
-            size_t max_routing_k, Activations activations);
+  CpuWorkspace(DeviceMemory& memory, const SwitchConfig& config, const BatchLimits& limits);
 
   DeviceBuffer memory;
   size_t tokens;

@@ -1,4 +1,4 @@
-#include "model/switch_model.h"
+#include "model/cpu_switch_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,27 +19,27 @@ constexpr size_t kInlineFloats = 16 * 1024;
 
 }  // namespace
 
-SwitchModel::SwitchModel(const SwitchConfig& config, const SwitchWeights& weights, Workspace& workspace,
-                         KvCache& cache, ExpertStore& experts, ThreadPool& pool)
+CpuSwitchModel::CpuSwitchModel(const SwitchConfig& config, const SwitchWeights& weights, DeviceMemory& memory,
+                               KvCache& cache, ExpertStore& experts, const BatchLimits& limits)
     : config_(config),
       weights_(weights),
-      work_(workspace),
+      work_(memory, config, limits),
       cache_(cache),
       experts_(experts),
-      pool_(pool),
-      encoder_bias_(config, weights.encoder.position_bias, true, workspace.tokens, workspace.encoder_bias),
+      pool_(limits.threads),
+      encoder_bias_(config, weights.encoder.position_bias, true, work_.tokens, work_.encoder_bias),
       decoder_bias_(config, weights.decoder.position_bias, false, cache.pages() * kPageTokens,
-                    workspace.decoder_bias),
+                    work_.decoder_bias),
       d_(static_cast<size_t>(config.d_model)),
       inner_(static_cast<size_t>(config.num_heads) * static_cast<size_t>(config.d_kv)),
-      page_pointers_(pool.threads()) {}
+      page_pointers_(pool_.threads()) {}
 
-void SwitchModel::product(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y,
-                          size_t y_stride, Epilogue epilogue) {
+void CpuSwitchModel::product(const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y,
+                             size_t y_stride, Epilogue epilogue) {
   linear(pool_, x, x_stride, rows, w, y, y_stride, epilogue, work_.int8);
 }
 
-void SwitchModel::norm(const float* weight, size_t tokens) {
+void CpuSwitchModel::norm(const float* weight, size_t tokens) {
   const ProfileScope scope(ProfileOp::kNorm);
   const size_t chunks = tokens * d_ < kInlineFloats ? 1 : std::min(tokens, pool_.threads() * 4);
   pool_.parallel_for(chunks, [&](size_t chunk, size_t) {
@@ -49,15 +49,15 @@ void SwitchModel::norm(const float* weight, size_t tokens) {
   });
 }
 
-void SwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+void CpuSwitchModel::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
   const ProfileScope scope(ProfileOp::kEmbed);
   for (size_t i = 0; i < tokens.size(); ++i) {
     read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * d_);
   }
 }
 
-void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const RoutingTrace& trace) {
+void CpuSwitchModel::encode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                            const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.encoder.embedding, tokens);
   size_t moe_layers = 0;
@@ -77,8 +77,8 @@ void SwitchModel::encode(std::span<const int32_t> tokens, std::span<const Sequen
   }
 }
 
-void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
-                         const RoutingTrace& trace) {
+void CpuSwitchModel::decode(std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                            const RoutingTrace& trace) {
   const size_t count = tokens.size();
   embed(weights_.decoder.embedding, tokens);
   size_t moe_layers = 0;
@@ -93,7 +93,7 @@ void SwitchModel::decode(std::span<const int32_t> tokens, std::span<const Sequen
   norm(weights_.decoder.final_norm, count);
 }
 
-void SwitchModel::head(std::span<const int32_t> rows, float* logits) {
+void CpuSwitchModel::head(std::span<const int32_t> rows, float* logits) {
   const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
   const float scale = config_.tie_word_embeddings ? 1.0f / std::sqrt(static_cast<float>(d_)) : 1.0f;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -103,8 +103,12 @@ void SwitchModel::head(std::span<const int32_t> rows, float* logits) {
   product(work_.first, d_, rows.size(), weights_.head, logits, weights_.head.n, Epilogue::kStore);
 }
 
-void SwitchModel::write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
-                              std::span<const SequenceSpan> sequences, size_t tokens) {
+void CpuSwitchModel::states(size_t tokens, float* out) {
+  std::memcpy(out, work_.normed, tokens * d_ * sizeof(float));
+}
+
+void CpuSwitchModel::write_cache(const PanelMatrix& keys, const PanelMatrix& values, size_t layer,
+                                 std::span<const SequenceSpan> sequences, size_t tokens) {
   product(work_.normed, d_, tokens, keys, work_.second, inner_, Epilogue::kStore);
   for (const SequenceSpan& s : sequences) {
     cache_.write_keys(*s.pages, layer, s.past, work_.second + s.begin * inner_, s.count);
@@ -115,8 +119,8 @@ void SwitchModel::write_cache(const PanelMatrix& keys, const PanelMatrix& values
   }
 }
 
-void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_layer,
-                                 std::span<const SequenceSpan> sequences, size_t tokens, bool decoder) {
+void CpuSwitchModel::self_attention(const AttentionWeights& weights, size_t cache_layer,
+                                    std::span<const SequenceSpan> sequences, size_t tokens, bool decoder) {
   const ProfileScope scope(ProfileOp::kSelfAttention);
   norm(weights.norm, tokens);
   product(work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
@@ -125,8 +129,8 @@ void SwitchModel::self_attention(const AttentionWeights& weights, size_t cache_l
   product(work_.first, inner_, tokens, weights.o, work_.hidden, d_, Epilogue::kAdd);
 }
 
-void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
-                                  std::span<const SequenceSpan> sequences, size_t tokens) {
+void CpuSwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
+                                     std::span<const SequenceSpan> sequences, size_t tokens) {
   const ProfileScope scope(ProfileOp::kCrossAttention);
   norm(weights.norm, tokens);
   product(work_.normed, d_, tokens, weights.q, work_.first, inner_, Epilogue::kStore);
@@ -134,8 +138,8 @@ void SwitchModel::cross_attention(const AttentionWeights& weights, size_t layer,
   product(work_.first, inner_, tokens, weights.o, work_.hidden, d_, Epilogue::kAdd);
 }
 
-void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
-                         const PositionBias* bias, bool causal) {
+void CpuSwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> sequences, bool cross,
+                            const PositionBias* bias, bool causal) {
   const ProfileScope scope(ProfileOp::kAttend);
   constexpr size_t kRows = 16;
   attention_parts_.clear();
@@ -176,8 +180,8 @@ void SwitchModel::attend(size_t cache_layer, std::span<const SequenceSpan> seque
   });
 }
 
-void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                               size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
+void CpuSwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+                                  size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   norm(weights.norm, tokens);
   if (weights.sparse) return moe(weights, sequences, tokens, trace, trace_layer);
   const ProfileScope scope(ProfileOp::kDense);
@@ -190,8 +194,8 @@ void SwitchModel::feed_forward(const FeedForwardWeights& weights, std::span<cons
   }
 }
 
-void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
-                      size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
+void CpuSwitchModel::moe(const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+                         size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   const auto layer = static_cast<int32_t>(weights.moe_layer);
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const auto experts = static_cast<size_t>(config_.num_experts);
@@ -224,7 +228,7 @@ void SwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequenc
   add_expert_outputs();
 }
 
-void SwitchModel::add_expert_outputs() {
+void CpuSwitchModel::add_expert_outputs() {
   const ProfileScope scope(ProfileOp::kCombine);
   // By expert: the visit hands experts out as they are at hand, and sums must not depend on that. Threads
   // share the columns, so that a token of several experts keeps the order too.
@@ -241,8 +245,8 @@ void SwitchModel::add_expert_outputs() {
   });
 }
 
-void SwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
-                        const RoutingTrace& trace, size_t trace_layer) {
+void CpuSwitchModel::route(const PanelMatrix& router, std::span<const SequenceSpan> sequences, size_t tokens,
+                           const RoutingTrace& trace, size_t trace_layer) {
   const ProfileScope scope(ProfileOp::kRoute);
   const auto experts = static_cast<size_t>(config_.num_experts);
   const auto capacity = static_cast<size_t>(config_.expert_capacity);

@@ -1,0 +1,120 @@
+#include "device/cuda/cuda_backend.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "device/cuda/cuda_host_memory.h"
+#include "device/cuda/cuda_writer.h"
+
+namespace sida {
+namespace {
+
+// The oldest architecture that the kernels are compiled for; PTX of the newest runs on later ones.
+constexpr int kOldestMajor = 8;
+
+[[noreturn]] void unavailable(const std::string& why) {
+  throw Error("device_unavailable", "there is no cuda device: " + why);
+}
+
+}  // namespace
+
+CudaDevice find_cuda_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  int driver = 0;
+  if (error != cudaSuccess && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+    unavailable("no NVIDIA driver is loaded");
+  }
+  if (error != cudaSuccess) unavailable(cudaGetErrorString(error));
+  if (count == 0) unavailable("the driver lists no GPU");
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  CudaDevice device{count, properties.name, properties.major, properties.minor, properties.totalGlobalMem, 0};
+  if (device.major < kOldestMajor) {
+    unavailable(device.name + " has compute capability " + std::to_string(device.major) + "." +
+                std::to_string(device.minor) + "; at least " + std::to_string(kOldestMajor) + ".0 is needed");
+  }
+  size_t free_bytes = 0, total_bytes = 0;
+  cuda_check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  device.free_bytes = free_bytes;
+  return device;
+}
+
+CudaBackend::CudaBackend() {
+  find_cuda_device();
+  cuda_check(cudaSetDevice(0), "cudaSetDevice");
+  compute_ = make_cuda_stream();
+  copies_ = make_cuda_stream();
+}
+
+CudaBackend::~CudaBackend() {
+  // Streams end after the work in them; a device that has failed has none left.
+  cudaStreamSynchronize(copies_.get());
+  cudaStreamSynchronize(compute_.get());
+}
+
+std::byte* CudaBackend::allocate(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // this one passes
+    return nullptr;
+  }
+  cuda_check(error, "cudaMalloc");
+  std::lock_guard lock(mutex_);
+  slots_[static_cast<std::byte*>(memory)].bytes = bytes;
+  return static_cast<std::byte*>(memory);
+}
+
+void CudaBackend::deallocate(std::byte* memory, size_t) {
+  cudaDeviceSynchronize();  // for what still reads or writes the memory
+  // Its address may be another thread's next allocation.
+  std::lock_guard lock(mutex_);
+  slots_.erase(memory);
+  cudaFree(memory);
+}
+
+void CudaBackend::clear(std::byte* memory, size_t bytes) {
+  cuda_check(cudaMemsetAsync(memory, 0, bytes, compute_.get()), "cudaMemsetAsync");
+}
+
+std::unique_ptr<DeviceWriter> CudaBackend::writer() { return std::make_unique<CudaWriter>(*this); }
+
+std::unique_ptr<Backend> CudaBackend::host_memory() { return std::make_unique<CudaHostMemory>(); }
+
+CudaBackend::SlotEvents& CudaBackend::slot_at(const std::byte* address) {
+  const auto after = slots_.upper_bound(address);
+  if (after != slots_.begin()) {
+    const auto slot = std::prev(after);
+    if (address < slot->first + slot->second.bytes) return slot->second;
+  }
+  throw Error("internal", "an address outside the device's memory. This is a bug.");
+}
+
+void CudaBackend::filled(std::byte* slot) {
+  std::lock_guard lock(mutex_);
+  SlotEvents& events = slot_at(slot);
+  if (!events.filled) events.filled = make_cuda_event();
+  cuda_check(cudaEventRecord(events.filled.get(), copies_.get()), "cudaEventRecord");
+}
+
+void CudaBackend::compute_after_fill(const std::byte* slot) {
+  std::lock_guard lock(mutex_);
+  const CudaEvent& filled = slot_at(slot).filled;
+  if (filled) cuda_check(cudaStreamWaitEvent(compute_.get(), filled.get(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaBackend::used(const std::byte* slot) {
+  std::lock_guard lock(mutex_);
+  SlotEvents& events = slot_at(slot);
+  if (!events.used) events.used = make_cuda_event();
+  cuda_check(cudaEventRecord(events.used.get(), compute_.get()), "cudaEventRecord");
+}
+
+void CudaBackend::copy_after_use(const std::byte* slot) {
+  std::lock_guard lock(mutex_);
+  const CudaEvent& used = slot_at(slot).used;
+  if (used) cuda_check(cudaStreamWaitEvent(copies_.get(), used.get(), 0), "cudaStreamWaitEvent");
+}
+
+}  // namespace sida

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "device/cuda/cuda_error.h"
+
+namespace sida {
+
+struct CudaEventDeleter {
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+struct CudaStreamDeleter {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+};
+struct CudaHostDeleter {
+  void operator()(void* memory) const { cudaFreeHost(memory); }
+};
+
+using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaEventDeleter>;
+using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaStreamDeleter>;
+/// Page-locked memory of the host.
+template <class T>
+using CudaHostArray = std::unique_ptr<T[], CudaHostDeleter>;
+
+/// Who waits for the event on the host sleeps.
+inline CudaEvent make_cuda_event() {
+  cudaEvent_t event = nullptr;
+  cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+             "cudaEventCreateWithFlags");
+  return CudaEvent(event);
+}
+
+inline CudaStream make_cuda_stream() {
+  cudaStream_t stream = nullptr;
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return CudaStream(stream);
+}
+
+template <class T>
+CudaHostArray<T> make_cuda_host_array(size_t count) {
+  return CudaHostArray<T>(static_cast<T*>(allocate_page_locked(count * sizeof(T))));
+}
+
+}  // namespace sida

@@ -1,0 +1,75 @@
+#include "engine/devices.h"
+
+#include "core/error.h"
+#include "model/cpu_switch_model.h"
+#ifdef SIDA_WITH_CUDA
+#include "device/cuda/cuda_backend.h"
+#include "model/cuda/cuda_switch_model.h"
+#endif
+
+namespace sida {
+namespace {
+
+#ifndef SIDA_WITH_CUDA
+constexpr const char* kNoCuda =
+    "this build has no cuda device: no CUDA compiler (nvcc) was found when it was made";
+[[noreturn]] void no_cuda() { throw Error("device_unavailable", kNoCuda); }
+#endif
+
+}  // namespace
+
+CudaState cuda_state() {
+  CudaState state;
+#ifdef SIDA_WITH_CUDA
+  state.compiled = true;
+#ifdef SIDA_CUDA_EMULATED
+  state.emulated = true;
+#endif
+  try {
+    const CudaDevice device = find_cuda_device();
+    state.devices = device.count;
+    state.name = device.name;
+    state.capability = std::to_string(device.major) + "." + std::to_string(device.minor);
+    state.total_bytes = device.total_bytes;
+    state.free_bytes = device.free_bytes;
+  } catch (const Error& error) {
+    state.message = error.what();
+  }
+#else
+  state.message = kNoCuda;
+#endif
+  return state;
+}
+
+std::unique_ptr<Backend> make_backend(DeviceKind kind) {
+  if (kind == DeviceKind::kCpu) return make_cpu_backend();
+#ifdef SIDA_WITH_CUDA
+  return std::make_unique<CudaBackend>();
+#else
+  no_cuda();
+#endif
+}
+
+uint64_t workspace_bytes(const SwitchConfig& config, const BatchLimits& limits) {
+  if (limits.device == DeviceKind::kCpu) return CpuWorkspace::bytes(config, limits);
+#ifdef SIDA_WITH_CUDA
+  return CudaWorkspace::bytes(config, limits);
+#else
+  no_cuda();
+#endif
+}
+
+std::unique_ptr<SwitchModel> make_model(const SwitchConfig& config, const SwitchWeights& weights,
+                                        DeviceMemory& memory, KvCache& cache, ExpertStore& experts,
+                                        const BatchLimits& limits) {
+  if (limits.device == DeviceKind::kCpu) {
+    return std::make_unique<CpuSwitchModel>(config, weights, memory, cache, experts, limits);
+  }
+#ifdef SIDA_WITH_CUDA
+  return std::make_unique<CudaSwitchModel>(config, weights, memory, cache, experts, limits);
+#else
+  no_cuda();
+#endif
+}
+
+}  // namespace sida

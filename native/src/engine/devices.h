@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "device/backend.h"
+#include "model/batch_limits.h"
+#include "model/switch_model.h"
+#include "model/switch_weights.h"
+
+// What there is for each kind of device. All throw device_unavailable where this build, or this machine, has
+// none of the kind.
+namespace sida {
+
+class DeviceMemory;
+class ExpertStore;
+class KvCache;
+struct SwitchConfig;
+
+/// What this build and this machine have of CUDA; throws nothing.
+struct CudaState {
+  bool compiled = false;
+  bool emulated = false;
+  int devices = 0;
+  std::string message;     ///< why there is no device
+  std::string name;        ///< of the first device
+  std::string capability;  ///< as in 9.0
+  uint64_t total_bytes = 0;
+  uint64_t free_bytes = 0;
+};
+CudaState cuda_state();
+
+std::unique_ptr<Backend> make_backend(DeviceKind kind);
+
+/// Bytes of a model's activations and scratch space on the device of `limits`.
+uint64_t workspace_bytes(const SwitchConfig& config, const BatchLimits& limits);
+
+/// The model on the device of `limits`, over weights in that device's memory.
+std::unique_ptr<SwitchModel> make_model(const SwitchConfig& config, const SwitchWeights& weights,
+                                        DeviceMemory& memory, KvCache& cache, ExpertStore& experts,
+                                        const BatchLimits& limits);
+
+}  // namespace sida

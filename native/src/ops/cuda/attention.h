@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sida::cuda {
+
+/// One layer of a KV cache in pages of kPageTokens tokens, as model/kv_cache.h lays it out: from `first`, page p starts
+/// at p · page_floats; in it keys are [heads][d_kv][16], and from `values` on values are [heads][16][d_kv_padded].
+struct CacheLayer {
+  float* first;        ///< page 0 of this layer
+  size_t page_floats;  ///< from page to page
+  size_t values;       ///< floats from a page's keys to its values
+  uint32_t heads;
+  uint32_t d_kv;
+  uint32_t d_kv_padded;
+};
+
+/// One sequence of a ragged pass, on the device.
+struct PagedSequence {
+  uint32_t begin;  ///< its first row of the activations
+  uint32_t count;  ///< rows
+  uint32_t past;   ///< tokens before these
+  uint32_t keys;   ///< keys to attend to where not causal
+  uint32_t pages;  ///< index into the page table of its first page
+};
+
+/// At most kTileRows rows of one sequence.
+struct RowTile {
+  uint32_t sequence;
+  uint32_t row;  ///< counted in the sequence
+};
+
+inline constexpr uint32_t kTileRows = 16;
+/// Widest head (d_kv): a tile's queries lie in shared memory.
+inline constexpr uint32_t kMostHeadWidth = 256;
+
+/// What the rows of a pass see of a cache. All pointers are the device's.
+struct PagedBatch {
+  const PagedSequence* sequences;
+  const RowTile* tiles;
+  size_t tile_count;
+  const uint32_t* page_table;
+};
+
+/// Writes `rows` (tokens, heads · d_kv) as the keys (values) of the batch's tokens.
+void write_keys(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
+void write_values(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
+
+/// Bias of head h for key j and the query at position p is first[h · head_stride + j - p]; a null `first` is none.
+struct AttentionBias {
+  const float* first;
+  size_t head_stride;
+};
+
+/// Attention without a scale (T5) of every row's heads over its sequence's keys, in f32, in place: `q` (tokens,
+/// heads · d_kv) become the outputs. Causal: the query at position p sees keys [0, p]; otherwise `keys` of its sequence,
+/// and with a bias positions count from `past`. A row's bits do not depend on the other rows. Throws cannot_run where
+/// d_kv is over kMostHeadWidth.
+void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionBias& bias, bool causal,
+               cudaStream_t stream);
+
+}  // namespace sida::cuda

@@ -1,0 +1,114 @@
+#pragma once
+
+#include "ops/cuda/attention.h"
+#include "ops/cuda/warp.h"
+#include "ops/kernels.h"
+
+// What a block of attention() shares: a tile of rows of one sequence and one head. Page p of the keys is warp
+// p % kSplits's, whose pages go through an online softmax in order; what the warps have is then added in
+// their order. All of a row's sums are in an order that its own position alone decides, so that one row by
+// itself (attention_row.h) and the same row of a tile (attention_tile.h) agree bit for bit. No sum is left to
+// the compiler's contraction.
+namespace sida::cuda {
+
+inline constexpr unsigned kSplits = 8;
+inline constexpr unsigned kAttentionThreads = kSplits * kWarp;
+/// Columns of the values that a warp's lanes cover at a time.
+inline constexpr unsigned kColumns = 64;
+inline constexpr unsigned kCombinedRows = 8;
+
+struct alignas(16) AttentionShared {
+  float tops[kSplits][kTileRows];     ///< the largest score that a warp saw of a row
+  float sums[kSplits][kTileRows];     ///< of exp(score - top)
+  float weights[kSplits][kTileRows];  ///< what a warp's part of a row counts for
+  float scales[kSplits][kTileRows];   ///< of what a warp has of a row so far
+  union {
+    float exps[kSplits][kPageTokens][kTileRows + 4];  ///< of a warp's page
+    float parts[kSplits][kCombinedRows][kColumns];    ///< outputs, before they are added up
+  };
+};
+
+/// Floats from a row of queries in shared memory to the next: rows of four neighbours lie in different banks.
+__host__ __device__ constexpr unsigned query_stride(unsigned d_kv) { return ((d_kv + 3) / 4 | 1) * 4; }
+
+/// Sums over d are of two parts, [0, first_part) and the rest.
+__device__ inline unsigned first_part(unsigned d_kv) { return d_kv / 8 * 4; }
+
+/// A tile of a head of `kWidth` columns, which the compiler then knows; 0: of any number.
+template <unsigned kWidth>
+struct AttentionTile {
+  /// Times kColumns: the columns that one pass over the keys gives.
+  static constexpr unsigned kChunks = kWidth == 0 ? 2 : (kWidth + kColumns - 1) / kColumns;
+
+  const float* keys;    ///< the head's in page 0: [d_kv][16]
+  const float* values;  ///< [16][d_kv_padded]
+  const float* bias;    ///< the head's, of distance 0; null for none
+  const uint32_t* pages;
+  size_t page_floats;
+  float* rows;        ///< row 0's queries, and then outputs
+  size_t row_stride;  ///< floats
+  unsigned width;
+  unsigned width_padded;
+  unsigned count;     ///< rows
+  unsigned position;  ///< of row 0
+  unsigned all_keys;  ///< that a row sees, where not causal
+  bool causal;
+
+  __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q,
+                           const AttentionBias& biases, bool is_causal, const RowTile& tile, unsigned head)
+      : keys(cache.first + size_t{head} * cache.d_kv * kPageTokens),
+        values(cache.first + cache.values + size_t{head} * kPageTokens * cache.d_kv_padded),
+        bias(biases.first == nullptr ? nullptr : biases.first + head * biases.head_stride),
+        page_floats(cache.page_floats),
+        row_stride(size_t{cache.heads} * cache.d_kv),
+        width(cache.d_kv),
+        width_padded(cache.d_kv_padded),
+        causal(is_causal) {
+    const PagedSequence& sequence = batch.sequences[tile.sequence];
+    pages = batch.page_table + sequence.pages;
+    rows = q + (sequence.begin + tile.row) * row_stride + head * cache.d_kv;
+    count = min(kTileRows, sequence.count - tile.row);
+    position = sequence.past + tile.row;
+    all_keys = sequence.keys;
+  }
+
+  __device__ unsigned d_kv() const { return kWidth == 0 ? width : kWidth; }
+  __device__ unsigned d_kv_padded() const { return kWidth == 0 ? width_padded : (kWidth + 15) / 16 * 16; }
+  /// Keys that row `row` sees. Rows past the last are as the last.
+  __device__ unsigned visible(unsigned row) const {
+    return causal ? position + min(row, count - 1) + 1 : all_keys;
+  }
+  __device__ const float* key_page(unsigned page) const { return keys + pages[page] * page_floats; }
+  __device__ const float* value_page(unsigned page) const { return values + pages[page] * page_floats; }
+  /// Bias of row `row` for key `key`.
+  __device__ float bias_of(unsigned row, unsigned key) const {
+    return bias == nullptr ? 0.0f
+                           : bias[static_cast<int>(key) - static_cast<int>(position + min(row, count - 1))];
+  }
+};
+
+/// What exponents are taken from: `top`, but where no key is seen yet (or all scores are -inf) a number, for
+/// -inf - -inf is none.
+__device__ inline float finite_top(float top) { return top == -INFINITY ? 0.0f : top; }
+
+/// Fills weights from tops. Between two barriers.
+__device__ inline void weigh_parts(AttentionShared& shared) {
+  if (threadIdx.x >= kSplits * kTileRows) return;
+  const unsigned row = threadIdx.x % kTileRows, split = threadIdx.x / kTileRows;
+  float top = -INFINITY;
+  for (unsigned i = 0; i < kSplits; ++i) top = fmaxf(top, shared.tops[i][row]);
+  shared.weights[split][row] = expf(shared.tops[split][row] - finite_top(top));
+}
+
+/// Row `row`'s output of a column, whose parts lie `kCombinedRows · kColumns` floats apart.
+__device__ inline float combined(const AttentionShared& shared, unsigned row, const float* parts) {
+  float sum = 0, total = 0;
+  for (unsigned i = 0; i < kSplits; ++i) {
+    const float weight = shared.weights[i][row];
+    sum = fmaf(weight, shared.sums[i][row], sum);
+    total = fmaf(weight, parts[i * kCombinedRows * kColumns], total);
+  }
+  return total / sum;
+}
+
+}  // namespace sida::cuda

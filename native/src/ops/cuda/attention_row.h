@@ -1,0 +1,101 @@
+#pragma once
+
+#include "ops/cuda/attention_parts.h"
+
+// Attention of one row by itself, as decoding has it: memory is the limit, and all lanes read.
+namespace sida::cuda {
+
+struct RowState {
+  float top = -INFINITY;
+  float sum = 0;
+};
+
+/// A lane's two columns of every kColumns from `column` on, of the values at `from`. Past the last column any
+/// numbers will do: they are not stored.
+template <class Tile>
+__device__ void read_values(const Tile& tile, const float* from, unsigned column,
+                            float2 (&value)[Tile::kChunks]) {
+  const unsigned lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (unsigned c = 0; c < Tile::kChunks; ++c) {
+    const unsigned at = min(column + c * kColumns + 2 * lane, tile.d_kv_padded() - 2);
+    value[c] = *reinterpret_cast<const float2*>(from + at);
+  }
+}
+
+/// One page of a warp. A lane is a key and one of the two parts of d, then two columns of every kColumns from
+/// `column` on. `kWhole`: all keys of the page are seen.
+template <bool kWhole, class Tile>
+__device__ void attend_row_page(const Tile& tile, const float* query, unsigned page, unsigned column,
+                                RowState& state, float2 (&out)[Tile::kChunks]) {
+  const unsigned lane = threadIdx.x % kWarp, token = lane % kPageTokens;
+  const unsigned key = page * kPageTokens + token, visible = tile.visible(0);
+  const unsigned tokens = kWhole ? kPageTokens : visible - page * kPageTokens;
+  const float* from = tile.value_page(page);
+  // Asked for before the keys: the warp waits once for both.
+  float2 value[kPageTokens][Tile::kChunks];
+#pragma unroll
+  for (unsigned i = 0; i < kPageTokens; ++i) {
+    if (kWhole || i < tokens) read_values(tile, from + i * tile.d_kv_padded(), column, value[i]);
+  }
+  const unsigned part = first_part(tile.d_kv());
+  const unsigned begin = lane < kPageTokens ? 0 : part,
+                 count = lane < kPageTokens ? part : tile.d_kv() - part;
+  const float* keys = tile.key_page(page) + begin * kPageTokens + token;
+  float score = 0;
+#pragma unroll 32
+  for (unsigned i = 0; i < count; ++i) score = fmaf(query[begin + i], keys[i * kPageTokens], score);
+  score += __shfl_xor_sync(kAllLanes, score, kPageTokens);
+
+  score = kWhole || key < visible ? score + tile.bias_of(0, key) : -INFINITY;
+  const float top = fmaxf(state.top, warp_max<kPageTokens>(score)), base = finite_top(top);
+  const float scale = expf(state.top - base), weight = expf(score - base);
+  state.top = top;
+  state.sum = fmaf(state.sum, scale, warp_sum<kPageTokens>(weight));
+#pragma unroll
+  for (unsigned c = 0; c < Tile::kChunks; ++c) out[c] = {out[c].x * scale, out[c].y * scale};
+#pragma unroll
+  for (unsigned i = 0; i < kPageTokens; ++i) {
+    const float value_weight = __shfl_sync(kAllLanes, weight, i);
+    // Not a weight of 0: what is not seen may be no number.
+    if (!kWhole && i >= tokens) continue;
+#pragma unroll
+    for (unsigned c = 0; c < Tile::kChunks; ++c) {
+      out[c] = {fmaf(value_weight, value[i][c].x, out[c].x), fmaf(value_weight, value[i][c].y, out[c].y)};
+    }
+  }
+}
+
+/// Columns [column, column + Tile::kChunks · kColumns) of the output, by the whole block.
+template <class Tile>
+__device__ void attend_row(const Tile& tile, const float* query, unsigned column, AttentionShared& shared) {
+  const unsigned lane = threadIdx.x % kWarp, split = threadIdx.x / kWarp;
+  const unsigned visible = tile.visible(0);
+  RowState state;
+  float2 out[Tile::kChunks] = {};
+  for (unsigned page = split; page * kPageTokens < visible; page += kSplits) {
+    if ((page + 1) * kPageTokens <= visible) {
+      attend_row_page<true>(tile, query, page, column, state, out);
+    } else {
+      attend_row_page<false>(tile, query, page, column, state, out);
+    }
+  }
+  if (lane == 0) {
+    shared.tops[split][0] = state.top;
+    shared.sums[split][0] = state.sum;
+  }
+  __syncthreads();
+  weigh_parts(shared);
+#pragma unroll
+  for (unsigned c = 0; c < Tile::kChunks; ++c) {
+    reinterpret_cast<float2*>(shared.parts[split][0])[lane] = out[c];
+    __syncthreads();
+    const unsigned at = column + c * kColumns + threadIdx.x;
+    if (threadIdx.x < kColumns && at < tile.d_kv()) {
+      tile.rows[at] = combined(shared, 0, &shared.parts[0][0][threadIdx.x]);
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace sida::cuda

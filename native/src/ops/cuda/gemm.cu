@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/gemm_kernels.h"
+
+namespace sida::cuda {
+namespace {
+
+/// Rows of a product for which the weights' way from memory is all that counts.
+constexpr uint32_t kFewRows = 16;
+/// Fewer blocks than these leave so much of the device idle that many rows are better off as few rows at a
+/// time.
+constexpr size_t kBusyBlocks = 64;
+
+bool in_vectors(const float* rows, size_t stride) {
+  return reinterpret_cast<uintptr_t>(rows) % 16 == 0 && stride % 4 == 0;
+}
+
+void add(GemmArguments& t, const Product& product) {
+  t.products[t.count++] = {product.x, product.gather,         product.w.data,
+                           product.y, product.gather_divisor, product.rows};
+  t.most_rows = std::max(t.most_rows, product.rows);
+  t.x_vectors = t.x_vectors && in_vectors(product.x, t.x_stride);
+  t.y_vectors = t.y_vectors && in_vectors(product.y, t.y_stride);
+}
+
+/// Arguments without products.
+GemmArguments arguments_of(const PanelMatrix& w, const GemmShape& shape) {
+  GemmArguments t{};
+  t.x_stride = shape.x_stride;
+  t.y_stride = shape.y_stride;
+  t.panel_stride = panel_stride(w.k, w.format);
+  t.k = static_cast<uint32_t>(w.k);
+  t.n = static_cast<uint32_t>(w.n);
+  t.epilogue = shape.epilogue;
+  t.x_vectors = t.y_vectors = true;
+  return t;
+}
+
+}  // namespace
+
+void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream) {
+  if (products.empty()) return;
+  const PanelMatrix& w = products.front().w;
+  const bool f32 = w.format.type == WeightType::kF32;
+  GemmArguments few = arguments_of(w, shape), many = few;
+  for (const Product& product : products) {
+    if (product.rows > 0) add(f32 || product.rows <= kFewRows ? few : many, product);
+  }
+  if (many.count > 0 && many_rows_blocks(many) < kBusyBlocks) {
+    for (const Product& product : products) {
+      if (product.rows > kFewRows) add(few, product);
+    }
+    many.count = 0;
+  }
+  if (few.count > 0) f32 ? gemm_f32(few, stream) : gemm_few_rows(w.format, few, stream);
+  if (many.count > 0) gemm_many_rows(w.format, many, stream);
+}
+
+}  // namespace sida::cuda

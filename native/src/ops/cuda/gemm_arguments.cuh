@@ -1,0 +1,92 @@
+#pragma once
+
+#include "device/cuda/kernel_language.h"
+#include "ops/cuda/gemm.h"
+
+// What one output element is, in every kernel and for any number of rows: k is cut into slices of
+// kSliceInputs, each is summed for itself, and the slices' sums are added up in ascending order from 0. So
+// kernels may share out the slices as suits the number of rows, among warps or one after the other, and no
+// bit changes.
+namespace sida::cuda {
+
+inline constexpr uint32_t kSliceInputs = 128;
+
+/// What is a product's own.
+struct ProductRows {
+  const float* x;
+  const uint32_t* gather;
+  const std::byte* weights;
+  float* y;
+  uint32_t gather_divisor;
+  uint32_t rows;
+};
+
+/// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
+struct GemmArguments {
+  ProductRows products[kMostProducts];
+  size_t x_stride;
+  size_t y_stride;
+  size_t panel_stride;  ///< bytes
+  uint32_t count;       ///< products
+  uint32_t most_rows;   ///< of a product
+  uint32_t k;
+  uint32_t n;
+  Epilogue epilogue;
+  bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
+  bool y_vectors;  ///< and of y
+};
+static_assert(sizeof(GemmArguments) <= 4096);
+
+__host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+
+/// What choice_of() gives for rows that a product does not have.
+inline constexpr uint32_t kNoChoice = UINT32_MAX;
+
+__device__ inline uint32_t choice_of(const ProductRows& product, uint32_t row) {
+  if (row >= product.rows) return kNoChoice;
+  return product.gather == nullptr ? row : product.gather[row];
+}
+
+/// The row of x that a choice reads; null for none. Apart from choice_of(), so that what is asked for between
+/// the two does not wait for `gather`.
+__device__ inline const float* row_of_choice(const GemmArguments& t, const ProductRows& product,
+                                             uint32_t choice) {
+  if (choice == kNoChoice) return nullptr;
+  const size_t row = product.gather == nullptr ? choice : choice / product.gather_divisor;
+  return product.x + row * t.x_stride;
+}
+
+__device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
+  if (epilogue == Epilogue::kAdd) return before + value;
+  // No fmaxf: a NaN stays one, and an infinity becomes one.
+  return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
+}
+
+/// Puts the sum of an output element where it belongs; columns from n on are nobody's.
+__device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row,
+                                    uint32_t column, float value) {
+  if (row >= product.rows || column >= t.n) return;
+  float* y = product.y + row * t.y_stride + column;
+  *y = with_epilogue(t.epilogue, value, t.epilogue == Epilogue::kAdd ? *y : 0.0f);
+}
+
+/// The same for 8 neighbours, `column` a multiple of 8.
+__device__ inline void store_outputs(const GemmArguments& t, const ProductRows& product, uint32_t row,
+                                     uint32_t column, const float (&values)[8]) {
+  if (!t.y_vectors || column + 8 > t.n) {
+    for (uint32_t i = 0; i < 8; ++i) store_output(t, product, row, column + i, values[i]);
+    return;
+  }
+  if (row >= product.rows) return;
+  auto* y = reinterpret_cast<float4*>(product.y + row * t.y_stride + column);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float* value = values + 4 * half;
+    const float4 before = t.epilogue == Epilogue::kAdd ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    y[half] = make_float4(
+        with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
+        with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));
+  }
+}
+
+}  // namespace sida::cuda

@@ -1,0 +1,118 @@
+// f32 weights: fused multiply-adds. A warp sums one slice of a panel for up to 8 rows, a lane a column; the
+// warps of a block share out the slices.
+#include "ops/cuda/gemm_kernels.h"
+
+namespace sida::cuda {
+namespace {
+
+constexpr uint32_t kRows = 8;
+constexpr uint32_t kMostWarps = 8;
+constexpr uint32_t kSums = kRows * kPanelColumns;
+constexpr uint32_t kInputs = kRows * kSliceInputs;
+/// Weights of a column that are under way at a time.
+constexpr uint32_t kAhead = 32;
+
+/// Copies the slice from `begin` on of the rows to `x`, [kRows][kSliceInputs]; zeros past k and for null
+/// rows.
+__device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kRows], uint32_t begin,
+                           float* x) {
+  const uint32_t first = threadIdx.x % kWarp * 4;
+  const bool vectors = t.x_vectors && begin + kSliceInputs <= t.k;
+  float4 inputs[kRows];
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    inputs[r] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (rows[r] == nullptr) continue;
+    if (vectors) {
+      inputs[r] = *reinterpret_cast<const float4*>(rows[r] + begin + first);
+    } else {
+      const uint32_t k = begin + first;
+      if (k < t.k) inputs[r].x = rows[r][k];
+      if (k + 1 < t.k) inputs[r].y = rows[r][k + 1];
+      if (k + 2 < t.k) inputs[r].z = rows[r][k + 2];
+      if (k + 3 < t.k) inputs[r].w = rows[r][k + 3];
+    }
+  }
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) *reinterpret_cast<float4*>(x + r * kSliceInputs + first) = inputs[r];
+}
+
+/// Puts the sums of one slice, [kRows][32], to `out`. `x`: kInputs floats for this warp alone.
+__device__ void sum_slice(const GemmArguments& t, const float* panel, const float* const (&rows)[kRows],
+                          uint32_t begin, float* x, float* out) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  // The last slice's x may still be read.
+  __syncwarp();
+  load_slice(t, rows, begin, x);
+  __syncwarp();
+  float sum[kRows] = {};
+#pragma unroll
+  for (uint32_t part = 0; part < kSliceInputs; part += kAhead) {
+    float w[kAhead];
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) {
+      const uint32_t k = begin + part + i;
+      w[i] = k < t.k ? __ldg(panel + k * kPanelColumns + lane) : 0.0f;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; i += 4) {
+#pragma unroll
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const float4 inputs = *reinterpret_cast<const float4*>(x + r * kSliceInputs + part + i);
+        sum[r] = fmaf(inputs.x, w[i], sum[r]);
+        sum[r] = fmaf(inputs.y, w[i + 1], sum[r]);
+        sum[r] = fmaf(inputs.z, w[i + 2], sum[r]);
+        sum[r] = fmaf(inputs.w, w[i + 3], sum[r]);
+      }
+    }
+  }
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) out[r * kPanelColumns + lane] = sum[r];
+}
+
+/// Block (x, y, z): rows from 8x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
+/// totals.
+__global__ void __launch_bounds__(kMostWarps* kWarp) f32_rows(const GemmArguments t) {
+  const ProductRows& product = t.products[blockIdx.z];
+  const uint32_t first_row = blockIdx.x * kRows;
+  if (first_row >= product.rows) return;
+  const auto* panel = reinterpret_cast<const float*>(product.weights + blockIdx.y * t.panel_stride);
+  const float* rows[kRows];
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) rows[r] = row_of_choice(t, product, choice_of(product, first_row + r));
+  const uint32_t warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
+  auto* inputs = reinterpret_cast<float*>(dynamic_shared());
+  float* sums = inputs + warps * kInputs;
+  float* totals = sums + warps * kSums;
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  for (uint32_t first = 0; first < slices; first += warps) {
+    const uint32_t count = min(warps, slices - first);
+    if (warp < count) {
+      sum_slice(t, panel, rows, (first + warp) * kSliceInputs, inputs + warp * kInputs, sums + warp * kSums);
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
+      float total = first == 0 ? 0.0f : totals[i];
+      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
+      if (first + count < slices) {
+        totals[i] = total;
+      } else {
+        store_output(t, product, first_row + i / kPanelColumns,
+                     blockIdx.y * kPanelColumns + i % kPanelColumns, total);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+void gemm_f32(const GemmArguments& t, cudaStream_t stream) {
+  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMostWarps);
+  const LaunchShape shape{{divided_up(t.most_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+                          warps * kWarp,
+                          (warps * (kInputs + kSums) + kSums) * sizeof(float)};
+  launch(f32_rows, shape, stream, t);
+}
+
+}  // namespace sida::cuda

@@ -1,0 +1,230 @@
+// Few rows: the weights' way from memory is all that counts. A warp asks for all bytes of a slice before it
+// multiplies the first, so that a handful of warps keep a multiprocessor's share of the bandwidth busy, and
+// the slices of a panel are shared out among the warps of one block: nothing but the answer is written to
+// memory.
+#include "ops/cuda/gemm_kernels.h"
+#include "ops/cuda/slice_sums.cuh"
+
+namespace sida::cuda {
+namespace {
+
+/// Warps of a block where there are blocks enough, and the most where each has a multiprocessor for itself.
+constexpr uint32_t kUsualWarps = 6, kMostWarps = 12;
+constexpr size_t kOneEach = 132;
+/// Sums of slices that wait in shared memory for the others, in units of one tile of rows by one panel.
+constexpr uint32_t kWaitingSums = 32;
+constexpr uint32_t kSumsPerTile = kTileRowsOfMma * kPanelColumns;
+/// From this many blocks on the device is full with two panels a block.
+constexpr size_t kManyBlocks = 256;
+
+/// A warp's part of the block: the weights of one slice.
+template <class Weights, int kPanels>
+struct SliceWeights {
+  uint4 words[kPanels][kStepPairs][Weights::kLoads];
+  /// int4: of panel lane / 16, group lane / 4 % 4 of the slice, the scales of columns 8 (lane % 4) and on.
+  uint4 scales;
+
+  template <bool kWhole>
+  __device__ void load(const GemmArguments& t, const std::byte* panel, uint32_t panels, uint32_t begin,
+                       uint32_t lane) {
+#pragma unroll
+    for (uint32_t p = 0; p < kPanels; ++p) {
+#pragma unroll
+      for (uint32_t pair = 0; pair < kStepPairs; ++pair) {
+        const uint32_t first = begin + pair * kStepPairInputs + lane % 4 * 8;
+#pragma unroll
+        for (uint32_t i = 0; i < Weights::kLoads; ++i) {
+          uint4& target = words[p][pair][i];
+          target = make_uint4(Weights::kZeroes, Weights::kZeroes, Weights::kZeroes, Weights::kZeroes);
+          if ((kPanels == 1 || p < panels) && (kWhole || in_panel<Weights>(first, i, t.k))) {
+            const size_t offset = p * t.panel_stride + Weights::offset(first, i) + lane / 4 * 16;
+            target = load_once_16(panel + offset);
+          }
+        }
+      }
+    }
+    if constexpr (Weights::kType == WeightType::kInt4) {
+      scales = make_uint4(0, 0, 0, 0);
+      const uint32_t first = begin + lane / 4 % 4 * Weights::kGroup;
+      if (lane / 16 < panels && first < begin + kSliceInputs && first < t.k) {
+        const size_t offset = lane / 16 * t.panel_stride + Weights::scales_offset(first, t.k) + lane % 4 * 16;
+        scales = load_once_16(panel + offset);
+      }
+    }
+  }
+
+  /// int4: the scales of this lane's columns in panel `p`, for the group that ends with `pair`.
+  __device__ void group_scales(uint32_t p, uint32_t pair, uint32_t lane, float (&scale)[8]) const {
+    const int source = static_cast<int>(p * 16 + pair * kStepPairInputs / Weights::kGroup * 4 + lane % 4);
+    uint4 mine;
+    mine.x = __shfl_sync(kAllLanes, scales.x, source);
+    mine.y = __shfl_sync(kAllLanes, scales.y, source);
+    mine.z = __shfl_sync(kAllLanes, scales.z, source);
+    mine.w = __shfl_sync(kAllLanes, scales.w, source);
+    unpack_scales(mine, scale);
+  }
+};
+
+/// Puts the sums of one slice, [kPanels][8 · kRowTiles][32], to `out`. kWhole: the slice does not reach past
+/// k, and x may be read in vectors; without branches all loads are under way at a time.
+template <class Weights, int kPanels, int kRowTiles, bool kWhole>
+__device__ void sum_slice(const GemmArguments& t, const ProductRows& product, const std::byte* panel,
+                          uint32_t panels, const uint32_t (&choices)[kRowTiles], uint32_t begin, float* out) {
+  constexpr bool kGroups = Weights::kType == WeightType::kInt4;
+  const uint32_t lane = threadIdx.x % kWarp;
+  SliceWeights<Weights, kPanels> weights;
+  weights.template load<kWhole>(t, panel, panels, begin, lane);
+  const float* rows[kRowTiles];
+#pragma unroll
+  for (int r = 0; r < kRowTiles; ++r) rows[r] = row_of_choice(t, product, choices[r]);
+  TileSums sums[kPanels][kRowTiles], group[kPanels][kRowTiles];
+#pragma unroll
+  for (int p = 0; p < kPanels; ++p) {
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      clear(sums[p][r]);
+      clear(group[p][r]);
+    }
+  }
+#pragma unroll
+  for (uint32_t pair = 0; pair < kStepPairs; ++pair) {
+    uint32_t a[kRowTiles][2][4];
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      const uint32_t first = begin + pair * kStepPairInputs + lane % 4 * 8;
+      float x[8];
+      if constexpr (kWhole) {
+        load_vectors(rows[r] + first, x);
+      } else {
+        load_floats(rows[r], first, t.k, x);
+      }
+      split_inputs<Weights::kAlternate>(x, a[r]);
+    }
+#pragma unroll
+    for (int p = 0; p < kPanels; ++p) {
+#pragma unroll
+      for (int step = 0; step < 2; ++step) {
+#pragma unroll
+        for (int tile = 0; tile < kTiles; ++tile) {
+          uint32_t b[2];
+          Weights::fragment(weights.words[p][pair], tile, step, b);
+#pragma unroll
+          for (int r = 0; r < kRowTiles; ++r)
+            mma_bf16((kGroups ? group[p][r] : sums[p][r]).of[tile], a[r][step], b);
+        }
+      }
+      if constexpr (kGroups) {
+        if (ends_group<Weights>(begin, pair, kWhole ? UINT32_MAX : t.k)) {
+          float scale[8];
+          weights.group_scales(static_cast<uint32_t>(p), pair, lane, scale);
+#pragma unroll
+          for (int r = 0; r < kRowTiles; ++r) add_group(sums[p][r], group[p][r], scale);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < kPanels; ++p) {
+#pragma unroll
+    for (int r = 0; r < kRowTiles; ++r) {
+      float columns[8];
+      slice_sums(sums[p][r], columns);
+      float* target = out + (p * kRowTiles + r) * kSumsPerTile + lane / 4 * kPanelColumns + lane % 4 * 8;
+      *reinterpret_cast<float4*>(target) = make_float4(columns[0], columns[1], columns[2], columns[3]);
+      *reinterpret_cast<float4*>(target + 4) = make_float4(columns[4], columns[5], columns[6], columns[7]);
+    }
+  }
+}
+
+/// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
+/// sums of `waiting` slices, then the totals.
+template <class Weights, int kPanels, int kRowTiles>
+__global__ void __launch_bounds__(kMostWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
+  constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
+  const ProductRows& product = t.products[blockIdx.z];
+  const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
+  if (first_row >= product.rows) return;
+  const uint32_t panels = min(uint32_t{kPanels}, divided_up(t.n, kPanelColumns) - first_panel);
+  const std::byte* panel = product.weights + first_panel * t.panel_stride;
+  uint32_t choices[kRowTiles];
+#pragma unroll
+  for (uint32_t r = 0; r < kRowTiles; ++r) {
+    // Rows that there are not are the last one again, for nobody: a branch around their loads would put x's loads one after another.
+    const uint32_t row = first_row + r * kTileRowsOfMma + threadIdx.x % kWarp / 4;
+    choices[r] = choice_of(product, min(row, product.rows - 1));
+  }
+  // Asked for now, as they are far away. A thread's outputs are all of one column.
+  float scales[kPanels];
+#pragma unroll
+  for (uint32_t p = 0; p < kPanels; ++p) {
+    if constexpr (Weights::kType == WeightType::kInt8) {
+      const std::byte* at = panel + min(p, panels - 1) * t.panel_stride + code_bytes(t.k, WeightType::kInt8);
+      scales[p] = reinterpret_cast<const float*>(at)[threadIdx.x % kPanelColumns];
+    }
+  }
+  auto* sums = reinterpret_cast<float*>(dynamic_shared());
+  float* totals = sums + waiting * kSums;
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  for (uint32_t first = 0; first < slices; first += waiting) {
+    const uint32_t count = min(waiting, slices - first);
+    for (uint32_t s = threadIdx.x / kWarp; s < count; s += blockDim.x / kWarp) {
+      const uint32_t begin = (first + s) * kSliceInputs;
+      float* out = sums + s * kSums;
+      if (t.x_vectors && begin + kSliceInputs <= t.k) {
+        sum_slice<Weights, kPanels, kRowTiles, true>(t, product, panel, panels, choices, begin, out);
+      } else {
+        sum_slice<Weights, kPanels, kRowTiles, false>(t, product, panel, panels, choices, begin, out);
+      }
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < kSums; i += blockDim.x) {
+      float total = first == 0 ? 0.0f : totals[i];
+#pragma unroll 8
+      for (uint32_t s = 0; s < count; ++s) total += sums[s * kSums + i];
+      if (first + count < slices) {
+        totals[i] = total;
+        continue;
+      }
+      const uint32_t p = i / (kRowTiles * kSumsPerTile), column = i % kPanelColumns;
+      const uint32_t row = first_row + i / kPanelColumns % (kRowTiles * kTileRowsOfMma);
+      if (p >= panels) break;
+      if constexpr (Weights::kType == WeightType::kInt8)
+        total *= kPanels == 1 || p == 0 ? scales[0] : scales[kPanels - 1];
+      store_output(t, product, row, (first_panel + p) * kPanelColumns + column, total);
+    }
+    __syncthreads();
+  }
+}
+
+template <class Weights, int kPanels, int kRowTiles>
+void start(const GemmArguments& t, cudaStream_t stream) {
+  const uint32_t slices = divided_up(t.k, kSliceInputs);
+  const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
+  const dim3 grid(divided_up(t.most_rows, kRowTiles * kTileRowsOfMma),
+                  divided_up(t.n, kPanels * kPanelColumns), t.count);
+  const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMostWarps : kUsualWarps;
+  // As many turns as must be, then as few warps as do them.
+  const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
+  const LaunchShape shape{grid, warps * kWarp,
+                          (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
+  launch(few_rows<Weights, kPanels, kRowTiles>, shape, stream, t, waiting);
+}
+
+template <class Weights>
+void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
+  if (t.most_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
+  if constexpr (Weights::kType != WeightType::kBf16) {
+    // Two panels share the splitting of x, and their bytes in flight are those of one of bf16.
+    if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks)
+      return start<Weights, 2, 1>(t, stream);
+  }
+  start<Weights, 1, 1>(t, stream);
+}
+
+}  // namespace
+
+void gemm_few_rows(WeightFormat format, const GemmArguments& arguments, cudaStream_t stream) {
+  with_weights(format, [&](auto weights) { start_few_rows<decltype(weights)>(arguments, stream); });
+}
+
+}  // namespace sida::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "ops/cuda/gemm_arguments.cuh"
+
+namespace sida::cuda {
+
+// Each takes all products of the launch; which one is right for how many rows is gemm()'s to know.
+
+/// Weights in bf16, int8 or int4: the warps of a block share the slices of a panel or two, for up to 16 rows.
+void gemm_few_rows(WeightFormat format, const GemmArguments& arguments, cudaStream_t stream);
+
+/// Weights in bf16, int8 or int4: a block's warps share the weights of some panels, for up to 64 rows.
+void gemm_many_rows(WeightFormat format, const GemmArguments& arguments, cudaStream_t stream);
+
+/// Blocks that gemm_many_rows() keeps busy.
+size_t many_rows_blocks(const GemmArguments& arguments);
+
+/// Weights in f32.
+void gemm_f32(const GemmArguments& arguments, cudaStream_t stream);
+
+}  // namespace sida::cuda

@@ -1,0 +1,182 @@
+#include "ops/cuda/rows.h"
+#include "ops/cuda/warp.h"
+
+namespace sida::cuda {
+namespace {
+
+// A warp a row: one of Switch-base is six vectors a lane, and no warp waits for another.
+constexpr unsigned kNormWarps = 4;
+constexpr unsigned kThreads = 128;
+
+__device__ float square_added(float sum, float4 v) {
+  return fmaf(v.w, v.w, fmaf(v.z, v.z, fmaf(v.y, v.y, fmaf(v.x, v.x, sum))));
+}
+__device__ float square_added(float sum, float v) { return fmaf(v, v, sum); }
+
+__device__ float4 scaled(float4 v, float scale) {
+  return {v.x * scale, v.y * scale, v.z * scale, v.w * scale};
+}
+__device__ float scaled(float v, float scale) { return v * scale; }
+
+__device__ float4 product(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
+__device__ float product(float a, float b) { return a * b; }
+
+/// Rows of `units` units, which are float4 where rows are whole ones.
+template <class Unit>
+__global__ void norm_rows(const float* x, const float* weight, float epsilon, size_t rows, size_t units,
+                          float* y) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const size_t row = blockIdx.x * size_t{kNormWarps} + threadIdx.x / kWarp;
+  if (row >= rows) return;
+  const auto* from = reinterpret_cast<const Unit*>(x) + row * units;
+  const auto* weights = reinterpret_cast<const Unit*>(weight);
+  auto* to = reinterpret_cast<Unit*>(y) + row * units;
+  float squares = 0;
+#pragma unroll 4
+  for (size_t i = lane; i < units; i += kWarp) squares = square_added(squares, from[i]);
+  const auto n = static_cast<float>(units * (sizeof(Unit) / sizeof(float)));
+  const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
+#pragma unroll 4
+  for (size_t i = lane; i < units; i += kWarp) to[i] = product(scaled(from[i], scale), weights[i]);
+}
+
+template <class Unit>
+__global__ void copy_rows(const float* x, const int32_t* ids, size_t units, float scale, float* y) {
+  const size_t unit = blockIdx.y * size_t{kThreads} + threadIdx.x;
+  if (unit >= units) return;
+  const auto* from = reinterpret_cast<const Unit*>(x) + static_cast<size_t>(ids[blockIdx.x]) * units;
+  reinterpret_cast<Unit*>(y)[blockIdx.x * units + unit] = scaled(from[unit], scale);
+}
+
+/// The inputs of one step of a panel's column.
+template <WeightType kType>
+struct Step {
+  static constexpr size_t kInputs = inputs_per_step(kType);
+  float value[kInputs];
+};
+
+__device__ float bf16_value(uint32_t bits) { return __uint_as_float(bits << 16); }
+__device__ float byte_value(uint32_t word, unsigned byte) {
+  return static_cast<float>(static_cast<int8_t>(word >> 8 * byte));
+}
+__device__ float nibble_value(uint32_t word, unsigned shift) {
+  return static_cast<float>(static_cast<int>(word >> shift & 15) - 8);
+}
+
+template <WeightType kType>
+__device__ Step<kType> decoded(uint32_t word, float scale) {
+  if constexpr (kType == WeightType::kF32) {
+    return {{__uint_as_float(word)}};
+  } else if constexpr (kType == WeightType::kBf16) {
+    return {{bf16_value(word & 0xffffU), bf16_value(word >> 16)}};
+  } else if constexpr (kType == WeightType::kInt8) {
+    return {{byte_value(word, 0) * scale, byte_value(word, 1) * scale, byte_value(word, 2) * scale,
+             byte_value(word, 3) * scale}};
+  } else {
+    Step<kType> step;
+    for (unsigned i = 0; i < 4; ++i) {
+      step.value[i] = nibble_value(word, 8 * i) * scale;
+      step.value[i + 4] = nibble_value(word, 8 * i + 4) * scale;
+    }
+    return step;
+  }
+}
+
+/// Where one step of a row lies: its codes, its scale and the inputs it stands for.
+struct StepPlace {
+  const uint32_t* word;
+  float scale;
+  size_t begin, end;
+};
+
+template <WeightType kType>
+__device__ StepPlace find_step(const std::byte* panel, const PanelMatrix& w, size_t step, size_t column) {
+  if constexpr (kType == WeightType::kInt4) {
+    const size_t group = w.format.group, steps = (group + 7) / 8;
+    const size_t first = step / steps * group, inputs = min(group, w.k - first);
+    const std::byte* codes = panel + int4_group_offset(first, group);
+    const std::byte* scales = codes + code_bytes(inputs, kType);
+    const size_t begin = first + step % steps * 8;
+    return {reinterpret_cast<const uint32_t*>(codes) + step % steps * kPanelColumns + column,
+            bf16_value(reinterpret_cast<const uint16_t*>(scales)[column]), begin,
+            min(begin + 8, first + inputs)};
+  } else {
+    constexpr size_t kInputs = Step<kType>::kInputs;
+    float scale = 1;
+    if constexpr (kType == WeightType::kInt8) {
+      scale = reinterpret_cast<const float*>(panel + code_bytes(w.k, kType))[column];
+    }
+    return {reinterpret_cast<const uint32_t*>(panel) + step * kPanelColumns + column, scale, step * kInputs,
+            min((step + 1) * kInputs, w.k)};
+  }
+}
+
+/// Reads are a word of each line of a panel, as the layout has it: a sector (32 bytes) of eight columns a
+/// word.
+template <WeightType kType>
+__global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float* y) {
+  constexpr size_t kInputs = Step<kType>::kInputs;
+  const size_t number = blockIdx.y * size_t{kThreads} + threadIdx.x;
+  if (number >= steps) return;
+  const auto id = static_cast<size_t>(ids[blockIdx.x]);
+  const std::byte* panel = w.data + id / kPanelColumns * panel_stride(w.k, w.format);
+  const StepPlace place = find_step<kType>(panel, w, number, id % kPanelColumns);
+  const Step<kType> step = decoded<kType>(*place.word, place.scale);
+  float* out = y + blockIdx.x * w.k + place.begin;
+  if (kInputs % 4 == 0 && w.k % 4 == 0 && place.begin + kInputs == place.end) {
+    for (size_t i = 0; i + 4 <= kInputs; i += 4) {
+      *reinterpret_cast<float4*>(out + i) = {step.value[i], step.value[i + 1], step.value[i + 2],
+                                             step.value[i + 3]};
+    }
+    return;
+  }
+  for (size_t i = 0; i < kInputs && place.begin + i < place.end; ++i) out[i] = step.value[i];
+}
+
+template <WeightType kType>
+void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream) {
+  constexpr size_t kInputs = Step<kType>::kInputs;
+  size_t steps = (w.k + kInputs - 1) / kInputs;
+  if constexpr (kType == WeightType::kInt4) {
+    const size_t group = w.format.group;
+    steps = w.k / group * ((group + 7) / 8) + (w.k % group + 7) / 8;
+  }
+  launch(read_rows<kType>, {{static_cast<unsigned>(count), blocks_of(steps, kThreads)}, kThreads}, stream, w,
+         ids, steps, y);
+}
+
+}  // namespace
+
+void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
+              cudaStream_t stream) {
+  if (rows == 0) return;
+  const bool whole = n % 4 == 0;
+  launch(whole ? norm_rows<float4> : norm_rows<float>, {blocks_of(rows, kNormWarps), kNormWarps * kWarp},
+         stream, x, weight, epsilon, rows, whole ? n / 4 : n, y);
+}
+
+void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream) {
+  if (count == 0) return;
+  switch (w.format.type) {
+    case WeightType::kF32:
+      return read_all<WeightType::kF32>(w, ids, count, y, stream);
+    case WeightType::kBf16:
+      return read_all<WeightType::kBf16>(w, ids, count, y, stream);
+    case WeightType::kInt8:
+      return read_all<WeightType::kInt8>(w, ids, count, y, stream);
+    case WeightType::kInt4:
+      return read_all<WeightType::kInt4>(w, ids, count, y, stream);
+  }
+}
+
+void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
+               cudaStream_t stream) {
+  if (count == 0) return;
+  const bool whole = n % 4 == 0;
+  const size_t units = whole ? n / 4 : n;
+  launch(whole ? copy_rows<float4> : copy_rows<float>,
+         {{static_cast<unsigned>(count), blocks_of(units, kThreads)}, kThreads}, stream, x, ids, units, scale,
+         y);
+}
+
+}  // namespace sida::cuda

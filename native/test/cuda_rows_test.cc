@@ -1,0 +1,125 @@
+// The row kernels against the CPU's.
+#ifdef SIDA_WITH_CUDA
+#include <cmath>
+#include <vector>
+
+#include "device_copy.h"
+#include "doctest/doctest.h"
+#include "kernel_sets.h"
+#include "ops/cuda/rows.h"
+#include "random_floats.h"
+#include "routing_table.h"
+
+namespace sida {
+namespace {
+
+using testing::DeviceCopy;
+using testing::same_bits;
+
+// Both sum n squares in f32, in other orders: a few roundings of the sum, halved by the root.
+constexpr float kNormTolerance = 1e-6f;
+
+std::vector<float> device_norm(const std::vector<float>& x, const std::vector<float>& weight) {
+  const size_t n = weight.size();
+  const DeviceCopy<float> from(x), weights(weight), y(std::vector<float>(x.size(), NAN));
+  cuda::rms_norm(from.data(), weights.data(), 1e-6f, x.size() / n, n, y.data(), nullptr);
+  return y.read();
+}
+
+TEST_CASE("cuda rows: rms_norm is the CPU's, and a row alone is the same row among others") {
+  if (!testing::have_cuda_device()) return;
+  for (const size_t n : {1, 3, 4, 33, 64, 100, 768, 1028, 4100}) {
+    for (const size_t rows : {1, 5, 18}) {
+      CAPTURE(n);
+      CAPTURE(rows);
+      const auto x = random_floats(rows * n, 1), weight = random_floats(n, 2);
+      std::vector<float> expected(rows * n);
+      cpu_kernels_named("scalar")->rms_norm(x.data(), weight.data(), 1e-6f, rows, n, expected.data());
+      const auto found = device_norm(x, weight);
+      float worst = 0;
+      for (size_t i = 0; i < rows * n; ++i) {
+        worst = std::fmax(worst, std::fabs(found[i] - expected[i]) / (std::fabs(expected[i]) + 1e-30f));
+        REQUIRE(std::isfinite(found[i]));
+      }
+      CHECK(worst <= kNormTolerance);
+      for (size_t row = 0; row < rows; ++row) {
+        const std::vector<float> alone(x.begin() + static_cast<long>(row * n),
+                                       x.begin() + static_cast<long>((row + 1) * n));
+        const std::vector<float> among(found.begin() + static_cast<long>(row * n),
+                                       found.begin() + static_cast<long>((row + 1) * n));
+        CHECK(same_bits(device_norm(alone, weight), among));
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda rows: a NaN in a row makes the whole row NaN, and no other") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 100;
+  auto x = random_floats(3 * n, 1);
+  const auto weight = random_floats(n, 2);
+  const auto sound = device_norm(x, weight);
+  x[n + 57] = NAN;
+  const auto found = device_norm(x, weight);
+  for (size_t i = 0; i < 3 * n; ++i) {
+    if (i / n == 1) {
+      CHECK(std::isnan(found[i]));
+    } else {
+      CHECK(found[i] == sound[i]);
+    }
+  }
+}
+
+TEST_CASE("cuda rows: embed gives the bits of read_panel_row, in every format") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 70;
+  for (const WeightFormat format :
+       {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 32},
+        WeightFormat{WeightType::kInt4, 128}}) {
+    for (const size_t k : {1, 2, 5, 7, 12, 30, 64, 100, 131, 768}) {
+      CAPTURE(weight_type_name(format.type));
+      CAPTURE(format.group);
+      CAPTURE(k);
+      std::vector<std::byte> packed(panel_matrix_bytes(n, k, format));
+      pack_panels(random_floats(n * k, 3).data(), n, k, format, packed.data());
+      const std::vector<int32_t> ids = {0, 69, 31, 32, 5, 5, 64, 63};
+      std::vector<float> expected(ids.size() * k);
+      for (size_t i = 0; i < ids.size(); ++i) {
+        read_panel_row({packed.data(), format, k, n}, static_cast<size_t>(ids[i]), &expected[i * k]);
+      }
+      const DeviceCopy<std::byte> weights(packed);
+      const DeviceCopy<int32_t> rows(ids);
+      const DeviceCopy<float> y(std::vector<float>(expected.size(), NAN));
+      cuda::embed({weights.data(), format, k, n}, rows.data(), ids.size(), y.data(), nullptr);
+      CHECK(same_bits(y.read(), expected));
+    }
+  }
+}
+
+TEST_CASE("cuda rows: take_rows copies rows in any order, scaled") {
+  if (!testing::have_cuda_device()) return;
+  for (const size_t n : {1, 6, 768, 1030}) {
+    const std::vector<int32_t> ids = {4, 0, 4, 2};
+    const auto x = random_floats(5 * n, 4);
+    std::vector<float> expected;
+    for (const int32_t id : ids) {
+      for (size_t i = 0; i < n; ++i) expected.push_back(x[static_cast<size_t>(id) * n + i] * 0.3f);
+    }
+    const DeviceCopy<float> from(x), y(std::vector<float>(expected.size(), NAN));
+    const DeviceCopy<int32_t> rows(ids);
+    cuda::take_rows(from.data(), rows.data(), ids.size(), n, 0.3f, y.data(), nullptr);
+    CHECK(same_bits(y.read(), expected));
+  }
+}
+
+TEST_CASE("cuda rows: no rows are no launch") {
+  if (!testing::have_cuda_device()) return;
+  cuda::rms_norm(nullptr, nullptr, 1e-6f, 0, 768, nullptr, nullptr);
+  cuda::embed({nullptr, kBf16Format, 768, 100}, nullptr, 0, nullptr, nullptr);
+  cuda::take_rows(nullptr, nullptr, 0, 768, 1, nullptr, nullptr);
+  testing::require_success(cudaGetLastError());
+}
+
+}  // namespace
+}  // namespace sida
+#endif
