@@ -1,5 +1,6 @@
 /** Engine and queue of a server, as its options choose them: all in this process, with Redis between, or all elsewhere. */
 import type { ServeOptions } from '../config/options.js';
+import { windowTokens } from '../engine/batcher.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
@@ -45,6 +46,7 @@ export function openBackend(
     const engine = new EngineProcess(engineConfig(options));
     const queue = new MemoryQueue(engine, {
       bound: options.queueBound,
+      engineTokens: engineTokens(options),
       deadlineMs: options.deadline,
       keptDeadlineMs: options.jobDeadline,
       retentionMs: options.jobRetention,
@@ -56,6 +58,12 @@ export function openBackend(
   return options.worker === 'none'
     ? remote(options, options.redis, logger, onKeptEnd)
     : embedded(options, options.redis, logger, onKeptEnd);
+}
+
+/** What keeps an engine at full speed: generations, the running batch, those prepared ahead, one that fills up, and a choice. */
+function engineTokens({ lookahead, batchOrder, maxBatchTokens, kvTokens }: ServeOptions): number {
+  const window = batchOrder === 'overlap' ? windowTokens(maxBatchTokens) : 0;
+  return kvTokens + (lookahead + 3) * maxBatchTokens + window;
 }
 
 function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
@@ -129,6 +137,7 @@ export function sharedQueue(
 export type WorkerOptions = Pick<
   ServeOptions,
   | 'activations'
+  | 'device'
   | 'routing'
   | 'routingK'
   | 'concurrency'

@@ -12,6 +12,8 @@ export class BenchProgress implements RigProgress {
   #measured = 0;
   #measuredMs = 0;
   #lastMs: number;
+  /** Of the whole bench, where its time is limited. */
+  secondsLeft: () => number = () => Number.POSITIVE_INFINITY;
 
   constructor(out: NodeJS.WriteStream = process.stderr, now: () => number = () => performance.now()) {
     this.#out = out;
@@ -38,7 +40,7 @@ export class BenchProgress implements RigProgress {
     }
     this.#lastMs = now;
     const each = this.#measured === 0 ? 0 : this.#measuredMs / this.#measured;
-    const left = timeText((each * (total - done)) / 1000);
+    const left = timeText(Math.min((each * (total - done)) / 1000, this.secondsLeft()));
     if (!this.#out.isTTY) {
       const what = kept
         ? 'kept from before'

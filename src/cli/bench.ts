@@ -1,14 +1,17 @@
 /** `sida bench`: throughput and latency against memory, system by system. */
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { CUDA_STAGES, selectStages } from '../bench/cuda-stages.js';
+import { readGpu } from '../bench/gpu.js';
 import { MINI_DIRECTORY } from '../bench/prepare.js';
-import { type BenchFile, readBenchFile, summarize } from '../bench/report/bench-file.js';
+import { BENCH_FILE, type BenchFile, readBenchFile, summarize } from '../bench/report/bench-file.js';
 import { writeReport } from '../bench/report/write-report.js';
+import type { BenchResult } from '../bench/result.js';
 import { runRig } from '../bench/rig.js';
 import { type Cell, cellName, expand, FULL, QUICK, select } from '../bench/scenarios.js';
-import { FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
+import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
 import {
   FULL_STUDIES,
   QUICK_STUDIES,
@@ -18,6 +21,7 @@ import {
   studyName,
 } from '../bench/studies.js';
 import { SYSTEMS } from '../bench/systems.js';
+import { TimeLimit } from '../bench/time-limit.js';
 import { UsageError } from '../config/resolve.js';
 import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
@@ -43,6 +47,7 @@ Examples:
   sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
   sida bench placement traces/qwen.csv.gz --devices 2,4,8
   sida bench --report --out bench/results/rig
+  sida bench --device cuda --minutes 10 --data data
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
 export function benchCommand(): Command {
@@ -51,6 +56,16 @@ export function benchCommand(): Command {
       // What follows `replay` or `placement` is for it: all have --json.
       .enablePositionalOptions()
       .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
+      .option(
+        '--device <name>',
+        'cpu, or cuda: the cells of a GPU, in the order of their worth (npm run bench:cuda has more)',
+        'cpu',
+      )
+      .option(
+        '--minutes <n>',
+        'with --device cuda: no cell is begun that would not end by then, and what still runs is ended',
+      )
+      .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
       .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
       .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
         ...all,
@@ -82,11 +97,13 @@ async function bench(values: Record<string, unknown>): Promise<void> {
   const quick = values.quick === true;
   const json = values.json === true;
   const patterns = (values.only as string[] | undefined) ?? [];
-  const cells = select(expand(quick ? QUICK : FULL), patterns);
-  const studies = selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
+  const cuda = onCuda(values);
+  const stages = cuda ? selectStages(CUDA_STAGES, patterns) : undefined;
+  const cells = stages?.flat() ?? select(expand(quick ? QUICK : FULL), patterns);
+  const studies = cuda ? [] : selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
   if (cells.length + studies.length === 0) {
     throw new UsageError(
-      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''} --list\` prints the names`,
+      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''}${cuda ? ' --device cuda' : ''} --list\` prints the names`,
     );
   }
   if (values.list === true) {
@@ -94,32 +111,60 @@ async function bench(values: Record<string, unknown>): Promise<void> {
     process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
     return;
   }
-  const out = resolve(String(values.out ?? join('bench/results', quick ? 'quick' : 'rig')));
+  const out = resolve(String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'rig')));
   const file =
-    values.report === true ? readBenchFile(out) : await measure(values, { quick, cells, studies, out });
+    values.report === true
+      ? readBenchFile(out)
+      : await measure(values, { quick, cells, stages, studies, out });
+  if (values.prepare === true) return;
   const files = await writeReport(file, out);
   process.stdout.write(
     json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
   );
-  if (file.differing.length === 0) return;
+  const failed = file.failed ?? [];
+  if (file.differing.length + failed.length === 0) return;
   throw new SidaError({
     code: 'cannot_run',
-    message: `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
+    message:
+      failed.length > 0
+        ? `Cells failed: ${failed.join(', ')}`
+        : `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
   });
+}
+
+function onCuda(values: Record<string, unknown>): boolean {
+  if (values.device !== 'cpu' && values.device !== 'cuda') {
+    throw new UsageError(`--device ${values.device}: expected cpu or cuda`);
+  }
+  if (values.device === 'cuda' && values.quick === true) {
+    throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
+  }
+  if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
+    throw new UsageError('--minutes and --prepare are of --device cuda');
+  }
+  return values.device === 'cuda';
+}
+
+/** Without --minutes a day. */
+function timeLimit(minutes: unknown): TimeLimit {
+  const found = Number(minutes ?? 1440);
+  if (found > 0) return new TimeLimit(60 * found);
+  throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
 }
 
 interface Work {
   quick: boolean;
   cells: readonly Cell[];
+  stages: readonly (readonly Cell[])[] | undefined;
   studies: readonly Study[];
   out: string;
 }
 
 async function measure(
   values: Record<string, unknown>,
-  { quick, cells, studies, out }: Work,
+  { quick, cells, stages, studies, out }: Work,
 ): Promise<BenchFile> {
-  const sizes = sizesOf(values, quick);
+  const sizes = sizesOf(values, quick, stages !== undefined);
   const common = {
     out,
     work: resolve(String(values.work)),
@@ -130,6 +175,26 @@ async function measure(
   };
   mkdirSync(out, { recursive: true });
   const progress = new BenchProgress();
+  const limit = stages && timeLimit(values.minutes);
+  const gpu = stages && (await readGpu());
+  const end = () => limit?.end();
+  if (limit !== undefined) {
+    progress.secondsLeft = () => limit.secondsLeft();
+    // What has been measured is written; a second signal ends the program.
+    process.once('SIGINT', end).once('SIGTERM', end);
+  }
+  const nothing = { fidelity: [], dependency: [], gating: null };
+  const onGpu = gpu && {
+    gpu,
+    ...(stages && { stages }),
+    ...(limit && { limit }),
+    prepareOnly: values.prepare === true,
+    onResult: (result: BenchResult) => {
+      const file = join(out, BENCH_FILE);
+      writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, nothing))}\n`);
+      renameSync(`${file}.tmp`, file);
+    },
+  };
   try {
     const begin = performance.now();
     const tasks = await readTasks(MINI_DIRECTORY);
@@ -140,7 +205,11 @@ async function measure(
       onStep: (what) => progress.step(what),
     });
     const result = await runRig(
-      { ...common, command: commandText(), quick, cells, sizes, keep: values.keep === true },
+      {
+        ...{ ...common, command: commandText(), quick, cells, sizes },
+        keep: values.keep === true || values.prepare === true,
+        ...onGpu,
+      },
       progress,
     );
     const seconds = (performance.now() - begin) / 1000;
@@ -150,11 +219,13 @@ async function measure(
     return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
   } finally {
     progress.stop();
+    limit?.close();
+    process.off('SIGINT', end).off('SIGTERM', end);
   }
 }
 
-function sizesOf(values: Record<string, unknown>, quick: boolean): typeof FULL_SIZES {
-  const own = quick ? QUICK_SIZES : FULL_SIZES;
+function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {
+  const own = cuda ? CUDA_SIZES : quick ? QUICK_SIZES : FULL_SIZES;
   const sentences =
     values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
   return {

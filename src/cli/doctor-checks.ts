@@ -77,9 +77,16 @@ function checkCpu(addon: NativeAddon): Check {
 }
 
 function checkCuda(addon: NativeAddon): Check {
-  const { compiled, devices, message } = addon.cuda();
-  const found = `${compiled ? `${devices} devices` : 'not built in'}${message === '' ? '' : `: ${message}`}`;
-  return { name: 'CUDA', result: 'ok', found: `${found} (not needed for --device cpu)` };
+  const { compiled, emulated, device, message } = addon.cuda();
+  if (device === undefined) {
+    const found = `${compiled ? 'built in, no device' : 'not built in'}: ${message} (not needed for --device cpu)`;
+    return { name: 'CUDA', result: 'ok', found };
+  }
+  const { name, capability, totalBytes, freeBytes } = device;
+  const found = `${name}, compute capability ${capability}, ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} free`;
+  if (!emulated) return { name: 'CUDA', result: 'ok', found };
+  const hint = "The addon was built with SIDA_CUDA=EMULATED: answers are a GPU's, the speed is not";
+  return { name: 'CUDA', result: 'warn', found: `emulated: ${found}`, hint };
 }
 
 function checkMemory(): Check {

@@ -44,6 +44,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
     ...weightChoices(options),
     memoryBudget: options.memoryBudget,
     hostBudget: options.hostBudget,
+    device: options.device,
     threads: options.threads,
     policy: options.policy,
     predictor: options.predictor,

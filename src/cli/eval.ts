@@ -37,6 +37,7 @@ const OPTIONS = [
   'threads',
   ...WEIGHT_OPTIONS,
   'activations',
+  'device',
   'packDir',
 ] as const;
 type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
@@ -153,10 +154,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
 
 function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
   const addon = loadAddon();
-  const { maxBatchTokens, threads, activations } = options;
+  const { maxBatchTokens, threads, activations, device } = options;
   // An encoder context and its decoder sequences, whose last pages may be all but empty.
   const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = { maxBatchTokens, threads, kvTokens, activations, maxRoutingK: Math.max(...ks) };
+  const limits = { maxBatchTokens, threads, kvTokens, activations, device, maxRoutingK: Math.max(...ks) };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     pack,
@@ -229,8 +230,8 @@ async function limitsOf(
 
 /** The slots that `sida serve` would have, with exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
-  const { maxBatchTokens, kvTokens, threads, activations } = options;
-  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations });
+  const { maxBatchTokens, kvTokens, threads, activations, device } = options;
+  const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations, device });
   return budgets.map((budget) => {
     const bytes = budgetBytes(budget, plan);
     if (bytes >= plan.smallest) return { budget, slots: slotsWithin(bytes, plan) };

@@ -1,6 +1,7 @@
 /** Makes rows of the option table flags of a command. */
 import { type Command, Option as Flag } from 'commander';
-import { type Option, type OptionName, SERVE_OPTIONS } from '../config/options.js';
+import type { Option } from '../config/option.js';
+import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
 
 export function addFlags(command: Command, names: readonly OptionName[]): Command {
   for (const name of names) command.addOption(flagOf(SERVE_OPTIONS[name]));

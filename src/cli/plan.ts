@@ -37,6 +37,7 @@ const OPTIONS = [
   'routing',
   'routingK',
   'activations',
+  'device',
 ] as const;
 
 interface Planned {
@@ -75,6 +76,7 @@ export function planCommand(): Command {
         threads: options.threads,
         maxRoutingK: options.routingK,
         activations: options.activations,
+        device: options.device,
         routers: options.routing === 'exact',
       };
       const planned = await planModel(resolve(dir), limits, weightChoices(options));

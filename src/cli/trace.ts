@@ -26,6 +26,7 @@ const OPTIONS = [
   'threads',
   ...WEIGHT_OPTIONS,
   'activations',
+  'device',
   'packDir',
 ] as const;
 /** Records written at a time: what an interruption loses at most. */
@@ -113,6 +114,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       kvTokens: kvTokens + 16,
       threads: options.threads,
       activations: options.activations,
+      device: options.device,
     };
     const plan = addon.planMemory({ pack }, limits);
     const engine = new addon.Engine({

@@ -1,6 +1,7 @@
 /** Merges flags, environment, configuration file and defaults, in this order, into checked options. */
 import { readFileSync } from 'node:fs';
-import { type Option, type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
+import type { Option } from './option.js';
+import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback } from './parsers.js';
 
 /** The user asked for something that cannot be: reported without a stack, exit code 2. */

@@ -57,7 +57,7 @@ describe('sida', () => {
     [['serve']],
     [['serve', '--model', MINI, '--port', 'x']],
     [['serve', '--model', MINI, '--host', '0.0.0.0']],
-    [['serve', '--model', MINI, '--device', 'cuda']],
+    [['serve', '--model', MINI, '--device', 'gpu']],
     [['serve', '--model', MINI, '--no-worker']],
     [['serve', '--model', MINI, '--redis', 'http://127.0.0.1']],
     [['worker', '--model', MINI]],

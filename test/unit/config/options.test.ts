@@ -121,7 +121,7 @@ describe('values', () => {
     ['memoryBudget', '101%', /"101%"/],
     ['memoryBudget', '-1', /"-1"/],
     ['hostBudget', 'lots', /"--host-budget"/],
-    ['device', 'cuda', /cuda backend is not built yet/],
+    ['device', 'gpu', /cpu, cuda|cpu or cuda/],
     ['policy', 'random', /one of farthest-next-use, lru, fifo, lfu, lifo, but got "random"/],
     ['policy', 'constructor', /one of farthest-next-use, lru/],
     ['lookahead', '0', /whole number from 1 to 64/],

@@ -1,0 +1,47 @@
+/** Options that say who may ask, from where and how much. */
+import { option } from './option.js';
+import { hostName, list, text, webOrigin, wholeNumber } from './parsers.js';
+
+export const ACCESS_OPTIONS = {
+  apiKey: option({
+    flag: 'api-key',
+    value: '<key>',
+    env: 'SIDA_API_KEY',
+    default: null,
+    help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
+    parse: text('a key', 'a long random text'),
+  }),
+  apiKeys: option({
+    flag: 'api-keys',
+    value: '<file>',
+    env: 'SIDA_API_KEYS',
+    default: null,
+    help: 'file of keys, each with a name and scopes (infer, admin, metrics); holds their hashes only; `sida key new` makes its lines. Read again when it changes, and on SIGHUP',
+    parse: text('a file of keys', '/etc/sida/keys'),
+  }),
+  rateLimit: option({
+    flag: 'rate-limit',
+    value: '<n>',
+    env: 'SIDA_RATE_LIMIT',
+    default: null,
+    unit: 'tokens a minute',
+    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429. Servers of one --redis count together',
+    parse: wholeNumber(1, 1e12, '100000'),
+  }),
+  allowedHosts: option({
+    flag: 'allowed-hosts',
+    value: '<names>',
+    env: 'SIDA_ALLOWED_HOSTS',
+    default: null,
+    help: 'further names that the Host header may carry, such as those of a proxy in front; separated by commas',
+    parse: list(hostName),
+  }),
+  allowedOrigins: option({
+    flag: 'allowed-origins',
+    value: '<origins>',
+    env: 'SIDA_ALLOWED_ORIGINS',
+    default: null,
+    help: "web origins other than the server's own whose pages may use it; separated by commas",
+    parse: list(webOrigin),
+  }),
+};

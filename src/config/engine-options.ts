@@ -1,0 +1,259 @@
+/** Options of an engine: its model, device, budgets, predictor and batches. A default may use options above it. */
+import { availableParallelism, homedir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
+import { BATCH_ORDERS } from '../engine/batch-order.js';
+import type { EvictionPolicyName } from '../engine/messages.js';
+import { DEVICES } from '../native/engine-types.js';
+import type { HashFunctionName } from '../predictor/hash-function.js';
+import { TABLE_K } from '../predictor/hash-table.js';
+import { option } from './option.js';
+import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
+
+const POLICIES = [
+  'farthest-next-use',
+  'lru',
+  'fifo',
+  'lfu',
+  'lifo',
+] as const satisfies readonly EvictionPolicyName[];
+const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] as const satisfies readonly (
+  | HashFunctionName
+  | 'auto'
+)[];
+
+const group: Parser<number> = (value) => {
+  const found = GROUPS.find((size) => String(size) === value);
+  if (found === undefined) throw new Expected(`one of ${GROUPS.join(', ')}`, String(DEFAULT_GROUP));
+  return found;
+};
+
+export const ENGINE_OPTIONS = {
+  model: option({
+    flag: 'model',
+    value: '<dir>',
+    env: 'SIDA_MODEL',
+    default: undefined,
+    help: 'Hugging Face checkpoint or packed model to serve',
+    parse: text('a model directory', 'models/switch-mini'),
+  }),
+  memoryBudget: option({
+    flag: 'memory-budget',
+    value: '<size>',
+    env: 'SIDA_MEMORY_BUDGET',
+    default: '50%',
+    unit: "bytes, or a share of the experts' bytes plus what the rest needs",
+    help: 'hard limit of device memory: weights, slots, KV cache and workspace, all counted',
+    parse: size({ share: true, zero: false }),
+  }),
+  hostBudget: option({
+    flag: 'host-budget',
+    value: '<size>',
+    env: 'SIDA_HOST_BUDGET',
+    default: '0',
+    unit: "bytes, or a share of the experts' bytes; 0 is off",
+    help: 'host memory that keeps evicted experts, so that the disk is read less',
+    parse: size({ share: true, zero: true }),
+  }),
+  device: option({
+    flag: 'device',
+    value: '<name>',
+    env: 'SIDA_DEVICE',
+    default: 'cpu',
+    help: `where the model runs: ${DEVICES.join(', ')}. cuda is one NVIDIA GPU, CUDA_VISIBLE_DEVICES chooses which; its memory is what --memory-budget limits, and --host-budget keeps experts in page-locked host memory in front of the disk`,
+    parse: oneOf(DEVICES),
+  }),
+  policy: option({
+    flag: 'policy',
+    value: '<name>',
+    env: 'SIDA_POLICY',
+    default: 'farthest-next-use',
+    help: `which expert leaves when a slot is needed: ${POLICIES.join(', ')}`,
+    parse: oneOf(POLICIES),
+  }),
+  predictor: option({
+    flag: 'predictor',
+    value: '<what>',
+    env: 'SIDA_PREDICTOR',
+    default: 'auto',
+    help: "names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, `none`",
+    parse: text('`auto`, `none` or a predictor directory', 'models/switch-mini/predictor'),
+  }),
+  hashFunction: option({
+    flag: 'hash-function',
+    value: '<name>',
+    env: 'SIDA_HASH_FUNCTION',
+    default: 'auto',
+    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
+    parse: oneOf(HASH_FUNCTIONS),
+  }),
+  refine: option({
+    flag: 'refine',
+    value: '<how>',
+    env: 'SIDA_REFINE',
+    default: 'graph',
+    help: "graph: what a layer's routers chose sharpens the tables of the layers to come, by the predictor's hash graph; none",
+    parse: oneOf(['graph', 'none'] as const),
+  }),
+  routing: option({
+    flag: 'routing',
+    value: '<mode>',
+    env: 'SIDA_ROUTING',
+    default: 'exact',
+    help: "exact: the model's routers decide, tables only move experts; predicted: tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
+    parse: oneOf(['exact', 'predicted'] as const),
+  }),
+  routingK: option({
+    flag: 'routing-k',
+    value: '<n>',
+    env: 'SIDA_ROUTING_K',
+    default: '1',
+    unit: 'experts',
+    help: 'most experts that predicted routing sends a token to, and their number where a request names none',
+    parse: wholeNumber(1, TABLE_K, '1'),
+  }),
+  lookahead: option({
+    flag: 'lookahead',
+    value: '<n>',
+    env: 'SIDA_LOOKAHEAD',
+    default: '4',
+    unit: 'batches',
+    help: 'batches prepared ahead of the running one; more see further, and hold more requests',
+    parse: wholeNumber(1, 64, '4'),
+  }),
+  linkBandwidth: option({
+    flag: 'link-bandwidth',
+    value: '<rate>',
+    env: 'SIDA_LINK_BANDWIDTH',
+    default: '0',
+    unit: 'bytes per second; 0 is off',
+    help: 'simulated link: slows copies of experts down to this rate, for experiments',
+    parse: bandwidth,
+  }),
+  linkLatency: option({
+    flag: 'link-latency',
+    value: '<time>',
+    env: 'SIDA_LINK_LATENCY',
+    default: '0',
+    unit: 'milliseconds when no unit is given',
+    help: 'simulated link: time added to each copy of an expert',
+    parse: duration(0, 10_000),
+  }),
+  readDepth: option({
+    flag: 'read-depth',
+    value: '<n>',
+    env: 'SIDA_READ_DEPTH',
+    default: '0',
+    unit: 'reads; 0 measures it at the start, in about 40 ms',
+    help: 'reads in flight on each file of experts: the fewest that fill the disk are best, more only make each wait',
+    parse: wholeNumber(0, 64, '2'),
+  }),
+  maxBatchTokens: option({
+    flag: 'max-batch-tokens',
+    value: '<n>',
+    env: 'SIDA_MAX_BATCH_TOKENS',
+    default: '2048',
+    unit: 'tokens',
+    help: 'tokens of one pass; sizes the workspace, and an input longer than this cannot run',
+    parse: wholeNumber(16, 1 << 20, '2048'),
+  }),
+  kvTokens: option({
+    flag: 'kv-tokens',
+    value: '<n>',
+    env: 'SIDA_KV_TOKENS',
+    default: (soFar) => String(Math.ceil(Number(soFar.maxBatchTokens) * 1.5)),
+    defaultText: '1.5 × --max-batch-tokens',
+    unit: 'tokens',
+    help: 'tokens the KV cache holds, all running requests together',
+    parse: wholeNumber(16, 1 << 24, '3072'),
+  }),
+  batchWait: option({
+    flag: 'batch-wait-ms',
+    value: '<time>',
+    env: 'SIDA_BATCH_WAIT_MS',
+    default: '2',
+    unit: 'milliseconds when no unit is given',
+    help: 'how long a request waits for others to share its batch while the engine computes; without other work it starts at once',
+    parse: duration(0, 10_000),
+  }),
+  batchOrder: option({
+    flag: 'batch-order',
+    value: '<how>',
+    env: 'SIDA_BATCH_ORDER',
+    default: 'arrival',
+    help: 'arrival: the oldest inputs make the next batch; overlap: the oldest and those whose hash tables name the same experts as it, so that fewer experts move; needs a predictor',
+    parse: oneOf(BATCH_ORDERS),
+  }),
+  maxPassedOver: option({
+    flag: 'max-passed-over',
+    value: '<n>',
+    env: 'SIDA_MAX_PASSED_OVER',
+    default: '8',
+    unit: 'batches',
+    help: '--batch-order overlap: an input that so many batches left waiting for a younger one goes before any that is chosen for its experts',
+    parse: wholeNumber(1, 1_000_000, '8'),
+  }),
+  threads: option({
+    flag: 'threads',
+    value: '<n>',
+    env: 'SIDA_THREADS',
+    default: () => String(availableParallelism()),
+    defaultText: 'the cores of this machine',
+    unit: 'threads',
+    help: 'threads that compute; more than the cores is slower',
+    parse: wholeNumber(1, 1024),
+  }),
+  experts: option({
+    flag: 'experts',
+    value: '<type>',
+    env: 'SIDA_EXPERTS',
+    default: 'auto',
+    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's own`,
+    parse: oneOf(['auto', ...EXPERT_DTYPES]),
+  }),
+  group: option({
+    flag: 'group',
+    value: '<n>',
+    env: 'SIDA_GROUP',
+    default: null,
+    defaultText: `${DEFAULT_GROUP} with --experts int4`,
+    unit: 'inputs',
+    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}; fewer are more exact and larger`,
+    parse: group,
+  }),
+  dense: option({
+    flag: 'dense',
+    value: '<type>',
+    env: 'SIDA_DENSE',
+    default: 'auto',
+    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's own; routers, norms and position biases are always f32`,
+    parse: oneOf(['auto', ...DENSE_DTYPES]),
+  }),
+  activations: option({
+    flag: 'activations',
+    value: '<type>',
+    env: 'SIDA_ACTIVATIONS',
+    default: 'f32',
+    help: 'what meets int8 and int4 weights: f32; or int8, each row of activations rounded to 8 bits as it comes, which is faster and less exact. Answers are the same bits at every budget either way',
+    parse: oneOf(['f32', 'int8'] as const),
+  }),
+  packDir: option({
+    flag: 'pack-dir',
+    value: '<dir>',
+    env: 'SIDA_PACK_DIR',
+    default: (_, env) => join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sida', 'packs'),
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: shell notation, as the help shows it
+    defaultText: '${XDG_CACHE_HOME:-~/.cache}/sida/packs',
+    help: 'where a checkpoint is packed to on first use; a fast local disk is best',
+    parse: text('a directory', '/var/cache/sida/packs'),
+  }),
+  checkTensors: option({
+    flag: 'check-tensors',
+    value: '[which]',
+    bare: 'all',
+    env: 'SIDA_CHECK_TENSORS',
+    default: 'none',
+    help: 'all: read every weight at the start and refuse a model with one that is NaN or infinite, naming it; none: such a model answers nonfinite_output',
+    parse: oneOf(['all', 'none'] as const),
+  }),
+};

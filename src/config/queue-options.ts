@@ -1,0 +1,76 @@
+/** Options of servers and workers that share a Redis. */
+import { PLACEMENTS } from '../placement/choose-worker.js';
+import { option } from './option.js';
+import { duration, oneOf, redisUrl, wholeNumber } from './parsers.js';
+
+export const QUEUE_OPTIONS = {
+  redis: option({
+    flag: 'redis',
+    value: '<url>',
+    env: 'SIDA_REDIS',
+    default: null,
+    help: 'queue that servers and workers on several machines share; none: jobs wait in memory. A URL with a password is better set as SIDA_REDIS, as flags show in process lists',
+    parse: redisUrl,
+  }),
+  worker: option({
+    flag: 'worker',
+    value: '<where>',
+    env: 'SIDA_WORKER',
+    default: 'embedded',
+    help: 'with --redis: embedded runs jobs in this process too; none leaves them to `sida worker`, and --model then is the name of what those serve',
+    parse: oneOf(['embedded', 'none'] as const),
+  }),
+  concurrency: option({
+    flag: 'concurrency',
+    value: '<n>',
+    env: 'SIDA_CONCURRENCY',
+    default: '64',
+    unit: 'jobs',
+    help: 'jobs that a worker of --redis takes at a time; its engine makes batches of them',
+    parse: wholeNumber(1, 4096, '64'),
+  }),
+  placement: option({
+    flag: 'placement',
+    value: '<by>',
+    env: 'SIDA_PLACEMENT',
+    default: 'auto',
+    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up; auto is experts where loading all that has no slot takes 100 ms or more',
+    parse: oneOf(PLACEMENTS),
+  }),
+  attempts: option({
+    flag: 'attempts',
+    value: '<n>',
+    env: 'SIDA_ATTEMPTS',
+    default: '3',
+    unit: 'runs',
+    help: 'runs of one job of --redis before it is given up, when engines or workers stop while they run it',
+    parse: wholeNumber(1, 100, '3'),
+  }),
+  lockDuration: option({
+    flag: 'lock-duration',
+    value: '<time>',
+    env: 'SIDA_LOCK_DURATION',
+    default: '30s',
+    unit: 'milliseconds when no unit is given',
+    help: 'a worker of --redis that was silent for so long is taken for dead, and its jobs are run by others',
+    parse: duration(500, 3_600_000),
+  }),
+  stalledInterval: option({
+    flag: 'stalled-interval',
+    value: '<time>',
+    env: 'SIDA_STALLED_INTERVAL',
+    default: '5s',
+    unit: 'milliseconds when no unit is given',
+    help: 'how often workers of --redis look for jobs of dead ones',
+    parse: duration(100, 3_600_000),
+  }),
+  maxStalledCount: option({
+    flag: 'max-stalled-count',
+    value: '<n>',
+    env: 'SIDA_MAX_STALLED_COUNT',
+    default: '2',
+    unit: 'times',
+    help: 'times that BullMQ hands on a job whose worker died; --attempts has the last word',
+    parse: wholeNumber(1, 100, '2'),
+  }),
+};
