@@ -22,6 +22,8 @@ export const ERROR_CODES = {
   pack_invalid: { status: 500, type: 'server_error' },
   io_error: { status: 500, type: 'server_error' },
   out_of_memory: { status: 500, type: 'server_error' },
+  device_failed: { status: 503, type: 'server_error' },
+  device_unavailable: { status: 500, type: 'server_error' },
   engine_crashed: { status: 503, type: 'server_error' },
   not_ready: { status: 503, type: 'server_error' },
   shutting_down: { status: 503, type: 'server_error' },

@@ -58,7 +58,8 @@ export function writeSafetensors(
   const order = Object.entries(tensors).sort(
     ([, a], [, b]) => b.data.BYTES_PER_ELEMENT - a.data.BYTES_PER_ELEMENT,
   );
-  const header: Record<string, unknown> = { __metadata__: metadata };
+  // A null prototype: `__proto__` is a name like another.
+  const header: Record<string, unknown> = Object.assign(Object.create(null), { __metadata__: metadata });
   let offset = 0;
   for (const [name, { shape, data }] of order) {
     if (elements(shape) !== data.length) {

@@ -43,9 +43,13 @@ export interface WaitingItem {
   experts: ExpertSet | null;
 }
 
-/** So many tokens of the oldest items are named ahead and chosen from: bounds memory and time. */
 const WINDOW_TOKENS = 16_384;
 const WINDOW_BATCHES = 4;
+
+/** So many tokens of the oldest items are named ahead and chosen from by overlap: bounds memory and time. */
+export function windowTokens(maxBatchTokens: number): number {
+  return Math.max(WINDOW_TOKENS, WINDOW_BATCHES * maxBatchTokens);
+}
 
 /** What the builder loop asks of a batcher. */
 export type BatchMaker = Pick<Batcher, keyof Batcher>;
@@ -139,7 +143,7 @@ export class Batcher {
   #window(): WaitingItem[] {
     const { order, maxBatchTokens } = this.#options;
     if (order === 'arrival') return this.#waiting;
-    const most = Math.max(WINDOW_TOKENS, WINDOW_BATCHES * maxBatchTokens);
+    const most = windowTokens(maxBatchTokens);
     let tokens = 0;
     const end = this.#waiting.findIndex(({ item }) => {
       tokens += item.tokens.length;

@@ -1,7 +1,6 @@
 /** The API process's view of the engine process. */
 import type { ErrorBody } from '../errors.js';
 import type {
-  CompletionDelta,
   ControlReply,
   ControlRequest,
   EngineCounters,
@@ -9,6 +8,7 @@ import type {
   JobResult,
   ModelInfo,
 } from './messages.js';
+import type { OnDelta } from './piece-taker.js';
 
 export type EnginePhase =
   | 'starting'
@@ -39,7 +39,7 @@ export interface RunOptions {
   /** Aborting cancels the job; the run then rejects with `cancelled`. */
   signal: AbortSignal;
   /** Receives the pieces of a streamed completion, in order. */
-  onDelta?: (delta: CompletionDelta) => void;
+  onDelta?: OnDelta;
 }
 
 export interface EngineHandle {

@@ -173,6 +173,9 @@ function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): 
     case 'cancel':
       jobs.cancel(message.id);
       return;
+    case 'taken':
+      jobs.taken(message.id, message.pieces);
+      return;
     case 'control': {
       const { id, request } = message;
       if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);

@@ -3,7 +3,6 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import type {
-  CompletionDelta,
   ControlReply,
   ControlRequest,
   EngineConfig,
@@ -14,11 +13,13 @@ import type {
   ModelInfo,
   ToEngine,
 } from './messages.js';
+import { PieceTaker } from './piece-taker.js';
+import { Watchdog } from './watchdog.js';
 
 interface Run {
   resolve: (result: JobResult) => void;
   reject: (error: SidaError) => void;
-  onDelta: ((delta: CompletionDelta) => void) | undefined;
+  pieces: PieceTaker;
 }
 
 interface Control {
@@ -33,9 +34,6 @@ const STABLE_MS = 30_000;
 /** What a closing engine gets before it is killed. */
 const CLOSE_MS = 2000;
 
-/** A ready engine speaks every second. */
-const SILENT_MS = 10_000;
-
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
 
 export class EngineProcess implements EngineHandle {
@@ -44,6 +42,8 @@ export class EngineProcess implements EngineHandle {
   readonly #runs = new Map<string, Run>();
   readonly #controls = new Map<number, Control>();
   readonly #killChild = (): void => void this.#child?.kill('SIGKILL');
+  /** The exit of the engine that it ends does the rest. */
+  readonly #watchdog = new Watchdog(this.#killChild);
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
   #counters: EngineCounters | undefined;
@@ -53,8 +53,6 @@ export class EngineProcess implements EngineHandle {
   #startsInARow = 0;
   #readySince = 0;
   #restartTimer: NodeJS.Timeout | undefined;
-  #heardMs = 0;
-  #watchdog: NodeJS.Timeout | undefined;
   #nextControl = 0;
   #closing: Promise<void> | undefined;
   #idle: (() => void) | undefined;
@@ -107,7 +105,7 @@ export class EngineProcess implements EngineHandle {
       signal.addEventListener('abort', onAbort, { once: true });
       const done = (): void => signal.removeEventListener('abort', onAbort);
       this.#runs.set(id, {
-        onDelta,
+        pieces: new PieceTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
         resolve: (result) => {
           done();
           resolve(result);
@@ -203,7 +201,7 @@ export class EngineProcess implements EngineHandle {
   }
 
   #onMessage(message: FromEngine): void {
-    this.#heardMs = performance.now();
+    this.#watchdog.heard();
     switch (message.type) {
       case 'progress':
         this.#onProgress(message);
@@ -211,14 +209,14 @@ export class EngineProcess implements EngineHandle {
       case 'ready':
         this.#model = message.model;
         this.#readySince = performance.now();
-        this.#watch();
+        this.#watchdog.start();
         this.#setState({ phase: 'ready', detail: `serving ${message.model.name}` });
         return;
       case 'failed':
         this.#setState({ phase: 'failed', detail: message.error.message, error: message.error });
         return;
       case 'deltas':
-        for (const { id, delta } of message.deltas) this.#runs.get(id)?.onDelta?.(delta);
+        for (const { id, delta } of message.deltas) this.#runs.get(id)?.pieces.take(delta);
         return;
       case 'result':
         this.#settle(message.id)?.resolve(message.result);
@@ -243,15 +241,6 @@ export class EngineProcess implements EngineHandle {
     }
   }
 
-  /** A frozen engine answers nothing and does not exit: it is ended, and its exit does the rest. */
-  #watch(): void {
-    clearInterval(this.#watchdog);
-    this.#watchdog = setInterval(() => {
-      const silentMs = performance.now() - this.#heardMs;
-      if (silentMs > SILENT_MS) this.#child?.kill('SIGKILL');
-    }, 1000).unref();
-  }
-
   #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {
     const detail = `${PROGRESS_TEXT[phase]} the model`;
     const progress = { phase, done, total };
@@ -263,7 +252,7 @@ export class EngineProcess implements EngineHandle {
   #onExit(reason: string): void {
     this.#child = undefined;
     this.#resident = undefined;
-    clearInterval(this.#watchdog);
+    this.#watchdog.stop();
     if (this.#closing !== undefined) return;
     const message = `The engine process ended (${reason})`;
     this.#rejectAll({ code: 'engine_crashed', message });

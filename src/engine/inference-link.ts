@@ -2,6 +2,7 @@
 import { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import type { FromInference, InferenceThreadData, ToInference } from '../inference/messages.js';
+import { StepBacklog } from '../inference/step-backlog.js';
 import { Doorbell } from '../predictor/doorbell.js';
 
 type Opened = Extract<FromInference, { type: 'opened' }>;
@@ -11,12 +12,13 @@ export class InferenceLink {
   /** Rejects when the model cannot be opened. */
   readonly opened: Promise<Opened>;
   readonly #bell: Doorbell;
+  readonly #backlog = new StepBacklog();
 
-  constructor(data: InferenceThreadData) {
+  constructor(data: Omit<InferenceThreadData, 'backlog'>) {
     this.#bell = new Doorbell(data.queue.arrivals);
     this.worker = new Worker(new URL('../inference/inference-thread.js', import.meta.url), {
       name: 'inference',
-      workerData: data,
+      workerData: { ...data, backlog: this.#backlog.buffer } satisfies InferenceThreadData,
       transferList: [data.queue.port],
     });
     this.opened = new Promise((resolve, reject) => {
@@ -29,7 +31,10 @@ export class InferenceLink {
   }
 
   listen(listener: (message: FromInference) => void): void {
-    this.worker.on('message', listener);
+    this.worker.on('message', (message: FromInference) => {
+      listener(message);
+      if (message.type === 'tokens') this.#backlog.taken();
+    });
   }
 
   post(message: ToInference): void {

@@ -16,6 +16,7 @@ import type {
   JobResult,
   RunRequest,
 } from './messages.js';
+import { PieceFlow } from './piece-flow.js';
 import { type ModelLimits, prepareJob, requireTokenizer } from './prepare-job.js';
 import { routingKOf } from './routing.js';
 
@@ -44,6 +45,7 @@ interface RunningJob {
 
 export class JobRunner {
   readonly #options: JobRunnerOptions;
+  readonly #pieces: PieceFlow;
   readonly #byId = new Map<string, RunningJob>();
   readonly #byNumber = new Map<number, RunningJob>();
   readonly #byItem = new Map<number, RunningJob>();
@@ -52,6 +54,7 @@ export class JobRunner {
 
   constructor(options: JobRunnerOptions) {
     this.#options = options;
+    this.#pieces = new PieceFlow(options.send);
   }
 
   get running(): number {
@@ -70,8 +73,13 @@ export class JobRunner {
 
   /** Nothing more is sent for the job. */
   cancel(id: string): void {
+    this.#pieces.drop(id);
     const job = this.#byId.get(id);
     if (job !== undefined) this.#drop(job);
+  }
+
+  taken(id: string, pieces: number): void {
+    this.#pieces.taken(id, pieces);
   }
 
   /** The hash-building thread makes no batch after `lastBatch` with items of a job that was dropped. */
@@ -82,12 +90,12 @@ export class JobRunner {
   onInference(message: FromInference): void {
     if (message.type === 'tokens') {
       const deltas = message.tokens.map((token) => this.#onToken(token)).filter((d) => d !== undefined);
-      if (deltas.length > 0) this.#options.send({ type: 'deltas', deltas });
+      this.#pieces.add(deltas);
     } else if (message.type === 'done') {
       this.#onDone(message);
     } else if (message.type === 'job-error') {
       const job = this.#byNumber.get(message.job);
-      if (job !== undefined) this.#options.send({ type: 'error', id: job.id, error: message.error });
+      if (job !== undefined) this.#pieces.end({ type: 'error', id: job.id, error: message.error });
       if (job !== undefined) this.#drop(job);
     }
   }
@@ -168,7 +176,7 @@ export class JobRunner {
       job.data[item - job.firstItem] = classification(job.request.labels, scores);
     }
     if (end === undefined) return;
-    this.#options.send({ type: 'result', id: job.id, result: result(job, end) });
+    this.#pieces.end({ type: 'result', id: job.id, result: result(job, end) });
     this.#forget(job);
   }
 

@@ -1,7 +1,14 @@
 /** Every message between the API process and the engine process, in one place. */
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
-import type { Activations, DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
+import type {
+  Activations,
+  DeviceName,
+  DeviceUsage,
+  MemoryPlan,
+  ModelShape,
+  PackFormats,
+} from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
@@ -18,6 +25,7 @@ export interface EngineConfig extends FormatChoices {
   /** As the user wrote it (`2GiB`, `50%`): a share is resolved once the model is known. */
   memoryBudget: string;
   hostBudget: string;
+  device: DeviceName;
   threads: number;
   /** What meets quantized weights. */
   activations: Activations;
@@ -163,7 +171,7 @@ export type JobResult = {
   | { kind: 'tokenize'; data: { ids: number[]; tokens: string[] }[] }
 );
 
-/** A piece of a streamed completion. `text` is what became certain with these tokens and may be empty. */
+/** A piece of a streamed completion: of one token, or more where its stream was behind. `text` is what became certain with these tokens and may be empty. */
 export interface CompletionDelta {
   index: number;
   text: string;
@@ -236,8 +244,8 @@ export interface EngineCounters {
   routingsPredicted: number;
   routingHitsTop1: number;
   routingHitsTop3: number;
-  /** Passes run without tables because most of what those had made prefetch was wasted. */
-  passesDistrusted: number;
+  /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
+  tableWeight: number;
   /** Bytes perfect foresight would have moved; lags by the look-ahead. */
   beladyBytes: number;
   /** Times and seconds the inference thread waited for the table of the batch at hand. */
@@ -257,6 +265,8 @@ export interface EngineCounters {
 export type ToEngine =
   | { type: 'job'; id: string; request: JobRequest }
   | { type: 'cancel'; id: string }
+  /** So many more pieces of a stream were taken: as many may follow. */
+  | { type: 'taken'; id: string; pieces: number }
   | { type: 'control'; id: number; request: ControlRequest }
   /** Finish nothing more, close the model and exit 0. */
   | { type: 'close' };

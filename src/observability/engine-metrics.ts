@@ -50,11 +50,6 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     (c) => c.routingsPredicted,
   ],
   [
-    'sida_predictor_distrusted_passes_total',
-    'Passes run without hash tables because most of what those had prefetched was wasted',
-    (c) => c.passesDistrusted,
-  ],
-  [
     'sida_hash_build_seconds_total',
     'Seconds the hash-building thread spent on hash tables',
     (c) => c.tables.seconds,
@@ -79,6 +74,11 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
 ];
 
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
+  [
+    'sida_hash_table_weight',
+    'What hash tables count for when experts are loaded and evicted, as learned from what they foretold, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
+    (c) => c.tableWeight,
+  ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
   ['sida_active_sequences', 'Sequences being run', (c) => c.activeSequences],
   ['sida_engine_resident_memory_bytes', 'Resident memory of the engine process in bytes', (c) => c.rssBytes],

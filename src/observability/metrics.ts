@@ -31,7 +31,7 @@ export interface Metrics {
 /** `placement`: of the process's worker, once there is one. */
 export function createMetrics(
   engine: EngineHandle,
-  queue: Pick<JobQueue, 'stats'>,
+  queue: Pick<JobQueue, 'stats' | 'outage'>,
   placement: () => PlacementStats | undefined = () => undefined,
 ): Metrics {
   const registry = new Registry();
@@ -102,7 +102,25 @@ export function createMetrics(
   };
 }
 
-function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats'>): void {
+function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'outage'>): void {
+  copyGauge(
+    registry,
+    'sida_queue_up',
+    '1 while jobs are taken and somebody runs them; 0 without Redis or a worker (--redis)',
+    () => (queue.outage === undefined ? 1 : 0),
+  );
+  copyCounter(
+    registry,
+    'sida_queue_outages_total',
+    'Times Redis was lost: the connection broke, or no answer came',
+    () => queue.stats.outages,
+  );
+  copyGauge(
+    registry,
+    'sida_queue_redis_seconds',
+    'Seconds Redis took for its last answer, the way included; asked twice a second',
+    () => queue.stats.redisSeconds,
+  );
   copyGauge(registry, 'sida_queue_waiting_jobs', 'Jobs waiting for the engine', () => queue.stats.waiting);
   copyGauge(registry, 'sida_queue_active_jobs', 'Jobs in the engine', () => queue.stats.active);
   copyCounter(registry, 'sida_queue_accepted_total', 'Jobs accepted', () => queue.stats.accepted);

@@ -83,9 +83,7 @@ export class BullmqQueue implements JobQueue {
     this.#client = producerClient(options.url).on('error', onError);
     this.#subscriber = subscriberClient(options.url).on('error', onError);
     this.#news = new LedgerNews(this.#subscriber);
-    this.#client.on('close', () => {
-      this.#status = undefined;
-    });
+    this.#client.on('close', () => this.#lose());
     this.#client.on('ready', () => void this.#look());
     this.#timer = setInterval(() => void this.#look(), STATUS_MS).unref();
   }
@@ -275,7 +273,9 @@ export class BullmqQueue implements JobQueue {
   async #look(): Promise<void> {
     try {
       const { ledger } = this.#binding();
+      const asked = performance.now();
       const status = await ledger.status();
+      this.stats.redisSeconds = (performance.now() - asked) / 1000;
       this.#status = status;
       this.stats.waiting = status.queued;
       this.stats.active = status.open - status.queued;
@@ -285,7 +285,12 @@ export class BullmqQueue implements JobQueue {
       this.#take(status.totals);
       for (const end of status.expired) this.keptEnded(end);
     } catch {
-      this.#status = undefined;
+      this.#lose();
     }
+  }
+
+  #lose(): void {
+    if (this.#status !== undefined) this.stats.outages += 1;
+    this.#status = undefined;
   }
 }

@@ -37,6 +37,10 @@ export interface QueueStats {
   expired: number;
   /** Late results of runs that another run had replaced: dropped. Only a queue that others share has them. */
   fenced?: number;
+  /** Times that Redis was lost: the connection broke, or no answer came. */
+  outages: number;
+  /** That Redis took for the last answer, the way to it included. */
+  redisSeconds: number;
   kept: KeptStats;
 }
 
@@ -72,6 +76,8 @@ export function noStats(): QueueStats {
     retried: 0,
     quarantined: 0,
     expired: 0,
+    outages: 0,
+    redisSeconds: 0,
     kept: {
       queued: 0,
       running: 0,

@@ -32,20 +32,24 @@ export class JobRouter {
   /** True: the run and its lock are another worker's. */
   async passOn(run: Run, entryToken: string): Promise<boolean> {
     const { passing, board, stats } = this.#options;
-    const to = await this.#better(run);
+    const to = await this.#choose(run);
     if (to === undefined) {
       stats.here += 1;
       return false;
     }
-    board.offered(to, run.id);
-    const taken = (await passing.pass({ id: run.id, token: run.token, entryToken }, to)) === 'taken';
-    if (taken) board.taken(run.id);
-    else board.ended(run.id);
+    let taken = false;
+    try {
+      taken = (await passing.pass({ id: run.id, token: run.token, entryToken }, to)) === 'taken';
+    } finally {
+      if (taken) board.taken(run.id);
+      else board.ended(run.id);
+    }
     stats[taken ? 'passed' : 'returned'] += 1;
     return taken;
   }
 
-  async #better({ begun, abort: { signal } }: Run): Promise<string | undefined> {
+  /** The worker that the job is offered to; undefined: it stays. */
+  async #choose({ id, begun, abort: { signal } }: Run): Promise<string | undefined> {
     const { board, engine, model, load } = this.#options;
     // A job that was begun before has waited long enough.
     if (begun.attempt > 1 || board.others.length === 0 || engine.resident === undefined) return undefined;
@@ -64,7 +68,10 @@ export class JobRouter {
       bytesOf: () => slot,
       turn: 0,
     });
-    return others[(choice?.worker ?? 0) - 1]?.summary.worker;
+    const to = others[(choice?.worker ?? 0) - 1]?.summary.worker;
+    // In the same turn: many jobs choose at once, and each counts for the next.
+    if (to !== undefined) board.offered(to, id);
+    return to;
   }
 
   /** By the engine's hash-building thread; null: it does not say, or not in time. */

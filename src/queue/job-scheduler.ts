@@ -5,6 +5,7 @@
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import type { CompletionDelta, JobRequest } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import { inputTokens } from './input-tokens.js';
 import { type JobOutcome, noStats, type QueueStats } from './job-queue.js';
 import { expired, queueFull, shuttingDown } from './refusals.js';
 
@@ -13,6 +14,11 @@ export interface SchedulerOptions {
   bound: number;
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency: number;
+  /**
+   * Where several owners share the engine, tokens of inputs in it at a time, about, its oldest job aside: what it has taken
+   * it computes first, so whoever comes waits for so much. Who holds less than a fair share of them still finds room.
+   */
+  tokens: number;
   /** Runs of one job at most. */
   attempts: number;
 }
@@ -36,6 +42,8 @@ export interface NewJob {
 
 interface Job extends NewJob {
   order: number;
+  /** Of its inputs. */
+  tokens: number;
   submittedAt: number;
   startedAt: number;
   attempts: number;
@@ -61,6 +69,7 @@ export class JobScheduler {
   readonly #active = new Set<Job>();
   /** Accepted and not ended yet: waiting, or running without having been ended early. */
   readonly #open = new Set<Job>();
+  readonly #owners = new Set<string>();
   #nextOrder = 0;
   #draining = false;
   #whenEmpty: (() => void) | undefined;
@@ -81,7 +90,9 @@ export class JobScheduler {
     const { bound, concurrency } = this.#options;
     if (this.#waiting.length < bound) return;
     this.stats.refused += 1;
-    const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / concurrency / 1000;
+    // As many as now; while the engine starts none are.
+    const atOnce = this.#active.size || concurrency;
+    const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
     throw queueFull(bound, seconds);
   }
 
@@ -91,6 +102,7 @@ export class JobScheduler {
     const job: Job = {
       ...newJob,
       order: this.#nextOrder++,
+      tokens: inputTokens(newJob.request),
       submittedAt: performance.now(),
       startedAt: 0,
       attempts: 0,
@@ -103,6 +115,7 @@ export class JobScheduler {
     };
     job.deadline = setTimeout(() => this.#end(job, expired(job.deadlineMs)), job.deadlineMs);
     this.#open.add(job);
+    this.#owners.add(job.owner);
     this.#enqueue(job);
     this.#pump();
     return (error) => this.#end(job, error);
@@ -174,18 +187,25 @@ export class JobScheduler {
     }
   }
 
-  /** The oldest job of the owner with the fewest in the engine: nobody waits behind all that another one asked for. */
+  /** The oldest job of the owner with the fewest tokens in the engine: nobody waits behind all that another one asked for. */
   #next(): Job | undefined {
     const held = new Map<string, number>();
-    for (const { owner } of this.#active) held.set(owner, (held.get(owner) ?? 0) + 1);
+    for (const { owner, tokens } of this.#active) held.set(owner, (held.get(owner) ?? 0) + tokens);
     let next: Job | undefined;
-    let fewest = Number.POSITIVE_INFINITY;
+    let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
     for (const job of this.#waiting) {
       const many = held.get(job.owner) ?? 0;
       if (many < fewest) [next, fewest] = [job, many];
       if (fewest === 0) break;
     }
     return next;
+  }
+
+  #full(): boolean {
+    if (this.#owners.size < 2) return false;
+    // A job counts until its last input is done: beside the oldest there must be enough for full batches.
+    const [, ...younger] = this.#active;
+    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
   }
 
   #suspect(job: Job): boolean {

@@ -41,13 +41,16 @@ end
 -- limits: {ms that an ended job is kept, bytes of the answers of all that are, their number}
 local function finish(id, status, field, value, limits)
   local key = jobKey(id)
-  local sync = redis.call('HGET', key, 'sync') == '1'
+  local job = redis.call('HMGET', key, 'sync', 'deadlineMs', 'stopped')
+  local sync = job[1] == '1'
+  -- Its client takes the answer at once, or, where Redis goes away now, when it is back: it waits until its deadline.
+  local waits = sync and job[3] ~= '1' and math.ceil((tonumber(job[2]) or 0) - now) or 0
+  local taken = math.max(60000, waits)
   redis.call('HSET', key, 'status', status, 'finishedMs', now, field, value)
   redis.call('HDEL', key, 'request', 'token')
   close(id)
-  redis.call('PEXPIRE', base .. 'pieces:' .. id, 60000)
-  -- Its client takes the answer at once.
-  if sync then redis.call('PEXPIRE', key, 60000) return tell(id, 'ended') end
+  redis.call('PEXPIRE', base .. 'pieces:' .. id, taken)
+  if sync then redis.call('PEXPIRE', key, taken) return tell(id, 'ended') end
   redis.call('PEXPIRE', key, limits[1])
   local size = field == 'result' and #value or 0
   redis.call('HSET', base .. 'sizes', id, size)

@@ -27,6 +27,8 @@ export interface MemoryQueueOptions {
   keptDeadlineMs?: number;
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency?: number;
+  /** Tokens of inputs in the engine at a time, about, where owners share it. */
+  engineTokens?: number;
   /** Runs of one job at most. */
   attempts?: number;
   /** Bounds of what is kept of ended jobs: time, bytes of their answers, and their number. */
@@ -52,6 +54,7 @@ export class MemoryQueue implements JobQueue {
     this.#scheduler = new JobScheduler(engine, {
       bound: options.bound,
       concurrency: options.concurrency ?? 64,
+      tokens: options.engineTokens ?? Number.POSITIVE_INFINITY,
       attempts: options.attempts ?? 3,
     });
     this.stats = this.#scheduler.stats;

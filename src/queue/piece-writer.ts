@@ -14,9 +14,13 @@ export class PieceWriter {
     this.#append = append;
   }
 
-  add(delta: CompletionDelta): void {
-    this.#waiting.push(JSON.stringify(delta));
-    this.#writing ??= this.#write();
+  /** Resolves when it is written, or will not be. */
+  add(delta: CompletionDelta): Promise<void> {
+    if (this.#error === undefined) {
+      this.#waiting.push(JSON.stringify(delta));
+      this.#writing ??= this.#write();
+    }
+    return this.#writing ?? Promise.resolve();
   }
 
   /** Resolves when all pieces are written; rejects when they were too many bytes. */
@@ -35,6 +39,7 @@ export class PieceWriter {
         this.#error = SidaError.from(error);
       }
     }
+    this.#waiting = [];
     this.#writing = undefined;
   }
 }

@@ -11,11 +11,16 @@ export const KEY_PREFIX = 'sida';
 /** In braces, which keep all keys of a queue in one slot of a Redis cluster. */
 export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,
-  { activations, routing, routingK }: Pick<EngineConfig, 'activations' | 'routing' | 'routingK'>,
+  {
+    activations,
+    device,
+    routing,
+    routingK,
+  }: Pick<EngineConfig, 'activations' | 'device' | 'routing' | 'routingK'>,
 ): string {
   // In exact mode a predictor changes no answer.
   const tables = routing === 'predicted' ? predictor.name : null;
-  const computed = JSON.stringify([fingerprint, activations, routing, routingK, tables]);
+  const computed = JSON.stringify([fingerprint, activations, device, routing, routingK, tables]);
   const hash = createHash('sha256').update(computed).digest('hex');
   return `{v${PROTOCOL}-${hash.slice(0, 24)}}`;
 }

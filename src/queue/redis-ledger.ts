@@ -22,7 +22,7 @@ export interface NewJob {
   id: string;
   kind: string;
   owner: string;
-  /** Its client waits for it: its pieces are shown as they come, its result is kept for a minute. */
+  /** Its client waits for it: its pieces are shown as they come, its result is kept until it is taken or the deadline. */
   sync: boolean;
   /** What to read back beside the result. */
   form: string;

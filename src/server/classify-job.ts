@@ -17,10 +17,11 @@ export function classifyJob(
     request.task === undefined
       ? { template: checkTemplate(context, request.template!), labels: request.labels! }
       : findTask(model, request.task);
+  const fields = templateFields(template);
   const list = Array.isArray(request.input);
   const inputs = (Array.isArray(request.input) ? request.input : [request.input]).map((input, index) => {
     const param = inputName('input', index, list);
-    const prompt = renderTemplate(template, input, param);
+    const prompt = renderTemplate(template, fields, input, param);
     checkText(prompt, context.options, param);
     return prompt;
   });

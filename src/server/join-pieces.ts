@@ -1,4 +1,4 @@
-import type { CompletionDelta } from '../engine/messages.js';
+import { appendDelta, openDelta } from '../engine/join-deltas.js';
 import type { JobEvent } from '../queue/job-queue.js';
 
 /** The same events with the pieces between two statuses as one for each run and choice. */
@@ -15,22 +15,12 @@ export function joinPieces(events: readonly JobEvent[]): JobEvent[] {
     const key = `${attempt} ${delta.index}`;
     const before = open.get(key);
     if (before !== undefined) {
-      append(before.delta, delta);
+      appendDelta(before.delta, delta);
       continue;
     }
-    const { tokenIds, logprobs } = delta;
-    // Of its own: what is appended must not show in the given events.
-    const own = { tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
-    const first = { ...event, delta: { ...delta, ...own } };
+    const first = { ...event, delta: openDelta(delta) };
     open.set(key, first);
     joined.push(first);
   }
   return joined;
-}
-
-function append(to: CompletionDelta, { text, tokenIds, logprobs, finishReason }: CompletionDelta): void {
-  to.text += text;
-  to.tokenIds.push(...tokenIds);
-  to.logprobs?.push(...(logprobs ?? []));
-  to.finishReason = finishReason;
 }

@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
+import { passedBound } from '../text/json-bounds.js';
 import { LIMITS } from './limits.js';
 
 export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
@@ -10,8 +11,8 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   const body = await readBytes(req);
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
-  checkShape(body);
   const text = body.toString('utf8');
+  checkShape(text);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -62,34 +63,13 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
   });
 }
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const COLON = 0x3a;
-
-/** Looks only at brackets and colons outside strings, so it needs no more than one pass over the bytes and no stack. */
-function checkShape(body: Buffer): void {
-  let depth = 0;
-  let fields = 0;
-  for (let at = 0; at < body.length; at += 1) {
-    const byte = body[at];
-    if (byte === QUOTE) {
-      for (at += 1; at < body.length && body[at] !== QUOTE; at += 1) if (body[at] === BACKSLASH) at += 1;
-    } else if (byte === 0x5b || byte === 0x7b) {
-      depth += 1;
-      if (depth > LIMITS.jsonDepth) {
-        throw invalidJson(`The request body is nested deeper than ${LIMITS.jsonDepth} levels`);
-      }
-    } else if (byte === 0x5d || byte === 0x7d) {
-      depth -= 1;
-    } else if (byte === COLON) {
-      fields += 1;
-      if (fields > LIMITS.jsonFields) {
-        throw new SidaError({
-          code: 'invalid_request',
-          message: `The request body has more than ${LIMITS.jsonFields} fields`,
-        });
-      }
-    }
+function checkShape(text: string): void {
+  const { jsonDepth, jsonFields } = LIMITS;
+  const passed = passedBound(text, { depth: jsonDepth, fields: jsonFields });
+  if (passed === 'depth') throw invalidJson(`The request body is nested deeper than ${jsonDepth} levels`);
+  if (passed === 'fields') {
+    const message = `The request body has more than ${jsonFields} fields`;
+    throw new SidaError({ code: 'invalid_request', message });
   }
 }
 

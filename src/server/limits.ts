@@ -22,6 +22,11 @@ export const LIMITS = {
   logprobs: 5,
   /** Answer bytes kept for a client that reads slowly, besides its largest event. */
   streamBufferBytes: 256 * 1024,
+  /**
+   * A stream that has ended is closed when its reader takes nothing for so long, or twice as long. Kernels tell of what was taken
+   * once it is a third of their buffers, a megabyte or so: readers of 20 KiB a second shall be served.
+   */
+  streamStallMs: 60_000,
   /** A stream with nothing to tell sends a comment so often: an idle connection would be closed. */
   streamBeatMs: 15_000,
   /** How long the rest of a refused body is read and dropped, so that the client sees the answer and not a reset. */

@@ -5,12 +5,14 @@ import { LIMITS } from './limits.js';
 export class SseStream {
   readonly #res: ServerResponse;
   readonly #onOverflow: () => void;
+  readonly #stallMs: number;
   #largest = 0;
 
   /** `onOverflow` is called once, when the reader fell too far behind; the connection is closed then. */
-  constructor(res: ServerResponse, onOverflow: () => void) {
+  constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
     this.#res = res;
     this.#onOverflow = onOverflow;
+    this.#stallMs = stallMs;
   }
 
   get opened(): boolean {
@@ -40,7 +42,15 @@ export class SseStream {
   }
 
   end(): void {
-    if (!this.#res.destroyed && !this.#res.writableEnded) this.#res.end();
+    if (this.#res.destroyed || this.#res.writableEnded) return;
+    // Nothing more is sent that would show how far behind the reader is.
+    this.#res.setTimeout(this.#stallMs, () => this.#overflow());
+    this.#res.end();
+  }
+
+  #overflow(): void {
+    this.#onOverflow();
+    this.#res.destroy();
   }
 
   #write(text: string): void {
@@ -48,8 +58,7 @@ export class SseStream {
     this.open();
     // One event may be larger than the bound; a reader is slow that has not taken it when the next ones come.
     if (this.#res.writableLength > LIMITS.streamBufferBytes + this.#largest) {
-      this.#onOverflow();
-      this.#res.destroy();
+      this.#overflow();
       return;
     }
     this.#largest = Math.max(this.#largest, Buffer.byteLength(text));

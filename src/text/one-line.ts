@@ -1,7 +1,10 @@
 /** Text of a foreign file within a message: one line, without what a terminal or a reader could be fooled by. */
 import type { z } from 'zod';
+import { passedBound } from './json-bounds.js';
 
 const MOST = 300;
+/** More than any sound file has; a million would take seconds and hundreds of megabytes. */
+const DEPTH = 64;
 // Control and bidi characters, other invisible ones and lone surrogates.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
@@ -21,6 +24,9 @@ export function firstIssue({ issues }: z.ZodError): string {
 
 /** The value of a JSON text, of that shape. Throws an Error that says in one line what is wrong. */
 export function parseJson<S extends z.ZodType>(text: string, schema: S): z.infer<S> {
+  if (passedBound(text, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
+    throw new Error(`nested deeper than ${DEPTH} levels`);
+  }
   let value: unknown;
   try {
     value = JSON.parse(text);

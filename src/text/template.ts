@@ -9,9 +9,13 @@ export function templateFields(template: string): string[] {
   return [...new Set([...template.matchAll(FIELD)].map((match) => match[1]!))];
 }
 
-/** `param` names the input in errors. A plain text fills the only field. */
-export function renderTemplate(template: string, input: TemplateInput, param: string): string {
-  const fields = templateFields(template);
+/** `param` names the input in errors; `fields` are the template's. A plain text fills the only field. */
+export function renderTemplate(
+  template: string,
+  fields: readonly string[],
+  input: TemplateInput,
+  param: string,
+): string {
   const values = typeof input === 'string' ? fillSingle(fields, input, param) : input;
   for (const field of fields) {
     if (!Object.hasOwn(values, field)) {
@@ -26,7 +30,7 @@ export function renderTemplate(template: string, input: TemplateInput, param: st
   return template.replace(FIELD, (_, field: string) => values[field]!);
 }
 
-function fillSingle(fields: string[], text: string, param: string): Record<string, string> {
+function fillSingle(fields: readonly string[], text: string, param: string): Record<string, string> {
   if (fields.length === 1) return { [fields[0]!]: text };
   throw invalid(`Expected an object with the template fields ${fields.join(', ')}, but got a text`, param);
 }

@@ -96,7 +96,7 @@ export async function readInputs({ file, template, joins = {} }: DataSource): Pr
       values[field] = value;
     }
     try {
-      return renderTemplate(template, values, 'template');
+      return renderTemplate(template, fields, values, 'template');
     } catch (error) {
       throw invalid(`${file}, line ${line}: ${(error as Error).message}`);
     }

@@ -24,6 +24,7 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',
+    device: 'cpu',
     memoryBudget: '50%',
     hostBudget: '0',
     threads: 1,

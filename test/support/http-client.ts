@@ -69,13 +69,19 @@ export function postText(path: string, body: object, ...headers: string[]): stri
 }
 
 /** Sends bytes as they are and gives everything that comes back until the connection ends. */
-export function raw(port: number, bytes: string | Buffer, limitMs = 3_000): Promise<string> {
+export function raw(
+  port: number,
+  bytes: string | Buffer,
+  limitMs = 3_000,
+  heard: (text: string) => void = () => undefined,
+): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
     const socket = connect({ host: '127.0.0.1', port }, () => socket.write(bytes));
     const timer = setTimeout(() => socket.destroy(), limitMs);
     socket.on('data', (data) => {
       text += data.toString('latin1');
+      heard(text);
     });
     socket
       .on('error', () => undefined)

@@ -47,6 +47,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     experts: 'auto',
     dense: 'auto',
     activations: 'f32',
+    device: 'cpu',
     memoryBudget: '100%',
     hostBudget: '0',
     threads: 1,

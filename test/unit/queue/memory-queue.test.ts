@@ -164,15 +164,78 @@ describe('crash of the engine', () => {
   });
 });
 
+describe('room in the engine', () => {
+  const of = (characters: number): JobRequest => {
+    return { kind: 'classify', inputs: ['x'.repeat(characters)], labels: ['a'] };
+  };
+  const running = () => engine.runs.map(({ id }) => id);
+
+  const ask = (id: string, owner: string, characters: number) =>
+    queue.submit(id, of(characters), { owner }).catch(() => undefined);
+  const end = async (jobs: Promise<unknown>[]) => {
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    await Promise.all(jobs);
+  };
+
+  it('has no bound but the number of jobs while one owner is alone', async () => {
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    const jobs = ['a', 'b', 'c', 'd'].map((id) => ask(id, 'one', 300));
+    await settle();
+    expect(running()).toEqual(['a', 'b', 'c', 'd']);
+    await end(jobs);
+  });
+
+  it('ends with its tokens beside the oldest job, but not for who holds less than a fair share', async () => {
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    const jobs = [ask('m0', 'other', 3), ...['n1', 'n2', 'n3', 'n4'].map((id) => ask(id, 'noisy', 150))];
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2']);
+    // The share of three is 33 tokens.
+    jobs.push(ask('q1', 'quiet', 60), ask('q2', 'quiet', 60), ask('q3', 'quiet', 60));
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2']);
+    // A job that goes on for long is the oldest: its owner is not kept out for it.
+    jobs.push(ask('m1', 'other', 30));
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2', 'm1']);
+    await end(jobs);
+  });
+
+  it('is what Retry-After counts with: the jobs that run', async () => {
+    makeQueue({ bound: 40, concurrency: 8, engineTokens: 10 });
+    const jobs = [ask('m', 'other', 3), ...Array.from({ length: 41 }, (_, i) => ask(`n${i}`, 'noisy', 300))];
+    await settle();
+    expect([running().length, queue.stats.waiting]).toEqual([2, 40]);
+    // A run takes 100 ms before any has ended: 42 jobs, two at a time.
+    await expect(queue.submit('late', of(3))).rejects.toMatchObject({ details: { retry_after_s: 3 } });
+    await end(jobs);
+  });
+
+  it('lets a job larger than all of it in', async () => {
+    makeQueue({ engineTokens: 10 });
+    const job = queue.submit('a', of(9_000));
+    await settle();
+    expect(running()).toEqual(['a']);
+    engine.runs[0]!.finish();
+    await job;
+  });
+});
+
 type Step = 'submit' | 'finish' | 'crash' | 'ready' | 'cancel';
 
 it('answers every accepted job exactly once, whatever happens in between', async () => {
   const steps = fc.array(fc.constantFrom<Step>('submit', 'submit', 'finish', 'crash', 'ready', 'cancel'), {
     maxLength: 60,
   });
+  // A job of these tests counts for one token.
+  const room = fc.record({
+    owners: fc.integer({ min: 1, max: 3 }),
+    engineTokens: fc.integer({ min: 1, max: 4 }),
+  });
   await fc.assert(
-    fc.asyncProperty(steps, async (sequence) => {
-      makeQueue({ bound: 100, concurrency: 3 });
+    fc.asyncProperty(steps, room, async (sequence, { owners, engineTokens }) => {
+      makeQueue({ bound: 100, concurrency: 3, engineTokens });
       const endings: string[] = [];
       const aborts: AbortController[] = [];
       const jobs: Promise<unknown>[] = [];
@@ -180,7 +243,8 @@ it('answers every accepted job exactly once, whatever happens in between', async
         if (step === 'submit') {
           const abort = new AbortController();
           aborts.push(abort);
-          jobs.push(ending(`${jobs.length}`, { signal: abort.signal }).then((end) => endings.push(end)));
+          const options = { signal: abort.signal, owner: `${jobs.length % owners}` };
+          jobs.push(ending(`${jobs.length}`, options).then((end) => endings.push(end)));
         } else if (step === 'finish') engine.runs[0]?.finish();
         else if (step === 'crash') engine.crash();
         else if (step === 'ready') engine.enter('ready');

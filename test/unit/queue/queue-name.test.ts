@@ -6,7 +6,7 @@ const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
   fingerprint: 'a'.repeat(64),
   predictor: { name: 'lstm', warnings: [] },
 };
-const config = { activations: 'f32', routing: 'exact', routingK: 1 } as const;
+const config = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
 
 it('is the same for those who give the same answers', () => {
   const name = queueNameOf(model, config);
@@ -20,6 +20,7 @@ it('is another for another model, arithmetic or routing', () => {
     queueNameOf(model, config),
     queueNameOf({ ...model, fingerprint: 'b'.repeat(64) }, config),
     queueNameOf(model, { ...config, activations: 'int8' }),
+    queueNameOf(model, { ...config, device: 'cuda' }),
     queueNameOf(model, { ...config, routing: 'predicted' }),
     queueNameOf(model, { ...config, routingK: 2 }),
     queueNameOf(

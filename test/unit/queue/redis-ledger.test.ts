@@ -149,6 +149,24 @@ describeWithRedis('the result ledger', () => {
     await expect(ledger.read(id)).rejects.toMatchObject({ code: 'internal' });
   });
 
+  it('keeps an answer that its client waits for until the deadline: Redis may be away when it is there', async () => {
+    const leftMs = async (deadlineMs: number) => {
+      const id = await accept({ sync: true, deadlineMs });
+      await ledger.begin(id, 'a');
+      await ledger.append(id, 'a', ['{}']);
+      await ledger.complete(id, 'a', RESULT);
+      const key = (name: string) => `sida:{test}:ledger:${name}:${id}`;
+      return Math.min(await client.pttl(key('job')), await client.pttl(key('pieces')));
+    };
+    expect(await leftMs(300_000)).toBeGreaterThan(290_000);
+    expect(await leftMs(1_000)).toBeGreaterThan(50_000);
+    expect(await leftMs(300_000)).toBeLessThanOrEqual(300_000);
+    expect(await leftMs(70_000.5)).toBeGreaterThan(65_000);
+    const stopped = await accept({ sync: true, deadlineMs: 300_000 });
+    await ledger.stop(stopped, 'cancelled', { code: 'cancelled', message: 'gone' });
+    expect(await client.pttl(`sida:{test}:ledger:job:${stopped}`)).toBeLessThanOrEqual(60_000);
+  });
+
   it('fails a request that grew in Redis without reading it', async () => {
     const id = await accept();
     await client.hset(`${ledger.prefix}:ledger:job:${id}`, 'request', 'x'.repeat(100 << 20));

@@ -1,7 +1,9 @@
 // Clients that send slowly, not at all, or too many at a time. The limits are real, so this takes their time.
-import { connect, type Socket } from 'node:net';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { LIMITS } from '../../../src/server/limits.js';
+import { SseStream } from '../../../src/server/sse.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
 
@@ -44,6 +46,58 @@ describe.concurrent('a connection', () => {
     expect(await server.raw(head, 20_000)).toMatch(/^HTTP\/1\.1 404 /);
     expect(performance.now() - started).toBeLessThan(LIMITS.unreadBodyMs + 1_500);
   });
+});
+
+describe.concurrent('a stream that has ended', () => {
+  const STALL_MS = 2_000;
+
+  /** Streams until the server has to keep some of it, ends, and gives the times it was told of a slow reader. */
+  async function endTo(reader: (socket: Socket) => void): Promise<{ slow: number; bytes: number }> {
+    let slow = 0;
+    const http = createServer(async (_, res) => {
+      const onOverflow = () => {
+        slow += 1;
+      };
+      const events = new SseStream(res, onOverflow, STALL_MS);
+      // The kernel takes some megabytes, each turn some more, before the server has to keep anything.
+      while (res.writableLength < LIMITS.streamBufferBytes / 2) {
+        events.send('x'.repeat(16_384));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      events.end();
+    });
+    const closed = new Promise<void>((resolve) => {
+      http.once('request', (_, res) => res.once('close', resolve));
+    });
+    await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+    const socket = connect({ host: '127.0.0.1', port: (http.address() as AddressInfo).port });
+    socket
+      .on('error', () => undefined)
+      .write('GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n');
+    reader(socket);
+    await closed;
+    const bytes = socket.bytesRead;
+    socket.destroy();
+    http.close();
+    return { slow, bytes };
+  }
+
+  it('is closed on a reader that takes nothing any more', async () => {
+    const started = performance.now();
+    expect((await endTo((socket) => socket.pause())).slow).toBe(1);
+    expect(performance.now() - started).toBeLessThan(2 * STALL_MS + 5_000);
+  });
+
+  it('goes on for one that takes its time', async () => {
+    // Now and then a chunk: longer in all than a reader may take nothing.
+    const { slow, bytes } = await endTo((socket) => {
+      socket.pause();
+      const timer = setInterval(() => socket.resume().once('data', () => socket.pause()), 100);
+      socket.once('close', () => clearInterval(timer));
+    });
+    expect(slow).toBe(0);
+    expect(bytes).toBeGreaterThan(LIMITS.streamBufferBytes / 2);
+  }, 30_000);
 });
 
 /** Connections that send `first` and stay; resolves when each was taken or refused. */

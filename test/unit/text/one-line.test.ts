@@ -12,6 +12,8 @@ describe('one line', () => {
     ['{', /^Expected property name/],
     ['"\n\u202e"', /^Bad control character/],
     ['{"a":[1,"x"]}', 'a.1: Invalid input: expected number, received string'],
+    [`{"a":[],"\\"${'['.repeat(99)}":1}`, 'Unrecognized key: ""[[['],
+    ['['.repeat(65), 'nested deeper than 64 levels'],
     ['null', 'Invalid input: expected object, received null'],
     ['{"a":[],"x\\n\\u202e":1}', 'Unrecognized key: "x\\u000a\\u202e"'],
   ])('says what is wrong with %j', (text, message) => {

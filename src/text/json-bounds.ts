@@ -1,0 +1,33 @@
+/** Bounds of a JSON text, looked at before it is parsed. */
+
+export interface JsonBounds {
+  /** Objects and lists in one another. */
+  depth: number;
+  fields: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+
+/** The bound that it passes first. Looks only at brackets and colons outside strings: one pass, no stack. */
+export function passedBound(json: string, most: JsonBounds): keyof JsonBounds | undefined {
+  let depth = 0;
+  let fields = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    const code = json.charCodeAt(at);
+    if (code === QUOTE) {
+      for (at += 1; at < json.length && json.charCodeAt(at) !== QUOTE; at += 1)
+        if (json.charCodeAt(at) === BACKSLASH) at += 1;
+    } else if (code === 0x5b || code === 0x7b) {
+      depth += 1;
+      if (depth > most.depth) return 'depth';
+    } else if (code === 0x5d || code === 0x7d) {
+      depth -= 1;
+    } else if (code === COLON) {
+      fields += 1;
+      if (fields > most.fields) return 'fields';
+    }
+  }
+  return undefined;
+}
