@@ -11,26 +11,71 @@ export function fewestLoads(
   slots: number,
   onLoad?: (id: number, visit: number) => void,
 ): number {
-  const turns = turnsOf(visits, experts);
-  /** Place in `turns` of the next use. */
-  const place = new Int32Array(experts);
+  const future = new Future(visits, experts);
   const held = new Uint8Array(experts);
-  const next = Float64Array.from(turns, (own) => own[0] ?? visits.length);
   let [size, loads] = [0, 0];
   for (const [visit, ids] of visits.entries()) {
-    for (const id of ids) {
-      place[id]! += 1;
-      next[id] = turns[id]![place[id]!] ?? visits.length;
-    }
-    for (const id of ids.filter((own) => held[own] === 0)) {
+    for (const id of ids) future.used(id);
+    // The first to go comes first, so that it can go for the others: the last one to come stays.
+    const missing = ids.filter((own) => held[own] === 0).sort((a, b) => future.order(b, a));
+    for (const id of missing) {
       loads += 1;
       onLoad?.(id, visit);
-      if (size === slots) held[farthest(held, next)] = 0;
+      if (size === slots) held[future.firstToGo(held)] = 0;
       else size += 1;
       held[id] = 1;
     }
   }
   return loads;
+}
+
+/** The uses that are still to come. */
+class Future {
+  /** The visits that need each expert, ascending. */
+  readonly #turns: number[][];
+  /** Place of the next one among them. */
+  readonly #place: Int32Array;
+  readonly #never: number;
+  /** Each expert's next use. */
+  readonly #next: Float64Array;
+
+  constructor(visits: readonly (readonly number[])[], experts: number) {
+    this.#turns = turnsOf(visits, experts);
+    this.#place = new Int32Array(experts);
+    this.#never = visits.length;
+    this.#next = Float64Array.from({ length: experts }, (_, id) => this.#use(id, 0));
+  }
+
+  used(id: number): void {
+    this.#place[id]! += 1;
+    this.#next[id] = this.#use(id, 0);
+  }
+
+  /**
+   * Positive where `a` goes before `b`: its next use is farther. Of two with the same one goes whose use after that is
+   * sooner: missing then, it is loaded, and what was loaded last must stay while what was at hand may go. And so on, in turns.
+   */
+  order(a: number, b: number): number {
+    for (let ahead = 0; ; ahead++) {
+      const [useOfA, useOfB] = [this.#use(a, ahead), this.#use(b, ahead)];
+      if (useOfA !== useOfB) return ahead % 2 === 0 ? useOfA - useOfB : useOfB - useOfA;
+      if (useOfA === this.#never) return 0;
+    }
+  }
+
+  firstToGo(held: Uint8Array): number {
+    let victim = -1;
+    for (let id = 0; id < held.length; id++) {
+      if (held[id] === 0) continue;
+      const farther = victim < 0 ? 1 : this.#next[id]! - this.#next[victim]!;
+      if (farther > 0 || (farther === 0 && this.order(id, victim) > 0)) victim = id;
+    }
+    return victim;
+  }
+
+  #use(id: number, ahead: number): number {
+    return this.#turns[id]![this.#place[id]! + ahead] ?? this.#never;
+  }
 }
 
 /** The visits that need each expert, ascending. */
@@ -40,12 +85,4 @@ function turnsOf(visits: readonly (readonly number[])[], experts: number): numbe
     for (const id of ids) turns[id]!.push(turn);
   });
   return turns;
-}
-
-function farthest(held: Uint8Array, next: Float64Array): number {
-  let victim = -1;
-  for (let id = 0; id < held.length; id++) {
-    if (held[id] !== 0 && (victim < 0 || next[id]! > next[victim]!)) victim = id;
-  }
-  return victim;
 }

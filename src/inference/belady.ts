@@ -84,35 +84,54 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     const { ids } = visits[at]!;
     const loads = ids.filter((id) => held[id] === 0);
     const crowded = cache.size + loads.length > this.#slots;
-    const next = crowded ? this.#nextUses(cache, visits, at) : undefined;
+    const future = crowded ? this.#future(cache, visits, at) : undefined;
     for (const id of ids) uses[id]! += 1;
+    // The first to go comes first, so that it can go for the others: the last one to come stays.
+    if (future !== undefined) loads.sort((a, b) => order(future, b, a));
     for (const id of loads) {
-      while (next !== undefined && cache.size >= this.#slots) this.#evict(cache, next);
+      while (future !== undefined && cache.size >= this.#slots) evict(cache, future);
       held[id] = 1;
       cache.size += 1;
     }
     return loads;
   }
 
-  /** By flat id: the visit behind `at` that needs the expert, or a guess behind them all. */
-  #nextUses({ held, uses }: Cache, visits: readonly TrueVisit[], at: number): Float64Array {
+  #future({ held, uses }: Cache, visits: readonly TrueVisit[], at: number): Future {
     const last = visits[at]!.batch + this.#lookahead;
     const next = new Float64Array(held.length);
     for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
+    const second = next.slice();
     // Experts at hand compute first, and each may go once it has computed.
     for (let later = visits.length - 1; later > at; later--) {
       if (visits[later]!.batch > last) continue;
-      for (const id of visits[later]!.ids) next[id] = later;
+      for (const id of visits[later]!.ids) {
+        second[id] = next[id]!;
+        next[id] = later;
+      }
     }
-    return next;
+    return { next, second };
   }
+}
 
-  #evict(cache: Cache, next: Float64Array): void {
-    let victim = -1;
-    for (let id = 0; id < next.length; id++) {
-      if (cache.held[id] !== 0 && (victim < 0 || next[id]! > next[victim]!)) victim = id;
-    }
-    cache.held[victim] = 0;
-    cache.size -= 1;
+/** By flat id: the visit that needs the expert next, and the one after that, or a guess behind them all. */
+interface Future {
+  next: Float64Array;
+  second: Float64Array;
+}
+
+/**
+ * Positive where `a` goes before `b`: its next use is farther. Of two with the same one goes whose use after that is sooner:
+ * missing then, it is loaded, and what was loaded last must stay while what was at hand may go.
+ */
+function order({ next, second }: Future, a: number, b: number): number {
+  return next[a]! - next[b]! || second[b]! - second[a]!;
+}
+
+function evict(cache: Cache, future: Future): void {
+  let victim = -1;
+  for (let id = 0; id < cache.held.length; id++) {
+    if (cache.held[id] !== 0 && (victim < 0 || order(future, id, victim) > 0)) victim = id;
   }
+  cache.held[victim] = 0;
+  cache.size -= 1;
 }

@@ -11,7 +11,7 @@ type CountersNow = Pick<
   | 'routingsPredicted'
   | 'routingHitsTop1'
   | 'routingHitsTop3'
-  | 'passesDistrusted'
+  | 'tableWeight'
   | 'beladyBytes'
   | 'tables'
 >;

@@ -8,8 +8,7 @@ import type { Foreknowledge } from './foreknowledge.js';
 import { LinkLoad } from './link-load.js';
 import type { QueuedBatch } from './messages.js';
 import { NeedCalibration } from './need-calibration.js';
-import { PrefetchTrust } from './prefetch-trust.js';
-import { type ExpectedVisit, type PlanInput, planOnDemand, planResidency } from './residency-planner.js';
+import { type ExpectedVisit, type PlanInput, planResidency } from './residency-planner.js';
 
 export interface ForesightOptions {
   engine: Engine;
@@ -67,7 +66,6 @@ export function planPass(
 export class Foresight {
   readonly #options: ForesightOptions;
   readonly #decoderFirstLayer: number;
-  readonly #trust = new PrefetchTrust();
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
   /** What the calibration makes of queued tables while a pass runs: it is planned anew after each layer. */
@@ -88,21 +86,20 @@ export class Foresight {
     resident.all = engine.usage().slots >= engine.plan.experts;
   }
 
-  /** Whether tables say anything of use: an expert may have to give way, and they were right of late. */
+  /** Whether tables say anything of use: an expert may have to give way. */
   get foresees(): boolean {
-    return !this.#options.resident.all && this.#trust.trusts;
+    return !this.#options.resident.all;
   }
 
-  /** Passes run without tables that were there, because they had been wrong. */
-  get distrusted(): number {
-    return this.#trust.distrusted;
+  /** As `NeedCalibration.tableWeight`. */
+  get tableWeight(): number {
+    return this.#calibration.tableWeight;
   }
 
   /** What a pass made of its plan, and what its tables had foretold of it. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
     this.#upcoming.clear();
     if (this.#options.resident.all) return;
-    this.#trust.judge(stats);
     this.#link.judge(stats);
     let first = 0;
     for (const visit of own) {
@@ -117,7 +114,6 @@ export class Foresight {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const residency = engine.residency();
-    if (!this.#trust.trusts) return planOnDemand(residency, policy);
     const upcoming = queue.waiting().map((batch) => this.#foretold(batch));
     const pass = correctedPass(known, this.#calibration);
     return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });

@@ -1,4 +1,4 @@
-/** Running generations: all of them take one decode step together. */
+/** One running generation, and one decode step of several that are routed alike. */
 import { SidaError } from '../errors.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import type { GeneratedToken } from './messages.js';

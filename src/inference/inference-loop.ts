@@ -1,5 +1,4 @@
 /** The inference thread's work: takes batches up, encodes, scores or generates, one native step after the other. */
-
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { BuilderStats } from '../predictor/builder-stats.js';
@@ -16,7 +15,7 @@ import type { EvictionPolicy } from './eviction/index.js';
 import { openTables, visitsOf } from './expected-visits.js';
 import { type Foreknowledge, tableRows } from './foreknowledge.js';
 import { Foresight } from './foresight.js';
-import { decodeStep, type Generation } from './generation.js';
+import { Generations } from './generations.js';
 import { type AdmittedItem, HeldBatch } from './held-batch.js';
 import { JobLedger } from './job-ledger.js';
 import { KvPages } from './kv-pages.js';
@@ -65,8 +64,7 @@ export class InferenceLoop {
   readonly #tableWait: TableWait;
   readonly #residents: ResidentTeller | undefined;
   readonly #decoderFirstLayer: number;
-  readonly #stepTables: StepTables | null;
-  readonly #generations = new Map<number, Generation>();
+  readonly #generations: Generations;
   /** Jobs whose items are passed over, until this batch is finished. */
   readonly #dropped = new Map<number, number>();
   /** Jobs that failed in the running turn; released at its end, when no step names their contexts any more. */
@@ -79,7 +77,6 @@ export class InferenceLoop {
   constructor(options: InferenceLoopOptions) {
     const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
     this.#options = options;
-    this.#stepTables = options.stepTables;
     this.#ledger = new JobLedger(engine.shape.experts, engine.plan.slot);
     this.#pages = new KvPages(engine.usage().kvPages);
     this.#foresight = new Foresight({
@@ -106,6 +103,14 @@ export class InferenceLoop {
       counters: this.#counters,
       onJobError: (job, error) => this.#failed.set(job, error),
     });
+    this.#generations = new Generations({
+      engine,
+      steps: this.#steps,
+      foresight: this.#foresight,
+      stepTables: options.stepTables,
+      pages: this.#pages,
+      decoderFirstLayer: this.#decoderFirstLayer,
+    });
   }
 
   /** Runs until it is told to close; blocks its thread. */
@@ -128,8 +133,8 @@ export class InferenceLoop {
     this.#readControl();
     if (this.#closed) return true;
     const started = this.#startItems();
-    const stepped = this.#generations.size > 0;
-    if (stepped) profiled('step', () => this.#stepGenerations(), { tokens: this.#generations.size });
+    const stepped = this.#generations.count > 0;
+    if (stepped) profiled('step', () => this.#stepGenerations(), { tokens: this.#generations.count });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
     this.#failed.clear();
     return started || stepped;
@@ -154,12 +159,12 @@ export class InferenceLoop {
     const { queue, engine, emit } = this.#options;
     const counters = this.#counters.snapshot({
       tablesQueued: queue.length,
-      activeSequences: this.#generations.size,
+      activeSequences: this.#generations.count,
       usage: engine.usage(),
       routingsPredicted: this.#quality.total.predicted,
       routingHitsTop1: this.#quality.total.top1,
       routingHitsTop3: this.#quality.total.top3,
-      passesDistrusted: this.#foresight.distrusted,
+      tableWeight: this.#foresight.tableWeight,
       beladyBytes: this.#belady.loads * engine.plan.slot,
       tables: this.#options.builderStats.figures(),
     });
@@ -184,8 +189,10 @@ export class InferenceLoop {
       this.#foresight.slotsChanged();
       this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
-    } catch (error) {
-      emit({ type: 'control-error', id, error: SidaError.from(error).toBody() });
+    } catch (cause) {
+      const error = SidaError.from(cause);
+      if (error.code === 'device_failed') throw error;
+      emit({ type: 'control-error', id, error: error.toBody() });
     }
   }
 
@@ -204,7 +211,7 @@ export class InferenceLoop {
       for (const [job, lastBatch] of this.#dropped) if (lastBatch <= held.batch.id) this.#dropped.delete(job);
       return true;
     }
-    if (items.length === 0 && this.#generations.size === 0) {
+    if (items.length === 0 && this.#generations.count === 0) {
       const { free, total } = this.#pages;
       throw new Error(
         `An input waits for KV pages, ${free} of ${total} are free and nothing runs. This is a bug.`,
@@ -264,19 +271,10 @@ export class InferenceLoop {
       const { maxTokens: tokensLeft, logprobs } = work;
       const nextToken = engine.shape.decoderStartTokenId;
       const sequence = this.#steps.newId();
-      this.#generations.set(item, {
-        item,
-        job,
-        context,
-        sequence,
-        pages,
-        nextToken,
-        tokensLeft,
-        logprobs,
-        routingK,
-      });
-      const required = routingK > 0;
-      if (required || this.#foresight.foresees) this.#stepTables?.begin(sequence, items[i]!.tokens, required);
+      this.#generations.begin(
+        { item, job, context, sequence, pages, nextToken, tokensLeft, logprobs, routingK },
+        items[i]!.tokens,
+      );
     });
     if (scoring.length > 0) this.#score(scoring, decoder, routingK);
   }
@@ -306,42 +304,10 @@ export class InferenceLoop {
   }
 
   #stepGenerations(): void {
-    const { engine, emit } = this.#options;
-    const outcomes = [...groupByRouting(this.#generations.values())].map((running) => {
-      const known = this.#foreknow(running);
-      const begin = clockMs();
-      const outcome = decodeStep(running, this.#steps, engine.shape.eosTokenId, known);
-      this.#stepTables?.stepTook(clockMs() - begin);
-      return outcome;
-    });
-    const tokens = outcomes.flatMap((outcome) => outcome.tokens);
-    if (tokens.length > 0) emit({ type: 'tokens', tokens });
-    for (const generation of outcomes.flatMap(({ finished }) => finished)) {
-      this.#release(generation);
-      this.#done(generation.item, generation.job);
-    }
-    for (const { generation, error } of outcomes.flatMap(({ failed }) => failed))
-      this.#failed.set(generation.job, error);
-  }
-
-  #foreknow(running: readonly Generation[]): Foreknowledge {
-    const { routingK } = running[0]!;
-    const sequences = running.map(({ sequence }) => sequence);
-    const tokens = running.map(({ nextToken }) => nextToken);
-    const table = this.#stepTable(sequences, tokens, routingK);
-    return {
-      own: visitsOf(table, this.#decoderFirstLayer),
-      behind: [],
-      predicted: tableRows(table, [...running.keys()]),
-      routingK,
-    };
-  }
-
-  #stepTable(sequences: number[], tokens: number[], routingK: number): HashTable | null {
-    if (routingK > 0 || this.#foresight.foresees)
-      return profiled('step table', () => this.#stepTables?.step(sequences, tokens, routingK) ?? null);
-    for (const sequence of sequences) this.#stepTables?.end(sequence);
-    return null;
+    const { tokens, finished, failed } = this.#generations.step();
+    if (tokens.length > 0) this.#options.emit({ type: 'tokens', tokens });
+    for (const { item, job } of finished) this.#done(item, job);
+    for (const { generation, error } of failed) this.#failed.set(generation.job, error);
   }
 
   #done(item: number, job: number, scores?: number[]): void {
@@ -351,11 +317,9 @@ export class InferenceLoop {
   }
 
   #stop(item: number): void {
-    const generation = this.#generations.get(item);
+    const generation = this.#generations.stop(item);
     // Its last token and this message may have crossed.
-    if (generation === undefined) return;
-    this.#release(generation);
-    this.#done(item, generation.job);
+    if (generation !== undefined) this.#done(item, generation.job);
   }
 
   #cancel(job: number, lastBatch: number): void {
@@ -373,25 +337,6 @@ export class InferenceLoop {
 
   #releaseJob(job: number): void {
     this.#ledger.drop(job);
-    for (const generation of this.#generations.values())
-      if (generation.job === job) this.#release(generation);
+    this.#generations.releaseJob(job);
   }
-
-  #release({ item, sequence, context, pages }: Generation): void {
-    this.#generations.delete(item);
-    this.#stepTables?.end(sequence);
-    this.#options.engine.releaseSequences(Int32Array.of(sequence));
-    this.#options.engine.releaseContexts(Int32Array.of(context));
-    this.#pages.release(pages);
-  }
-}
-
-function groupByRouting(generations: Iterable<Generation>): Iterable<Generation[]> {
-  const groups = new Map<number, Generation[]>();
-  for (const generation of generations) {
-    const group = groups.get(generation.routingK);
-    if (group === undefined) groups.set(generation.routingK, [generation]);
-    else group.push(generation);
-  }
-  return groups.values();
 }

@@ -15,20 +15,27 @@ import { profiled, recordThread } from '../profile/thread-events.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
+import { StepBacklog } from './step-backlog.js';
 import { StepTables } from './step-tables.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
-const emit = (message: FromInference): void => profiled('emit', () => port.postMessage(message));
+const backlog = new StepBacklog(data.backlog);
+const emit = (message: FromInference): void =>
+  profiled('emit', () => {
+    if (message.type === 'tokens') backlog.add();
+    port.postMessage(message);
+  });
 
 function openEngine(addon: NativeAddon): Engine {
   const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, activations, linkBandwidth, readDepth } = config;
+  const { maxBatchTokens, kvTokens, threads, activations, device, linkBandwidth, readDepth } = config;
   const limits = {
     maxBatchTokens,
     kvTokens,
     threads,
     activations,
+    device,
     maxRoutingK: config.routingK,
     routers: config.routing === 'exact',
   };

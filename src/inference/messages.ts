@@ -66,6 +66,8 @@ export interface InferenceThreadData {
   /** BuilderStats and ResidentFlag of the predictor. */
   builderStats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
+  /** StepBacklog. */
+  backlog: SharedArrayBuffer;
 }
 
 export type ToInference =

@@ -147,8 +147,8 @@ export class NativeSteps {
       return result;
     } catch (cause) {
       const error = SidaError.from(cause);
-      // A broken invariant leaves an engine nobody should be served from: the process ends and is replaced.
-      if (error.code === 'internal') throw error;
+      // A broken invariant or device leaves an engine nobody should be served from: the process ends and is replaced.
+      if (error.code === 'internal' || error.code === 'device_failed') throw error;
       for (const job of new Set(jobs)) onJobError(job, error);
       return undefined;
     }

@@ -39,6 +39,14 @@ export class NeedCalibration {
     this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
   }
 
+  /** What tables count for, the mean of the layers: 1 as they say, 0 nothing, below 0 the opposite. 1 where nothing was seen. */
+  get tableWeight(): number {
+    if (this.#weights.size === 0) return 1;
+    let sum = 0;
+    for (const { foretold } of this.#weights.values()) sum += foretold;
+    return sum / this.#weights.size;
+  }
+
   /** The visit with the chances to plan by; as it is where its layer has been routed already, or nothing was seen of it. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (visit.prefetch !== undefined || !this.#visits.has(visit.firstId)) return visit;

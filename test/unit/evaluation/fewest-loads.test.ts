@@ -9,14 +9,60 @@ const visits = fc.array(
   { maxLength: 30 },
 );
 
+/** By trying everything: a visit leaves any experts that were held or needed, among them the one that came last. */
+function byTrying(all: readonly (readonly number[])[], slots: number): number {
+  let least = new Map([[0, 0]]);
+  for (const ids of all) {
+    const needed = ids.reduce((set, id) => set | (1 << id), 0);
+    const after = new Map<number, number>();
+    for (const [held, loads] of least) {
+      const missing = needed & ~held;
+      for (let left = 0; left < 1 << EXPERTS; left++) {
+        if ((left & ~(held | needed)) !== 0 || count(left) > slots) continue;
+        if (missing !== 0 && (left & missing) === 0) continue;
+        after.set(left, Math.min(after.get(left) ?? Number.POSITIVE_INFINITY, loads + count(missing)));
+      }
+    }
+    least = after;
+  }
+  return Math.min(...least.values());
+}
+
+function count(set: number): number {
+  return set === 0 ? 0 : (set & 1) + count(set >>> 1);
+}
+
 describe('fewest loads', () => {
+  it('are as few as can be', () => {
+    const few = fc.array(
+      fc.uniqueArray(fc.nat(4), { maxLength: 4 }).map((ids) => ids.sort((a, b) => a - b)),
+      { maxLength: 9 },
+    );
+    fc.assert(
+      fc.property(few, fc.integer({ min: 1, max: 5 }), (all, slots) => {
+        expect(fewestLoads(all, EXPERTS, slots)).toBe(byTrying(all, slots));
+      }),
+      // 1 stays for the last visit: it comes after 0, which nobody needs again. 1 and 2 are needed again at once.
+      {
+        numRuns: 200,
+        examples: [
+          [[[2], [0, 1], [1]], 1],
+          [[[1, 2], [1, 2], [2]], 1],
+        ],
+      },
+    );
+  });
+
   it('are those of Belady with every visit in view', () => {
     fc.assert(
       fc.property(visits, fc.integer({ min: 1, max: EXPERTS }), (all, slots) => {
         const belady = new Belady(EXPERTS, slots, all.length);
         for (const [batch, ids] of all.entries()) belady.add({ batch, ids });
         belady.add({ batch: 2 * all.length, ids: [] });
-        expect(fewestLoads(all, EXPERTS, slots)).toBe(belady.loads);
+        const fewest = fewestLoads(all, EXPERTS, slots);
+        expect(fewest).toBeLessThanOrEqual(belady.loads);
+        // Where a visit leaves room for others; it looks two uses ahead.
+        if (slots > 4) expect(fewest).toBe(belady.loads);
       }),
       { numRuns: 300 },
     );

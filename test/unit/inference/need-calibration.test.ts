@@ -60,6 +60,21 @@ describe('NeedCalibration', () => {
     expect(first).toBeLessThan(0.25);
   });
 
+  it('tells what tables count for: 1 at first, much where they are right, little where they say nothing', () => {
+    const [right, random, opposite] = Array.from({ length: 3 }, () => new NeedCalibration(EXPERTS));
+    expect(right!.tableWeight).toBe(1);
+    for (let i = 0; i < 2000; i++) {
+      const needed = [0, 1, 2, 3].map((index) => (index === (i * 7) % 4 ? 1 : 0));
+      const other = [0, 1, 2, 3].map((index) => (index === Math.floor(i / 4) % 4 ? 1 : 0));
+      right!.learn(visit(...needed), needed);
+      random!.learn(visit(...other), needed);
+      opposite!.learn(visit(...needed.map((each) => 1 - each)), needed);
+    }
+    expect(right!.tableWeight).toBeGreaterThan(0.5);
+    expect(Math.abs(random!.tableWeight)).toBeLessThan(0.2);
+    expect(opposite!.tableWeight).toBeLessThan(-0.5);
+  });
+
   it('counts each layer by itself', () => {
     const calibration = new NeedCalibration(2 * EXPERTS);
     for (let i = 0; i < 200; i++) calibration.learn(visit(1, 0, 0, 0), [0, 0, 0, 1]);

@@ -143,7 +143,26 @@ describe('for any trace', () => {
           }
         }
       }),
-      { numRuns: 60 },
+      // Where the order in which a layer's experts come decides who stays.
+      {
+        numRuns: 60,
+        examples: [
+          [
+            [
+              [[2], [0]],
+              [[0, 1], [3]],
+              [[0], [2]],
+              [[2], [2]],
+              [
+                [0, 1],
+                [0, 1, 3],
+              ],
+              [[0], [0, 1, 2]],
+            ],
+            4,
+          ],
+        ],
+      },
     );
   });
 
