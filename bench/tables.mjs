@@ -2,6 +2,7 @@
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { batchOrderTable } from './batch-order-table.mjs';
+import { cudaTables } from './cuda-result-tables.mjs';
 import { diskTables } from './disk-tables.mjs';
 import { kernelTables } from './kernel-tables.mjs';
 import { peerTables } from './peer-tables.mjs';
@@ -17,6 +18,7 @@ const tables = {
   ...predictorTables,
   ...profileTables,
   'batch-order': batchOrderTable,
+  ...cudaTables,
   ...diskTables,
   ...kernelTables,
   ...replayTables,
@@ -76,6 +78,7 @@ function filledTable(name, before) {
 for (const file of [
   'README.md',
   'docs/benchmarks.md',
+  'docs/cuda.md',
   'docs/predictor.md',
   'docs/profile.md',
   'models/switch-mini/README.md',

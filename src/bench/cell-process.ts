@@ -3,6 +3,8 @@ import { readFileSync } from 'node:fs';
 import { describeFailure } from '../cli/exit.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { runOnEngine } from './engine-driver.js';
+import { GpuMemoryWatch } from './gpu-memory.js';
+import { runInTransformersOnGpu } from './gpu-peer-driver.js';
 import { runInTransformers } from './peer-driver.js';
 import { runOverRest } from './rest-driver.js';
 import { systemNamed } from './systems.js';
@@ -12,12 +14,15 @@ async function runCell(work: CellWork): Promise<Sample> {
   if (work.arrivals !== undefined) return runOverRest(work, work.arrivals);
   const { driver } = systemNamed(work.system);
   if (driver === 'peer') return runInTransformers(work);
+  if (driver === 'gpu-peer') return runInTransformersOnGpu(work);
   return driver === 'threads' ? runOnThreads(work) : runOnEngine(work);
 }
 
 try {
   const work = JSON.parse(readFileSync(0, 'utf8')) as CellWork;
-  const sample = await runCell(work);
+  const watch = work.flags.device === 'cuda' ? await GpuMemoryWatch.start() : undefined;
+  const measured = await runCell(work);
+  const sample: Sample = { ...measured, ...watch?.stop() };
   // The threads of `sida serve` have no reason to end by themselves.
   process.stdout.write(JSON.stringify(sample), () => process.exit(0));
 } catch (error) {

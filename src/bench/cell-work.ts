@@ -1,4 +1,5 @@
 /** What a cell's process is told, and what it answers. */
+import type { SwitchShape } from './models.js';
 import type { SystemName } from './systems.js';
 
 export interface CellWork {
@@ -17,6 +18,10 @@ export interface CellWork {
   batch: number;
   /** Flat ids, the hottest first; for `static-hot`. */
   hot?: number[];
+  /** What a peer makes its model of: a checkpoint, or a shape that it fills with random weights. */
+  peer?: { checkpoint: string } | { shape: SwitchShape };
+  /** A peer's warm-up and its measured batches each stop at so many seconds, whole batches. */
+  peerSeconds?: number;
   arrivals?: ArrivalWork;
 }
 
@@ -44,6 +49,9 @@ export interface Sample {
   slotBytes: number;
   budgetBytes: number;
   peakBytes: number;
+  /** Bytes of the whole GPU that were taken before the cell began, and at most while it ran, by its driver. */
+  gpuBeforeBytes?: number;
+  gpuPeakBytes?: number;
   /** Of the device, expert weights aside. */
   fixedBytes: number;
   needed: number;

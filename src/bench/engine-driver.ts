@@ -46,8 +46,8 @@ export function runOnEngine(work: CellWork): Sample {
 function openEngine({ flags, pack }: CellWork): Engine {
   const addon = loadAddon();
   const config = engineConfig(flags);
-  const { maxBatchTokens, kvTokens, threads, linkBandwidth, linkLatencyMs } = config;
-  const limits = { maxBatchTokens, kvTokens, threads };
+  const { maxBatchTokens, kvTokens, threads, device, linkBandwidth, linkLatencyMs } = config;
+  const limits = { maxBatchTokens, kvTokens, threads, device };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     ...limits,

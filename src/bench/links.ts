@@ -1,6 +1,6 @@
 /** What lies below the device. */
 
-export type LinkName = 'disk' | 'simulated-12GBps';
+export type LinkName = 'disk' | 'simulated-12GBps' | 'host';
 
 export interface Link {
   name: LinkName;
@@ -21,4 +21,6 @@ export const LINKS: Record<LinkName, Link> = {
     flags: { hostBudget: '100%', linkBandwidth: '12GB/s' },
     bandwidth: 12e9,
   },
+  // The SiDA paper's setting: every expert in host memory, the device behind PCIe.
+  host: { name: 'host', title: 'host memory', flags: { hostBudget: '100%' } },
 };

@@ -4,6 +4,7 @@ import { hottest } from '../evaluation/replay-rules.js';
 import { loadAddon } from '../native/addon.js';
 import { openTrace } from '../replay/open-trace.js';
 import { dataFacts } from './data-facts.js';
+import type { Gpu } from './gpu.js';
 import { type BenchInputs, readBenchInputs } from './inputs.js';
 import { diskRates } from './link-rates.js';
 import type { BenchModel } from './models.js';
@@ -36,13 +37,14 @@ interface BenchSizes {
   /** Texts of the tasks. */
   data: string | undefined;
   threads: number;
+  gpu?: Gpu;
 }
 
 /** Makes what `cells`, all of one model, need. Throws where it cannot be made. */
 export async function prepareBench(
   model: BenchModel,
   cells: readonly Cell[],
-  { sizes, data, threads }: BenchSizes,
+  { sizes, data, threads, gpu }: BenchSizes,
   maker: Maker,
   warn: (message: string) => void,
 ): Promise<ModelBench> {
@@ -52,11 +54,11 @@ export async function prepareBench(
   const training: string[] = [];
   const { maxBatchTokens } = model;
   const sets = [...new Set(cells.map(({ scenario }) => scenario.data))];
-  const plan = loadAddon().planMemory({ pack: prepared.pack }, { maxBatchTokens, kvTokens: 1.5 * maxBatchTokens, threads }); // biome-ignore format: one line
+  const plan = loadAddon().planMemory({ pack: prepared.pack }, { maxBatchTokens, kvTokens: 1.5 * maxBatchTokens, threads, device: gpu ? 'cuda' : 'cpu' }); // biome-ignore format: one line
   const facts: ModelFacts = {
     model,
     bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
-    disk: diskRates(prepared.pack, plan.slot),
+    disk: gpu === undefined ? diskRates(prepared.pack, plan.slot) : { sequential: 0, experts: 0 },
     data: {},
   };
   const bench: ModelBench = {
@@ -77,11 +79,15 @@ export async function prepareBench(
     });
     for (const warning of inputs.warnings) warn(warning);
     bench.inputs.set(name, inputs);
-    // Also where no system replays it: it tells what inputs need.
-    const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
-    bench.traces.set(name, trace);
     const expertBytes = plan.slot;
-    facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
+    // Also where no system replays it: it tells what inputs need. Not on a GPU, which is lent by the minute.
+    if (gpu === undefined || needs.has('trace')) {
+      const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
+      bench.traces.set(name, trace);
+      if (gpu === undefined) {
+        facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
+      }
+    }
     const trains = needs.has('predictor') && model.weights === 'random';
     if (!trains && !needs.has('hot-trace')) continue;
     const other = await traceOf(prepared, inputs, inputs.training, maxBatchTokens, maker);

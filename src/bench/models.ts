@@ -44,13 +44,15 @@ export const SWITCH_MINI: BenchModel = {
   maxBatchTokens: 2048,
 };
 
-/** 256 experts are cut to half their depth: the checkpoint that is packed would be 29 GB. */
+/** On a CPU 256 experts are cut to half their depth: the checkpoint that is packed would be 29 GB, which only bf16 is. */
 export const MODELS: readonly BenchModel[] = [
   SWITCH_MINI,
   switchBase(8, 'bf16', 4),
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => switchBase(8, dtype)),
   switchBase(64, 'bf16'),
+  switchBase(128, 'bf16'),
   switchBase(128, 'int8'),
+  switchBase(256, 'bf16'),
   switchBase(256, 'int4', 6),
 ];
 

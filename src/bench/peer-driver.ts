@@ -14,17 +14,36 @@ const SCRIPT = new URL('../../bench/peers/transformers_labels.py', import.meta.u
 /** What `bench/peers/make-venv.sh` makes; SIDA_PEERS_PYTHON names another. */
 const VENV = new URL('../../build/peers-venv/bin/python', import.meta.url).pathname;
 
-function python(): string {
+/** What a peer does not tell: its experts come and go unseen. */
+export const NOTHING_COUNTED = {
+  needed: 0,
+  resident: 0,
+  prefetched: 0,
+  late: 0,
+  onDemand: 0,
+  bytesMoved: 0,
+  stallSeconds: 0,
+  tableSeconds: 0,
+  tableWaitSeconds: 0,
+  beladyBytes: 0,
+  prefetchesBegun: 0,
+  prefetchesWasted: 0,
+  routingsPredicted: 0,
+  routingHitsTop1: 0,
+  routingHitsTop3: 0,
+};
+
+export function peerPython(): string {
   return process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
 }
 
 /** Why the peer cannot run here; undefined: it can. */
 export function missingPeer(): string | undefined {
   try {
-    execFileSync(python(), ['-c', 'import torch, transformers'], { stdio: 'ignore', timeout: 120_000 });
+    execFileSync(peerPython(), ['-c', 'import torch, transformers'], { stdio: 'ignore', timeout: 120_000 });
     return undefined;
   } catch {
-    return `the outside peer needs Python with torch and transformers: ${python()} has them not; SIDA_PEERS_PYTHON names one that has`;
+    return `the outside peer needs Python with torch and transformers: ${peerPython()} has them not; SIDA_PEERS_PYTHON names one that has`;
   }
 }
 
@@ -47,7 +66,9 @@ export async function runInTransformers(work: CellWork): Promise<Sample> {
   const inputs = encoded(texts);
   const decoder = labels.map((label) => [config.decoder_start_token_id, ...tokenizer.encodePlain(label)]);
   const input = JSON.stringify({ model: MINI_DIRECTORY, threads, inputs, decoder, warmUp: encoded(warmUp) });
-  const { ms, logprobs, bytes, versions } = JSON.parse(await run(python(), [SCRIPT], input)) as Answer;
+  const { ms, logprobs, bytes, versions } = JSON.parse(
+    await run(peerPython(), [SCRIPT], { input }),
+  ) as Answer;
   const scores = logprobs.map((own) => own.map((steps) => steps.reduce((sum, value) => sum + value, 0)));
   const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads });
   return {
@@ -64,23 +85,9 @@ export async function runInTransformers(work: CellWork): Promise<Sample> {
     budgetBytes: bytes,
     peakBytes: bytes,
     fixedBytes: bytes,
-    needed: 0,
-    resident: 0,
-    prefetched: 0,
-    late: 0,
-    onDemand: 0,
-    bytesMoved: 0,
-    stallSeconds: 0,
+    ...NOTHING_COUNTED,
     passSeconds: ms.reduce((sum, value) => sum + value, 0) / 1000,
     passes: (1 + labels.length) * inputs.length,
-    tableSeconds: 0,
-    tableWaitSeconds: 0,
-    beladyBytes: 0,
-    prefetchesBegun: 0,
-    prefetchesWasted: 0,
-    routingsPredicted: 0,
-    routingHitsTop1: 0,
-    routingHitsTop3: 0,
     ...answersOf(scores, right),
     warnings: [`${versions}, float32, weights of a float32 model; its memory counts parameters alone`],
   };

@@ -2,11 +2,13 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { packFingerprint } from '../checkpoint/identity.js';
 import { isPack, readManifest } from '../checkpoint/manifest.js';
 import { formatBytes } from '../config/bytes.js';
 import { SidaError } from '../errors.js';
+import type { DeviceName } from '../native/addon-types.js';
 import { MANIFEST as PREDICTOR_MANIFEST } from '../predictor/training/manifest.js';
 import { readMeta } from '../trace/trace-file.js';
 import type { BenchInputs } from './inputs.js';
@@ -26,9 +28,16 @@ export interface Maker {
   work: string;
   threads: number;
   seed: number;
+  /** What traces are recorded on; cpu where it is not said. */
+  device?: DeviceName | undefined;
+  /** Ends what is being made. */
+  signal?: AbortSignal | undefined;
   /** Says what is being made. */
   onStep: (what: string) => void;
 }
+
+/** Smaller ones stay in the page cache. */
+const BIG_CHECKPOINT = 4e9;
 
 /** Throws cannot_run naming the room that lacks. */
 export function checkRoom(directory: string, needed: number, what: string): void {
@@ -42,27 +51,40 @@ export function checkRoom(directory: string, needed: number, what: string): void
 }
 
 export async function prepareModel(model: BenchModel, maker: Maker): Promise<PreparedModel> {
-  const { work, onStep } = maker;
+  const { work, onStep, signal } = maker;
   const directory = join(work, model.name);
   const pack = join(directory, 'pack');
   if (!isPack(pack)) {
     const { checkpoint, pack: packed } = diskNeed(model);
-    checkRoom(directory, checkpoint + packed, model.name);
-    const source =
-      model.weights === 'trained' ? MINI_DIRECTORY : await makeCheckpoint(model, directory, onStep);
-    onStep(`${model.name}: packing (${formatBytes(packed)})`);
-    await sida(['convert', source, '--out', pack, '--experts', model.dtype]);
-    if (model.weights === 'random') rmSync(source, { recursive: true });
+    const memory = checkpointInMemory(checkpoint);
+    checkRoom(directory, packed + (memory === undefined ? checkpoint : 0), model.name);
+    const trained = model.weights === 'trained';
+    const source = trained ? MINI_DIRECTORY : (memory ?? join(directory, 'checkpoint'));
+    try {
+      if (!trained) await makeCheckpoint(model, source, maker);
+      onStep(`${model.name}: packing (${formatBytes(packed)})`);
+      await sida(['convert', source, '--out', pack, '--experts', model.dtype], signal);
+    } finally {
+      if (!trained) rmSync(source, { recursive: true, force: true });
+    }
   }
   return { pack, fingerprint: packFingerprint((await readManifest(pack)).files) };
 }
 
+/** A checkpoint is read once: in memory it costs neither disk nor time, where there is plenty. */
+function checkpointInMemory(bytes: number): string | undefined {
+  const files = '/dev/shm';
+  if (bytes < BIG_CHECKPOINT || !existsSync(files)) return undefined;
+  const { bavail, bsize } = statfsSync(files);
+  const room = Math.min(bavail * bsize, freemem() / 2);
+  return room >= 1.1 * bytes ? join(files, `sida-bench-${process.pid}`) : undefined;
+}
+
 async function makeCheckpoint(
   { name, shape, dtype }: BenchModel,
-  directory: string,
-  onStep: (what: string) => void,
-): Promise<string> {
-  const out = join(directory, 'checkpoint');
+  out: string,
+  { onStep, signal }: Maker,
+): Promise<void> {
   onStep(`${name}: writing random weights (${formatBytes(diskNeed({ name, shape, dtype, weights: 'random', maxBatchTokens: 0 }).checkpoint)})`); // biome-ignore format: one line
   rmSync(out, { recursive: true, force: true });
   const { experts, layers, dModel, dFf, heads, vocab } = shape;
@@ -70,11 +92,10 @@ async function makeCheckpoint(
   const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
   // Quantized packs are made from bf16: half the disk, and far below what quantization loses.
   const stored = dtype === 'f32' ? 'f32' : 'bf16';
-  await run(process.execPath, [MAKE_CHECKPOINT, '--out', out, '--dtype', stored, ...sizes]);
+  await run(process.execPath, [MAKE_CHECKPOINT, '--out', out, '--dtype', stored, ...sizes], { signal });
   for (const file of ['tokenizer.json', 'sida.json']) {
     copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
   }
-  return out;
 }
 
 /** Where the routers of a pack send the texts; the directory of the trace. */
@@ -83,9 +104,9 @@ export async function traceOf(
   { name, template }: Pick<BenchInputs, 'name' | 'template'>,
   texts: readonly string[],
   maxBatchTokens: number,
-  { work, threads, onStep }: Maker,
+  { work, threads, device, signal, onStep }: Maker,
 ): Promise<string> {
-  const key = shortHash(fingerprint, template, ...texts);
+  const key = shortHash(fingerprint, template, ...(device === undefined ? [] : [device]), ...texts);
   const directory = join(work, 'traces', `${name}-${key}`);
   if (existsSync(join(directory, 'trace.json')) && (await readMeta(directory)).complete) return directory;
   rmSync(directory, { recursive: true, force: true });
@@ -93,11 +114,12 @@ export async function traceOf(
   const file = join(work, 'traces', `${name}-${key}.jsonl`);
   writeFileSync(file, texts.map((text) => JSON.stringify({ text })).join('\n'));
   onStep(`tracing ${texts.length} inputs of ${name}`);
-  await sida([
+  const args = [
     ...['trace', pack, '--data', file, '--template', '{text}', '--out', directory],
     ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
-    ...['--max-batch-tokens', String(maxBatchTokens)],
-  ]);
+    ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
+  ];
+  await sida(args, signal);
   return directory;
 }
 
@@ -107,17 +129,18 @@ export async function predictorOf(
   { fingerprint }: PreparedModel,
   traces: readonly string[],
   minutes: number,
-  { work, threads, seed, onStep }: Maker,
+  { work, threads, seed, signal, onStep }: Maker,
 ): Promise<string> {
   if (model.name === SWITCH_MINI.name) return join(MINI_DIRECTORY, 'predictor');
   const key = shortHash(fingerprint, String(minutes), String(seed), ...traces);
   const directory = join(work, model.name, `predictor-${key}`);
   if (existsSync(join(directory, PREDICTOR_MANIFEST))) return directory;
   onStep(`${model.name}: training a predictor, at most ${minutes} minutes`);
-  await sida([
+  const args = [
     ...['train', ...traces, '--out', directory, '--preset', 'recommended', '--seed', String(seed)],
     ...['--max-minutes', String(minutes), '--threads', String(threads)],
-  ]);
+  ];
+  await sida(args, signal);
   return directory;
 }
 
@@ -132,14 +155,27 @@ export function shortHash(...parts: string[]): string {
   return hash.digest('hex').slice(0, 12);
 }
 
-function sida(args: readonly string[]): Promise<string> {
-  return run(process.execPath, [MAIN, ...args]);
+function sida(args: readonly string[], signal: AbortSignal | undefined): Promise<string> {
+  return run(process.execPath, [MAIN, ...args], { signal });
+}
+
+interface RunOptions {
+  input?: string;
+  /** Ends the program at once. */
+  signal?: AbortSignal | undefined;
 }
 
 /** What a program prints on standard output. Its complaints are the reason of the failure. */
-export function run(command: string, args: readonly string[], input?: string): Promise<string> {
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
+  const { input, signal } = options;
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    const child = spawn(command, args, {
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      // A group of its own, to end the programs that it starts as well.
+      detached: signal !== undefined,
+    });
+    const end = () => child.pid !== undefined && process.kill(-child.pid, 'SIGKILL');
+    signal?.addEventListener('abort', end, { once: true });
     let [stdout, stderr] = ['', ''];
     child.stdout!.on('data', (piece: Buffer) => {
       stdout += piece.toString();
@@ -148,9 +184,10 @@ export function run(command: string, args: readonly string[], input?: string): P
       stderr = (stderr + piece.toString()).slice(-4000);
     });
     child.on('error', reject);
-    child.on('close', (code, signal) => {
+    child.on('close', (code, killed) => {
+      signal?.removeEventListener('abort', end);
       if (code === 0) return resolve(stdout);
-      const message = `${args.slice(0, 3).join(' ')} ended with ${code ?? signal}: ${stderr.trim()}`;
+      const message = `${args.slice(0, 3).join(' ')} ended with ${code ?? killed}: ${stderr.trim()}`;
       reject(new SidaError({ code: 'cannot_run', message }));
     });
     // A process that ends early closes its input; its exit says why.

@@ -1,5 +1,6 @@
 /** The rig's result: what its tables, charts and report are generated from. */
 import type { CellWork, Sample } from './cell-work.js';
+import type { Gpu } from './gpu.js';
 import type { DiskRates } from './link-rates.js';
 import type { BenchModel } from './models.js';
 import type { Provenance } from './provenance.js';
@@ -15,6 +16,8 @@ export interface CellSpec {
   /** Of the texts, the pack and the predictor. */
   inputs: string;
   requests?: number;
+  /** Of cells whose device is cuda: the GPU and its driver. */
+  gpu?: string;
 }
 
 export interface CellResult extends Cell {
@@ -66,6 +69,7 @@ export interface ModelFacts {
   model: BenchModel;
   /** Bytes as packed. */
   bytes: { dense: number; routers: number; experts: number; expert: number };
+  /** Not measured where host memory holds the experts: zeros. */
   disk: DiskRates;
   data: Partial<Record<DataName, DataFacts>>;
 }
@@ -86,6 +90,10 @@ export interface BenchResult {
   /** Cells whose answers are not those of the resident run, though they must be. */
   differing: string[];
   comparisons: number;
+  /** Of cells whose device is cuda. */
+  gpu?: Gpu;
+  /** Cells that were begun and failed, on a GPU; elsewhere one ends the run. */
+  failed?: string[];
   seconds: number;
 }
 

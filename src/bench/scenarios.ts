@@ -1,6 +1,7 @@
 /** Scenarios × systems: what is measured, in which order, under which name. */
 
-import { LINKS, type LinkName } from './links.js';
+import type { DeviceName } from '../native/addon-types.js';
+import type { LinkName } from './links.js';
 import { fitsName } from './name-pattern.js';
 import { SYSTEMS, type SystemName } from './systems.js';
 
@@ -12,6 +13,8 @@ export interface Scenario {
   /** Share of the experts' bytes that fits the device, of 1. */
   share: number;
   link: LinkName;
+  /** What holds the experts that fit and computes; cpu where it is not said. */
+  device?: DeviceName;
   /** Sentences of one batch. */
   batch: number;
   /** Requests per second that arrive at `sida serve` over REST, at random times; none: batches one after the other. */
@@ -31,6 +34,7 @@ export interface ScenarioBlock {
   data: readonly DataName[];
   shares: readonly number[];
   links: readonly LinkName[];
+  device?: DeviceName;
   batches?: readonly number[];
   arrivals?: readonly number[];
   lookaheads?: readonly number[];
@@ -40,8 +44,10 @@ export interface ScenarioBlock {
 /** Where nothing else is said. */
 export const LOOKAHEAD = 4;
 
-export function scenarioName({ model, data, share, link, batch, arrivals, lookahead }: Scenario): string {
+export function scenarioName(scenario: Scenario): string {
+  const { model, data, share, link, device, batch, arrivals, lookahead } = scenario;
   const parts = [model, data, `${Math.round(share * 1000) / 10}%`, link];
+  if (device !== undefined) parts.push(device);
   if (batch !== 1) parts.push(`batch-${batch}`);
   if (arrivals !== undefined) parts.push(`rest-${arrivals}`);
   if (lookahead !== LOOKAHEAD) parts.push(`ahead-${lookahead}`);
@@ -52,15 +58,18 @@ export function cellName({ scenario, system }: Cell): string {
   return `${scenarioName(scenario)}/${system}`;
 }
 
-/** Cells whose answers must be equal: those of one model on the same inputs. */
-export function inputsKey({ model, data }: Scenario): string {
-  return `${model}/${data}`;
+/** Cells whose answers must be equal: those of one model on the same inputs and the same kind of device. */
+export function inputsKey({ model, data, device }: Scenario): string {
+  return device === undefined ? `${model}/${data}` : `${model}/${data}/${device}`;
 }
 
 /** Runs that all others of the same inputs, link and kind are compared with. */
 export function isReference({ scenario, system }: Cell): boolean {
   return system === 'resident' && scenario.share === 1;
 }
+
+/** Systems that hold every expert on the device. */
+const WHOLE: readonly SystemName[] = ['resident', 'transformers', 'transformers-gpu'];
 
 /**
  * Every combination once, in the order of the blocks. `resident` runs where all experts fit, and only it (and the
@@ -71,7 +80,7 @@ export function expand(blocks: readonly ScenarioBlock[]): Cell[] {
   for (const block of blocks) {
     for (const scenario of scenariosOf(block)) {
       for (const system of block.systems) {
-        const whole = system === 'resident' || system === 'transformers';
+        const whole = WHOLE.includes(system);
         if (whole !== (scenario.share === 1)) continue;
         // Where nothing is moved nothing is looked ahead for.
         const cell = { scenario: whole ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
@@ -87,6 +96,7 @@ function* scenariosOf({
   data: sets,
   shares,
   links,
+  device,
   batches = [1],
   arrivals = [undefined] as readonly (number | undefined)[],
   lookaheads = [LOOKAHEAD],
@@ -100,8 +110,11 @@ function* scenariosOf({
           for (const rate of arrivals) {
             for (const share of [1, ...shares.filter((each) => each < 1)]) {
               for (const lookahead of lookaheads) {
-                const scenario = { model, data, share, link, batch, lookahead };
-                yield rate === undefined ? scenario : { ...scenario, arrivals: rate };
+                yield {
+                  ...{ model, data, share, link, batch, lookahead },
+                  ...(device !== undefined && { device }),
+                  ...(rate !== undefined && { arrivals: rate }),
+                };
               }
             }
           }
@@ -121,13 +134,15 @@ export function select(cells: readonly Cell[], patterns: readonly string[]): Cel
   );
 }
 
-export function referenceKey({ model, data, link, batch, arrivals }: Scenario): string {
-  return [model, data, link, batch, arrivals ?? 'batches'].join('/');
+export function referenceKey({ model, data, link, device, batch, arrivals }: Scenario): string {
+  return [model, data, link, device ?? 'cpu', batch, arrivals ?? 'batches'].join('/');
 }
 
 const DISK: LinkName = 'disk';
-const ALL_LINKS = Object.keys(LINKS) as LinkName[];
-const OUR_SYSTEMS = SYSTEMS.map(({ name }) => name).filter((name) => name !== 'transformers');
+const ALL_LINKS: readonly LinkName[] = ['disk', 'simulated-12GBps'];
+const OUR_SYSTEMS = SYSTEMS.filter(({ driver }) => driver === 'threads' || driver === 'engine').map(
+  ({ name }) => name,
+);
 /** The systems that a chart over budgets compares. */
 export const MAIN_SYSTEMS: readonly SystemName[] = [
   'resident',

@@ -15,16 +15,18 @@ export type SystemName =
   | 'predicted'
   | 'replay'
   | 'shuffled'
-  | 'transformers';
+  | 'transformers'
+  | 'transformers-gpu'
+  | 'transformers-offload';
 
 export interface BenchSystem {
   name: SystemName;
   about: string;
   /**
    * threads: inference and hash-building thread of `sida serve`. engine: the native engine alone, driven by the rig.
-   * peer: another program.
+   * peer: another program; gpu-peer: one on the same GPU.
    */
-  driver: 'threads' | 'engine' | 'peer';
+  driver: 'threads' | 'engine' | 'peer' | 'gpu-peer';
   /** Its answers are those of the resident run, bit for bit. */
   exact: boolean;
   /** What must be made before it can run. */
@@ -80,6 +82,16 @@ export const SYSTEMS: readonly BenchSystem[] = [
     driver: 'peer',
     exact: false,
   }),
+  system(
+    'transformers-gpu',
+    'Hugging Face transformers on the same GPU in bfloat16, every expert resident: the outside peer',
+    { driver: 'gpu-peer', exact: false },
+  ),
+  system(
+    'transformers-offload',
+    'the same with as many bytes of the GPU as ours, the other layers in host memory by accelerate, which brings them when they run',
+    { driver: 'gpu-peer', exact: false },
+  ),
 ];
 
 export function systemNamed(name: string): BenchSystem {

@@ -1,18 +1,32 @@
 /** From a cell and what its model has ready to the work of the process that measures it. */
 import { basename } from 'node:path';
 import type { CellWork } from './cell-work.js';
+import { type Gpu, gpuIdentity } from './gpu.js';
 import { LINKS } from './links.js';
 import type { ModelBench } from './model-bench.js';
-import { shortHash } from './prepare.js';
+import type { BenchModel } from './models.js';
+import { MINI_DIRECTORY, shortHash } from './prepare.js';
 import type { CellSpec } from './result.js';
 import type { Cell } from './scenarios.js';
 import { type Sizes, warmUpOf } from './sizes.js';
 import { systemFlags, systemNamed } from './systems.js';
 
 interface Settings {
+  gpu?: Gpu;
   sizes: Sizes;
   threads: number;
   seed: number;
+}
+
+/** transformers may need seconds for a batch whose layers it fetches. */
+const PEER_SECONDS = 12;
+
+/**
+ * Random weights are made on the GPU, of the same shape and distribution: bringing there a checkpoint of 29 GB is no
+ * part of what is compared.
+ */
+function peerModel({ weights, shape }: BenchModel): NonNullable<CellWork['peer']> {
+  return weights === 'trained' ? { checkpoint: MINI_DIRECTORY } : { shape };
 }
 
 /** The work of a cell's process. */
@@ -33,6 +47,9 @@ export function workOf(cell: Cell, bench: ModelBench, { threads, seed, sizes }: 
       threads: String(threads),
       maxBatchTokens: String(model.maxBatchTokens),
       ...LINKS[scenario.link].flags,
+      // Host memory in front of a device that holds everything would only be page-locked.
+      ...(scenario.link === 'host' && scenario.share === 1 && { hostBudget: '0' }),
+      ...(scenario.device !== undefined && { device: scenario.device }),
       ...(driver === 'threads' && systemFlags(system, paths)),
     },
     ...prepared,
@@ -42,6 +59,7 @@ export function workOf(cell: Cell, bench: ModelBench, { threads, seed, sizes }: 
     warmUp: warmUpOf(model, cell, inputs),
     batch: scenario.batch,
     ...(system === 'static-hot' && { hot: hot.get(scenario.data)! }),
+    ...(driver === 'gpu-peer' && { peer: peerModel(model), peerSeconds: PEER_SECONDS }),
     ...(arrivals !== undefined && {
       arrivals: {
         perSecond: arrivals,
@@ -57,7 +75,7 @@ export function specOf(
   { scenario }: Cell,
   { texts, warmUp, flags, fingerprint, arrivals }: CellWork,
   bench: ModelBench,
-  { threads, seed }: Settings,
+  { threads, seed, gpu }: Settings,
 ): CellSpec {
   return {
     sentences: texts.length,
@@ -73,5 +91,6 @@ export function specOf(
       ...warmUp,
     ),
     ...(arrivals !== undefined && { requests: arrivals.requests }),
+    ...(scenario.device === 'cuda' && gpu !== undefined && { gpu: gpuIdentity(gpu) }),
   };
 }

@@ -5,7 +5,7 @@ import { SidaError } from '../../errors.js';
 import type { DependencyReport } from '../../evaluation/dependency.js';
 import type { GatingResult } from '../gating-study.js';
 import type { BenchResult, Sample } from '../result.js';
-import type { Cell } from '../scenarios.js';
+import { type Cell, inputsKey } from '../scenarios.js';
 import { medians } from '../statistics.js';
 import type { TaskFidelity } from '../task-fidelity.js';
 
@@ -53,11 +53,11 @@ export function summarize(
 ): BenchFile {
   const reference = new Map<string, string>();
   for (const { scenario, system, samples } of result.cells) {
-    if (system === 'resident') reference.set(`${scenario.model}/${scenario.data}`, samples[0]!.answers);
+    if (system === 'resident' && samples.length > 0) reference.set(inputsKey(scenario), samples[0]!.answers);
   }
   const cells = result.cells.map(({ name, scenario, system, commits, samples }): CellSummary => {
     const { answers, warnings: _, ...numbers } = medians(samples);
-    const resident = reference.get(`${scenario.model}/${scenario.data}`);
+    const resident = reference.get(inputsKey(scenario));
     return {
       name,
       scenario,

@@ -31,7 +31,7 @@ export function dataTitle(data: string): string {
   return { sst2: 'SST-2', mrpc: 'MRPC', multirc: 'MultiRC' }[data] ?? data;
 }
 
-/** Names a simulated link wherever one was used. */
-export function linkTitle({ link }: Pick<Scenario, 'link'>): string {
-  return LINKS[link].title;
+/** Names a simulated link wherever one was used, and a GPU. */
+export function linkTitle({ link, device }: Pick<Scenario, 'link' | 'device'>): string {
+  return device === 'cuda' ? `${LINKS[link].title} to GPU` : LINKS[link].title;
 }

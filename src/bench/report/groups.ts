@@ -12,12 +12,12 @@ export interface Group {
   resident: CellSummary | undefined;
 }
 
-/** By model, inputs, link, batch and arrivals; in the order of the cells. */
+/** By model, inputs, link, device, batch and arrivals; in the order of the cells. */
 export function groupsOf(cells: readonly CellSummary[]): Group[] {
   const groups = new Map<string, Group>();
   for (const cell of cells) {
-    const { model, data, link, batch, arrivals } = cell.scenario;
-    const key = [model, data, link, ...(batch === 1 ? [] : [`batch-${batch}`]), ...(arrivals ? [`rest-${arrivals}`] : [])].join('-'); // biome-ignore format: one line
+    const { model, data, link, device, batch, arrivals } = cell.scenario;
+    const key = [model, data, link, ...(device === undefined ? [] : [device]), ...(batch === 1 ? [] : [`batch-${batch}`]), ...(arrivals ? [`rest-${arrivals}`] : [])].join('-'); // biome-ignore format: one line
     const group = groups.get(key) ?? { key, scenario: cell.scenario, cells: [], resident: undefined };
     group.cells.push(cell);
     if (cell.system === 'resident') group.resident = cell;

@@ -13,7 +13,8 @@ export function overBound(
   { models }: Pick<BenchFile, 'models'>,
 ): number | undefined {
   const disk = models.find(({ model }) => model.name === scenario.model)?.disk.sequential;
-  const bandwidth = LINKS[scenario.link].bandwidth ?? disk;
+  // What host memory gives a GPU the rig does not measure: bench/cuda.mjs does.
+  const bandwidth = LINKS[scenario.link].bandwidth ?? (scenario.link === 'disk' ? disk : undefined);
   if (resident === undefined || bandwidth === undefined || scenario.share === 1) return undefined;
   return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
 }
