@@ -4,6 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     globalSetup: 'test/support/install-redis.ts',
+    setupFiles: 'test/support/seed.ts',
     // Tests that start servers and trainings take minutes on a machine that is busy with other work.
     testTimeout: 180_000,
     hookTimeout: 300_000,

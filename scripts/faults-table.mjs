@@ -3,16 +3,17 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { figuresOf, verdict } from './fault-words.mjs';
 
 const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
-const { date, commit, machine, faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
+const { faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
+const machines = [...new Set(faults.map(({ machine }) => machine))];
 const rows = [
-  '| | fault | what was counted | result |',
-  '|---|---|---|---|',
+  '| | fault | what was counted | result | commit |',
+  '|---|---|---|---|---|',
   ...faults.map(
     (result) =>
-      `| ${result.id} | ${result.fault} | ${figuresOf(result).join('; ')} (${result.seconds.toFixed(0)} s) | ${WORDS[verdict(result)]} |`,
+      `| ${result.id} | ${result.fault} | ${figuresOf(result).join('; ').replaceAll('|', '\\|')} (${result.seconds.toFixed(0)} s) | ${WORDS[verdict(result)]} | ${result.commit ?? 'unknown'}, ${result.date.slice(0, 10)} |`,
   ),
   '',
-  `Run on ${date.slice(0, 10)}, commit ${commit ?? 'unknown'}: ${machine}.`,
+  `Machine: ${machines.join('; ')}.`,
 ].join('\n');
 const file = 'docs/operations.md';
 const old = readFileSync(file, 'utf8');

@@ -1,14 +1,15 @@
 // The fault suite. Results go to build/faults.json, of which scripts/faults-table.mjs makes the table of docs/operations.md.
-// Arguments are names of files to run, such as F22; without any, all run. What must hold on any machine fails the suite;
-// limits of time and memory do so with --strict.
+// Arguments are names of files to run, such as F22; without any, all run. Results of files that do not run stay, each with
+// its commit. What must hold on any machine fails the suite; limits of time and memory do so with --strict.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';
 import { figuresOf, verdict } from './fault-words.mjs';
 
 const strict = process.argv.includes('--strict');
 const names = process.argv.slice(2).filter((argument) => argument !== '--strict');
 const folder = 'build/faults';
+const file = 'build/faults.json';
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 
@@ -16,20 +17,26 @@ const { status } = spawnSync('npx', ['vitest', 'run', '--config', 'vitest.faults
   stdio: 'inherit',
 });
 
-const faults = readdirSync(folder)
-  .map((file) => JSON.parse(readFileSync(`${folder}/${file}`, 'utf8')))
-  .sort((a, b) => a.id.localeCompare(b.id, 'en', { numeric: true }) || a.fault.localeCompare(b.fault));
 const git = spawnSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' });
-const machine = `${cpus()[0].model.trim()}, ${cpus().length} cores, Linux ${release()}, Node ${process.version}`;
-const commit = git.status === 0 ? git.stdout.trim() : null;
-writeFileSync(
-  'build/faults.json',
-  `${JSON.stringify({ date: new Date().toISOString(), commit, machine, faults }, null, 2)}\n`,
-);
+const run = {
+  date: new Date().toISOString(),
+  commit: git.status === 0 ? git.stdout.trim() : null,
+  machine: `${cpus()[0].model.trim()}, ${cpus().length} cores, Linux ${release().split('-')[0]}, Node ${process.version}`,
+};
+const faults = readdirSync(folder).map((each) => ({
+  ...JSON.parse(readFileSync(`${folder}/${each}`, 'utf8')),
+  ...run,
+}));
+const keyOf = ({ id, fault }) => `${id} ${fault}`;
+const fresh = new Set(faults.map(keyOf));
+const before = names.length > 0 && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).faults : [];
+const byName = (a, b) => a.id.localeCompare(b.id, 'en', { numeric: true }) || a.fault.localeCompare(b.fault);
+const all = [...before.filter((each) => !fresh.has(keyOf(each))), ...faults].sort(byName);
+writeFileSync(file, `${JSON.stringify({ faults: all }, null, 2)}\n`);
 
 console.log('');
-for (const result of faults) {
-  console.log(`${result.id} ${result.fault}: ${figuresOf(result).join(', ')} ${verdict(result)}`);
+for (const result of faults.sort(byName)) {
+  console.log(`${keyOf(result)}: ${figuresOf(result).join(', ')} ${verdict(result)}`);
 }
 const count = (word) => faults.filter((result) => verdict(result) === word).length;
 console.log(

@@ -1,11 +1,16 @@
 // The whole test run: native tests (CMake, doctest), then TypeScript tests (vitest). Ends with one countable line.
-// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan.
+// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --kernels those of single GPU kernels too.
+// SIDA_CUDA=ON runs the cuda device's tests on a GPU; otherwise they run on the emulation (docs/cuda.md).
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const sanitizers = process.argv.includes('--sanitizers');
+const cuda = process.env.SIDA_CUDA ?? 'EMULATED';
+/** TSan follows each thread of each emulated kernel, which takes these many minutes. */
+const KERNELS = 'cuda gemm*,cuda rows*,cuda routing*,cuda attention*';
+const kernels = process.argv.includes('--kernels');
 
 function run(command, args, options = {}) {
   console.log(`\n$ ${command} ${args.join(' ')}`);
@@ -17,15 +22,21 @@ function fail(what) {
   totals.failed += 1;
 }
 
-function nativeTests(directory, options) {
-  const configured = run('cmake', ['-S', 'native', '-B', directory, '-DSIDA_TESTS=ON', ...options]);
+function nativeTests(directory, options, leftOut = '') {
+  const configured = run('cmake', [
+    ...['-S', 'native', '-B', directory],
+    ...['-DSIDA_TESTS=ON', `-DSIDA_CUDA=${cuda}`, ...options],
+  ]);
   const built =
     configured.status === 0 &&
     run('cmake', ['--build', directory, '--parallel', String(availableParallelism())], {
       stdio: ['ignore', 'ignore', 'inherit'],
     }).status === 0;
   if (!built) return fail(`The native tests in ${directory} did not build.`);
-  const tests = spawnSync(`${directory}/sida_tests`, [], { encoding: 'utf8', maxBuffer: 1 << 26 });
+  const tests = spawnSync(`${directory}/sida_tests`, [`-tce=${leftOut}`], {
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
   process.stdout.write(tests.stdout + tests.stderr);
   const counts = /test cases:\s*(\d+)\s*\|\s*(\d+) passed\s*\|\s*(\d+) failed\s*\|\s*(\d+) skipped/.exec(
     tests.stdout,
@@ -65,7 +76,8 @@ function typescriptTests() {
 if (sanitizers) {
   for (const name of ['address,undefined', 'thread']) {
     const options = ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', `-DSIDA_SANITIZE=${name}`];
-    nativeTests(`build/native-tests-${name.replace(',', '-')}`, options);
+    const followsThreads = name === 'thread' && !kernels;
+    nativeTests(`build/native-tests-${name.replace(',', '-')}`, options, followsThreads ? KERNELS : '');
   }
 } else {
   nativeTests('build/native-tests', ['-DCMAKE_BUILD_TYPE=Release']);

@@ -11,10 +11,10 @@ import { Traffic } from './traffic.js';
 
 const KILLS = 5;
 
-/** Kills the engine of `owner` under load, each time once it is back. */
+/** Kills the engine of `owner`, whose health is at `url`, under load, each time once it is back. */
 async function killEngines(
   subject: Subject,
-  owner: SidaProcess,
+  { owner, url }: { owner: SidaProcess; url: string },
   traffic: Traffic,
   report: FaultReport,
 ): Promise<void> {
@@ -35,7 +35,7 @@ async function killEngines(
     const before = traffic.completed;
     await eventually(async () => {
       await probe();
-      return traffic.completed > before && (await subject.ask('/health/ready')).status === 200;
+      return traffic.completed > before && (await fetch(`${url}/health/ready`)).status === 200;
     }, 'an answer');
     slowest = Math.max(slowest, performance.now() - killed);
   }
@@ -52,7 +52,7 @@ fault('F1', 'kill -9 of the engine process, jobs in memory', async (report) => {
   const subject = await Subject.start('--threads', '1');
   try {
     await Traffic.around({ port: subject.port, golden }, (traffic) =>
-      killEngines(subject, subject.server, traffic, report),
+      killEngines(subject, { owner: subject.server, url: subject.server.url }, traffic, report),
     );
     const of = await subject.metrics();
     expect(of('sida_engine_restarts_total')).toBe(KILLS);
@@ -66,11 +66,13 @@ fault('F1', 'kill -9 of the engine process, jobs in memory', async (report) => {
 });
 
 fault('F1', "kill -9 of a worker's engine process, jobs in Redis", async (report) => {
-  const cluster = await Cluster.start();
+  const cluster = await Cluster.start({ workerFlags: ['--metrics-port', '0'] });
   try {
     const { subject, golden, workers } = cluster;
+    const [owner] = workers;
+    const url = /metrics at (\S+)\/metrics/.exec(owner!.output)![1]!;
     await Traffic.around({ port: subject.port, golden }, (traffic) =>
-      killEngines(subject, workers[0]!, traffic, report),
+      killEngines(subject, { owner: owner!, url }, traffic, report),
     );
     const again = (await subject.metrics())('sida_queue_retries_total');
     report.note(`${again} runs repeated`);

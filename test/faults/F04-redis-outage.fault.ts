@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, vi } from 'vitest';
 import { Cluster } from './cluster.js';
 import { type FaultReport, fault } from './fault.js';
+import { RedisFigures } from './redis-figures.js';
 import { Traffic } from './traffic.js';
 
 const SECONDS = (process.env.SIDA_OUTAGE_SECONDS ?? '2,15,60').split(',').map(Number);
@@ -34,16 +35,22 @@ async function outage(
 ): Promise<void> {
   const { subject, redis } = cluster;
   await delay(2_000);
+  const figures = await RedisFigures.begin(subject);
   if (signal === 'SIGSTOP') redis.freeze();
   else await redis.down(signal);
   const away = performance.now();
   await subject.server.until(async () => (await subject.ask('/health/ready')).status === 503);
   const unreadyMs = performance.now() - away;
+  // Every client may be waiting for an answer just now: one that asks anew is refused.
+  const { path, body } = cluster.golden[0]!;
+  const refusal = await subject.ask(path, { method: 'POST', body });
+  expect([refusal.status, refusal.json.error.code]).toEqual([503, 'not_ready']);
   let readyMeanwhile = 0;
   while (performance.now() < away + seconds * 1000) {
     const { status, json } = await subject.ask('/health/ready');
     if (status === 200) readyMeanwhile += 1;
     else expect(json.phase).toBe('queue_unavailable');
+    await figures.look();
     await delay(100);
   }
   if (signal === 'SIGSTOP') redis.thaw();
@@ -54,7 +61,8 @@ async function outage(
   await traffic.stop();
   traffic.tell(report);
   expect(readyMeanwhile, 'times ready without Redis').toBe(0);
-  expect(traffic.refusals.get('503 not_ready') ?? 0).toBeGreaterThan(0);
+  expect(figures.looks.ups, 'times up in the metrics without Redis').toBe(0);
+  expect(await figures.end(report, traffic)).toBeGreaterThan(0);
   report.atMost('not ready after', unreadyMs / 1000, 2, 's');
   report.atMost('slowest refusal', traffic.slowestRefusalMs / 1000, 1.1, 's');
   report.atMost('resumed after', resumedMs / 1000, 25, 's');

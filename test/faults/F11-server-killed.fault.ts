@@ -19,10 +19,13 @@ fault('F11', 'kill -9 of the API process, jobs queued and events open', async (r
     const accepted = await Promise.all(golden.map((question, i) => keep(port, question, `f11-${i}`)));
     expect(accepted.map(({ status }) => status)).toEqual(golden.map(() => 202));
     const ids = accepted.map(({ json }) => json.id as string);
-    const streams = ids
-      .slice(0, 20)
-      .map((id) => raw(port, `GET /v1/jobs/${id}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`, 30_000));
-    await killed.until(async () => (await killed.get('/metrics')).body.includes('sida_kept_watching 20'));
+    const told = new Set<string>();
+    const streams = ids.slice(0, 20).map((id) =>
+      raw(port, `GET /v1/jobs/${id}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`, 30_000, (text) => {
+        if (text.includes('"status":"queued"')) told.add(id);
+      }),
+    );
+    await killed.until(() => told.size === streams.length);
     await killed.kill();
     const broken = await Promise.all(streams);
     for (const text of broken) {

@@ -12,10 +12,10 @@ const MIB = 1024 ** 2;
 /** Streams of their own, and readers of one kept job, which share its run. */
 const STREAMS = 10;
 const WATCHERS = 90;
-/** Six megabytes of pieces: the buffers of the kernel alone take some. */
+/** Five megabytes of pieces, however they are joined: the buffers of the kernel alone take some. */
 const STREAM = {
   prompt: Array.from({ length: 32 }, (_, i) => [2 + i, 40 + i]),
-  max_tokens: 400,
+  max_tokens: 700,
   logprobs: 5,
   return_token_ids: true,
   stream: true,
@@ -26,7 +26,7 @@ const OVERHEAD = 3;
 let subject: Subject;
 beforeAll(async () => {
   // Room for all of them at once: others shall not wait for it.
-  const args = ['--kv-tokens', '200000', '--deadline', '5m', '--job-retention', '1s'];
+  const args = ['--kv-tokens', '400000', '--deadline', '5m', '--job-retention', '1s'];
   subject = await Subject.startWith({ sample: 'tiny' }, ...args);
 });
 afterAll(() => subject.stop());

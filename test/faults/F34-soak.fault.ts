@@ -60,6 +60,11 @@ async function moveBudget(subject: Subject): Promise<number> {
   return moved;
 }
 
+/** Garbage comes and goes; what is held shows where there is least of it. */
+function lowest(values: number[], from: number, to: number): number {
+  return Math.min(...values.slice(Math.floor(from * values.length), Math.ceil(to * values.length)));
+}
+
 async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Promise<void> {
   const { port, server } = subject;
   const [engine] = server.enginePids();
@@ -88,7 +93,9 @@ async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Pr
   expect(of('sida_engine_restarts_total')).toBe(0);
   for (const who of ['server', 'engine'] as const) {
     const { slope, least } = slopeOf(samples.hours, samples[who]);
+    const thirds = [0, 1, 2].map((third) => lowest(samples[who], third / 3, (third + 1) / 3).toFixed(0));
     report.note(`memory of the ${who} ${slope.toFixed(0)} MiB/h, surely at least ${least.toFixed(0)}`);
+    report.note(`lowest of its thirds ${thirds.join(', ')} MiB`);
     report.atMost(`growth of the ${who} that is no chance`, Math.max(0, least), 1, 'MiB/h');
   }
   report.note(`at most ${Math.max(...descriptors)} descriptors more than when idle`);

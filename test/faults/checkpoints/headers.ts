@@ -195,7 +195,7 @@ export const HEADER_CASES: CheckpointCase[] = [
     },
     says: [FILE, 'unknown dtype'],
   },
-  refused(33, 'a million tensors', million(), 'missing tensor'),
+  refused(33, 'a million tensors', million(), FILE, 'too many tensors', 'at most 262144'),
   refused(34, 'a shape of 100 dimensions', raw('shape', `[${'1,'.repeat(99)}4]`), NORM, 'too many'),
   taken(
     35,

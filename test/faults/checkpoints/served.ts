@@ -94,7 +94,11 @@ export const SERVED_CASES: CheckpointCase[] = [
     what: 'another vocabulary under the same hash',
     harm: (directory) => {
       const path = join(directory, 'tokenizer.json');
-      writeFileSync(path, readFileSync(path, 'utf8').replace('"a"', '"b"').replace('"b"', '"a"'));
+      const text = readFileSync(path, 'utf8');
+      writeFileSync(
+        path,
+        text.replace(/"[ab]"/g, (piece) => (piece === '"a"' ? '"b"' : '"a"')),
+      );
     },
     says: ['tokenizer.json', 'sha256', 'expected', 'found'],
   },
