@@ -184,11 +184,18 @@ describe('a run that was ended', () => {
   });
 
   it('by SIGTERM while the tables are learned is at once, and goes on', async () => {
-    const { child, exit } = start(trainArgs('tables'));
     const published = join(at('tables'), 'decoder', 'predictor.json');
-    while (!existsSync(published) && child.exitCode === null) await delay(2);
-    child.kill('SIGTERM');
-    expect([1, 'SIGTERM']).toContain(await exit);
+    const endedInTables = async () => {
+      rmSync(at('tables'), { recursive: true, force: true });
+      const { child, exit } = start(trainArgs('tables'));
+      while (!existsSync(published) && child.exitCode === null) await delay(2);
+      child.kill('SIGTERM');
+      return exit;
+    };
+    // They take a few tenths of a second: on a busy machine a run may be whole before it is seen there.
+    let end = await endedInTables();
+    for (let tries = 1; end === 0 && tries < 10; tries++) end = await endedInTables();
+    expect([1, 'SIGTERM']).toContain(end);
     expect(existsSync(join(at('tables'), 'sida-predictor.json'))).toBe(false);
     expect(sida(...trainArgs('tables')).status).toBe(0);
     expectSameAsWhole('tables');

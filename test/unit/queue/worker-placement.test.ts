@@ -176,6 +176,20 @@ describeWithRedis('workers that share a queue', () => {
     expect(offers.filter((offer) => offer.startsWith('offer:'))).toHaveLength(2);
   });
 
+  it('offer again to a worker that an offer did not reach, because Redis refused it', async () => {
+    const { queue, ran, known, prefix } = await fleet([NONE]);
+    const { offers } = await phantom(prefix, 'listens', 1);
+    await known(2);
+    const refused = randomUUID();
+    // No hash: the script that would write the offer there fails.
+    await redis.use((client) => client.set(`${prefix}:pass:${refused}`, 'something else'));
+    expect(await queue.submit(refused, job('refused'))).toMatchObject({ attempts: 1 });
+    expect([ran(), offers]).toEqual([[1], []]);
+    const next = randomUUID();
+    await queue.submit(next, job('next'));
+    expect(offers[0]).toBe(`offer:${next}`);
+  });
+
   it('renew the locks of jobs that were passed on, for as long as they run', async () => {
     const { queue, engines } = await fleet([NONE, ALL]);
     engines[1]!.script = undefined;
