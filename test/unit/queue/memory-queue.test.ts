@@ -50,6 +50,17 @@ describe('admission', () => {
     expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
   });
 
+  it('tells to come back when the engine has restarted and runs as many as ever', async () => {
+    makeQueue({ bound: 80, concurrency: 4 });
+    engine.crash();
+    const jobs = Array.from({ length: 80 }, (_, i) => ending(`${i}`));
+    // A run takes 100 ms before any has ended: 80 jobs, four at a time.
+    await expect(queue.submit('late', REQUEST)).rejects.toMatchObject({ details: { retry_after_s: 2 } });
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual(Array(80).fill('answered 1'));
+  });
+
   it('refuses when the engine cannot serve its model', async () => {
     engine.enter('failed');
     expect(await ending('a')).toMatch(/^not_ready/);
