@@ -45,7 +45,7 @@ if (name !== 'lstm') fail(new Error(`no predictor: ${warnings.join('; ')}`));
 builder.listen(({ type, message }) => type === 'warning' && fail(new Error(message)));
 
 const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
-const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
+const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`), {
   vocabSize,
   maxInputBytes: 1 << 20,
 });

@@ -10,7 +10,7 @@ import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 const { pack, budgetBytes, limits, sentences, steps, policy } = JSON.parse(process.argv[2]);
 const memory = (key) =>
   Number(new RegExp(`${key}:\\s+(\\d+) kB`).exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
+const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
   vocabSize: 8000,
   maxInputBytes: 1 << 20,
 });

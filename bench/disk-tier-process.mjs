@@ -24,7 +24,7 @@ const engine = new addon.Engine({
   ...reads,
 });
 const openMs = performance.now() - opening;
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
+const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
   vocabSize: 8000,
   maxInputBytes: 1 << 20,
 });

@@ -23,7 +23,7 @@ const { values } = parseArgs({
 });
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 const pack = join(dir, 'pack');
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
+const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
   vocabSize: 8000,
   maxInputBytes: 1 << 20,
 });

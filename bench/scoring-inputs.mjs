@@ -6,7 +6,7 @@ import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 /** The scoring work of every sentence, and their token ids. */
 export function scoringInputs({ pack, shape, texts, labels }) {
   const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
-  const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`, 'utf8'), {
+  const tokenizer = new Tokenizer(readFileSync(`${pack}/tokenizer.json`), {
     vocabSize,
     maxInputBytes: 1 << 20,
   });

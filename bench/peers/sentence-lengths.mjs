@@ -39,7 +39,7 @@ function textsOf(kind, data) {
  * bundled model's tokenizer, of 8000 words.
  */
 export function inputsByLength(kind, data, perClass) {
-  const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json', 'utf8'), {
+  const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
     vocabSize: 8000,
     maxInputBytes: 1 << 20,
   });

@@ -97,7 +97,7 @@ function joined(group: readonly Int32Array[]): { offsets: Int32Array; tokens: In
 function measure(engine: Engine, work: CellWork): Sample {
   const { pack, texts, labels, warmUp, right, batch } = work;
   const { vocabSize, decoderStartTokenId, eosTokenId } = engine.shape;
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize,
     maxInputBytes: 1 << 20,
   });

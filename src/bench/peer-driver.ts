@@ -58,7 +58,7 @@ export async function runInTransformers(work: CellWork): Promise<Sample> {
   const { pack, texts, labels, warmUp, right, flags } = work;
   const { threads, maxBatchTokens, kvTokens } = engineConfig(flags);
   const config = JSON.parse(readFileSync(join(MINI_DIRECTORY, 'config.json'), 'utf8'));
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: config.vocab_size,
     maxInputBytes: 1 << 20,
   });

@@ -62,7 +62,7 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
   );
   builder.worker.on('error', fail);
 
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json'), 'utf8'), {
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize: shape.vocabSize,
     maxInputBytes: 1 << 20,
   });

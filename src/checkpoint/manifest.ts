@@ -67,7 +67,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   const path = join(directory, MANIFEST);
   let manifest: z.infer<typeof manifestSchema>;
   try {
-    manifest = parseJson(await readFile(path, 'utf8'), manifestSchema);
+    manifest = parseJson(await readFile(path), manifestSchema);
   } catch (error) {
     const message = `${path}: ${(error as Error).message}; convert the model again`;
     throw new SidaError({ code: 'pack_invalid', message });

@@ -30,9 +30,9 @@ export async function readTasks(model: string): Promise<Tasks> {
   }
 }
 
-async function readOptional(path: string): Promise<string | undefined> {
+async function readOptional(path: string): Promise<Buffer | undefined> {
   try {
-    return await readFile(path, 'utf8');
+    return await readFile(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw invalid(`${path}: ${(error as Error).message}`);

@@ -11,8 +11,8 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   const body = await readBytes(req);
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
+  checkShape(body);
   const text = body.toString('utf8');
-  checkShape(text);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -63,9 +63,9 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
   });
 }
 
-function checkShape(text: string): void {
+function checkShape(body: Buffer): void {
   const { jsonDepth, jsonFields } = LIMITS;
-  const passed = passedBound(text, { depth: jsonDepth, fields: jsonFields });
+  const passed = passedBound(body, { depth: jsonDepth, fields: jsonFields });
   if (passed === 'depth') throw invalidJson(`The request body is nested deeper than ${jsonDepth} levels`);
   if (passed === 'fields') {
     const message = `The request body has more than ${jsonFields} fields`;

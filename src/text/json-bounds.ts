@@ -10,15 +10,14 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** The bound that it passes first. Looks only at brackets and colons outside strings: one pass, no stack. */
-export function passedBound(json: string, most: JsonBounds): keyof JsonBounds | undefined {
+/** The bound that UTF-8 passes first. Looks only at brackets and colons outside strings: one pass, no stack. */
+export function passedBound(json: Uint8Array, most: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
   let fields = 0;
   for (let at = 0; at < json.length; at += 1) {
-    const code = json.charCodeAt(at);
+    const code = json[at];
     if (code === QUOTE) {
-      for (at += 1; at < json.length && json.charCodeAt(at) !== QUOTE; at += 1)
-        if (json.charCodeAt(at) === BACKSLASH) at += 1;
+      for (at += 1; at < json.length && json[at] !== QUOTE; at += 1) if (json[at] === BACKSLASH) at += 1;
     } else if (code === 0x5b || code === 0x7b) {
       depth += 1;
       if (depth > most.depth) return 'depth';

@@ -22,14 +22,15 @@ export function firstIssue({ issues }: z.ZodError): string {
   return oneLine(path.length > 0 ? `${path.join('.')}: ${message}` : message);
 }
 
-/** The value of a JSON text, of that shape. Throws an Error that says in one line what is wrong. */
-export function parseJson<S extends z.ZodType>(text: string, schema: S): z.infer<S> {
-  if (passedBound(text, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
+/** The value of a JSON file's bytes, of that shape. Throws an Error that says in one line what is wrong. */
+export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer<S> {
+  // Before there is a string: a large file that is refused is in memory once.
+  if (passedBound(json, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
     throw new Error(`nested deeper than ${DEPTH} levels`);
   }
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(json.toString('utf8'));
   } catch (error) {
     throw new Error(oneLine((error as Error).message));
   }

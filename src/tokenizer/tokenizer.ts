@@ -27,8 +27,8 @@ export class Tokenizer {
   readonly #library: TokenizerLibrary;
   readonly #maxInputBytes: number;
 
-  /** `json` is the text of tokenizer.json. Throws checkpoint_invalid when it cannot serve this model. */
-  constructor(json: string, limits: TokenizerLimits) {
+  /** `json` is a tokenizer.json. Throws checkpoint_invalid when it cannot serve this model. */
+  constructor(json: Buffer, limits: TokenizerLimits) {
     this.#maxInputBytes = limits.maxInputBytes;
     const file = parseTokenizer(json);
     checkIds(file, limits.vocabSize);
@@ -97,7 +97,7 @@ const fileSchema = z.looseObject({
 
 type TokenizerFile = z.infer<typeof fileSchema>;
 
-function parseTokenizer(json: string): TokenizerFile {
+function parseTokenizer(json: Buffer): TokenizerFile {
   try {
     return parseJson(json, fileSchema);
   } catch (error) {

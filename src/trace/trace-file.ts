@@ -44,7 +44,7 @@ export function shapeOf(meta: TraceMeta): TraceShape {
 export async function readMeta(directory: string): Promise<TraceMeta> {
   const path = join(directory, META);
   try {
-    return parseJson(await readFile(path, 'utf8'), metaSchema);
+    return parseJson(await readFile(path), metaSchema);
   } catch (error) {
     throw new SidaError({
       code: 'invalid_request',

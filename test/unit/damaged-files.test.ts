@@ -70,7 +70,7 @@ const inDirectory =
 
 /** A tokenizer that was taken gives ids of the model, for any text. */
 async function tokenize(bytes: Uint8Array): Promise<void> {
-  const tokenizer = new Tokenizer(Buffer.from(bytes).toString(), LIMITS);
+  const tokenizer = new Tokenizer(Buffer.from(bytes), LIMITS);
   for (const text of ['', 'the film, the film', '\ud800 \u0301 ÄÖ 你好']) {
     for (const id of tokenizer.encode(text)) {
       expect(Number.isInteger(id) && id >= 0 && id < LIMITS.vocabSize, `id ${String(id)}`).toBe(true);

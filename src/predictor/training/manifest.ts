@@ -56,7 +56,7 @@ export type PredictorManifest = z.infer<typeof manifestSchema>;
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
   const path = join(directory, MANIFEST);
   try {
-    return parseJson(await readFile(path, 'utf8'), manifestSchema);
+    return parseJson(await readFile(path), manifestSchema);
   } catch (error) {
     throw new SidaError({
       code: 'cannot_run',

@@ -5,7 +5,7 @@ import { Completion, type CompletionOptions } from '../../../src/engine/completi
 import { StopStrings } from '../../../src/engine/stop-strings.js';
 import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
 
-const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url), 'utf8');
+const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
 const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });
 
 describe('stop strings', () => {

@@ -12,7 +12,7 @@ import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
-const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`, 'utf8'), {
+const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
   vocabSize: 8000,
   maxInputBytes: 1000,
 });

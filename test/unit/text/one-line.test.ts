@@ -18,6 +18,6 @@ describe('one line', () => {
     ['{"a":[],"x\\n\\u202e":1}', 'Unrecognized key: "x\\u000a\\u202e"'],
   ])('says what is wrong with %j', (text, message) => {
     const schema = z.strictObject({ a: z.array(z.number()) });
-    expect(() => parseJson(text, schema)).toThrow(message);
+    expect(() => parseJson(Buffer.from(text), schema)).toThrow(message);
   });
 });

@@ -6,7 +6,7 @@ import { IncrementalDecoder } from '../../../src/tokenizer/incremental-decoder.j
 import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
 
 const root = new URL('../../../', import.meta.url);
-const miniJson = readFileSync(new URL('models/switch-mini/tokenizer.json', root), 'utf8');
+const miniJson = readFileSync(new URL('models/switch-mini/tokenizer.json', root));
 const mini = new Tokenizer(miniJson, { vocabSize: 8000, maxInputBytes: 1 << 20 });
 
 const t5 = new URL('../shared/tokenizers/t5/', root);
@@ -88,10 +88,10 @@ describe('limits', () => {
       'cannot be used',
     ],
   ])('refuses %s', (_, harm, message) => {
-    const tokenizer = JSON.parse(miniJson);
+    const tokenizer = JSON.parse(miniJson.toString());
     harm(tokenizer);
     const { code, message: told } = thrown(
-      () => new Tokenizer(JSON.stringify(tokenizer), { vocabSize: 8000, maxInputBytes: 10 }),
+      () => new Tokenizer(Buffer.from(JSON.stringify(tokenizer)), { vocabSize: 8000, maxInputBytes: 10 }),
     );
     expect(code).toBe('checkpoint_invalid');
     expect(told).toContain(message);
@@ -106,7 +106,7 @@ describe('limits', () => {
   it.each(['', 'null', '{}', '[1]', '{"model":{"type":"Nothing"}}'])(
     'refuses %j as tokenizer.json',
     (json) => {
-      expect(thrown(() => new Tokenizer(json, { vocabSize: 10, maxInputBytes: 10 })).code).toBe(
+      expect(thrown(() => new Tokenizer(Buffer.from(json), { vocabSize: 10, maxInputBytes: 10 })).code).toBe(
         'checkpoint_invalid',
       );
     },
@@ -152,7 +152,7 @@ describe('incremental decoding', () => {
 
 describe.skipIf(!hasT5)('the T5 tokenizer', () => {
   it('agrees with the reference on ids and text of 307 cases', () => {
-    const json = readFileSync(new URL('tokenizer.json', t5), 'utf8');
+    const json = readFileSync(new URL('tokenizer.json', t5));
     const tokenizer = new Tokenizer(json, { vocabSize: 32128, maxInputBytes: 1 << 20 });
     const lines = readFileSync(new URL('cases.jsonl', t5), 'utf8').split('\n').filter(Boolean);
     expect(lines).toHaveLength(307);
