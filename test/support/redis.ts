@@ -1,6 +1,7 @@
 /** A real redis-server on a free loopback port with a directory of its own. Ended by process id. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -59,11 +60,12 @@ export class RedisServer {
     const address = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory];
     this.#child = spawn('redis-server', [...address, ...SETTINGS, ...this.#settings], { stdio: 'ignore' });
     await this.use(async (client) => {
-      for (let tries = 0; tries < 200; tries += 1) {
+      const tillMs = performance.now() + 30_000;
+      while (this.#child?.exitCode === null && performance.now() < tillMs) {
         if ((await client.ping().catch(() => '')) === 'PONG') return;
         await delay(25);
       }
-      throw new Error('redis-server did not start');
+      throw new Error(`redis-server did not start; its exit code is ${this.#child?.exitCode}`);
     });
   }
 
@@ -100,6 +102,7 @@ export class RedisServer {
   async end(): Promise<void> {
     this.thaw();
     await this.down('SIGKILL');
-    rmSync(this.#directory, { recursive: true, force: true });
+    // A process that Redis forked to write its data may not know yet that it is alone.
+    await rm(this.#directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   }
 }
