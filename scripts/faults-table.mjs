@@ -1,23 +1,36 @@
-// Fills the table of docs/operations.md from build/faults.json, which `npm run test:faults` wrote.
+// Brings the results that `npm run test:faults` wrote to build/faults.json into the table of docs/operations.md.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { figuresOf, verdict } from './fault-words.mjs';
 
 const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
 const { faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
-const machines = [...new Set(faults.map(({ machine }) => machine))];
-const rows = [
-  '| | fault | what was counted | result | commit |',
-  '|---|---|---|---|---|',
-  ...faults.map(
-    (result) =>
-      `| ${result.id} | ${result.fault} | ${figuresOf(result).join('; ').replaceAll('|', '\\|')} (${result.seconds.toFixed(0)} s) | ${WORDS[verdict(result)]} | ${result.commit ?? 'unknown'}, ${result.date.slice(0, 10)} |`,
-  ),
-  '',
-  `Machine: ${machines.join('; ')}.`,
-].join('\n');
 const file = 'docs/operations.md';
 const old = readFileSync(file, 'utf8');
+const [block, head, rows] = /(<!-- faults:[^>]*-->\n)([\s\S]*?)<!-- end -->/.exec(old);
+const keyOf = (row) => row.split(' | ', 2).join(' | ');
+/** By fault. Those that the run left out stay as they were. */
+const results = new Map(
+  rows
+    .split('\n')
+    .slice(2)
+    .filter((row) => row.startsWith('|'))
+    .map((row) => [keyOf(row), row]),
+);
+for (const result of faults) {
+  const { id, fault, seconds, commit = 'unknown', date } = result;
+  const counted = `${figuresOf(result).join('; ').replaceAll('|', '\\|')} (${seconds.toFixed(0)} s)`;
+  const row = `| ${id} | ${fault} | ${counted} | ${WORDS[verdict(result)]} | ${commit}, ${date.slice(0, 10)} |`;
+  results.set(keyOf(row), row);
+}
+const machine = [...new Set(faults.map((result) => result.machine))].join('; ');
+const table = [
+  '| | fault | what was counted | result | commit |',
+  '|---|---|---|---|---|',
+  ...[...results.values()].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
+  '',
+  `Machine of the newest: ${machine}.`,
+].join('\n');
 writeFileSync(
   file,
-  old.replace(/(<!-- faults:[^>]*-->\n)[\s\S]*?(<!-- end -->)/, (_, head, end) => `${head}${rows}\n${end}`),
+  old.replace(block, () => `${head}${table}\n<!-- end -->`),
 );
