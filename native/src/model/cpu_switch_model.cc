@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "core/profile.h"
 #include "model/dispatch.h"
@@ -200,14 +199,7 @@ void CpuSwitchModel::moe(const FeedForwardWeights& weights, std::span<const Sequ
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const auto experts = static_cast<size_t>(config_.num_experts);
   route(weights.router, sequences, tokens, trace, trace_layer);
-  std::copy(dispatch_.expert.begin(), dispatch_.expert.end(),
-            trace.dispatch + trace_layer * tokens * dispatch_.k);
-  if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch_.expert);
-
-  if (trace.whole_layers) {
-    dispatch_.needed.resize(experts);
-    std::iota(dispatch_.needed.begin(), dispatch_.needed.end(), uint16_t{0});
-  }
+  report_choices(trace, trace_layer, tokens, experts, dispatch_);
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * experts);
   while (const auto first = visit.next()) {
     group_.clear();

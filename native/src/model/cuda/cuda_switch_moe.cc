@@ -1,7 +1,6 @@
 // The MoE layers of CudaSwitchModel.
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "core/profile.h"
 #include "model/cuda/cuda_switch_model.h"
@@ -15,14 +14,7 @@ void CudaSwitchModel::moe(const FeedForwardWeights& weights, std::span<const Seq
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
   const auto experts = static_cast<size_t>(config_.num_experts);
   const float* alpha = route(weights.router, sequences, tokens, trace, trace_layer);
-  std::copy(dispatch_.expert.begin(), dispatch_.expert.end(),
-            trace.dispatch + trace_layer * tokens * dispatch_.k);
-  if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch_.expert);
-
-  if (trace.whole_layers) {
-    dispatch_.needed.resize(experts);
-    std::iota(dispatch_.needed.begin(), dispatch_.needed.end(), uint16_t{0});
-  }
+  report_choices(trace, trace_layer, tokens, experts, dispatch_);
   const Choices choices = upload_choices(alpha, tokens);
   LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * experts);
   while (const auto first = visit.next()) {
