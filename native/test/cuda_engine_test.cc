@@ -45,11 +45,7 @@ std::vector<float> encode(Engine& engine, const Inputs& in, const Table& table,
 
 TEST_CASE("cuda engine: experts that come and go between disk, host and device change no bit") {
   if (cuda_state().devices == 0) return;
-  const std::string directory = fixture("switch-tiny-step1");
-  if (directory.empty()) {
-    MESSAGE("SKIPPED: fixture switch-tiny-step1 needs ../shared/oracle beside the repository");
-    return;
-  }
+  const std::string directory = fixture("switch-tiny-untied");
   TempDir pack;
   testing::write_pack(directory, pack.path());
   const Inputs in = inputs_of(Cases(directory), "c0.");
@@ -87,8 +83,7 @@ TEST_CASE("cuda engine: experts that come and go between disk, host and device c
 
 TEST_CASE("cuda engine: a step of as many sequences as a batch has tokens, all of one context") {
   if (cuda_state().devices == 0 || testing::kFollowsThreads) return;
-  const std::string directory = fixture("switch-tiny-step1");
-  if (directory.empty()) return;
+  const std::string directory = fixture("switch-tiny-untied");
   TempDir pack;
   testing::write_pack(directory, pack.path());
   constexpr int32_t kSequences = 64;

@@ -6,6 +6,7 @@
 
 #include "device_copy.h"
 #include "doctest/doctest.h"
+#include "engine/devices.h"
 #include "kernel_sets.h"
 #include "model/dispatch.h"
 #include "ops/cuda/routing.h"
@@ -81,11 +82,17 @@ TEST_CASE(
   for (const size_t experts : {8, 128, 300}) {
     for (const size_t first : {size_t{0}, size_t{3}, experts / 2}) {
       for (const float hair : {0.0f, 1e-9f}) {
-        // 1e-9 over 0 makes no difference to exp().
+        // A difference of 1e-9 is none to exp(), or on a GPU, whose exp() is off by 2 ulp, may be one.
         std::vector<float> logits(experts, -1.0f);
         logits[first] = 0;
         logits[experts - 1] = logits[experts - 2] = hair;
-        CHECK(device_choices(logits, experts).expert[0] == first);
+        const size_t chosen = device_choices(logits, experts).expert[0];
+        if (hair != 0 && chosen != first) {
+          CHECK(!cuda_state().emulated);
+          CHECK(chosen == experts - 2);
+          continue;
+        }
+        CHECK(chosen == first);
         check_alike(logits, experts);
       }
     }

@@ -35,7 +35,7 @@ export async function readGpu(): Promise<Gpu> {
       code: 'device_unavailable',
       message: compiled
         ? `there is no GPU: ${message}`
-        : `the addon was built without CUDA (${message}): npm run build:native where nvcc is, on PATH or named by CUDACXX`,
+        : `the addon was built without CUDA (${message}): rm -r build/addon && npm run build:native where nvcc is, on PATH or named by CUDACXX`,
     });
   }
   const { name, capability, totalBytes } = device;

@@ -17,7 +17,8 @@ class DeviceWriter {
   /// Sends bytes on their way to `target`, from room() or from host_memory() of the backend, where they must
   /// stay until finish().
   virtual void send(std::byte* target, const std::byte* from, size_t bytes) = 0;
-  /// Returns when all that was sent has arrived.
+  /// Returns when all that was sent by now, by this writer or another, has arrived: what one block sends may
+  /// come from several threads.
   virtual void finish() = 0;
 };
 

@@ -60,7 +60,10 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Disk
   }
   try {
     for (size_t i = 0; i < files; ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
-    if (host.on()) add_lane(nullptr, device.copies_in_flight(), kCopiedPiece);
+    if (host.on()) {
+      add_lane(nullptr, device.copies_in_flight(),
+               tuning.piece_bytes > 0 ? tuning.piece_bytes : kCopiedPiece);
+    }
   } catch (...) {
     stop();
     throw;

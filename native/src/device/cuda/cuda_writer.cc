@@ -32,15 +32,16 @@ void CudaWriter::send(std::byte* target, const std::byte* from, size_t bytes) {
   cuda_check(cudaMemcpyAsync(target, from, bytes, cudaMemcpyHostToDevice, device_.copies()),
              "cudaMemcpyAsync");
   Half& half = halves_[half_];
-  CudaEvent& event = from >= half.memory.get() && from < half.memory.get() + half.bytes ? half.left : sent_;
-  if (!event) event = make_cuda_event();
-  cuda_check(cudaEventRecord(event.get(), device_.copies()), "cudaEventRecord");
+  if (from < half.memory.get() || from >= half.memory.get() + half.bytes) return;
+  if (!half.left) half.left = make_cuda_event();
+  cuda_check(cudaEventRecord(half.left.get(), device_.copies()), "cudaEventRecord");
 }
 
 void CudaWriter::finish() {
-  for (const CudaEvent* event : {&halves_[0].left, &halves_[1].left, &sent_}) {
-    if (*event) cuda_check(cudaEventSynchronize(event->get()), "cudaEventSynchronize");
-  }
+  // All writers share one stream: behind this event lie the others' copies too.
+  if (!sent_) sent_ = make_cuda_event();
+  cuda_check(cudaEventRecord(sent_.get(), device_.copies()), "cudaEventRecord");
+  cuda_check(cudaEventSynchronize(sent_.get()), "cudaEventSynchronize");
 }
 
 }  // namespace sida

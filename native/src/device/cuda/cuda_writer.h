@@ -32,7 +32,7 @@ class CudaWriter final : public DeviceWriter {
   std::array<Half, 2> halves_;
   size_t half_ = 0;
   size_t used_ = 0;  ///< bytes of the half given out
-  CudaEvent sent_;
+  CudaEvent sent_;  ///< of finish()
 };
 
 }  // namespace sida
