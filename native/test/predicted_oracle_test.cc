@@ -93,7 +93,6 @@ TEST_CASE("predicted routing: the routers' own choice gives the bits of exact mo
   for (const char* name :
        {"switch-tiny-capacity4", "switch-tiny", "switch-tiny-untied", "switch-tiny-step1"}) {
     for (const DeviceKind device : testing::devices()) {
-      if (testing::emulated(device) && name != std::string("switch-tiny-capacity4")) continue;
       check_own_routing(name, device);
     }
   }

@@ -140,13 +140,6 @@ void check_format(DeviceKind device, const std::string& name, WeightFormat exper
 
 TEST_CASE("quantized packs: an engine computes with the weights that the pack holds, at every residency") {
   for (const DeviceKind device : testing::devices()) {
-    if (testing::emulated(device)) {
-      for (const WeightFormat format : {kBf16Format, kInt8}) {
-        check_format(device, "switch-tiny-untied", format, format);
-      }
-      check_format(device, "switch-tiny-untied", int4(32), kF32Format);
-      continue;
-    }
     for (const char* name : {"switch-tiny-capacity4", "switch-tiny-untied"}) {
       check_format(device, name, kBf16Format, kBf16Format);
       check_format(device, name, kInt8, kF32Format);
