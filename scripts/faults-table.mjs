@@ -16,12 +16,16 @@ const results = new Map(
     .filter((row) => row.startsWith('|'))
     .map((row) => [keyOf(row), row]),
 );
+const fresh = new Set();
 for (const result of faults) {
-  const { id, fault, seconds, commit = 'unknown', date } = result;
+  const { id, fault, seconds, date } = result;
   const counted = `${figuresOf(result).join('; ').replaceAll('|', '\\|')} (${seconds.toFixed(0)} s)`;
-  const row = `| ${id} | ${fault} | ${counted} | ${WORDS[verdict(result)]} | ${commit}, ${date.slice(0, 10)} |`;
+  const row = `| ${id} | ${fault} | ${counted} | ${WORDS[verdict(result)]} | ${result.commit ?? 'unknown'}, ${date.slice(0, 10)} |`;
   results.set(keyOf(row), row);
+  fresh.add(keyOf(row));
 }
+const kept = [...results.values()].filter((row) => !fresh.has(keyOf(row)));
+for (const row of kept) console.log(`kept, not in this run: ${keyOf(row)}`);
 const machine = [...new Set(faults.map((result) => result.machine))].join('; ');
 const table = [
   '| | fault | what was counted | result | commit |',

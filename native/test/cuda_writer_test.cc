@@ -62,14 +62,15 @@ TEST_CASE("cuda writer: pieces that take turns in its two halves arrive as they 
 TEST_CASE("cuda writer: finish() waits for what another writer has sent since") {
   if (!testing::have_cuda_device()) return;
   CudaBackend device;
-  // The copy waits for milliseconds of work that reads its slot, and its source is written over at once.
-  constexpr size_t kBytes = 4096, kWork = 256 << 20;
+  // The other copy waits for milliseconds of work, as for what reads its slot; its source is written over at
+  // once.
+  constexpr size_t kBytes = 4096, kWork = 64 << 20;
   const auto host = device.host_memory();
   const Memory block(*host, kBytes), first(device, kBytes), slot(device, kBytes), work(device, kWork);
   std::memset(block.data(), 1, kBytes);
   const auto ends = device.writer(), other = device.writer();
   ends->send(first.data(), block.data(), kBytes);
-  device.clear(work.data(), kWork);
+  for (int i = 0; i < 20; ++i) device.clear(work.data(), kWork);
   device.used(slot.data());
   other->send(slot.data(), block.data(), kBytes);
   ends->finish();

@@ -63,7 +63,7 @@ export interface EngineOptions extends BatchLimits {
   linkLatency: number;
   /** Reads in flight on each file of experts; 0 (default) measures what fills its disk, in about 40 ms. */
   readDepth?: number;
-  /** A read is at most so long, a multiple of 4096; 0 (default): about a millisecond of the measured rate. */
+  /** A read, or a copy from the host tier, is at most so long, a multiple of 4096; 0 (default): about a millisecond of the measured rate. */
   readPieceBytes?: number;
 }
 

@@ -22,8 +22,9 @@ inline constexpr size_t kMostReadDepth = 64;
 
 /// How the disks are read; 0 is measured when the engine starts.
 struct ReadTuning {
-  size_t depth = 0;          ///< reads in flight a file
-  uint64_t piece_bytes = 0;  ///< a multiple of 4 KiB; a read is at most this long
+  size_t depth = 0;  ///< reads in flight a file
+  uint64_t piece_bytes =
+      0;  ///< a multiple of 4 KiB; a read, or a copy from the host tier, is at most this long
 };
 
 /// How one file is read.

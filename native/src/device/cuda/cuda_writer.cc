@@ -39,7 +39,6 @@ void CudaWriter::send(std::byte* target, const std::byte* from, size_t bytes) {
 
 void CudaWriter::finish() {
   // All writers share one stream: behind this event lie the others' copies too.
-  if (!sent_) sent_ = make_cuda_event();
   cuda_check(cudaEventRecord(sent_.get(), device_.copies()), "cudaEventRecord");
   cuda_check(cudaEventSynchronize(sent_.get()), "cudaEventSynchronize");
 }

@@ -13,7 +13,7 @@ class CudaBackend;
 /// filled.
 class CudaWriter final : public DeviceWriter {
  public:
-  explicit CudaWriter(CudaBackend& device) : device_(device) {}
+  explicit CudaWriter(CudaBackend& device) : device_(device), sent_(make_cuda_event()) {}
   ~CudaWriter() override;
 
   void begin(size_t bytes) override;
@@ -32,7 +32,7 @@ class CudaWriter final : public DeviceWriter {
   std::array<Half, 2> halves_;
   size_t half_ = 0;
   size_t used_ = 0;  ///< bytes of the half given out
-  CudaEvent sent_;  ///< of finish()
+  CudaEvent sent_;   ///< of finish()
 };
 
 }  // namespace sida
