@@ -149,7 +149,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     const { body } = await server.get('/health/ready');
     expect(body).toMatchObject({ phase: 'queue_unavailable', reason: 'No worker serves the model' });
     workers = await Promise.all([0, 1].map(() => WorkerProcess.start(workerArgs(redis))));
-    await server.ready(30_000);
+    await server.ready(10_000);
     expect((await askOneByOne(server, 4)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   });
 });
@@ -189,7 +189,7 @@ describeWithRedis('Redis goes away', () => {
         await delay(2_000);
         if (signal === 'SIGSTOP') redis.thaw();
         else await redis.up();
-        await server.ready(30_000);
+        await server.ready(10_000);
         await delay(1_000);
         loading = false;
         await clients;

@@ -15,9 +15,8 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe.concurrent('a connection', () => {
-  /** Node checks once a second; a busy machine takes its time. */
-  const MORE_MS = 8_000;
-  const limit = LIMITS.headersTimeoutMs + MORE_MS;
+  /** Node checks once a second. */
+  const limit = LIMITS.headersTimeoutMs + 2_500;
 
   it('that never sends its headers whole is answered 408', async () => {
     const started = performance.now();
@@ -38,15 +37,14 @@ describe.concurrent('a connection', () => {
     const started = performance.now();
     const answer = await server.raw('GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n', 20_000);
     expect(answer).toMatch(/^HTTP\/1\.1 200 /);
-    expect(performance.now() - started).toBeLessThan(LIMITS.keepAliveTimeoutMs + MORE_MS);
+    expect(performance.now() - started).toBeLessThan(LIMITS.keepAliveTimeoutMs + 2_500);
   });
 
   it('whose body goes on after its refusal is ended', async () => {
     const started = performance.now();
     const head = 'POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n';
     expect(await server.raw(head, 20_000)).toMatch(/^HTTP\/1\.1 404 /);
-    // Sooner than Node would end it, as an idle one.
-    expect(performance.now() - started).toBeLessThan(LIMITS.keepAliveTimeoutMs);
+    expect(performance.now() - started).toBeLessThan(LIMITS.unreadBodyMs + 1_500);
   });
 });
 
@@ -87,7 +85,7 @@ describe.concurrent('a stream that has ended', () => {
   it('is closed on a reader that takes nothing any more', async () => {
     const started = performance.now();
     expect((await endTo((socket) => socket.pause())).slow).toBe(1);
-    expect(performance.now() - started).toBeLessThan(2 * STALL_MS + 15_000);
+    expect(performance.now() - started).toBeLessThan(2 * STALL_MS + 5_000);
   });
 
   it('goes on for one that takes its time', async () => {
