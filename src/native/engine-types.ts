@@ -1,6 +1,6 @@
 /**
  * The native engine. An expert is named across this boundary by its flat id: layer * experts + index, where layer
- * counts MoE layers, encoder first.
+ * counts MoE layers over all stacks, first stack first.
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
 
@@ -8,11 +8,11 @@ import type { ModelShape, PackFormats } from './pack-types.js';
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
   maxBatchTokens: number;
-  /** Tokens the KV cache holds: encoder tokens of live contexts plus decoder tokens of live sequences. */
+  /** Tokens the KV cache holds: those of all live sequences. */
   kvTokens: number;
   /** Compute threads; each has scratch space of its own. */
   threads: number;
-  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default 1. */
+  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default the model's own. */
   maxRoutingK?: number;
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
@@ -49,6 +49,10 @@ export interface MemoryPlan {
   resident: number;
   /** Bytes of all experts. */
   expertBytes: number;
+  /** Bytes of the experts that one token needs: MoE layers · top-k slots. */
+  tokenDemand: number;
+  /** Below it a cache that keeps the most recent experts holds no token's demand, so that a lone generation never hits. */
+  recencyFloor: number;
 }
 
 export interface EngineOptions extends BatchLimits {
@@ -75,33 +79,66 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (layers of the phase, tokens, k).
+   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (MoE layers of the stack, tokens, k).
    * An entry whose alpha is 0 still runs its expert and takes from its capacity.
    */
   experts: Uint16Array;
-  /** Finite; (layers of the phase, tokens, k). */
+  /** Finite; (MoE layers of the stack, tokens, k). */
   alpha: Float32Array;
   /** 1 to the engine's `maxRoutingK`. */
   k: number;
 }
 
-/** One native step over a ragged batch. Sequences' tokens stand one after the other. */
+/** Stands for no parent. */
+export const NO_PARENT = -1;
+
+/** Tokens to pick natively, each after a row of the pass. Arrays of one length, (picks). */
+export interface NativePicks {
+  /** Rows of the pass, ascending; one may stand twice (several samples of one row). */
+  rows: Int32Array;
+  /** Absent: the most likely token, the lowest id on ties. */
+  sampling?: {
+    /** 0: the most likely token, whatever else is asked. */
+    temperature: Float32Array;
+    topP: Float32Array;
+    minP: Float32Array;
+    /** 0: all. */
+    topK: Int32Array;
+    seed: BigUint64Array;
+    /** Of the picked token in its sequence: the counter of its random number. */
+    position: Float64Array;
+  };
+  /** Most likely tokens to name beside each; absent: none. */
+  top?: Int32Array;
+}
+
+/**
+ * One native pass over a ragged batch: any mix of chunks of prompts and single tokens of one stack. Sequences' tokens
+ * stand one after the other and are appended to what the sequence has.
+ */
 export interface NativeBatch {
-  /** encode: `sequences` are new contexts. decode: tokens are appended to each sequence's KV cache. */
-  phase: 'encode' | 'decode';
-  /** Ids chosen by the caller, unique among live contexts / sequences; (S). */
+  /** Index in `shape.stacks`. */
+  stack: number;
+  /** Ids chosen by the caller, unique among live sequences of all stacks; one that is new begins here; (S). */
   sequences: Int32Array;
-  /** decode only: the context each sequence attends to; (S). */
-  contexts?: Int32Array;
+  /**
+   * Looked at where a sequence is new; NO_PARENT where it has none; (S). A parent of the stack before: attended across
+   * to. A parent of this stack: continued from its last token on, its pages shared until one of both writes to them.
+   */
+  parents?: Int32Array;
   /** (S + 1), first 0, last the token count. */
   offsets: Int32Array;
   /** (tokens). */
   tokens: Int32Array;
-  /** decode only: token positions whose logits are wanted, ascending; (rows). */
+  /** Last stack only, as all that follows from logits. */
+  picks?: NativePicks;
+  /** Log-probabilities wanted of given tokens after rows of the pass, rows ascending. */
+  queries?: { rows: Int32Array; tokens: Int32Array };
+  /** Rows whose logits are wanted whole, ascending: for tests and evaluation, never while serving. */
   logitRows?: Int32Array;
-  /** Also return the final hidden states (tokens, d_model). */
+  /** Also return the final hidden states (tokens, width). */
   hiddenStates?: boolean;
-  /** Also return router logits (layers of the phase, tokens, experts). Not with `routing`. */
+  /** Also return router logits (MoE layers of the stack, tokens, experts). Not with `routing`. */
   routerLogits?: boolean;
   /** Where all its tokens go; the model's routers are then not evaluated. */
   routing?: NativeRouting;
@@ -141,14 +178,22 @@ export interface RunStats {
 }
 
 export interface RunResult {
-  /** (rows, vocab), when logitRows was given. */
+  /** Of `picks`: the tokens and their log-probabilities, (picks). −1 − t and NaN where the logit of token t is not finite. */
+  picked?: Int32Array;
+  pickedLogprobs?: Float64Array;
+  /** The most likely tokens of each pick, pick by pick, most likely first; (sum of `top`). */
+  topIds?: Int32Array;
+  topLogprobs?: Float64Array;
+  /** Of `queries`, (queries); NaN where the row's logits are not all finite. */
+  queryLogprobs?: Float64Array;
+  /** (logitRows, vocab). */
   logits?: Float32Array;
   hiddenStates?: Float32Array;
   routerLogits?: Float32Array;
-  /** MoE layers of the phase as flat layer numbers, in order; (layers). */
+  /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * Expert of each token, 65535 where over capacity; (layers, tokens). With `routing`: of each entry, 65535 also
+   * Experts of each token, 65535 where over capacity; (layers, tokens, topK). With `routing`: of each entry, 65535 also
    * where it names nobody; (layers, tokens, k).
    */
   dispatch: Uint16Array;
@@ -176,9 +221,6 @@ export interface ResidencyPlan {
   /** Ties: the most recently used goes first. */
   newestFirst: boolean;
 }
-
-/** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
-export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
 
 /** A state of `Residency`: computing may begin. */
 export const RESIDENT = 2;
@@ -219,13 +261,12 @@ export interface Engine {
   /** Element types of the pack. */
   readonly formats: PackFormats;
   /**
-   * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
-   * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the
-   * rest of the pass; it is not called where the batch brings its routing.
+   * Runs one pass. Throws invalid_request for a malformed batch, before anything is changed; cannot_run when the KV
+   * cache is full: after any error the batch has left nothing behind. Without a plan experts are fetched on demand and
+   * the least recently used go.
    */
-  runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
-  /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
-  releaseContexts(ids: Int32Array): void;
+  runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
+  /** Ends sequences: their pages go where no other sequence owns them. Unknown ids are ignored. */
   releaseSequences(ids: Int32Array): void;
   residency(): Residency;
   usage(): DeviceUsage;
@@ -233,7 +274,7 @@ export interface Engine {
   setBudget(bytes: number): void;
   /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
   pin(ids: Uint32Array, pinned: boolean): void;
-  /** Throws when an invariant of the expert store is broken. */
+  /** Throws when an invariant of the expert store or of the KV cache is broken. */
   checkIntegrity(): void;
   close(): void;
 }

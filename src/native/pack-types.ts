@@ -14,24 +14,51 @@ export interface PackFormats {
   dense: WeightFormat;
 }
 
+/** One stack of a model: its encoder, or the decoder that all models have last. */
+export interface StackShape {
+  name: 'encoder' | 'decoder';
+  layers: number;
+  /** MoE layers, their places in the stack ascending. */
+  moeLayers: number[];
+  /** A causal stack's tokens see those before them alone. */
+  causal: boolean;
+  /** Attends across to the stack before it. */
+  crosses: boolean;
+}
+
 /** Shape of a model, from its Hugging Face config. */
 export interface ModelShape {
-  modelType: 'switch_transformers';
+  /** `model_type` of its config. */
+  family: string;
   vocabSize: number;
-  dModel: number;
-  dKv: number;
-  dFf: number;
+  /** Of the hidden states. */
+  width: number;
+  /** Query heads of the last stack, heads of its keys and values, and their columns. */
   heads: number;
-  encoderLayers: number;
-  decoderLayers: number;
+  kvHeads: number;
+  headDim: number;
+  /** In the order tokens go through them: two of an encoder-decoder model, one of a decoder-only one. */
+  stacks: StackShape[];
+  /** Experts of a MoE layer; 0 in a model without. */
   experts: number;
-  expertCapacity: number;
-  /** MoE layers in flat order: `encoder.1`, `encoder.3`, …, `decoder.1`, … */
+  /** Experts that the routers choose for a token. */
+  topK: number;
+  /** Hidden columns of an expert. */
+  expertWidth: number;
+  /** Tokens that an expert takes of one sequence in one pass; null: any number. */
+  expertCapacity: number | null;
+  /** MoE layers in flat order, stack by stack: `encoder.1`, `encoder.3`, …, `decoder.1`, … */
   moeLayers: string[];
   tiedHead: boolean;
-  decoderStartTokenId: number;
-  eosTokenId: number;
-  padTokenId: number;
+  /** Tokens that the model was made for; null: not said. */
+  contextTokens: number | null;
+  tokens: {
+    /** The decoder's first token, where an encoder comes before it; else null. */
+    start: number | null;
+    /** Each ends a generation. */
+    end: number[];
+    pad: number | null;
+  };
 }
 
 /** A checked Hugging Face checkpoint directory. */
@@ -63,6 +90,7 @@ export interface PackOptions extends PackFormats {
 }
 
 export interface DenseTensor {
+  /** Of the slot: `decoder.3.query`; not the checkpoint's name. */
   name: string;
   dtype: ExpertDtype;
   /** `rows`: as in the checkpoint; `panels`: 32-column panels, kernel-ready. */
@@ -79,9 +107,8 @@ export interface PackLayout {
     stripes?: Stripes;
     /** Bytes of one expert, padded to 4 KiB. */
     block_bytes: number;
-    /** Offset of each matrix inside a block. */
-    wi_offset: number;
-    wo_offset: number;
+    /** The matrices of a block, (n, k) each, in the order of their offsets. */
+    matrices: { name: 'gate' | 'up' | 'down'; shape: [number, number]; offset: number }[];
     layers: string[];
     experts_per_layer: number;
   };
@@ -110,8 +137,8 @@ export interface WeightErrors {
 }
 
 export interface VerifiedWeights {
-  wi: WeightErrors;
-  wo: WeightErrors;
+  /** Of all matrices of experts. */
+  experts: WeightErrors;
   /** Matrices; other dense tensors are compared bit for bit. */
   dense: WeightErrors;
 }

@@ -2,32 +2,51 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "ops/activation.h"
 #include "ops/panels.h"
 
 namespace sida {
 
-/// A flat expert id: MoE layer · experts per layer + index. Encoder layers come first.
+/// A flat expert id: MoE layer · experts per layer + index. Layers count over all stacks, first stack first.
 using ExpertId = uint32_t;
+
+/// What an expert is made of.
+enum class Projection : uint8_t { kGate, kUp, kDown };
+constexpr const char* projection_name(Projection projection) {
+  return projection == Projection::kGate ? "gate" : projection == Projection::kUp ? "up" : "down";
+}
+
+/// One matrix of an expert: y (rows, n) = x (rows, k) · W.
+struct ExpertMatrix {
+  Projection projection;
+  size_t n = 0;
+  size_t k = 0;
+  uint64_t offset = 0;  ///< in the block, 64-byte aligned
+};
+
+struct ExpertShape {
+  size_t width = 0;   ///< of the hidden states
+  size_t hidden = 0;  ///< of its own hidden layer
+  Activation activation = Activation::kRelu;
+  size_t layers = 0;
+  size_t experts_per_layer = 0;
+};
 
 /// Where an expert's matrices lie inside its block. Blocks of equal size stand one after the other, by id.
 struct ExpertLayout {
   WeightFormat format;
-  size_t d_model = 0;
-  size_t d_ff = 0;
-  size_t layers = 0;
-  size_t experts_per_layer = 0;
-  uint64_t wi_offset = 0;
-  uint64_t wo_offset = 0;
+  ExpertShape shape;
+  std::vector<ExpertMatrix> matrices;  ///< in the order of their offsets: gate (where there is one), up, down
   /// Whole 4 KiB pages, so that a block is one O_DIRECT read.
   uint64_t block_bytes = 0;
 
-  size_t experts() const { return layers * experts_per_layer; }
-  PanelMatrix wi(const std::byte* block) const { return {block + wi_offset, format, d_model, d_ff}; }
-  PanelMatrix wo(const std::byte* block) const { return {block + wo_offset, format, d_ff, d_model}; }
+  size_t experts() const { return shape.layers * shape.experts_per_layer; }
+  /// A matrix of `block`; null data where the layout has none such.
+  PanelMatrix matrix(const std::byte* block, Projection projection) const;
 };
 
-ExpertLayout make_expert_layout(WeightFormat format, size_t d_model, size_t d_ff, size_t layers,
-                                size_t experts_per_layer);
+ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format);
 
 }  // namespace sida

@@ -5,50 +5,65 @@
 #include <vector>
 
 #include "device/device_memory.h"
-#include "model/switch_config.h"
+#include "model/spec.h"
 #include "ops/kernels.h"
 
 namespace sida {
 
-/// Keys and values of all decoder layers in pages of 16 tokens. A page holds, for each layer, keys as
-/// [heads][d_kv][16] and values as [heads][16][d_kv padded to 16], f32.
+/// Sizes of a cache: the attention layers of the model's last stack, of kv_heads heads each.
+struct KvShape {
+  size_t layers = 0;
+  size_t heads = 0;
+  size_t head_dim = 0;
+
+  static KvShape of(const ModelSpec& spec);
+};
+
+/// The pages of one sequence, in order. Several sequences may own a page: one that writes into it copies it first.
+using KvPages = std::vector<uint32_t>;
+
+/// Keys and values of all cached layers in pages of 16 tokens. A page holds, for each layer, keys as
+/// [heads][head_dim][16] and values as [heads][16][head_dim padded to 16], f32. Each page counts its owners.
 class KvCache {
  public:
   /// Bytes of a cache for `tokens` tokens, rounded up to whole pages.
-  static uint64_t bytes(const SwitchConfig& config, size_t tokens);
+  static uint64_t bytes(const KvShape& shape, size_t tokens);
   static size_t pages_for(size_t tokens) { return (tokens + kPageTokens - 1) / kPageTokens; }
 
-  KvCache(DeviceMemory& memory, const SwitchConfig& config, size_t tokens);
+  KvCache(DeviceMemory& memory, const KvShape& shape, size_t tokens);
 
-  size_t pages() const { return pages_; }
+  const KvShape& shape() const { return shape_; }
+  size_t pages() const { return owners_.size(); }
   size_t free_pages() const { return free_.size(); }
-  size_t d_kv_padded() const { return d_kv_padded_; }
+  size_t head_dim_padded() const { return head_dim_padded_; }
   size_t page_floats() const { return page_floats_; }
 
-  /// Adds pages to `pages` until it holds `tokens` tokens. Throws cannot_run, changing nothing, when too few
-  /// are free.
-  void grow(std::vector<uint32_t>& pages, size_t tokens);
+  /// Makes `pages`, which hold `past` tokens, ready for writing tokens [past, tokens): adds pages, and gives the last
+  /// one a copy of its own where others own it too. Throws cannot_run, changing nothing, when too few are free.
+  void grow(KvPages& pages, size_t past, size_t tokens);
   /// Gives back the pages that `tokens` tokens do not need.
-  void shrink(std::vector<uint32_t>& pages, size_t tokens);
-  void release(std::vector<uint32_t>& pages) { shrink(pages, 0); }
+  void shrink(KvPages& pages, size_t tokens);
+  void release(KvPages& pages) { shrink(pages, 0); }
+  /// Pages of the first `tokens` tokens with one more owner each.
+  KvPages fork(const KvPages& pages, size_t tokens);
 
   float* keys(uint32_t page, size_t layer, size_t head);
   float* values(uint32_t page, size_t layer, size_t head);
 
-  /// Writes rows (count, heads · d_kv) as the keys (values) of tokens [position, position + count).
-  void write_keys(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
-                  size_t count);
-  void write_values(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
-                    size_t count);
+  /// cpu: writes rows (count, heads · head_dim) as the keys (values) of tokens [position, position + count).
+  void write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
+  void write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
+
+  /// Throws internal unless each page is either free or owned as often as `sequences` name it.
+  void check_integrity(const std::vector<const KvPages*>& sequences) const;
 
  private:
-  size_t heads_;
-  size_t d_kv_;
-  size_t d_kv_padded_;
+  KvShape shape_;
+  size_t head_dim_padded_;
   size_t layer_floats_;
   size_t page_floats_;
-  size_t pages_;
   DeviceBuffer memory_;
+  std::vector<uint32_t> owners_;  ///< (pages)
   std::vector<uint32_t> free_;
 };
 

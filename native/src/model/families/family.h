@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/spec.h"
+#include "model/tensors.h"
+
+namespace sida {
+
+class ConfigReader;
+
+/// Where a checkpoint may hold a slot's tensor.
+struct TensorSource {
+  struct Candidate {
+    std::string name;
+    /// Of the whole tensor, where the slot's is a part of it; empty: the slot's shape.
+    std::vector<uint64_t> shape = {};
+    /// The slot's first row in a tensor of several, all dimensions but the last counted as rows.
+    uint64_t first_row = 0;
+  };
+  std::vector<Candidate> candidates;  ///< best first: the first that the checkpoint has is taken
+};
+
+/// A model family: how its config becomes a spec, and where its checkpoints hold each slot. A folder each; adding one
+/// is told in docs/architecture.md.
+struct Family {
+  const char* model_type;  ///< in config.json
+  /// Throws checkpoint_invalid naming the field that is out of range or asks for what is not supported.
+  ModelSpec (*read_config)(const ConfigReader& config);
+  TensorSource (*source)(const ModelSpec& spec, const TensorSlot& slot);
+  /// Whether the config must account for a tensor of this name.
+  bool (*owns)(std::string_view name);
+};
+
+/// All families that this build knows.
+std::span<const Family* const> families();
+/// Throws checkpoint_invalid, naming those it knows, where there is none of this `model_type`; `file` names the config.
+const Family& family_of(std::string_view model_type, const std::string& file);
+
+}  // namespace sida

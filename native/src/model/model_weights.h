@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "model/dense_layout.h"
+#include "model/spec.h"
+#include "ops/panels.h"
+
+namespace sida {
+
+struct AttentionWeights {
+  const float* norm;
+  PanelMatrix query, key, value, output;
+  const float* query_norm;  ///< null without
+  const float* key_norm;    ///< null without
+};
+
+struct FeedForwardWeights {
+  const float* norm;
+  PanelMatrix gate, up, down;  ///< of dense layers; `gate` null data where the activation is not gated
+  PanelMatrix router;          ///< of MoE layers; null data where `layout` has no routers
+  size_t moe_layer;            ///< flat number of a MoE layer
+};
+
+struct LayerWeights {
+  AttentionWeights self;
+  AttentionWeights cross;  ///< null data without
+  FeedForwardWeights feed_forward;
+};
+
+struct StackWeights {
+  PanelMatrix embedding;  ///< (vocab, width)
+  std::vector<LayerWeights> layers;
+  const float* final_norm;
+  const float* position_bias;  ///< (buckets, heads); null without
+};
+
+/// Views into a dense file in memory, with or without its routers.
+struct ModelWeights {
+  std::vector<StackWeights> stacks;
+  PanelMatrix head;  ///< (vocab, width)
+};
+
+ModelWeights view_weights(const ModelSpec& spec, const DenseLayout& layout, const std::byte* dense);
+
+}  // namespace sida

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/spec.h"
+
+namespace sida {
+
+/// What a tensor is in its model.
+enum class TensorRole : uint8_t {
+  kEmbedding,
+  kPositionBias,
+  kAttentionNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kAttentionOutput,
+  kQueryNorm,
+  kKeyNorm,
+  kCrossNorm,
+  kCrossQuery,
+  kCrossKey,
+  kCrossValue,
+  kCrossOutput,
+  kFeedForwardNorm,
+  kGate,  ///< gated activations alone
+  kUp,
+  kDown,
+  kRouter,
+  kExpertGate,  ///< gated activations alone
+  kExpertUp,
+  kExpertDown,
+  kFinalNorm,
+  kHead,
+};
+
+/// How a pack holds it.
+enum class TensorForm : uint8_t {
+  kMatrix,  ///< panels of the dense element type
+  kRouter,  ///< panels of f32; may be left off the device
+  kRows,    ///< f32 as in the checkpoint
+  kExpert,  ///< a matrix of an expert's block
+};
+
+/// One place for a tensor in a model.
+struct TensorSlot {
+  TensorRole role;
+  TensorForm form;
+  size_t stack = 0;
+  size_t layer = 0;   ///< inside the stack
+  size_t expert = 0;  ///< inside the layer
+  std::vector<uint64_t> shape;
+
+  /// The name inside a pack: "decoder.3.query", "embedding" (shared by all stacks), "encoder.embedding",
+  /// "decoder.3.expert.7.up".
+  std::string label(const ModelSpec& spec) const;
+};
+
+/// THE list of a model's tensors, in the order of the dense file: checks, layouts, views and packing all walk it.
+void for_each_slot(const ModelSpec& spec, const std::function<void(const TensorSlot&)>& visit);
+/// The same without the matrices of experts.
+void for_each_dense_slot(const ModelSpec& spec, const std::function<void(const TensorSlot&)>& visit);
+
+/// The matrices of one expert of a layer, in the order of its block.
+std::vector<TensorSlot> expert_slots(const ModelSpec& spec, size_t stack, size_t layer, size_t expert);
+
+}  // namespace sida
