@@ -92,10 +92,14 @@ export interface ExpertCost {
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
   stall_ms: number;
-  /** (MoE layer, token) pairs for which a table named experts, and those whose true expert was its first, or among its first three. */
+  /** Routings, a token to one of its experts in a MoE layer, that a table spoke of. */
   predicted: number;
-  hits_top1: number;
-  hits_top3: number;
+  /** Of them, those whose expert was the table's first name, or among its first three; of models that choose one expert. */
+  hits_top1?: number;
+  hits_top3?: number;
+  /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
+  hits_top_k?: number;
+  hits_top_2k?: number;
   /** Bytes that perfect foresight with the same look-ahead would have moved; counted when the job asks for its cost. */
   belady_bytes: number;
 }
@@ -240,10 +244,10 @@ export interface EngineCounters {
   /** Demands that were read before the rest of a prefetch. */
   overtakes: number;
   passSeconds: number;
-  /** (MoE layer, token) pairs that tables predicted, and hits among them. */
+  /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
   routingsPredicted: number;
-  routingHitsTop1: number;
-  routingHitsTop3: number;
+  routingHitsNarrow: number;
+  routingHitsWide: number;
   /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
   tableWeight: number;
   /** Bytes perfect foresight would have moved; lags by the look-ahead. */

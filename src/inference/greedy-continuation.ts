@@ -1,39 +1,47 @@
-/** What a model goes on with by itself, a native step for each token: for tools that want the routing of every step. */
+/** What a model goes on with by itself, a pass for each token: for tools that want the routing of every token. */
 import type { Engine, RunResult } from '../native/addon-types.js';
-import { assertFinite, greedy } from './sampler.js';
+import { lastStack } from '../model/model-shape.js';
+import { tokenOf } from './pass-batch.js';
 
 export interface ContinuationStep {
-  /** The token that was fed; the first is the start token. */
+  /** The token that was fed. */
   token: number;
   /** With router logits. */
   run: RunResult;
 }
 
-/**
- * Greedy steps of a new sequence 1 before context 1, until the end token or `most` steps; the caller releases both.
- * Throws nonfinite_output.
- */
-export function continueGreedily(engine: Engine, most: number): ContinuationStep[] {
-  const { decoderStartTokenId, eosTokenId } = engine.shape;
-  const one = Int32Array.of(1);
+export interface ContinuationStart {
+  /** A new one, or one that the model has run over a prompt. */
+  sequence: number;
+  /** Of a new one: what it attends across to or continues; else NO_PARENT. */
+  parent: number;
+  /** Fed first: the start token, or the one picked after the prompt. */
+  token: number;
+}
+
+/** Greedy steps until an end token or `most` of them; the caller releases the sequence. Throws nonfinite_output. */
+export function continueGreedily(
+  engine: Engine,
+  { sequence, parent, token: first }: ContinuationStart,
+  most: number,
+): ContinuationStep[] {
+  const { end } = engine.shape.tokens;
   const steps: ContinuationStep[] = [];
-  for (let token = decoderStartTokenId; steps.length < most; ) {
+  for (let token = first; steps.length < most && !(steps.length > 0 && end.includes(token)); ) {
     const run = engine.runBatch(
       {
-        phase: 'decode',
-        sequences: one,
-        contexts: one,
+        stack: lastStack(engine.shape),
+        sequences: Int32Array.of(sequence),
+        parents: Int32Array.of(parent),
         offsets: Int32Array.of(0, 1),
         tokens: Int32Array.of(token),
-        logitRows: Int32Array.of(0),
+        picks: { rows: Int32Array.of(0) },
         routerLogits: true,
       },
       null,
     );
     steps.push({ token, run });
-    assertFinite(run.logits!);
-    token = greedy(run.logits!);
-    if (token === eosTokenId) break;
+    token = tokenOf({ id: run.picked![0]!, logprob: run.pickedLogprobs![0]!, top: [] });
   }
   return steps;
 }
