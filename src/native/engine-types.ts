@@ -177,9 +177,6 @@ export interface ResidencyPlan {
   newestFirst: boolean;
 }
 
-/** Told the number of a MoE layer inside the pass and the expert of each token (65535 over capacity), before they are loaded. */
-export type RoutedHook = (layer: number, experts: Uint16Array) => ResidencyPlan | null;
-
 /** A state of `Residency`: computing may begin. */
 export const RESIDENT = 2;
 
@@ -220,10 +217,9 @@ export interface Engine {
   readonly formats: PackFormats;
   /**
    * Runs one step. Throws invalid_request for a malformed batch, before anything is changed. Without a plan experts
-   * are fetched on demand and the least recently used go. The plan that `onRouted` returns takes its place for the
-   * rest of the pass; it is not called where the batch brings its routing.
+   * are fetched on demand and the least recently used go.
    */
-  runBatch(batch: NativeBatch, plan: ResidencyPlan | null, onRouted?: RoutedHook): RunResult;
+  runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
   /** Frees the KV pages of the named contexts or sequences; unknown ids are ignored. */
   releaseContexts(ids: Int32Array): void;
   releaseSequences(ids: Int32Array): void;
