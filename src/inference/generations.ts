@@ -37,7 +37,7 @@ export class Generations {
     return this.#running.size;
   }
 
-  /** `context`: the tokens that its sequence attends across to. */
+  /** `context`: what its sequence attends across to, or goes on from. */
   begin(generation: Generation, context: Int32Array): void {
     const { foresight, stepTables } = this.#options;
     this.#running.add(generation);

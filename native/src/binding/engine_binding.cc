@@ -30,11 +30,10 @@ struct RoutingArrays {
   size_t k = 0;
 };
 
-std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
+std::vector<ExpertId> expert_ids(size_t experts, std::span<const uint32_t> ids) {
   for (const uint32_t id : ids) {
-    if (id >= engine.plan().experts) {
-      throw Error("invalid_request",
-                  "expert " + std::to_string(id) + " of " + std::to_string(engine.plan().experts));
+    if (id >= experts) {
+      throw Error("invalid_request", "expert " + std::to_string(id) + " of " + std::to_string(experts));
     }
   }
   return {ids.begin(), ids.end()};
@@ -43,12 +42,12 @@ std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t>
 /// A plan of JavaScript's; none: experts are fetched on demand and the least recently used go first.
 class PlanCopy {
  public:
-  PlanCopy(const Engine& engine, const Napi::Value& value) {
+  PlanCopy(size_t experts, const Napi::Value& value) {
     if (!value.IsObject()) return;
     const auto js = value.As<Napi::Object>();
     keys_ = copy_of<double>(js, "keys");
     keys_after_ = copy_of<double>(js, "keysAfter");
-    loads_ = expert_ids(engine, copy_of<uint32_t>(js, "loads"));
+    loads_ = expert_ids(experts, copy_of<uint32_t>(js, "loads"));
     expendable_ = js.Get("expendable").ToNumber().DoubleValue();
     newest_first_ = js.Get("newestFirst").ToBoolean().Value();
   }
@@ -62,19 +61,6 @@ class PlanCopy {
   double expendable_ = 0;
   bool newest_first_ = false;
 };
-
-RoutedHook routed_hook(Engine& engine, const Napi::Value& value) {
-  if (value.IsUndefined() || value.IsNull()) return {};
-  if (!value.IsFunction()) throw Error("invalid_request", "expected \"onRouted\" to be a function");
-  return [&engine, function = value.As<Napi::Function>()](size_t layer, std::span<const uint16_t> experts) {
-    const Napi::Env env = function.Env();
-    const Napi::HandleScope scope(env);
-    auto routed = Napi::Uint16Array::New(env, experts.size());
-    std::copy(experts.begin(), experts.end(), routed.Data());
-    const Napi::Value plan = function.Call({Napi::Number::New(env, static_cast<double>(layer)), routed});
-    if (plan.IsObject()) engine.store().update_plan(PlanCopy(engine, plan).view());
-  };
-}
 
 /// 0 where JavaScript names none.
 size_t read_depth_from_js(const Napi::Value& value) {
@@ -153,12 +139,6 @@ Engine& EngineBinding::engine() {
   return *engine_;
 }
 
-EngineBinding::Exclusive EngineBinding::exclusive() {
-  engine();
-  if (busy_) throw Error("internal", "the engine is in the middle of a call: onRouted may not call it");
-  return Exclusive(busy_);
-}
-
 Napi::Value EngineBinding::shape(const Napi::CallbackInfo& info) {
   return guarded(info.Env(), [&] { return shape_to_js(info.Env(), engine().config()); });
 }
@@ -179,7 +159,6 @@ Napi::Value EngineBinding::formats(const Napi::CallbackInfo& info) {
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
-    const Exclusive held = exclusive();
     const auto js = info[0].As<Napi::Object>();
     const auto sequences = copy_of<int32_t>(js, "sequences");
     const auto contexts = copy_of<int32_t>(js, "contexts");
@@ -196,10 +175,12 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
                       {},
                       {routing.experts, routing.alpha, routing.k},
                       wanted(js, "wholeLayers")};
+    const bool hidden_states = wanted(js, "hiddenStates");
+    const bool router_logits = wanted(js, "routerLogits");
     // Before anything is allocated for its answers.
     engine().check(batch);
 
-    const PlanCopy plan(engine(), info[1]);
+    const PlanCopy plan(engine().plan().experts, info[1]);
 
     const SwitchConfig& config = engine().config();
     const auto [first_layer, layers] = engine().moe_layers(batch.phase);
@@ -219,12 +200,12 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     if (batch.phase == Phase::kDecode && !batch.logit_rows.empty()) {
       output.logits = floats("logits", batch.logit_rows.size() * static_cast<size_t>(config.vocab_size));
     }
-    if (wanted(js, "hiddenStates")) {
+    if (hidden_states) {
       output.hidden_states = floats("hiddenStates", tokens * static_cast<size_t>(config.d_model));
     }
-    if (wanted(js, "routerLogits")) output.router_logits = floats("routerLogits", layers * tokens * experts);
+    if (router_logits) output.router_logits = floats("routerLogits", layers * tokens * experts);
 
-    const RunStats stats = engine().run(batch, plan.view(), output, routed_hook(engine(), info[2]));
+    const RunStats stats = engine().run(batch, plan.view(), output);
 
     auto numbers = Napi::Int32Array::New(env, layers);
     for (size_t i = 0; i < layers; ++i) numbers[i] = static_cast<int32_t>(first_layer + i);
@@ -254,14 +235,12 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
 
 void EngineBinding::release_contexts(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().release_contexts(span_of<int32_t>(info[0], "ids"));
   });
 }
 
 void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().release_sequences(span_of<int32_t>(info[0], "ids"));
   });
 }
@@ -297,30 +276,25 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
 
 void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().set_budget(bytes_from_js(info[0], "bytes"));
   });
 }
 
 void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
-    const std::vector<ExpertId> ids = expert_ids(engine(), span_of<uint32_t>(info[0], "ids"));
+    const std::vector<ExpertId> ids = expert_ids(engine().plan().experts, span_of<uint32_t>(info[0], "ids"));
     engine().store().pin(ids, info[1].ToBoolean().Value());
   });
 }
 
 void EngineBinding::check_integrity(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().store().check_integrity();
   });
 }
 
 void EngineBinding::close(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    if (!engine_) return;
-    const Exclusive held = exclusive();
     engine_.reset();
   });
 }

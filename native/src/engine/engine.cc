@@ -115,8 +115,7 @@ void Engine::check(const Batch& batch) const {
   }
 }
 
-RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
-                     const RoutedHook& on_routed) {
+RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output) {
   const auto start = std::chrono::steady_clock::now();
   const ProfileScope scope(batch.phase == Phase::kEncode ? ProfileOp::kEncode : ProfileOp::kDecode,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
@@ -126,8 +125,7 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
     refuse("a pass with a routing of its own has no router logits");
   }
   store_.start_pass(plan);
-  const RoutingTrace trace{output.dispatch, output.found, output.router_logits,
-                           on_routed,       routing,      batch.whole_layers};
+  const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.whole_layers};
   if (batch.phase == Phase::kEncode) {
     encode(batch, trace);
   } else {

@@ -79,9 +79,7 @@ class Engine {
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an
   /// expert cannot be read. After an error the batch has left nothing behind.
-  /// `on_routed` may call store().update_plan() and nothing else of the engine.
-  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
-               const RoutedHook& on_routed = {});
+  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.
   void check(const Batch& batch) const;

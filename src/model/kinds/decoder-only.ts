@@ -21,8 +21,6 @@ import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, tokensLeft } 
 import type { KindOptions, ModelKind } from './model-kind.js';
 
 const STACK = 0;
-/** Its sequences attend across to nothing. */
-const NO_CONTEXT = new Int32Array(0);
 
 export class DecoderOnly implements ModelKind {
   readonly #options: KindOptions;
@@ -140,7 +138,7 @@ export class DecoderOnly implements ModelKind {
       take: (_begin, _count, { picked }) => {
         picked.forEach((token, choice) => {
           const generation = this.#generation(prompt.input, work, choice, prompt.tokens);
-          this.#options.generations.begin(generation, NO_CONTEXT);
+          this.#options.generations.begin(generation, prompt.tokens);
           this.#answers.push({ generation, picked: token });
         });
       },
