@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "model/dispatch.h"
 #include "model/predicted_routing.h"
