@@ -49,7 +49,7 @@ function routing(k: number): NativeRouting {
 }
 
 const encode = (extra: object = {}): NativeBatch => ({
-  phase: 'encode',
+  stack: 0,
   sequences: Int32Array.of(1),
   offsets: Int32Array.of(0, IDS.length),
   tokens: Int32Array.from(IDS),

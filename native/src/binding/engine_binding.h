@@ -19,7 +19,6 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
   Napi::Value plan(const Napi::CallbackInfo& info);
   Napi::Value formats(const Napi::CallbackInfo& info);
   Napi::Value run_batch(const Napi::CallbackInfo& info);
-  void release_contexts(const Napi::CallbackInfo& info);
   void release_sequences(const Napi::CallbackInfo& info);
   Napi::Value residency(const Napi::CallbackInfo& info);
   Napi::Value usage(const Napi::CallbackInfo& info);
