@@ -129,12 +129,13 @@ export class InferenceLoop {
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;
-    const started = this.#startItems();
+    let batches = 0;
+    while (this.#kind.takesMore(batches) && this.#startItems()) batches += 1;
     const stepped = this.#inputs.count > 0;
     if (stepped) profiled('step', () => this.#kind.step(), { tokens: this.#generations.count });
     for (const [job, error] of this.#failed) this.#failJob(job, error);
     this.#failed.clear();
-    return started || stepped;
+    return batches > 0 || stepped;
   }
 
   #idle(seen: number): void {
@@ -193,8 +194,8 @@ export class InferenceLoop {
     }
   }
 
+  /** Inputs of the batch at hand or of the next one; false where none can start. */
   #startItems(): boolean {
-    if (!this.#kind.takesMore) return false;
     this.#held ??= this.#takeBatch();
     const held = this.#held;
     if (held === undefined) return false;

@@ -35,7 +35,8 @@ export class DecoderOnly implements ModelKind {
     this.#options = options;
   }
 
-  get takesMore(): boolean {
+  /** Until what has begun fills the next pass. */
+  takesMore(): boolean {
     const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
     return waiting < this.#options.steps.maxBatchTokens;
   }

@@ -30,12 +30,14 @@ export class EncoderDecoder implements ModelKind {
   readonly #options: KindOptions;
   readonly #decoderFirstLayer: number;
 
-  /** Every batch is run whole as it comes. */
-  readonly takesMore = true;
-
   constructor(options: KindOptions) {
     this.#options = options;
     this.#decoderFirstLayer = firstMoeLayer(options.engine.shape, DECODER);
+  }
+
+  /** Each batch runs whole as it comes, then all generations take a step. */
+  takesMore(batches: number): boolean {
+    return batches === 0;
   }
 
   start(items: readonly AdmittedItem[], batch: HeldBatch): void {

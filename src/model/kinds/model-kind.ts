@@ -19,8 +19,8 @@ export interface KindOptions {
 }
 
 export interface ModelKind {
-  /** False: what has begun fills the next pass. */
-  readonly takesMore: boolean;
+  /** Whether to start inputs of another batch, after `batches` in this round. */
+  takesMore(batches: number): boolean;
   /** Takes up inputs of a batch, which have their pages. */
   start(items: readonly AdmittedItem[], batch: HeldBatch): void;
   /** One round: every running generation takes a step. */
