@@ -114,14 +114,29 @@ export interface RoutingWish {
 /** Who sends tokens to experts: the model's routers, or hash tables. */
 export type RoutingMode = 'exact' | 'predicted';
 
+/** How tokens are drawn. */
+export interface SamplingWish {
+  /** Above 0. */
+  temperature: number;
+  topP: number;
+  /** 0: all. */
+  topK: number;
+  minP: number;
+  /** Of the first choice of each prompt; `choiceSeed` says which the others have. */
+  seed: number;
+}
+
 export type JobRequest =
   /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
   | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean; routing?: RoutingWish }
   | {
       kind: 'complete';
-      /** One choice for each prompt. */
       prompts: (string | number[])[];
+      /** For each prompt; default 1. */
+      choices?: number;
       maxTokens: number;
+      /** Absent: the most likely token always. */
+      sampling?: SamplingWish;
       stop: string[];
       /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
       logprobs: number | null;
@@ -143,9 +158,10 @@ export interface Classification {
 }
 
 export interface CompletionChoice {
+  /** All choices of the first prompt come first. */
   index: number;
   text: string;
-  /** Without the decoder start token; the end-of-sequence token is kept. */
+  /** What was generated alone; the end token is kept. */
   tokenIds: number[];
   finishReason: 'stop' | 'length';
   logprobs: TokenLogprobs[] | null;
