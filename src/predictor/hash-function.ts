@@ -5,7 +5,7 @@ import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
 
 export type StackName = StackShape['name'];
 
-export type HashFunctionName = 'lstm' | 'token' | 'graph' | 'replay' | 'shuffled';
+export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
 
 /**
  * Sequences of one stack, one after the other. Their context, where there is any, is what each has before it: the
@@ -33,25 +33,6 @@ export interface HashFunction {
   /** Steps through the last stack, where the function keeps a state of each sequence; null: it says nothing of it. */
   stepper?(): DecoderStepper | null;
   close(): void;
-}
-
-/** Sharpens what a table says of the layers still to come, from the true experts of one layer. */
-export interface TableRefiner {
-  /**
-   * `layer`: index inside the stack, whose true experts `routed` (tokens) are known; NO_EXPERT leaves a token as it
-   * is. Rewrites `experts`, `alpha` and `chance`, (layers, tokens, k), of layer + 1 … in place, best first.
-   */
-  refine(
-    stack: number,
-    layer: number,
-    routed: Uint16Array,
-    layers: number,
-    tokens: number,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): void;
 }
 
 /** A stack of a model, as far as routing goes. */
