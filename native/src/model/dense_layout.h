@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/switch_config.h"
+#include "model/spec.h"
 #include "ops/weight_format.h"
 
 namespace sida {
@@ -30,7 +30,7 @@ struct DenseLayout {
 };
 
 /// `format` applies to linear weights and embeddings; norms, routers and position biases stay f32.
-DenseLayout make_dense_layout(const SwitchConfig& config, WeightFormat format);
+DenseLayout make_dense_layout(const ModelSpec& spec, WeightFormat format);
 
 /// The same tensors in the same order without the routers: what a device holds that routes by tables alone.
 DenseLayout without_routers(const DenseLayout& layout);
