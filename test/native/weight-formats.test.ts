@@ -82,7 +82,7 @@ describe('a scale that is off', () => {
     const path = join(pack, 'experts.sida');
     const bytes = readFileSync(path);
     const { block_bytes } = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8')).experts;
-    // Expert 7 of the second MoE layer, column 2 of the first panel of wi: (128 inputs × 32 columns) codes before it.
+    // Expert 7 of the second MoE layer, column 2 of the first panel of up: (128 inputs × 32 columns) codes before it.
     const at = (64 + 7) * block_bytes + 128 * 32 + 2 * 4;
     bytes.writeFloatLE(bytes.readFloatLE(at) * 1.5, at);
     writeFileSync(path, bytes);
@@ -93,7 +93,7 @@ describe('a scale that is off', () => {
     writeFileSync(join(pack, 'manifest.json'), JSON.stringify(manifest));
     await verifyPack(pack);
     await expect(verifyWeights({ model: MINI, pack })).rejects.toThrow(
-      /experts\.sida: encoder\.3 expert 7: wi: relative error of row 2: expected at most 0\.394 %, found \d/,
+      /experts\.sida: encoder\.3 expert 7: up: relative error of row 2: expected at most 0\.394 %, found \d/,
     );
   });
 });
