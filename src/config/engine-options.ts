@@ -16,7 +16,7 @@ const POLICIES = [
   'lfu',
   'lifo',
 ] as const satisfies readonly EvictionPolicyName[];
-const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] as const satisfies readonly (
+const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'replay', 'shuffled'] as const satisfies readonly (
   | HashFunctionName
   | 'auto'
 )[];
