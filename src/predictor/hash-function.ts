@@ -6,7 +6,7 @@ import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
 export type Side = 'encoder' | 'decoder';
 export const SIDES: readonly Side[] = ['encoder', 'decoder'];
 
-export type HashFunctionName = 'lstm' | 'token' | 'graph' | 'replay' | 'shuffled';
+export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
 
 /** Names the experts of token sequences: what the hash-building thread writes into tables. */
 export interface HashFunction {
@@ -28,25 +28,6 @@ export interface HashFunction {
   /** Where the function keeps a state of each sequence; null: it says nothing of the decoder. */
   stepper?(): DecoderStepper | null;
   close(): void;
-}
-
-/** Sharpens what a table says of the layers still to come, from the true experts of one layer. */
-export interface TableRefiner {
-  /**
-   * `layer`: index inside the stack, whose true experts `routed` (tokens) are known; NO_EXPERT leaves a token as it
-   * is. Rewrites `experts`, `alpha` and `chance`, (layers, tokens, k), of layer + 1 … in place, best first.
-   */
-  refine(
-    side: Side,
-    layer: number,
-    routed: Uint16Array,
-    layers: number,
-    tokens: number,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): void;
 }
 
 /** Sizes that a hash function must share with its model. */

@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import { readMeta } from '../trace/trace-file.js';
-import type { Refined } from './functions/graph.js';
-import { readGraph } from './functions/graph-file.js';
 import { LstmFunction } from './functions/lstm.js';
 import { ReplayFunction } from './functions/replay.js';
 import { ShuffledFunction } from './functions/shuffled.js';
@@ -18,14 +16,15 @@ import {
   routingShape,
   SIDES,
   type Side,
-  type TableRefiner,
 } from './hash-function.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
 import type { Sharpness } from './training/sharpness.js';
 import { Teacher } from './training/teacher.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
-export const GRAPH = 'graph.safetensors';
+
+/** What `sida train` makes. */
+type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 
 export interface PredictorDirectoryOptions {
   /** The model to be served. */
@@ -46,8 +45,6 @@ export interface PredictorDirectoryOptions {
 
 export interface OpenedPredictor {
   function: HashFunction;
-  /** Present where the directory holds a hash graph that was tuned for the function. */
-  refiner?: TableRefiner;
   warnings: string[];
 }
 
@@ -64,7 +61,7 @@ export async function openPredictor(
   const manifest = await readPredictorManifest(directory);
   checkSizes(join(directory, MANIFEST), manifest, options.model);
   const warnings = fingerprintWarnings(directory, manifest.model, options.fingerprint);
-  const open = (kind: Refined) => openFunction(directory, kind, shape, options, manifest.sharpness);
+  const open = (kind: Trained) => openFunction(directory, kind, shape, options, manifest.sharpness);
   const best = SIDES.some((side) => hasNetwork(directory, side)) ? 'lstm' : 'token';
   const { kind = best } = options;
   if (kind === 'shuffled') {
@@ -78,10 +75,7 @@ export async function openPredictor(
       }
     }
   }
-  const refiner = existsSync(join(directory, GRAPH))
-    ? readGraph(join(directory, GRAPH), shape).refiner(kind as Refined)
-    : undefined;
-  return { function: opened, ...(refiner && { refiner }), warnings };
+  return { function: opened, warnings };
 }
 
 function invalid(message: string): SidaError {
@@ -119,14 +113,13 @@ function fingerprintWarnings(
 
 function openFunction(
   directory: string,
-  kind: Refined,
+  kind: Trained,
   shape: RoutingShape,
   options: PredictorDirectoryOptions,
   sharpness: PredictorManifest['sharpness'],
 ): HashFunction {
   if (kind === 'lstm') return openLstm(directory, shape, options, sharpness);
-  const table = TokenTable.read(join(directory, TOKEN_TABLE), shape);
-  return kind === 'token' ? table : readGraph(join(directory, GRAPH), shape).hashFunction(table);
+  return TokenTable.read(join(directory, TOKEN_TABLE), shape);
 }
 
 /** As the addon's Predictor takes them. */

@@ -24,14 +24,13 @@ export interface TokenRows {
 }
 
 export class TokenTable implements HashFunction {
-  readonly name: 'token' | 'graph';
+  readonly name = 'token';
   readonly sides: Readonly<Record<Side, TokenRows>>;
   readonly shape: RoutingShape;
   /** Row of each token id. */
   readonly #rows: Record<Side, Int32Array>;
 
-  constructor(shape: RoutingShape, sides: Record<Side, TokenRows>, name: 'token' | 'graph' = 'token') {
-    this.name = name;
+  constructor(shape: RoutingShape, sides: Record<Side, TokenRows>) {
     this.shape = shape;
     this.sides = sides;
     const rowsOf = ({ tokens }: TokenRows) => {

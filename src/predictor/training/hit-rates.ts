@@ -1,5 +1,5 @@
 /** How often a hash function names the expert that the model's router chose. */
-import { type HashFunction, layersOf, SIDES, type Side, type TableRefiner } from '../hash-function.js';
+import { type HashFunction, layersOf, SIDES, type Side } from '../hash-function.js';
 import { probabilitiesOf } from './router-probabilities.js';
 import { bestExperts, type TeacherRecord, type TeacherSource } from './teacher.js';
 
@@ -18,9 +18,7 @@ export interface LayerHits {
 }
 
 export interface HitRateOptions {
-  /** Told the true experts of each layer before the next one is counted. */
-  refiner?: TableRefiner;
-  /** Entries of a token that the function fills and the refiner works on. */
+  /** Entries of a token that the function fills. */
   k?: number;
   /** Tokens of one call. */
   batchTokens?: number;
@@ -30,7 +28,7 @@ export interface HitRateOptions {
 export async function hitRates(
   hash: HashFunction,
   teacher: TeacherSource,
-  { refiner, k = TOP, batchTokens = 2048 }: HitRateOptions = {},
+  { k = TOP, batchTokens = 2048 }: HitRateOptions = {},
 ): Promise<LayerHits[]> {
   const counters = { encoder: [] as Counter[], decoder: [] as Counter[] };
   for (const side of SIDES) {
@@ -39,7 +37,7 @@ export async function hitRates(
   }
   const flush = (batch: TeacherRecord[]) => {
     for (const side of SIDES) {
-      countBatch(hash, side, batch, Math.max(k, TOP), teacher.shape.experts, counters[side], refiner);
+      countBatch(hash, side, batch, Math.max(k, TOP), teacher.shape.experts, counters[side]);
     }
   };
   let batch: TeacherRecord[] = [];
@@ -108,7 +106,6 @@ function countBatch(
   k: number,
   perLayer: number,
   counters: Counter[],
-  refiner: TableRefiner | undefined,
 ): void {
   const layers = counters.length;
   const input = inputOf(records, side);
@@ -131,7 +128,5 @@ function countBatch(
       for (let n = rank; n < TOP; n++) counter.hits[n]!++;
       if (rank === 0) counter.error += Math.abs(alpha[row * k]! - sure[row]!);
     }
-    const truth = routed.subarray(layer * tokens, (layer + 1) * tokens);
-    refiner?.refine(side, layer, truth, layers, tokens, k, experts, alpha, chance);
   });
 }

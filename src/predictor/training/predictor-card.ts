@@ -88,8 +88,7 @@ Share of tokens whose expert is the first named / among the first three, ${token
 
 ${tableOf(['layer', ...Object.keys(heldOut)], heldOutRows(manifest))}
 
-\`lstm\`: the networks; \`token\`: the most frequent experts of each token id; \`graph\`: the first layer of \`token\`, and what
-follows from it layer by layer. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
+\`lstm\`: the networks; \`token\`: the most frequent experts of each token id. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
 
 ## How it was made
 

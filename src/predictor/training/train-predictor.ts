@@ -1,4 +1,4 @@
-/** From traces to a predictor directory: networks, token table, hash graph, and what people read beside them. */
+/** From traces to a predictor directory: networks, token table, and what people read beside them. */
 import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
