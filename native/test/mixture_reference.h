@@ -10,7 +10,7 @@
 
 #include "core/file.h"
 #include "engine/engine.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 #include "model/switch_weights.h"
 
 namespace sida::testing {

@@ -13,7 +13,7 @@
 #include "expert/disk_tier.h"
 #include "expert/expert_store.h"
 #include "expert/host_tier.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 #include "model/kv_cache.h"
 #include "model/switch_model.h"
 #include "model/switch_weights.h"
