@@ -33,11 +33,11 @@ MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightF
                                        " experts a token exceeds the " + std::to_string(config.num_experts) +
                                        " experts of a layer");
   }
-  if (limits.activations == Activations::kInt8 && limits.device != DeviceKind::kCpu) {
+  if (limits.activations == ActivationFormat::kInt8 && limits.device != DeviceKind::kCpu) {
     throw Error("invalid_request", "activations of int8 are the cpu device's alone");
   }
   const int widest = std::max({config.d_model, config.d_ff, config.num_heads * config.d_kv});
-  if (limits.activations == Activations::kInt8 && static_cast<size_t>(widest) > kMaxInt8Inputs) {
+  if (limits.activations == ActivationFormat::kInt8 && static_cast<size_t>(widest) > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
                                        " inputs exceeds " + std::to_string(kMaxInt8Inputs) +
                                        ", where its integer sums may overflow");
