@@ -32,6 +32,7 @@ struct GemmArguments {
   uint32_t k;
   uint32_t n;
   Epilogue epilogue;
+  bool scales_gate;
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y
 };
@@ -56,10 +57,13 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
   return product.x + row * t.x_stride;
 }
 
-__device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
-  if (epilogue == Epilogue::kAdd) return before + value;
+__device__ inline bool looks_before(const GemmArguments& t) { return t.epilogue == Epilogue::kAdd || t.scales_gate; }
+
+__device__ inline float with_epilogue(const GemmArguments& t, float value, float before) {
+  if (t.scales_gate) return before / (1.0f + expf(-before)) * value;
+  if (t.epilogue == Epilogue::kAdd) return before + value;
   // No fmaxf: a NaN stays one, and an infinity becomes one.
-  return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
+  return t.epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
 /// Puts the sum of an output element where it belongs; columns from n on are nobody's.
@@ -67,7 +71,7 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
                                     uint32_t column, float value) {
   if (row >= product.rows || column >= t.n) return;
   float* y = product.y + row * t.y_stride + column;
-  *y = with_epilogue(t.epilogue, value, t.epilogue == Epilogue::kAdd ? *y : 0.0f);
+  *y = with_epilogue(t, value, looks_before(t) ? *y : 0.0f);
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.
@@ -82,10 +86,10 @@ __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float* value = values + 4 * half;
-    const float4 before = t.epilogue == Epilogue::kAdd ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 before = looks_before(t) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     y[half] = make_float4(
-        with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
-        with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));
+        with_epilogue(t, value[0], before.x), with_epilogue(t, value[1], before.y),
+        with_epilogue(t, value[2], before.z), with_epilogue(t, value[3], before.w));
   }
 }
 
