@@ -147,7 +147,6 @@ describe('runBatch', () => {
     expect(
       thrown(() => run({ ...encode([1]), phase: 'decode', contexts: Int32Array.of(9) })).message,
     ).toMatch(/no context 9/);
-    expect(thrown(() => engine.runBatch(encode([1]), null, 7 as never)).message).toMatch(/onRouted/);
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
     const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
@@ -171,20 +170,6 @@ describe('runBatch', () => {
     expect(full.details).toMatchObject({ pages, needed_pages: 13 });
     engine.releaseContexts(Int32Array.of(1, 2, 3, 99));
     expect(engine.usage().kvPagesFree).toBe(pages);
-    engine.close();
-  });
-
-  it('passes an error of the policy on and recovers', async () => {
-    const { pack } = await packed;
-    const { smallest } = loadAddon().planMemory({ pack }, limits);
-    const engine = await open(smallest);
-    const bad = () => {
-      throw new Error('policy broke');
-    };
-    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9]), null, bad)).message).toBe('policy broke');
-    engine.checkIntegrity();
-    engine.runBatch(encode([5, 6, 7, 8, 9]), null);
-    engine.checkIntegrity();
     engine.close();
   });
 
@@ -234,33 +219,6 @@ describe('pins', () => {
 });
 
 describe('misuse', () => {
-  it.each([
-    ['close', (engine: never) => (engine as { close(): void }).close()],
-    [
-      'releaseContexts',
-      (engine: never) =>
-        (engine as { releaseContexts(x: Int32Array): void }).releaseContexts(Int32Array.of(1)),
-    ],
-    [
-      'runBatch',
-      (engine: never) => (engine as { runBatch(...x: unknown[]): void }).runBatch(encode([5], 9), null),
-    ],
-    ['setBudget', (engine: never) => (engine as { setBudget(...x: unknown[]): void }).setBudget(1e12)],
-  ])('%s out of rankVictims is refused and harms nothing', async (_, call) => {
-    const { pack } = await packed;
-    const engine = await open(loadAddon().planMemory({ pack }, limits).smallest);
-    const inside = () => {
-      call(engine as never);
-      return null;
-    };
-    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, inside)).message).toMatch(
-      /middle of a call/,
-    );
-    engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null);
-    engine.checkIntegrity();
-    engine.close();
-  });
-
   it('refuses arrays of another type, phases and numbers that are none', async () => {
     const engine = await open();
     const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
@@ -289,14 +247,17 @@ describe('misuse', () => {
     expect(thrown(() => writer.writeExperts(0, 1)).message).toMatch(/closed/);
   });
 
-  it('ends a process in the middle of a pass without a core dump', async () => {
+  it('ends a process whose engine is open and still loads experts without a core dump', async () => {
     const { pack } = await packed;
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
       const addon = loadAddon();
       const limits = ${JSON.stringify(limits)};
       const { smallest } = addon.planMemory({ pack: '${pack}' }, limits);
       const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
-      engine.runBatch({ phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, 9), tokens: Int32Array.of(5, 6, 7, 8, 9, 10, 11, 12, 13) }, null, () => process.exit(3));
+      const keys = Float64Array.from({ length: 256 }, (_, id) => id);
+      const plan = { keys, keysAfter: keys, loads: Uint32Array.from(keys), expendable: 0, newestFirst: false };
+      engine.runBatch({ phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, 2), tokens: Int32Array.of(5, 6) }, plan);
+      process.exit(3);
     })`;
     const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8' });
     expect([child.status, child.signal], child.stderr).toEqual([3, null]);

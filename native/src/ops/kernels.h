@@ -93,6 +93,8 @@ struct CpuKernels {
   void (*softmax)(const float* x, size_t n, float* out);
   /// y += a·x over n.
   void (*axpy)(float a, const float* x, size_t n, float* y);
+  /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
+  void (*exp_nonpositive)(const double* x, size_t n, double* out);
 };
 
 /// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512vnni, avx512,

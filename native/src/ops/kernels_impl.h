@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/exp_impl.h"
 #include "ops/gemm_impl.h"
 #include "ops/int8_gemm_impl.h"
 #include "ops/kernels.h"
@@ -173,7 +174,7 @@ void axpy(float a, const float* x, size_t n, float* y) {
 }
 
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy};
+  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, exp_nonpositive};
 }
 
 }  // namespace
