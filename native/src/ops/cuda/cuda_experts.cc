@@ -57,18 +57,18 @@ void CudaOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> e
 void CudaOps::run_experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
   const size_t width = layout.shape.width, hidden = layout.shape.hidden;
   for (const ExpertBlock& expert : experts) device_.compute_after_fill(expert.block);
-  const auto from_normed = [&](Projection projection, Epilogue epilogue, bool scales_gate) {
+  const auto from_normed = [&](Projection projection, Epilogue epilogue) {
     products_.clear();
     for (const auto& [index, block] : experts) {
       const uint32_t at = dispatch.begin[index], rows = dispatch.begin[index + 1] - at;
       products_.push_back({work_.activations.normed, order_ + at, static_cast<uint32_t>(dispatch.k), rows,
                            layout.matrix(block, projection), work_.up + at * hidden});
     }
-    cuda::gemm(products_, {width, hidden, epilogue, scales_gate}, stream());
+    cuda::gemm(products_, {width, hidden, epilogue}, stream());
   };
   const bool has_gate = gated(layout.shape.activation);
-  if (has_gate) from_normed(Projection::kGate, Epilogue::kStore, false);
-  from_normed(Projection::kUp, Epilogue::kRelu, has_gate);
+  if (has_gate) from_normed(Projection::kGate, Epilogue::kStore);
+  from_normed(Projection::kUp, has_gate ? Epilogue::kSwiglu : Epilogue::kRelu);
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,         nullptr, 1, products_[i].rows,

@@ -167,11 +167,8 @@ void CudaOps::attend(const AttendTask& task) {
 void CudaOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down,
                            Activation activation, size_t tokens) {
   const float* normed = work_.activations.normed;
-  const auto rows = static_cast<uint32_t>(tokens);
-  const bool has_gate = gated(activation);
-  if (has_gate) product(normed, tokens, gate, work_.up, Epilogue::kStore);
-  const cuda::Product last{normed, nullptr, 1, rows, up, work_.up};
-  cuda::gemm({&last, 1}, {up.k, up.n, Epilogue::kRelu, has_gate}, stream());
+  if (gated(activation)) product(normed, tokens, gate, work_.up, Epilogue::kStore);
+  product(normed, tokens, up, work_.up, gated(activation) ? Epilogue::kSwiglu : Epilogue::kRelu);
   product(work_.up, tokens, down, work_.activations.hidden, Epilogue::kAdd);
 }
 

@@ -10,10 +10,9 @@ constexpr unsigned kThreads = 128;
 __global__ void clip_elements(float* x, size_t count, float limit) {
   const size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
   if (i >= count) return;
-  // No fminf: a NaN stays one.
+  // No fminf: a NaN stays one, and an infinity becomes one, which must not end as a sound number.
   const float value = x[i];
-  if (value > limit) x[i] = limit;
-  if (value < -limit) x[i] = -limit;
+  x[i] = fmaf(value, 0.0f, value > limit ? limit : value < -limit ? -limit : value);
 }
 
 /// A thread a pair of columns.

@@ -33,7 +33,6 @@ GemmArguments arguments_of(const PanelMatrix& w, const GemmShape& shape) {
   t.k = static_cast<uint32_t>(w.k);
   t.n = static_cast<uint32_t>(w.n);
   t.epilogue = shape.epilogue;
-  t.scales_gate = shape.scales_gate;
   t.x_vectors = t.y_vectors = true;
   return t;
 }

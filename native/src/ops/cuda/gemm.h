@@ -26,7 +26,6 @@ struct GemmShape {
   size_t x_stride;
   size_t y_stride;
   Epilogue epilogue;
-  bool scales_gate = false;  ///< y = silu(y) · (x·W), in place of the epilogue
 };
 
 /// Most products of one launch.

@@ -32,7 +32,6 @@ struct GemmArguments {
   uint32_t k;
   uint32_t n;
   Epilogue epilogue;
-  bool scales_gate;
   bool x_vectors;  ///< every row of x begins at a multiple of 16 bytes
   bool y_vectors;  ///< and of y
 };
@@ -57,13 +56,17 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
   return product.x + row * t.x_stride;
 }
 
-__device__ inline bool looks_before(const GemmArguments& t) { return t.epilogue == Epilogue::kAdd || t.scales_gate; }
+/// Whether what y held before enters.
+__device__ inline bool takes_before(Epilogue epilogue) {
+  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu;
+}
 
-__device__ inline float with_epilogue(const GemmArguments& t, float value, float before) {
-  if (t.scales_gate) return before / (1.0f + expf(-before)) * value;
-  if (t.epilogue == Epilogue::kAdd) return before + value;
+__device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
+  if (epilogue == Epilogue::kAdd) return before + value;
+  // The infinite becomes NaN here too.
+  if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
   // No fmaxf: a NaN stays one, and an infinity becomes one.
-  return t.epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
+  return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
 /// Puts the sum of an output element where it belongs; columns from n on are nobody's.
@@ -71,7 +74,7 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
                                     uint32_t column, float value) {
   if (row >= product.rows || column >= t.n) return;
   float* y = product.y + row * t.y_stride + column;
-  *y = with_epilogue(t, value, looks_before(t) ? *y : 0.0f);
+  *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.
@@ -86,10 +89,10 @@ __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float* value = values + 4 * half;
-    const float4 before = looks_before(t) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 before = takes_before(t.epilogue) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     y[half] = make_float4(
-        with_epilogue(t, value[0], before.x), with_epilogue(t, value[1], before.y),
-        with_epilogue(t, value[2], before.z), with_epilogue(t, value[3], before.w));
+        with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
+        with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));
   }
 }
 

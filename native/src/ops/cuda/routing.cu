@@ -64,7 +64,7 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
   sum = warp_sum(sum);
   expert += token * top.k;
   alpha += token * top.k;
-  if (isnan(sum)) {
+  if (sum != sum) {
     for (size_t i = lane; i < top.k; i += kWarp) {
       expert[i] = static_cast<uint16_t>(i);
       alpha[i] = sum;

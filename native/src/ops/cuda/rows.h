@@ -21,7 +21,7 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cud
 void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
                cudaStream_t stream);
 
-/// x (count) clamped to ±limit; a NaN stays one.
+/// x (count) clamped to ±limit; NaN where x is not finite.
 void clip(float* x, size_t count, float limit, cudaStream_t stream);
 
 /// Rows of heads: (tokens, heads · head_dim).
