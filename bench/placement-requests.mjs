@@ -63,10 +63,10 @@ export class RequestMaker {
     const limits = { shape, tokenizer: this.#tokenizer, maxBatchTokens: LIMITS.maxBatchTokens };
     const [input] = dataSource('request', [{ line: 1, text }], { labels }, limits).inputs;
     const exact = runExact(this.#engine, input);
-    const { function: hash, refiner } = this.#predictor;
+    const { function: hash } = this.#predictor;
     const table = (side) => fillTable(hash, this.#shape, side, exact.inputs[side]);
     const tables = { encoder: table('encoder'), decoder: table('decoder') };
-    const batch = batchOf(exact, tables, refiner ?? null, this.#shape.encoderLayers);
+    const batch = batchOf(exact, tables, this.#shape.encoderLayers);
     const { encoder, decoder } = batch.foreseen;
     const predicted = requestNeed([...encoder, ...decoder], this.experts);
     return {

@@ -47,7 +47,7 @@ function measure(requests, { experts, expertBytes }, { workers, share, system })
     {
       experts,
       slots: Math.round(share * experts),
-      rule: { policy: EVICTION_POLICIES['farthest-next-use'], lookahead: 4, refine: true },
+      rule: { policy: EVICTION_POLICIES['farthest-next-use'], lookahead: 4 },
       loadMs: (1000 * expertBytes) / LINK_BYTES_PER_SECOND,
       tokenMs: TOKEN_MS,
       publishEvery: 1,

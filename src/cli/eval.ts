@@ -29,7 +29,6 @@ const OPTIONS = [
   'model',
   'predictor',
   'hashFunction',
-  'refine',
   'memoryBudget',
   'hostBudget',
   'maxBatchTokens',

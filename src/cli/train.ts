@@ -33,7 +33,7 @@ Examples:
 
 export function trainCommand(): Command {
   const command = new Command('train')
-    .description('Train a predictor of experts on traces: networks, token table and hash graph')
+    .description('Train a predictor of experts on traces: networks and token table')
     .argument('<trace...>', 'directories of `sida trace`, all of one model')
     .requiredOption('--out <dir>', 'directory of the predictor; sida-predictor.json appears in it last')
     .option('--held-out <trace...>', 'traces to measure on; otherwise a share of the sequences is held out')

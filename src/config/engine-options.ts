@@ -17,7 +17,7 @@ const POLICIES = [
   'lfu',
   'lifo',
 ] as const satisfies readonly EvictionPolicyName[];
-const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] as const satisfies readonly (
+const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'replay', 'shuffled'] as const satisfies readonly (
   | HashFunctionName
   | 'auto'
 )[];
@@ -86,14 +86,6 @@ export const ENGINE_OPTIONS = {
     default: 'auto',
     help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
     parse: oneOf(HASH_FUNCTIONS),
-  }),
-  refine: option({
-    flag: 'refine',
-    value: '<how>',
-    env: 'SIDA_REFINE',
-    default: 'graph',
-    help: "graph: what a layer's routers chose sharpens the tables of the layers to come, by the predictor's hash graph; none",
-    parse: oneOf(['graph', 'none'] as const),
   }),
   routing: option({
     flag: 'routing',

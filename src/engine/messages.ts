@@ -34,8 +34,6 @@ export interface EngineConfig extends FormatChoices {
   predictor: string;
   /** `auto`: the best that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
-  /** Sharpen tables by the hash graph while a pass runs, where the predictor has one. */
-  refine: boolean;
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
   /** Most experts that tables may route a token to, and their number where a request names none. */

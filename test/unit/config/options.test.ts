@@ -48,7 +48,6 @@ describe('defaults', () => {
       policy: 'farthest-next-use',
       predictor: 'auto',
       hashFunction: 'auto',
-      refine: 'graph',
       routing: 'exact',
       routingK: 1,
       activations: 'f32',
