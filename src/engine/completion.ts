@@ -9,7 +9,7 @@ export interface CompletionOptions {
   index: number;
   maxTokens: number;
   stop: readonly string[];
-  endToken: number;
+  endTokens: readonly number[];
   /** Without one the text stays empty. */
   tokenizer: Tokenizer | undefined;
   logprobs: boolean;
@@ -40,7 +40,7 @@ export class Completion {
     const choice = this.#choice;
     choice.tokenIds.push(token.id);
     let { text, stopped } = this.#stops.push(this.#decoder.push(token.id));
-    const ended = token.id === this.#options.endToken;
+    const ended = this.#options.endTokens.includes(token.id);
     const full = choice.tokenIds.length === this.#options.maxTokens;
     if (!stopped && (ended || full)) {
       const rest = this.#stops.push(this.#decoder.finish());

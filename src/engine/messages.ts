@@ -90,10 +90,14 @@ export interface ExpertCost {
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
   stall_ms: number;
-  /** (MoE layer, token) pairs for which a table named experts, and those whose true expert was its first, or among its first three. */
+  /** Routings, a token to one of its experts in a MoE layer, that a table spoke of. */
   predicted: number;
-  hits_top1: number;
-  hits_top3: number;
+  /** Of them, those whose expert was the table's first name, or among its first three; of models that choose one expert. */
+  hits_top1?: number;
+  hits_top3?: number;
+  /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
+  hits_top_k?: number;
+  hits_top_2k?: number;
   /** Bytes that perfect foresight with the same look-ahead would have moved; counted when the job asks for its cost. */
   belady_bytes: number;
 }
@@ -108,14 +112,29 @@ export interface RoutingWish {
 /** Who sends tokens to experts: the model's routers, or hash tables. */
 export type RoutingMode = 'exact' | 'predicted';
 
+/** How tokens are drawn. */
+export interface SamplingWish {
+  /** Above 0. */
+  temperature: number;
+  topP: number;
+  /** 0: all. */
+  topK: number;
+  minP: number;
+  /** Of the first choice of each prompt; `choiceSeed` says which the others have. */
+  seed: number;
+}
+
 export type JobRequest =
   /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
   | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean; routing?: RoutingWish }
   | {
       kind: 'complete';
-      /** One choice for each prompt. */
       prompts: (string | number[])[];
+      /** For each prompt; default 1. */
+      choices?: number;
       maxTokens: number;
+      /** Absent: the most likely token always. */
+      sampling?: SamplingWish;
       stop: string[];
       /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
       logprobs: number | null;
@@ -137,9 +156,10 @@ export interface Classification {
 }
 
 export interface CompletionChoice {
+  /** All choices of the first prompt come first. */
   index: number;
   text: string;
-  /** Without the decoder start token; the end-of-sequence token is kept. */
+  /** What was generated alone; the end token is kept. */
   tokenIds: number[];
   finishReason: 'stop' | 'length';
   logprobs: TokenLogprobs[] | null;
@@ -238,10 +258,10 @@ export interface EngineCounters {
   /** Demands that were read before the rest of a prefetch. */
   overtakes: number;
   passSeconds: number;
-  /** (MoE layer, token) pairs that tables predicted, and hits among them. */
+  /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
   routingsPredicted: number;
-  routingHitsTop1: number;
-  routingHitsTop3: number;
+  routingHitsNarrow: number;
+  routingHitsWide: number;
   /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
   tableWeight: number;
   /** Bytes perfect foresight would have moved; lags by the look-ahead. */
