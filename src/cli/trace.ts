@@ -127,7 +127,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       linkLatency: 0,
       ...limits,
     });
-    const { experts, topK, vocabSize, stacks, moeLayers: layers } = engine.shape;
+    const { experts, topK, normalized, vocabSize, stacks, moeLayers: layers } = engine.shape;
     const top = Math.min(experts, Math.max(2 * topK, number('top', String(values.top), 1, 65_535)));
     const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
     if (tokenizer === undefined) {
@@ -145,6 +145,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       layers,
       experts,
       topK,
+      normalized,
       top,
       data: basename(file),
       template,

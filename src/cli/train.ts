@@ -13,7 +13,8 @@ import {
 import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
-import type { Stack } from '../trace/trace-index.js';
+import type { StackName } from '../predictor/hash-function.js';
+import { hitNames } from '../predictor/hit-ranks.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { formatTable } from './table.js';
@@ -85,7 +86,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     traces: traces.map((trace) => resolve(trace)),
     heldOut: ((values.heldOut as string[] | undefined) ?? []).map((trace) => resolve(trace)),
     options: resolveTrainingOptions(preset, given),
-    ...(values.only !== undefined && { only: values.only as Stack }),
+    ...(values.only !== undefined && { only: values.only as StackName }),
     threads: resolveOptions(['threads'], { flags: givenFlags(values), env: process.env }).threads,
   };
   if (values.grid !== undefined && values.search !== true) throw new UsageError('--grid needs --search');
@@ -127,7 +128,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
       process.stdout.write(`${JSON.stringify({ directory: out, endedBefore, ...manifest }, null, 1)}\n`);
       return;
     }
-    const rows = [['hits top-1 / top-3', ...Object.keys(manifest.heldOut)], ...heldOutRows(manifest)];
+    const rows = [[`hits ${hitNames(manifest.topK).join(' / ')}`, ...Object.keys(manifest.heldOut)], ...heldOutRows(manifest)];
     process.stdout.write(
       `${out}${endedBefore ? ' (was trained before)' : ''}\n${formatTable(`l${'r'.repeat(rows[0]!.length - 1)}`, rows)}\n` +
         `curve: ${join(out, 'curve.svg')}\n`,

@@ -1,5 +1,5 @@
 /** The hash-building thread's work: names the experts of inputs, makes batches of them and hands these on with their tables. */
-import type { BatchMaker, WaitingItem } from '../engine/batcher.js';
+import type { BatchMaker } from '../engine/batcher.js';
 import { encodeBatch } from '../engine/encode-batch.js';
 import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { type EventArgs, profiled, profiledFor } from '../profile/thread-events.js';
@@ -85,7 +85,7 @@ export class BuilderLoop {
     if (builder === null || waiting === undefined) return false;
     if (!this.#predicts(waiting.item.routingK)) return false;
     const { length: tokens } = waiting.item.tokens;
-    const tables = profiled('build table', () => builder.ahead(inputOf(waiting)), { tokens });
+    const tables = profiled('build table', () => builder.ahead(batchInput(encodeBatch(0, [waiting.item]), builder.shape)), { tokens });
     batcher.name(waiting, tables);
     return true;
   }
@@ -106,14 +106,14 @@ export class BuilderLoop {
     else if (parts !== null) {
       this.#put(
         batch,
-        profiled('build table', () => builder.join(batchInput(batch), parts), args),
+        profiled('build table', () => builder.join(batchInput(batch, builder.shape), parts), args),
       );
     } else this.#fillBehind(batch, builder);
   }
 
   /** The batch goes ahead of what its tables will say, so that the queue's bound holds for tables in the making too. */
   #fillBehind(batch: EncodeBatch, builder: TableBuilder): void {
-    const input = batchInput(batch);
+    const input = batchInput(batch, builder.shape);
     const tables = builder.begin(input);
     this.#put(batch, tables);
     if (tables === null) return;
@@ -123,15 +123,11 @@ export class BuilderLoop {
   }
 
   #put(batch: EncodeBatch, tables: PendingTables | null): void {
-    const buffers = tables && { encoder: tables.encoder.buffer, decoder: tables.decoder?.buffer ?? null };
+    const buffers = tables && tables.map((table) => table && table.buffer);
     this.#options.queue.put({ batch, tables: buffers });
   }
 }
 
 function argsOf({ id, tokens }: EncodeBatch): EventArgs {
   return { batch: id, tokens: tokens.length };
-}
-
-function inputOf({ item }: WaitingItem) {
-  return batchInput(encodeBatch(0, [item]));
 }

@@ -55,6 +55,8 @@ export interface RoutingShape {
   experts: number;
   /** Experts that a router chooses for a token. */
   topK: number;
+  /** α: the probabilities of the chosen are divided by their sum. */
+  normalized: boolean;
   vocab: number;
 }
 
@@ -68,7 +70,7 @@ export function layersOf({ stacks }: Pick<RoutingShape, 'stacks'>): number {
 }
 
 export function routingShape(
-  model: Pick<ModelShape, 'stacks' | 'experts' | 'topK' | 'vocabSize'>,
+  model: Pick<ModelShape, 'stacks' | 'experts' | 'topK' | 'normalized' | 'vocabSize'>,
 ): RoutingShape {
   return {
     stacks: model.stacks.map(({ name, moeLayers, causal, crosses }) => {
@@ -76,6 +78,7 @@ export function routingShape(
     }),
     experts: model.experts,
     topK: model.topK,
+    normalized: model.normalized,
     vocab: model.vocabSize,
   };
 }

@@ -57,7 +57,7 @@ class HeldOutSample {
 
   /** Gives every other block back to be learned from, until the limit holds. */
   #thin(): void {
-    const tokens = () => this.records.reduce((sum, { encoder }) => sum + encoder.tokens.length, 0);
+    const tokens = () => this.records.reduce((sum, { stacks }) => sum + stacks[0]!.tokens.length, 0);
     while (tokens() > HELD_OUT_TOKENS && this.#blocks.length > 1) {
       this.#stride *= 2;
       for (const [i, block] of this.#blocks.entries()) if (i % 2 === 1) block.forEach(this.#learn);

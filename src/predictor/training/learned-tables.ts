@@ -1,10 +1,9 @@
 /** The token table of a run, and what all its hash functions are worth on held-out traces. */
 import { join } from 'node:path';
 import type { NativeAddon, Predictor } from '../../native/addon-types.js';
-import type { Stack } from '../../trace/trace-index.js';
 import { LstmFunction } from '../functions/lstm.js';
 import type { TokenTable } from '../functions/token-table.js';
-import type { HashFunction } from '../hash-function.js';
+import type { HashFunction, StackName } from '../hash-function.js';
 import { sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
 import { hitRates } from './hit-rates.js';
 import { learnTokenTable } from './learn-token-table.js';
@@ -51,7 +50,7 @@ async function learnTable(
 async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<TeacherRecord[]> {
   const { corpus } = heldOut;
   const length = (sequence: number) =>
-    corpus.length(sequence, 'encoder') + corpus.length(sequence, 'decoder');
+    corpus.stacks.reduce((sum, _, stack) => sum + corpus.length(sequence, stack), 0);
   const sequences = sampleTokens(heldOut.sequences, length, TUNING_TOKENS, 0);
   const records: TeacherRecord[] = [];
   for await (const record of (await teacherOf({ corpus, sequences }, embedding.vocab)).records()) {
@@ -68,7 +67,7 @@ async function sharesOf(hash: HashFunction, teacher: TeacherSource): Promise<Lay
     .map(({ layer, tokens, hits }) => ({
       layer,
       tokens,
-      hits: hits.map((count) => count / tokens) as [number, number, number],
+      hits: hits.map((count) => count / (tokens * teacher.shape.topK)),
     }));
 }
 
@@ -86,22 +85,26 @@ export async function learnAndMeasure(
   const table = await learnTable(setup, events);
   const { embedding, stacks } = setup;
   const records = await tuningRecords(setup);
-  const open = (stack: Stack, sharpness?: Sharpness) =>
+  const { shape } = table;
+  const open = (name: StackName, sharpness?: Sharpness) =>
     new addon.Predictor({
-      directory: join(directory, stack),
+      directory: join(directory, name),
       embedding,
       threads,
+      choices: shape.topK,
       ...(sharpness && sharpnessOptions(sharpness)),
     });
   const sharpness: NetworkSharpness = {};
-  const networks: Partial<Record<Stack, Predictor>> = {};
+  const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   for (const stack of stacks) {
-    const network = open(stack);
-    sharpness[stack] = fitSharpness(network, stack, records);
+    const { name } = shape.stacks[stack]!;
+    const network = open(name);
+    const fitted = fitSharpness(network, stack, records, shape);
     network.close();
-    networks[stack] = open(stack, sharpness[stack]);
+    sharpness[name] = fitted;
+    networks[stack] = open(name, fitted);
   }
-  const lstm = new LstmFunction(table.shape, networks);
+  const lstm = new LstmFunction(shape, networks);
   try {
     table.save(join(directory, TOKEN_TABLE));
     events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
