@@ -168,6 +168,8 @@ export interface CompletionChoice {
 export interface TokenLogprobs {
   id: number;
   token: string;
+  /** Characters of its choice's text that were certain before it. */
+  offset: number;
   logprob: number;
   top: { id: number; token: string; logprob: number }[];
 }
