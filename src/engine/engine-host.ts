@@ -7,8 +7,10 @@ import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import type { FromInference, ToInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
+import type { ModelShape } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
 import type { FromHashBuilder, ToHashBuilder } from '../predictor/hash-builder-thread.js';
+import { tableK } from '../predictor/hash-table.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
@@ -106,7 +108,7 @@ async function open(): Promise<void> {
     kvPages: usage.kvPages,
     kvPageTokens,
     tokenizer,
-    routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
+    routing: { mode: config.routing, k: routingKOf(config, shape), predictor: predictor.name !== null },
   };
   const toHashBuilder = (message: ToHashBuilder) => hashBuilder.post(message);
   const toInference = (message: ToInference) => inference.post(message);
@@ -129,6 +131,14 @@ async function open(): Promise<void> {
   };
   send({ type: 'ready', model });
   setInterval(() => send({ type: 'alive' }), 1000);
+}
+
+/** Experts that tables may route a token to; throws cannot_run where they name fewer. */
+function routingKOf({ routingK }: EngineConfig, shape: ModelShape): number {
+  const named = tableK(shape);
+  if (routingK === null || routingK <= named) return routingK ?? shape.topK;
+  const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
+  throw new SidaError({ code: 'cannot_run', message });
 }
 
 function noPredictor({ warnings }: PredictorInfo): SidaError {

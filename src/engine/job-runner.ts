@@ -113,7 +113,14 @@ export class JobRunner {
     });
     const promptTokens = data.reduce((sum, { ids }) => sum + ids.length, 0);
     const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
-    return { kind: 'tokenize', data, promptTokens, completionTokens: 0, experts: noCost(limits.shape.topK), timing };
+    return {
+      kind: 'tokenize',
+      data,
+      promptTokens,
+      completionTokens: 0,
+      experts: noCost(limits.shape.topK),
+      timing,
+    };
   }
 
   #start(id: string, request: RunRequest): void {
@@ -132,8 +139,7 @@ export class JobRunner {
       promptTokens: inputs.reduce((sum, { tokens }) => sum + tokens.length, 0),
       tokenizeMs: clockMs() - begin,
       tokenizedMs: clockMs(),
-      completions:
-        request.kind === 'complete' ? this.#completions(request) : [],
+      completions: request.kind === 'complete' ? this.#completions(request) : [],
       data: [],
     };
     this.#nextItem += inputs.length;
@@ -161,7 +167,10 @@ export class JobRunner {
     const { shape, tokenizer } = this.#options.limits;
     const logprobs = request.logprobs !== null;
     const common = { maxTokens, stop, endTokens: shape.tokens.end, tokenizer, logprobs };
-    return Array.from({ length: prompts.length * choices }, (_, index) => new Completion({ index, ...common }));
+    return Array.from(
+      { length: prompts.length * choices },
+      (_, index) => new Completion({ index, ...common }),
+    );
   }
 
   /** What the token adds to a stream, if its job is one. */

@@ -36,8 +36,8 @@ export interface EngineConfig extends FormatChoices {
   hashFunction: HashFunctionName | 'auto';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
-  /** Most experts that tables may route a token to, and their number where a request names none. */
-  routingK: number;
+  /** Most experts that tables may route a token to, and their number where a request names none; null: the model's top-k. */
+  routingK: number | null;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */

@@ -47,17 +47,15 @@ function prepareClassify(
   const { start, end } = limits.shape.tokens;
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
   const plan = planScoring(labelIds, start, end[0]);
-  for (const { tokens } of plan.inputs) checkLength(tokens.length, 'labels', 'A label', limits.maxBatchTokens);
+  for (const { tokens } of plan.inputs)
+    checkLength(tokens.length, 'labels', 'A label', limits.maxBatchTokens);
   return inputs.map((text, index) => {
     const input: PreparedInput = { tokens: tokenizer.encode(text), work: { kind: 'score', plan } };
     return checked(input, 'input', `Input ${index}`, limits);
   });
 }
 
-function prepareComplete(
-  request: CompleteRequest,
-  limits: ModelLimits,
-): PreparedInput[] {
+function prepareComplete(request: CompleteRequest, limits: ModelLimits): PreparedInput[] {
   const { prompts, maxTokens, logprobs, stop } = request;
   if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
     const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;

@@ -13,9 +13,7 @@ import type { QueueEnd } from '../predictor/hash-table-queue.js';
 import type { RankedToken, Sampling } from './sampling.js';
 import type { ScoringPlan } from './scoring.js';
 
-export type ItemWork =
-  | { kind: 'score'; plan: ScoringPlan }
-  | GenerateWork;
+export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork;
 
 export interface GenerateWork {
   kind: 'generate';

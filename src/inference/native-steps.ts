@@ -78,8 +78,7 @@ export class NativeSteps {
       const tokens = pass.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
       const answers = this.run(stack, pass, partOf(known, token, tokens));
       token += tokens;
-      const first = begin;
-      profiled('sample', () => answers?.forEach((answer, i) => take(first + i, answer)));
+      for (const [i, answer] of answers?.entries() ?? []) take(begin + i, answer);
       begin = end;
     }
   }

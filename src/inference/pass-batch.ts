@@ -109,8 +109,7 @@ export function passAnswers(sequences: readonly PassSequence[], result: RunResul
       pick += 1;
       return token;
     });
-    const logprobs =
-      result.queryLogprobs?.subarray(query, query + queries.length) ?? new Float64Array(0);
+    const logprobs = result.queryLogprobs?.subarray(query, query + queries.length) ?? new Float64Array(0);
     query += queries.length;
     return { picked, logprobs };
   });

@@ -82,7 +82,9 @@ function distinguishable(labels: readonly number[][], endToken: number | undefin
   const beginnings = properPrefixes(labels);
   const ambiguous = labels.some((ids) => beginnings.has(ids.join()));
   if (ambiguous && endToken === undefined) {
-    throw invalidLabels('One label is the beginning of another, and this model has no end token to tell them apart');
+    throw invalidLabels(
+      'One label is the beginning of another, and this model has no end token to tell them apart',
+    );
   }
   return labels.map((ids) => (ambiguous ? [...ids, endToken!] : [...ids]));
 }

@@ -40,7 +40,10 @@ export function scoringFeed(options: LabelFeedOptions): Feed {
   };
 }
 
-function labelFeeds({ plan, prompt, row, newId, release, done }: LabelFeedOptions, scoring: LabelScoring): Feed[] {
+function labelFeeds(
+  { plan, prompt, row, newId, release, done }: LabelFeedOptions,
+  scoring: LabelScoring,
+): Feed[] {
   let left = plan.inputs.length;
   let begin = row;
   return plan.inputs.map((label): Feed => {

@@ -161,7 +161,12 @@ export class DecoderOnly implements ModelKind {
   }
 
   /** As if the prompt's last token were its latest step. A lone choice goes on in the prompt's own sequence. */
-  #generation(input: RunningInput, work: GenerateWork, choice: number, tokens: ArrayLike<number>): Generation {
+  #generation(
+    input: RunningInput,
+    work: GenerateWork,
+    choice: number,
+    tokens: ArrayLike<number>,
+  ): Generation {
     const alone = work.choices.length === 1;
     return {
       input,

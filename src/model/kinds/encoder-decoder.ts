@@ -58,7 +58,7 @@ export class EncoderDecoder implements ModelKind {
     const scored: ScoredInput[] = [];
     for (const { input, work, tokens, labelBegin } of started) {
       if (work.kind === 'score') scored.push({ input, plan: work.plan, labelBegin });
-      else work.choices.forEach((_, choice) => this.#generate(input, work, choice, tokens));
+      else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
     }
     if (scored.length > 0) this.#score(scored, batch);
   }
@@ -131,7 +131,12 @@ export class EncoderDecoder implements ModelKind {
     });
     const labels = states.flatMap((state) =>
       state.scoring.plan.inputs.map((fed) => {
-        return { state, sequence: steps.newId(), tokens: fed.tokens, ...targetsWithin(fed, 0, fed.tokens.length) };
+        return {
+          state,
+          sequence: steps.newId(),
+          tokens: fed.tokens,
+          ...targetsWithin(fed, 0, fed.tokens.length),
+        };
       }),
     );
     const sequences = labels.map(({ state: { input }, sequence, tokens, queries }): PassSequence => {

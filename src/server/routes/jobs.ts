@@ -95,7 +95,10 @@ function unknown(): SidaError {
 }
 
 /** The job, and what of it the request asks for. */
-function jobOf(context: ServerContext, body: z.infer<typeof JobRequest>): [job: QueuedRequest, asked: unknown] {
+function jobOf(
+  context: ServerContext,
+  body: z.infer<typeof JobRequest>,
+): [job: QueuedRequest, asked: unknown] {
   if (body.type === 'classify') {
     const job = classifyJob(context, body);
     return [job, job];

@@ -26,7 +26,8 @@ const HITS = {
   }),
   hits_top3: z.int().optional().meta({ description: 'Those whose expert was among its first three' }),
   hits_top_k: z.int().optional().meta({
-    description: 'Of models that choose k > 1 experts: routings whose expert was among the first k that the table named',
+    description:
+      'Of models that choose k > 1 experts: routings whose expert was among the first k that the table named',
   }),
   hits_top_2k: z.int().optional().meta({ description: 'Those whose expert was among its first 2k' }),
 };

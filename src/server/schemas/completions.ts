@@ -32,12 +32,9 @@ function neutral<const T extends readonly (number | boolean | null)[]>(...values
 
 /** How tokens are chosen. Without a temperature, or with 0, all else here but `n` changes nothing. */
 const SAMPLING = {
-  temperature: z
-    .number()
-    .min(0)
-    .max(2)
-    .nullish()
-    .meta({ description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0' }),
+  temperature: z.number().min(0).max(2).nullish().meta({
+    description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',
+  }),
   top_p: z
     .number()
     .gt(0)
@@ -50,21 +47,14 @@ const SAMPLING = {
     .max(LIMITS.topK)
     .nullish()
     .meta({ description: 'Draws from so many likeliest tokens. Default 0: all' }),
-  min_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .meta({ description: "Draws from tokens with at least this share of the likeliest one's probability. Default 0" }),
-  seed: z.int().nullish().meta({
-    description: 'The same seed gives the same text at every budget and load. Default: drawn for each request',
+  min_p: z.number().min(0).max(1).nullish().meta({
+    description: "Draws from tokens with at least this share of the likeliest one's probability. Default 0",
   }),
-  n: z
-    .int()
-    .min(1)
-    .max(LIMITS.choices)
-    .nullish()
-    .meta({ description: 'Choices for each prompt. Default 1' }),
+  seed: z.int().nullish().meta({
+    description:
+      'The same seed gives the same text at every budget and load. Default: drawn for each request',
+  }),
+  n: z.int().min(1).max(LIMITS.choices).nullish().meta({ description: 'Choices for each prompt. Default 1' }),
 };
 
 export const CompletionRequest = z

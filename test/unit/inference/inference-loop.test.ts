@@ -32,9 +32,7 @@ describe('generation', () => {
     loop.turn();
     send({ item: 2, job: 2, work: generate(3), tokens: [4] });
     settle();
-    const widths = engine.calls
-      .filter(({ stack }) => stack === 1)
-      .map(({ sequences }) => sequences.length);
+    const widths = engine.calls.filter(({ stack }) => stack === 1).map(({ sequences }) => sequences.length);
     expect(widths).toEqual([1, 1, 2, 2, 2, 1]);
     expect([tokensOf(1), tokensOf(2)]).toEqual([
       [3, 4, 5, 6, 7, 8],
@@ -176,8 +174,7 @@ describe('jobs', () => {
   it('fails running generations whose step fails, and releases them', () => {
     const { engine, send, settle, of, clean } = bench();
     engine.beforeRun = ({ stack, tokens }) => {
-      if (stack === 1 && tokens.includes(5))
-        throw Object.assign(new Error('lost'), { code: 'io_error' });
+      if (stack === 1 && tokens.includes(5)) throw Object.assign(new Error('lost'), { code: 'io_error' });
     };
     send(
       { item: 1, job: 1, work: generate(9), tokens: [2] },

@@ -5,7 +5,7 @@ import type { BatchItem, FromInference, QueuedBatch, ToInference } from '../../.
 import { BuilderStats } from '../../../src/predictor/builder-stats.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
 import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
-import { PAGE_TOKENS, SHAPE, ScriptedEngine } from './scripted-engine.js';
+import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;
 

@@ -162,7 +162,8 @@ export class ScriptedEngine implements Engine {
 
   #begin({ stack }: NativeBatch, id: number): Sequence {
     const crosses = this.shape.stacks[stack]!.crosses;
-    if (crosses !== (id !== NO_PARENT) && crosses) throw new Error('a sequence that attends across needs a parent');
+    if (crosses !== (id !== NO_PARENT) && crosses)
+      throw new Error('a sequence that attends across needs a parent');
     if (id === NO_PARENT) return { tokens: [], context: [], sharedPages: 0 };
     const parent = this.sequences.get(id);
     if (parent === undefined) throw new Error(`no parent ${id}`);
@@ -226,7 +227,9 @@ function answers(
     const row = rows[at]!;
     const bad = row.findIndex((logit) => !Number.isFinite(logit));
     const { seed, position, temperature } = picks.sampling ?? {};
-    const sampled = temperature?.[i] ? (Number(seed![i]) + position![i]!) % VOCAB : row.indexOf(Math.max(...row));
+    const sampled = temperature?.[i]
+      ? (Number(seed![i]) + position![i]!) % VOCAB
+      : row.indexOf(Math.max(...row));
     picked.push(bad >= 0 ? -1 - bad : sampled);
     pickedLogprobs.push(bad >= 0 ? Number.NaN : logprob(row, sampled));
     const ranked = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b);
