@@ -83,9 +83,7 @@ function checkSame(
   if (last === undefined) return;
   const { line, tokens } = last;
   const text = texts[line];
-  const own = text === undefined ? [] : encode(text);
-  // Behind the line's own tokens may stand those that the model went on with.
-  if (own.length > 0 && own.every((token, t) => tokens[t] === token)) return;
+  if (text !== undefined && encode(text).join() === tokens.join()) return;
   const found = text === undefined ? `has ${texts.length} inputs` : `has another line ${line + 1}`;
   throw new SidaError({
     code: 'cannot_run',

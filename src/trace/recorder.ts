@@ -90,6 +90,7 @@ export function record(
     const layers = shape.stacks.at(-1)!.layers;
     return {
       line,
+      input: tokens.length,
       stacks: alone
         ? [joinPasses([input, ...steps], layers, shape.top)]
         : [input, joinPasses(steps, layers, shape.top)],

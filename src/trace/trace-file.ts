@@ -110,7 +110,7 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
 export interface RecordedLine {
   /** From 0. */
   line: number;
-  /** Of the first stack: the line's, and where it is the only stack those that the model went on with. */
+  /** Of the line. */
   tokens: Int32Array;
 }
 
@@ -160,7 +160,7 @@ export class TraceWriter {
       }
       for await (const record of readTrace(directory)) {
         ({ end } = record);
-        last = { line: record.line, tokens: record.stacks[0]!.tokens };
+        last = { line: record.line, tokens: record.stacks[0]!.tokens.subarray(0, record.input) };
       }
       await truncate(path, end);
     } else {

@@ -2,7 +2,7 @@
 export const RECORD_MAGIC = 0x52444953; // "SIDR" in memory order
 export const RECORD_HEADER_BYTES = 16;
 
-/** Stacks as the format names them, in its order. A model without an encoder has no tokens there. */
+/** Stacks as the format names them, in its order. */
 export const TRACE_STACKS = ['encoder', 'decoder'] as const;
 
 export interface TraceShape {
@@ -15,6 +15,8 @@ export interface TraceShape {
 export interface TraceRecord {
   /** Line of the data file, counted from 0. */
   line: number;
+  /** Tokens of the line: the first so many of the first stack, which others may stand behind where it is the only one. */
+  input: number;
   /** Of each stack of the model. */
   stacks: StackRecord[];
 }
@@ -46,11 +48,12 @@ export function recordPlaces(tokens: readonly number[], { stacks, top }: TraceSh
   return places;
 }
 
-export function encodeRecord({ line, stacks }: TraceRecord, shape: TraceShape): Buffer {
+export function encodeRecord({ line, input, stacks }: TraceRecord, shape: TraceShape): Buffer {
   const lengths = stacks.map(({ tokens }) => tokens.length);
   const buffer = Buffer.alloc(recordPlaces(lengths, shape).at(-1)!);
   buffer.writeUInt32LE(RECORD_MAGIC, 0);
   buffer.writeUInt32LE(line, 4);
+  buffer.writeUInt32LE(input, INPUT_FIELD);
   shape.stacks.forEach(({ name }, s) => {
     buffer.writeUInt32LE(lengths[s]!, lengthField(name));
   });
@@ -67,15 +70,16 @@ export function encodeRecord({ line, stacks }: TraceRecord, shape: TraceShape): 
   return buffer;
 }
 
+/** An encoder's tokens are the input's. */
+const INPUT_FIELD = 8;
+
 function lengthField(name: (typeof TRACE_STACKS)[number]): number {
-  return 8 + 4 * TRACE_STACKS.indexOf(name);
+  return INPUT_FIELD + 4 * TRACE_STACKS.indexOf(name);
 }
 
-/** Tokens of each stack, from a record's header; undefined where it does not begin a record of this shape. */
+/** Tokens of each stack, from a record's header; undefined where it does not begin a record. */
 export function lengthsOfHeader(header: Buffer, { stacks }: TraceShape): number[] | undefined {
   if (header.length < RECORD_HEADER_BYTES || header.readUInt32LE(0) !== RECORD_MAGIC) return undefined;
-  const others = TRACE_STACKS.filter((name) => stacks.every((stack) => stack.name !== name));
-  if (others.some((name) => header.readUInt32LE(lengthField(name)) !== 0)) return undefined;
   return stacks.map(({ name }) => header.readUInt32LE(lengthField(name)));
 }
 
@@ -104,6 +108,7 @@ export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
   const places = recordPlaces(lengths, shape);
   return {
     line: buffer.readUInt32LE(4),
+    input: buffer.readUInt32LE(INPUT_FIELD),
     stacks: shape.stacks.map(({ layers }, s) => decodeStack(bytes, places[s]!, lengths[s]!, layers, shape.top)),
   };
 }
