@@ -21,7 +21,6 @@ import { KvPages } from './kv-pages.js';
 import { type ScoringInput, scoreLabels } from './label-scoring.js';
 import type { FromInference, QueuedBatch, ToInference } from './messages.js';
 import { NativeSteps } from './native-steps.js';
-import { ResidentTeller } from './resident-teller.js';
 import { RoutingQuality } from './routing-quality.js';
 import type { StepTables } from './step-tables.js';
 import { TableWait } from './table-wait.js';
@@ -39,7 +38,6 @@ export interface InferenceLoopOptions {
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
-  tellsResident?: boolean;
   /** The next control message, if one has arrived. */
   nextControl: () => ToInference | undefined;
   emit: (message: FromInference) => void;
@@ -59,7 +57,6 @@ export class InferenceLoop {
   readonly #belady: Belady;
   readonly #quality: RoutingQuality;
   readonly #tableWait: TableWait;
-  readonly #residents: ResidentTeller | undefined;
   readonly #decoderFirstLayer: number;
   readonly #generations: Generations;
   /** Jobs whose items are passed over, until this batch is finished. */
@@ -89,7 +86,6 @@ export class InferenceLoop {
     const explains = (job: number) => this.#ledger.explains(job);
     this.#quality = new RoutingQuality({ expertsPerLayer, belady: this.#belady, explains });
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
-    if (options.tellsResident) this.#residents = new ResidentTeller(engine, options.emit);
     this.#steps = new NativeSteps({
       engine,
       foresight: this.#foresight,
@@ -115,10 +111,7 @@ export class InferenceLoop {
     while (!this.#closed) {
       const seen = queue.arrivals.rings;
       if (!this.turn()) profiled('idle', () => this.#idle(seen));
-      else {
-        this.#residents?.changed();
-        if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
-      }
+      else if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
     }
     this.#options.engine.close();
     this.#options.emit({ type: 'closed' });
@@ -139,7 +132,6 @@ export class InferenceLoop {
   #idle(seen: number): void {
     const begin = clockMs();
     this.#counters.idleWaits += 1;
-    this.#residents?.settled();
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
