@@ -121,5 +121,4 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  | { type: 'resident'; resident: Uint8Array }
   | { type: 'closed' };
