@@ -11,25 +11,28 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = 16 << 20;
-constexpr uint64_t kMaxIndexBytes = 256 << 20;
+constexpr uint64_t kMaxConfigBytes = 8 << 20;
 
 bool exists(const std::string& directory, const std::string& name) {
   return !contained_path(directory, name).empty();
 }
 
-std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes) {
+std::string read_config(const std::string& directory) {
+  const std::string name = "config.json";
   const std::string path = contained_path(directory, name);
+  const std::string display = join_path(directory, name);
   if (path.empty()) {
-    throw checkpoint_error({join_path(directory, name),
-                            "",
-                            "missing file",
-                            "a Hugging Face checkpoint directory",
-                            "no " + name,
-                            "",
-                            {}});
+    throw checkpoint_error(
+        {display, "", "missing file", "a Hugging Face checkpoint directory", "no " + name, "", {}});
   }
-  return read_text_file(path, max_bytes);
+  const File file = File::open(path);
+  if (file.size() > kMaxConfigBytes) {
+    throw checkpoint_error({display, "", "too large", "at most " + std::to_string(kMaxConfigBytes) + " bytes",
+                            std::to_string(file.size()), "", expected_found(kMaxConfigBytes, file.size())});
+  }
+  std::string text(file.size(), '\0');
+  file.pread_exact(0, text.data(), text.size());
+  return text;
 }
 
 std::vector<SafetensorsFile> open_files(const std::string& directory) {
@@ -40,9 +43,9 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
     files.push_back(SafetensorsFile::open(path, join_path(directory, single)));
     return files;
   }
-  if (exists(directory, index)) {
-    const std::string text = read_contained(directory, index, kMaxIndexBytes);
-    return open_shards(directory, text, join_path(directory, index));
+  if (const std::string path = contained_path(directory, index); !path.empty()) {
+    const File file = File::open(path);
+    return open_shards(directory, JsonInput(file), join_path(directory, index));
   }
   const bool pickle =
       exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");
@@ -61,7 +64,7 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
 Checkpoint Checkpoint::open(const std::string& directory) {
   Checkpoint checkpoint;
   checkpoint.directory_ = directory;
-  checkpoint.config_text_ = read_contained(directory, "config.json", kMaxConfigBytes);
+  checkpoint.config_text_ = read_config(directory);
   checkpoint.config_ = parse_switch_config(checkpoint.config_text_, join_path(directory, "config.json"));
   checkpoint.files_ = open_files(directory);
   checkpoint.index_tensors();
