@@ -247,6 +247,14 @@ TEST_CASE("safetensors: a 100 MB header of zeros is refused without being read")
   CHECK(after.ru_maxrss - before.ru_maxrss < 64 << 10);
 }
 
+TEST_CASE("safetensors: a shape of 49 million dimensions is refused where it becomes too long") {
+  std::string shape(98'000'000, '1');
+  for (size_t i = 1; i < shape.size(); i += 2) shape[i] = ',';
+  shape.back() = ']';
+  const OpenFile file(with_header("{\"t\":{\"dtype\":\"F32\",\"shape\":[" + shape + "}}", ""));
+  check_has(error_of([&] { file.open(); }), {"at most 16777216 bytes of values", "in \"t\""});
+}
+
 TEST_CASE("safetensors: as many tensors as a header may hold are read, and no more") {
   const auto tensors = [](size_t count) {
     // Braces and quotes inside a string are no objects.

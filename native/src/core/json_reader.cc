@@ -78,7 +78,8 @@ class TreeBuilder {
     std::string& held = tree_->characters;
     const size_t most = tree_->source.max_held;
     if ((tree_->nodes.size() + 1) * sizeof(JsonNode) + held.size() + characters.size() > most) {
-      text_->fail("expected at most " + std::to_string(most) + " bytes of values", "more", text_->token());
+      text_->fail("expected at most " + std::to_string(most) + " bytes of values", "more" + in_member(),
+                  text_->token());
     }
     const uint32_t quote = kind == JsonKind::kString ? 1 : 0;
     tree_->nodes.push_back({static_cast<uint32_t>(text_->token()) + quote,
@@ -86,6 +87,12 @@ class TreeBuilder {
                             kind});
     held += characters;
     text_->end_token(kind == JsonKind::kString || kind == JsonKind::kNumber);
+  }
+
+  /// ` in "key"` where members are visited.
+  std::string in_member() const {
+    if (visit_ == nullptr || tree_->nodes.size() <= kKey) return "";
+    return " in \"" + escape_text(tree_->characters_of(tree_->nodes[kKey])) + "\"";
   }
 
   bool add_value(JsonKind kind, std::string_view characters = {}) {
@@ -120,7 +127,6 @@ class TreeBuilder {
   }
 
   bool end_value() {
-    constexpr uint32_t kKey = 1;
     if (visits_members()) {
       (*visit_)(std::string(tree_->characters_of(tree_->nodes[kKey])), JsonValue(tree_, kKey + 1));
     }
@@ -145,6 +151,9 @@ class TreeBuilder {
     text_->fail("expected each key once", "\"" + escape_text(name(*twice)) + "\" twice",
                 tree_->nodes[twice[1]].position);
   }
+
+  /// The key of the member at hand, where members are visited.
+  static constexpr uint32_t kKey = 1;
 
   JsonText* text_;
   JsonTree* tree_;
