@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "ops/exp_impl.h"
+#include "ops/exp16_impl.h"
 #include "ops/kernels.h"
 
 namespace sida {
