@@ -17,7 +17,7 @@ import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
-import { streamingPlans } from './layer-streaming.js';
+import { streamingPlan } from './layer-streaming.js';
 import { quantile } from './statistics.js';
 
 /** How a system runs one pass. */
@@ -63,12 +63,9 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
   const { experts, moeLayers } = engine.shape;
   const encoderLayers = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
   if (system === 'layer-streaming') {
-    const plans = streamingPlans(moeLayers.length, experts);
-    return (batch) => {
-      const first = batch.phase === 'encode' ? 0 : encoderLayers;
-      const routed = (layer: number) => plans[first + layer]!;
-      return engine.runBatch({ ...batch, wholeLayers: true }, plans[first]!, routed);
-    };
+    const planFrom = (first: number) => streamingPlan(first, moeLayers.length, experts);
+    const plans = { encode: planFrom(0), decode: planFrom(encoderLayers) };
+    return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.phase]);
   }
   if (system === 'expert-buffering')
     return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), expertBuffering));

@@ -46,27 +46,20 @@ function hitCells({ hits, alphaError }: HitShares): string[] {
   return [hits.map(share).join(' / '), alphaError === null ? DASH : alphaError.toFixed(3)];
 }
 
-/** A row of each layer, two columns of each hash function, raw and refined. */
+/** A row of each layer, two columns of each hash function. */
 function hitTable(layers: readonly LayerReport[]): string {
   const names = Object.keys(layers[0]?.functions ?? {});
-  const heads = names.flatMap((name) => {
-    const refined = layers.some(({ functions }) => functions[name]!.refined !== undefined);
-    return refined ? [name, `${name} refined`] : [name];
-  });
   const rows = layers.map(({ layer, tokens, alpha, functions }) => [
     layer,
     String(tokens),
     alpha.toFixed(3),
-    ...names.flatMap((name) => {
-      const { refined, ...raw } = functions[name]!;
-      return [...hitCells(raw), ...(refined === undefined ? [] : hitCells(refined))];
-    }),
+    ...names.flatMap((name) => hitCells(functions[name]!)),
   ]);
   const unknown = names
     .filter((name) => layers.some(({ functions }) => functions[name]!.unknown > 0))
     .map((name) => `${name} said nothing of some inputs: their tokens count as missed`);
-  const table = formatTable(`lrr${'r'.repeat(2 * heads.length)}`, [
-    ['hits top-1 / 2 / 3, %', 'tokens', 'α', ...heads.flatMap((name) => [name, '|Δα|'])],
+  const table = formatTable(`lrr${'r'.repeat(2 * names.length)}`, [
+    ['hits top-1 / 2 / 3, %', 'tokens', 'α', ...names.flatMap((name) => [name, '|Δα|'])],
     ...rows,
   ]);
   return [table, ...unknown].join('\n');
@@ -118,10 +111,10 @@ function movedTable(moved: readonly BudgetMoves[]): string {
   ]);
 }
 
-function nameOf({ policy, tables, refined, lookahead }: Moved): string {
+function nameOf({ policy, tables, lookahead }: Moved): string {
   if (policy === 'belady')
     return lookahead === null ? 'Belady, all batches' : `Belady, look-ahead ${lookahead}`;
   if (!tables) return policy;
   if (policy === 'fifo') return 'fifo with tables (SiDA-MoE)';
-  return `${policy}, look-ahead ${lookahead}${refined ? ', refined' : ''}`;
+  return `${policy}, look-ahead ${lookahead}`;
 }

@@ -200,12 +200,8 @@ async function openFunctions(
       ...(kind && { kind }),
       threads: options.threads,
     });
-    const { function: hash, refiner, warnings } = opened;
-    const own: MeasuredFunction = {
-      name: hash.name,
-      function: hash,
-      ...(refiner && options.refine === 'graph' && { refiner }),
-    };
+    const { function: hash, warnings } = opened;
+    const own: MeasuredFunction = { name: hash.name, function: hash };
     return { own, warnings };
   };
   const { own, warnings } = await open(choice.kind);

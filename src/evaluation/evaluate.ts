@@ -1,12 +1,6 @@
 /** Measures hash functions on the inputs of one source: hits, what predicted mode keeps, bytes that policies move. */
 import type { Engine } from '../native/addon-types.js';
-import {
-  type HashFunction,
-  type RoutingShape,
-  routingShape,
-  SIDES,
-  type TableRefiner,
-} from '../predictor/hash-function.js';
+import { type HashFunction, type RoutingShape, routingShape, SIDES } from '../predictor/hash-function.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, type ExactRun, runExact, runPredicted } from './model-runner.js';
@@ -17,7 +11,6 @@ import { batchOf, fillTable, type Tables } from './tables.js';
 export interface MeasuredFunction {
   name: string;
   function: HashFunction;
-  refiner?: TableRefiner;
 }
 
 export interface EvaluationOptions {
@@ -59,7 +52,7 @@ export interface SourceReport {
 }
 
 export async function evaluate(source: EvaluationSource, options: EvaluationOptions): Promise<SourceReport> {
-  const { engine, functions, budgets, lookaheads, onProgress } = options;
+  const { engine, budgets, lookaheads, onProgress } = options;
   const totals = new Totals(source, options);
   for (const [i, input] of source.inputs.entries()) {
     totals.add(input);
@@ -71,7 +64,6 @@ export async function evaluate(source: EvaluationSource, options: EvaluationOpti
     expertBytes: slot,
     budgets,
     lookaheads,
-    refine: functions[0].refiner !== undefined,
     onReplay: (done, total) => onProgress('replay', done, total),
   });
   return { ...totals.result(), moved };
@@ -91,7 +83,7 @@ class Totals {
     this.#options = options;
     const { engine, functions, ks } = options;
     this.#shape = routingShape(engine.shape);
-    this.#hits = functions.map(({ refiner }) => new HitCounts(this.#shape, refiner));
+    this.#hits = functions.map(() => new HitCounts(this.#shape));
     this.#alpha = new Float64Array(engine.shape.moeLayers.length);
     if (scored?.kind === 'labels') this.#labels = new LabelCounts(scored.labels, ks);
     if (scored?.kind === 'targets') this.#perplexity = new PerplexityCounts(ks);
@@ -109,7 +101,7 @@ class Totals {
     });
     this.#count(exact, tables);
     this.#compare(input, exact, tables[0]!);
-    this.batches.push(batchOf(exact, tables[0]!, functions[0].refiner ?? null, this.#shape.encoderLayers));
+    this.batches.push(batchOf(exact, tables[0]!, this.#shape.encoderLayers));
   }
 
   #count({ inputs, routing }: ExactRun, tables: readonly Tables[]): void {

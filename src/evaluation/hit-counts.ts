@@ -1,5 +1,5 @@
-/** How often tables name the expert that the routers chose, layer by layer, with and without refining. */
-import { layersOf, type RoutingShape, type Side, type TableRefiner } from '../predictor/hash-function.js';
+/** How often tables name the expert that the routers chose, layer by layer. */
+import { layersOf, type RoutingShape, type Side } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import type { TrueRouting } from './model-runner.js';
 
@@ -15,8 +15,6 @@ export interface HitShares {
 export interface LayerHits extends HitShares {
   /** Tokens of inputs of which the function could not say anything. */
   unknown: number;
-  /** Once the true experts of the layers before are known; only with a refiner. */
-  refined?: HitShares;
 }
 
 class Counter {
@@ -37,65 +35,39 @@ class Counter {
 
 export class HitCounts {
   readonly #shape: RoutingShape;
-  readonly #refiner: TableRefiner | undefined;
   /** Encoder first. */
-  readonly #raw: Counter[];
-  readonly #refined: Counter[];
+  readonly #counters: Counter[];
 
-  constructor(shape: RoutingShape, refiner?: TableRefiner) {
+  constructor(shape: RoutingShape) {
     this.#shape = shape;
-    this.#refiner = refiner;
-    const counters = () =>
-      Array.from({ length: shape.encoderLayers + shape.decoderLayers }, () => new Counter());
-    this.#raw = counters();
-    this.#refined = counters();
+    const layers = shape.encoderLayers + shape.decoderLayers;
+    this.#counters = Array.from({ length: layers }, () => new Counter());
   }
 
-  /** `tokens` of one input; the table is left as it is. Null: the function could not say. */
+  /** `tokens` of one input. Null: the function could not say. */
   add(side: Side, table: HashTable | null, { routed, alpha }: TrueRouting, tokens: number): void {
     const layers = layersOf(this.#shape, side);
     const first = side === 'encoder' ? 0 : this.#shape.encoderLayers;
     for (let layer = 0; layer < layers; layer++) {
-      for (const counters of [this.#raw, this.#refined]) {
-        counters[first + layer]!.tokens += tokens;
-        if (table === null) counters[first + layer]!.unknown += tokens;
+      const counter = this.#counters[first + layer]!;
+      counter.tokens += tokens;
+      if (table === null) {
+        counter.unknown += tokens;
+        continue;
       }
-    }
-    if (table === null) return;
-    const { k } = table;
-    const refined = {
-      experts: table.experts.slice(),
-      alpha: table.alpha.slice(),
-      chance: table.chance.slice(),
-    };
-    for (let layer = 0; layer < layers; layer++) {
       const begin = layer * tokens;
       const truth = { routed: routed.subarray(begin, begin + tokens), alpha: alpha.subarray(begin) };
-      count(this.#raw[first + layer]!, table, k, begin, truth);
-      if (this.#refiner === undefined) continue;
-      count(this.#refined[first + layer]!, refined, k, begin, truth);
-      const { experts, alpha: scale, chance } = refined;
-      this.#refiner.refine(side, layer, truth.routed, layers, tokens, k, experts, scale, chance);
+      count(counter, table, begin, truth);
     }
   }
 
   /** Of each layer, encoder first. */
   result(): LayerHits[] {
-    return this.#raw.map((counter, i) => ({
-      ...counter.shares,
-      unknown: counter.unknown,
-      ...(this.#refiner && { refined: this.#refined[i]!.shares }),
-    }));
+    return this.#counters.map(({ shares, unknown }) => ({ ...shares, unknown }));
   }
 }
 
-function count(
-  counter: Counter,
-  { experts, alpha }: Pick<HashTable, 'experts' | 'alpha'>,
-  k: number,
-  begin: number,
-  truth: TrueRouting,
-): void {
+function count(counter: Counter, { experts, alpha, k }: HashTable, begin: number, truth: TrueRouting): void {
   for (let t = 0; t < truth.routed.length; t++) {
     const at = (begin + t) * k;
     const rank = experts.subarray(at, at + Math.min(k, TOP)).indexOf(truth.routed[t]!);

@@ -68,8 +68,6 @@ export class Foresight {
   readonly #decoderFirstLayer: number;
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
-  /** What the calibration makes of queued tables while a pass runs: it is planned anew after each layer. */
-  readonly #upcoming = new Map<QueuedBatch, UpcomingBatch>();
 
   constructor(options: ForesightOptions) {
     this.#options = options;
@@ -98,7 +96,6 @@ export class Foresight {
 
   /** What a pass made of its plan, and what its tables had foretold of it. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
-    this.#upcoming.clear();
     if (this.#options.resident.all) return;
     this.#link.judge(stats);
     let first = 0;
@@ -120,15 +117,10 @@ export class Foresight {
   }
 
   #foretold(batch: QueuedBatch): UpcomingBatch {
-    const known = this.#upcoming.get(batch);
-    if (known !== undefined) return known;
     const { encoder, decoder } = openTables(batch.tables);
-    const foretold = correctedBatch(
+    return correctedBatch(
       { encoder: visitsOf(encoder, 0), decoder: visitsOf(decoder, this.#decoderFirstLayer) },
       this.#calibration,
     );
-    // A table that is not ready says nothing yet.
-    if (foretold.encoder.length > 0) this.#upcoming.set(batch, foretold);
-    return foretold;
   }
 }

@@ -2,7 +2,6 @@
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { BuilderStats } from '../predictor/builder-stats.js';
-import type { TableRefiner } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
@@ -39,8 +38,6 @@ export interface InferenceLoopOptions {
   resident: ResidentFlag;
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
-  /** Null: tables stay as they are while a pass runs. */
-  refiner: TableRefiner | null;
   queue: QueueConsumer<QueuedBatch>;
   tellsResident?: boolean;
   /** The next control message, if one has arrived. */
@@ -96,7 +93,6 @@ export class InferenceLoop {
     this.#steps = new NativeSteps({
       engine,
       foresight: this.#foresight,
-      refiner: options.refiner,
       quality: this.#quality,
       maxBatchTokens,
       ledger: this.#ledger,

@@ -2,13 +2,11 @@
 
 import { SidaError } from '../errors.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
-import type { TableRefiner } from '../predictor/hash-function.js';
 import { profiled } from '../profile/thread-events.js';
 import type { InferenceCounters } from './counters.js';
 import { type Foreknowledge, routingOf } from './foreknowledge.js';
 import type { Foresight } from './foresight.js';
 import type { JobLedger } from './job-ledger.js';
-import { refinement } from './refinement.js';
 import type { RoutingQuality } from './routing-quality.js';
 
 /** One decoder sequence of a step. */
@@ -25,8 +23,6 @@ export interface DecodeSequence {
 export interface NativeStepsOptions {
   engine: Engine;
   foresight: Foresight;
-  /** Null: tables stay as they are while a pass runs. */
-  refiner: TableRefiner | null;
   quality: RoutingQuality;
   ledger: JobLedger;
   counters: InferenceCounters;
@@ -131,14 +127,10 @@ export class NativeSteps {
   }
 
   #run(batch: NativeBatch, jobs: readonly number[], known: Foreknowledge): RunResult | undefined {
-    const { engine, foresight, refiner, quality, ledger, counters, onJobError } = this.#options;
+    const { engine, foresight, quality, ledger, counters, onJobError } = this.#options;
     try {
       const plan = profiled('plan', () => foresight.plan(known));
-      const side = batch.phase === 'encode' ? 'encoder' : 'decoder';
-      const onRouted = foresight.foresees
-        ? refinement(refiner, side, known, (now) => profiled('plan', () => foresight.plan(now)))
-        : undefined;
-      const result = engine.runBatch(routed(batch, known), plan, onRouted);
+      const result = engine.runBatch(routed(batch, known), plan);
       foresight.judge(result, known.own);
       counters.addPass(result.stats, batch.tokens.length);
       profiled('account', () =>

@@ -13,7 +13,6 @@ export const THREAD_OPS = [
   'batch',
   'step',
   'plan',
-  'refine',
   'account',
   'sample',
   'emit',

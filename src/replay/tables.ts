@@ -20,7 +20,7 @@ export type TracedPass = RecordedPass & ReplayPass;
 
 type Foretell = (pass: RecordedPass) => ExpectedVisit[];
 
-const NOTHING = { own: [], refined: [], behind: [] };
+const NOTHING = { own: [], behind: [] };
 
 /** For rules without tables. */
 export function withoutTables({ batches }: RoutingTrace): ReplayBatch<TracedPass>[] {
@@ -58,7 +58,6 @@ function tabled({ passes }: RecordedBatch, foretell: Foretell): ReplayBatch<Trac
     passes: passes.map((pass, i) => ({
       ...pass,
       own: tables[i]!,
-      refined: [],
       behind: tables.slice(i + 1).flat(),
     })),
     foreseen: { encoder: tables[0] ?? [], decoder: tables.slice(1).flat() },

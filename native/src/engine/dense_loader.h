@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device/device_memory.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 namespace sida {
 

@@ -100,6 +100,8 @@ struct CpuKernels {
   void (*clip)(float* x, size_t n, float limit);
   /// Turns the first 2 · half columns of each row of x (rows, stride): columns j and half + j by one angle.
   void (*rotate)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
+  /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
+  void (*exp_nonpositive)(const double* x, size_t n, double* out);
 };
 
 /// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512vnni, avx512,

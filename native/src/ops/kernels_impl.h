@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/exp16_impl.h"
+#include "ops/exp_impl.h"
 #include "ops/gemm_impl.h"
 #include "ops/int8_gemm_impl.h"
 #include "ops/kernels.h"
@@ -184,7 +185,8 @@ void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosi
 }
 
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, clip, rotate};
+  return {isa,     gemm, quantize_rows, gemm_int8, attention,      rms_norm,
+          softmax, axpy, clip,          rotate,    exp_nonpositive};
 }
 
 }  // namespace

@@ -34,7 +34,6 @@ export function bench(pages = 64) {
     builderStats: new BuilderStats(),
     resident: new ResidentFlag(),
     stepTables: null,
-    refiner: null,
     queue: new QueueConsumer<QueuedBatch>(consumer),
     nextControl: () => control.shift(),
     emit: (message) => out.push(message),

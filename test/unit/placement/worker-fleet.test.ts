@@ -8,13 +8,13 @@ import type { SimulatedRequest } from '../../../src/placement/simulated-worker.j
 import { type FleetOptions, runFleet } from '../../../src/placement/worker-fleet.js';
 
 const EXPERTS = 4;
-const LRU: ReplayRule = { policy: EVICTION_POLICIES.lru, lookahead: null, refine: false };
+const LRU: ReplayRule = { policy: EVICTION_POLICIES.lru, lookahead: null };
 
 function request(ids: readonly number[]): SimulatedRequest {
   const need = Float64Array.from({ length: EXPERTS }, (_, id) => (ids.includes(id) ? 1 : 0));
   const visit = { firstId: 0, need: Float32Array.from(need) };
   const batch: ReplayBatch = {
-    passes: [{ visits: [ids], own: [visit], refined: [], behind: [] }],
+    passes: [{ visits: [ids], own: [visit], behind: [] }],
     foreseen: { encoder: [visit], decoder: [] },
   };
   return { batch, tokens: 1, need };

@@ -81,7 +81,6 @@ void CpuOps::rotate(float* x, size_t heads, size_t head_dim) {
 }
 
 void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
-  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
   const size_t width = spec_.width;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * width;
