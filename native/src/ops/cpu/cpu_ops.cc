@@ -16,6 +16,7 @@ CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory&
       pool_(limits.threads),
       activations_{work_.hidden, work_.normed, work_.queries, work_.keys, work_.values},
       page_pointers_(pool_.threads()) {
+  for (auto& pointers : page_pointers_) pointers.reserve(2 * cache.pages());
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
     biases_.emplace_back();
     if (work_.biases[i] == nullptr) continue;
