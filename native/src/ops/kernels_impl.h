@@ -185,8 +185,7 @@ void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosi
 }
 
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa,     gemm, quantize_rows, gemm_int8, attention,      rms_norm,
-          softmax, axpy, clip,          rotate,    exp_nonpositive};
+  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, clip, rotate, exp_nonpositive};
 }
 
 }  // namespace

@@ -4,21 +4,25 @@
 
 #include "device/cuda/cuda_handles.h"
 #include "model/batch_limits.h"
-#include "model/switch_config.h"
+#include "model/spec.h"
 
 namespace sida {
 
-/// The small arrays that a pass brings to the device: token ids, page tables, choices. Each put() is copied
-/// through page-locked memory in the order of the stream and stays until the next start().
+/// The small arrays that a pass brings to the device: token ids, page tables, rotary positions, choices. Each put() is
+/// copied through page-locked memory in the order of the stream and stays until the next start().
 class PassUploads {
  public:
   /// The most that a pass within `limits` can put.
-  static size_t bytes(const SwitchConfig& config, const BatchLimits& limits);
+  static size_t bytes(const ModelSpec& spec, const BatchLimits& limits);
 
   PassUploads(std::byte* device, size_t bytes, cudaStream_t stream);
 
   /// Forgets what was put. Nothing of `stream` may still read it.
   void start() { used_ = 0; }
+  /// Forgets what was put since used() was `used`, on the same condition.
+  void rewind(size_t used) { used_ = used; }
+  size_t used() const { return used_; }
+
   /// A copy of `values` on the device.
   template <class T>
   const T* put(std::span<const T> values) {
