@@ -70,7 +70,11 @@ export class Completion {
     return text;
   }
 
-  #named(id: number, offset: number, { logprob, top }: NonNullable<GeneratedToken['logprobs']>): TokenLogprobs {
+  #named(
+    id: number,
+    offset: number,
+    { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
+  ): TokenLogprobs {
     const token = (tokenId: number) => this.#options.tokenizer?.idToToken(tokenId) ?? `<${tokenId}>`;
     return {
       id,

@@ -80,7 +80,11 @@ export class BuilderLoop {
     if (builder === null || waiting === undefined) return false;
     if (!this.#predicts(waiting.item.routingK)) return false;
     const { length: tokens } = waiting.item.tokens;
-    const tables = profiled('build table', () => builder.ahead(batchInput(encodeBatch(0, [waiting.item]), builder.shape)), { tokens });
+    const tables = profiled(
+      'build table',
+      () => builder.ahead(batchInput(encodeBatch(0, [waiting.item]), builder.shape)),
+      { tokens },
+    );
     batcher.name(waiting, tables);
     return true;
   }

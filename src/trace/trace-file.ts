@@ -21,7 +21,10 @@ const metaSchema = z.object({
   version: z.literal(1),
   model: z.object({ name: z.string(), fingerprint: z.string() }),
   /** The model's stacks. */
-  stacks: z.array(z.enum(TRACE_STACKS)).min(1).default([...TRACE_STACKS]),
+  stacks: z
+    .array(z.enum(TRACE_STACKS))
+    .min(1)
+    .default([...TRACE_STACKS]),
   /** MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),

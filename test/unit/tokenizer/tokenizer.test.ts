@@ -172,14 +172,21 @@ describe.skipIf(!hasT5)('the T5 tokenizer', () => {
 
 describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
   const tokenizer = () =>
-    new Tokenizer(readFileSync(new URL('tokenizer.json', qwen3)), { vocabSize: 151_936, maxInputBytes: 1 << 20 });
+    new Tokenizer(readFileSync(new URL('tokenizer.json', qwen3)), {
+      vocabSize: 151_936,
+      maxInputBytes: 1 << 20,
+    });
 
   it('agrees with the reference on ids and text, and gives the text out piece by piece', () => {
     const library = tokenizer();
     const lines = readFileSync(new URL('cases.jsonl', qwen3), 'utf8').split('\n').filter(Boolean);
     expect(lines.length).toBeGreaterThan(100);
     for (const line of lines) {
-      const { text, ids, decoded_skip_special: decoded } = JSON.parse(line) as {
+      const {
+        text,
+        ids,
+        decoded_skip_special: decoded,
+      } = JSON.parse(line) as {
         text: string;
         ids: number[];
         decoded_skip_special: string;
