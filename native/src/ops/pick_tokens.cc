@@ -99,9 +99,8 @@ int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling&
   const FallingOrder order(logits, row.most, row.least, temperature);
   size_t kept = logits.size();
   if (sampling.top_k > 0) kept = std::min<size_t>(kept, sampling.top_k);
-  const auto first_kept = [&] { return order.shortest([&](size_t count, double) { return count >= kept; }); };
   if (sampling.top_p < 1) {
-    const double wanted = first_kept().mass * sampling.top_p;
+    const double wanted = order.mass_of_first(kept) * sampling.top_p;
     kept = order.shortest([&](size_t count, double mass) { return mass >= wanted || count >= kept; }).count;
   }
   if (sampling.min_p > 0) {
@@ -110,7 +109,7 @@ int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling&
                                       [&](float x) { return x - static_cast<double>(row.most) >= farthest; });
     kept = std::min(kept, static_cast<size_t>(likely));
   }
-  const double target = first_kept().mass * uniform_number(sampling.seed, sampling.position);
+  const double target = order.mass_of_first(kept) * uniform_number(sampling.seed, sampling.position);
   return order.shortest([&](size_t count, double mass) { return mass > target || count >= kept; }).last;
 }
 
