@@ -16,7 +16,8 @@ inline double double_of_hex(const std::string& digits) {
   return std::bit_cast<double>(static_cast<uint64_t>(std::stoull(digits, nullptr, 16)));
 }
 
-/// The words after `kind` in each such line of test/fixtures/math-bits.txt, which scripts/math-bits.mjs writes.
+/// The words after `kind` in each such line of test/fixtures/math-bits.txt, which scripts/math-bits.mjs
+/// writes.
 inline std::vector<std::vector<std::string>> math_bits(const std::string& kind) {
   std::ifstream file(repo() + "/test/fixtures/math-bits.txt");
   std::vector<std::vector<std::string>> lines;

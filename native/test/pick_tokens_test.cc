@@ -156,7 +156,8 @@ TEST_CASE("sampled tokens are those of a plain reference") {
   for (float& logit : peaked) logit *= 3;
   std::vector<float> masked(peaked);
   for (size_t id = 0; id < masked.size(); id += 3) masked[id] = -1e9f;
-  for (const std::vector<float>& logits : {normal, peaked, masked, row_of(2000, 8, 5), row_of(3, 8, 1 << 24)}) {
+  for (const std::vector<float>& logits :
+       {normal, peaked, masked, row_of(2000, 8, 5), row_of(3, 8, 1 << 24)}) {
     for (Sampling sampling : settings) {
       CAPTURE(sampling.temperature);
       CAPTURE(logits.size());
@@ -170,9 +171,10 @@ TEST_CASE("sampled tokens are those of a plain reference") {
 
 TEST_CASE("tokens are drawn as often as they are likely") {
   const std::vector<float> logits = random_floats(40, 12);
-  for (const Sampling& sampling : std::vector<Sampling>{{.temperature = 1, .seed = 1},
-                                                        {.temperature = 0.5f, .seed = 2},
-                                                        {.temperature = 2, .top_p = 0.8f, .top_k = 30, .seed = 3}}) {
+  for (const Sampling& sampling :
+       std::vector<Sampling>{{.temperature = 1, .seed = 1},
+                             {.temperature = 0.5f, .seed = 2},
+                             {.temperature = 2, .top_p = 0.8f, .top_k = 30, .seed = 3}}) {
     const std::vector<Candidate> kept = candidates(logits, sampling);
     double total = 0;
     for (const Candidate& candidate : kept) total += candidate.weight;

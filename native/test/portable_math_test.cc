@@ -27,9 +27,13 @@ void check_against_node(const std::string& name, double (*function)(double)) {
 
 }  // namespace
 
-TEST_CASE("exp has the bits of Math.exp") { check_against_node("exp", [](double x) { return portable_exp(x); }); }
+TEST_CASE("exp has the bits of Math.exp") {
+  check_against_node("exp", [](double x) { return portable_exp(x); });
+}
 
-TEST_CASE("log has the bits of Math.log") { check_against_node("log", [](double x) { return portable_log(x); }); }
+TEST_CASE("log has the bits of Math.log") {
+  check_against_node("log", [](double x) { return portable_log(x); });
+}
 
 TEST_CASE("log of a negative number is NaN") {
   CHECK(std::isnan(portable_log(-1)));

@@ -20,7 +20,8 @@ constexpr double kFarthestLogits = 100;
 
 FallingOrder::FallingOrder(std::span<const float> logits, float most, float least, double temperature)
     : logits_(logits), most_(most), temperature_(temperature) {
-  const double range = std::min(most_ - least, std::max(kFarthestTemperatures * temperature, kFarthestLogits));
+  const double range =
+      std::min(most_ - least, std::max(kFarthestTemperatures * temperature, kFarthestLogits));
   buckets_per_logit_ = range > 0 ? kBuckets / range : 0;
   constexpr size_t kBlock = 256;
   double weight[kBlock];
@@ -72,7 +73,8 @@ FallingOrder::Beginning FallingOrder::shortest(FunctionRef<bool(size_t count, do
     // Where none was enough: in this order the weights add up to a little less than the bucket's mass.
     return found;
   }
-  throw Error("internal", "no beginning of " + std::to_string(logits_.size()) + " tokens is enough. This is a bug.");
+  throw Error("internal",
+              "no beginning of " + std::to_string(logits_.size()) + " tokens is enough. This is a bug.");
 }
 
 size_t FallingOrder::bucket_of(float logit) const {

@@ -10,12 +10,12 @@
 
 namespace sida {
 
-/// The tokens of a row in order of falling probability, ties by id. A vocabulary is too long to be sorted for one
-/// token, so tokens fall into buckets by their logits, and only buckets that are looked into are sorted.
+/// The tokens of a row in order of falling probability, ties by id. A vocabulary is too long to be sorted for
+/// one token, so tokens fall into buckets by their logits, and only buckets that are looked into are sorted.
 class FallingOrder {
  public:
-  /// `logits` (vocab) are finite and outlive this. Weights are exp((logit - most) / temperature), where `most`
-  /// and `least` are the row's.
+  /// `logits` (vocab) are finite and outlive this. Weights are exp((logit - most) / temperature), where
+  /// `most` and `least` are the row's.
   FallingOrder(std::span<const float> logits, float most, float least, double temperature);
 
   /// The sum of the weights of the first `count` tokens.
@@ -25,7 +25,8 @@ class FallingOrder {
     size_t count;
     int32_t last;  ///< The token that ends it.
   };
-  /// The shortest beginning with `enough(count, mass)`, which must stay true once it is and must be true of all.
+  /// The shortest beginning with `enough(count, mass)`, which must stay true once it is and must be true of
+  /// all.
   Beginning shortest(FunctionRef<bool(size_t count, double mass)> enough) const;
 
  private:
