@@ -15,6 +15,13 @@ function cpuMs(pid) {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
+const running = new Set();
+// A bench that is interrupted takes its servers with it.
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+
 export class ServeProcess {
   #child;
   #words = '';
@@ -30,9 +37,8 @@ export class ServeProcess {
   async #start(args, nodeArgs) {
     const command = [...nodeArgs, 'dist/cli/main.js', 'serve', '--port', '0', ...args];
     this.#child = spawn('node', command, { stdio: ['ignore', 'pipe', 'pipe'] });
-    // A bench that is interrupted takes its server with it.
-    process.once('exit', () => this.#child.kill('SIGKILL'));
-    for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
+    running.add(this.#child);
+    this.#child.once('exit', () => running.delete(this.#child));
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream.on('data', (piece) => {
         this.#words += piece;

@@ -94,9 +94,9 @@ void add_embed_cases(std::vector<Case>& cases, size_t tokens, const int32_t* wor
 void add_routing_cases(std::vector<Case>& cases, size_t tokens, uint16_t* expert, float* alpha,
                        const uint32_t* positions) {
   const size_t logits = tokens * kExperts * sizeof(float), rows = tokens * kRow;
-  cases.push_back({"choose_top1", tokens, logits, static_cast<double>(logits + tokens * 6), 0,
+  cases.push_back({"choose", tokens, logits, static_cast<double>(logits + tokens * 6), 0,
                    [=](std::byte* part, size_t) {
-                     cuda::choose_top1(floats(part), tokens, kExperts, expert, alpha, nullptr);
+                     cuda::choose(floats(part), tokens, kExperts, {1, false}, expert, alpha, nullptr);
                    }});
   cases.push_back({"add_expert_outputs", tokens, 2 * rows, static_cast<double>(3 * rows + tokens * 8), 0,
                    [=](std::byte* part, size_t) {
@@ -115,7 +115,7 @@ void add_attention_cases(std::vector<Case>& cases, size_t sequences, uint32_t co
   const bool decode = count == 1;
   cases.push_back({decode ? "attention, 1 row" : "attention, tiles", tokens, rows + cache, read,
                    4.0 * static_cast<double>(tokens) * keys * kWidth, [=](std::byte* part, size_t) {
-                     cuda::attention(layer_at(part + rows), batch.view, floats(part), bias, decode, nullptr);
+                     cuda::attention(layer_at(part + rows), batch.view, floats(part), {kHeads, 1, bias, decode}, nullptr);
                    }});
   const auto both = static_cast<double>(2 * rows);
   cases.push_back({"write_keys", tokens, rows + cache, both, 0, [=](std::byte* part, size_t) {

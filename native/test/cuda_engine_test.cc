@@ -24,23 +24,18 @@ using testing::same_bits;
 using testing::Table;
 using testing::TempDir;
 
-const BatchLimits kLimits{320, 1024, 1, 3, true, Activations::kF32, DeviceKind::kCuda};
+const BatchLimits kLimits{320, 1024, 1, 3, true, ActivationFormat::kF32, DeviceKind::kCuda};
 
 /// A pass of the encoder alone, by the routers or by `table`, with a plan of `loads`.
 std::vector<float> encode(Engine& engine, const Inputs& in, const Table& table,
                           const std::vector<ExpertId>& loads) {
-  const auto [first, layers] = engine.moe_layers(Phase::kEncode);
-  const auto experts = static_cast<size_t>(engine.config().num_experts);
-  std::vector<float> hidden(in.tokens.size() * static_cast<size_t>(engine.config().d_model));
-  std::vector<uint16_t> dispatch(layers * in.tokens.size() * std::max<size_t>(table.k, 1));
-  std::vector<uint8_t> found(layers * experts);
   ResidencyPlan plan;
   plan.loads = loads;
-  const Batch batch{Phase::kEncode, in.ids, {}, in.offsets, in.tokens, {}, in.attended, table.view()};
-  engine.run(batch, plan, {nullptr, hidden.data(), nullptr, dispatch.data(), found.data()});
-  engine.store().check_integrity();
-  engine.release_contexts(in.ids);
-  return hidden;
+  Batch batch = testing::pass_of(0, in.ids, in.offsets, in.tokens);
+  batch.routing = table.view();
+  const Run out = run(engine, batch, plan);
+  engine.release_sequences(in.ids);
+  return out.hidden;
 }
 
 TEST_CASE("cuda engine: experts that come and go between disk, host and device change no bit") {
@@ -50,8 +45,8 @@ TEST_CASE("cuda engine: experts that come and go between disk, host and device c
   testing::write_pack(directory, pack.path());
   const Inputs in = inputs_of(Cases(directory), "c0.");
   Engine resident(testing::options_for(pack.path(), kLimits, 1.0));
-  const auto experts = static_cast<size_t>(resident.config().num_experts);
-  const size_t layers = resident.moe_layers(Phase::kEncode).second;
+  const size_t experts = resident.spec().experts();
+  const size_t layers = testing::moe_layers_of(resident, 0);
   const Table routers{{}, {}, 0};
   const Table table = random_table(layers, in.tokens.size(), 3, experts, 7);
   const std::vector<float> exact = encode(resident, in, routers, {});
@@ -93,18 +88,20 @@ TEST_CASE("cuda engine: a step of as many sequences as a batch has tokens, all o
   limits.max_routing_k = 1;
   Engine engine(testing::options_for(pack.path(), limits, 1.0));
   const std::vector<int32_t> context{7}, offsets{0, 3}, tokens{5, 6, 7};
-  testing::run(engine, {Phase::kEncode, context, {}, offsets, tokens, {}, {}});
+  testing::run(engine, testing::pass_of(0, context, offsets, tokens));
   std::vector<int32_t> sequences, contexts(kSequences, 7), starts{0}, ids(kSequences, 0), rows;
   for (int32_t i = 0; i < kSequences; ++i) {
     sequences.push_back(100 + i);
     starts.push_back(i + 1);
     rows.push_back(i);
   }
-  const auto [first, layers] = engine.moe_layers(Phase::kDecode);
-  const auto experts = static_cast<size_t>(engine.config().num_experts);
-  const Table table = random_table(layers, kSequences, 1, experts, 3);
-  const Run out = run(engine, {Phase::kDecode, sequences, contexts, starts, ids, rows, {}, table.view()});
-  CHECK(out.logits.size() == rows.size() * static_cast<size_t>(engine.config().vocab_size));
+  const size_t experts = engine.spec().experts();
+  const Table table = random_table(testing::moe_layers_of(engine, 1), kSequences, 1, experts, 3);
+  Batch batch = testing::pass_of(1, sequences, starts, ids, contexts);
+  batch.routing = table.view();
+  batch.logit_rows = rows;
+  const Run out = run(engine, batch);
+  CHECK(out.logits.size() == rows.size() * engine.spec().vocab);
 }
 
 }  // namespace

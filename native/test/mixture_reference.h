@@ -11,7 +11,7 @@
 #include "core/file.h"
 #include "engine/engine.h"
 #include "checkpoint/pack.h"
-#include "model/switch_weights.h"
+#include "model/model_weights.h"
 
 namespace sida::testing {
 
@@ -39,7 +39,7 @@ inline void fill_dense(const std::string& directory, std::initializer_list<std::
 
 /// Leaves a pack a model of embeddings and experts alone: attention and dense layers add nothing.
 inline void keep_experts_only(const std::string& directory) {
-  fill_dense(directory, {".o.weight", ".mlp.wo.weight"}, 0);
+  fill_dense(directory, {"output", ".down"}, 0);
 }
 
 /// A stack of such a pack in float64, token by token: h += Σ alpha_j · E_j(norm(h)) in each MoE layer.
@@ -49,14 +49,14 @@ class MixtureReference {
       : pack_(open_pack(directory)),
         dense_(read_all(pack_.dense_path())),
         experts_(read_all(pack_.expert_path(0))),
-        weights_(view_weights(pack_.config, pack_.dense, dense_.data())) {}
+        weights_(view_weights(pack_.spec, pack_.dense, dense_.data())) {}
 
   /// Final hidden states (tokens, d_model) of a batch with a routing. `dispatch` receives the entries within
   /// capacity.
   std::vector<double> run(const Batch& batch, std::vector<uint16_t>& dispatch) const {
-    const StackWeights& stack = batch.phase == Phase::kEncode ? weights_.encoder : weights_.decoder;
+    const StackWeights& stack = weights_.stacks[batch.stack];
     const PredictedRouting& routing = batch.routing;
-    const auto d = static_cast<size_t>(pack_.config.d_model);
+    const size_t d = pack_.spec.width;
     const size_t tokens = batch.tokens.size();
     std::vector<std::vector<double>> hidden;
     std::vector<float> row(d);
@@ -66,21 +66,23 @@ class MixtureReference {
     }
     dispatch.assign(routing.experts.begin(), routing.experts.end());
     size_t entry = 0;
-    for (const LayerWeights& layer : stack.layers) {
-      if (!layer.feed_forward.sparse) continue;
+    for (size_t i = 0; i < stack.layers.size(); ++i) {
+      const LayerWeights& layer = stack.layers[i];
+      const MoeSpec* moe = pack_.spec.stacks[batch.stack].layers[i].moe();
+      if (moe == nullptr) continue;
       for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
-        std::vector<int> taken(static_cast<size_t>(pack_.config.num_experts));
+        std::vector<size_t> taken(moe->experts);
         for (int32_t token = batch.offsets[s]; token < batch.offsets[s + 1]; ++token) {
           std::vector<double>& h = hidden[static_cast<size_t>(token)];
           const std::vector<double> x = norm(h, layer.feed_forward.norm);
           for (size_t j = 0; j < routing.k; ++j, ++entry) {
             if (dispatch[entry] == kNoExpert) continue;
-            if (taken[dispatch[entry]]++ >= pack_.config.expert_capacity) {
+            if (taken[dispatch[entry]]++ >= moe->router.capacity) {
               dispatch[entry] = kNoExpert;
               continue;
             }
             const std::vector<double> y = expert(layer.feed_forward.moe_layer, dispatch[entry], x);
-            for (size_t i = 0; i < d; ++i) h[i] += static_cast<double>(routing.alpha[entry]) * y[i];
+            for (size_t c = 0; c < d; ++c) h[c] += static_cast<double>(routing.alpha[entry]) * y[c];
           }
         }
       }
@@ -98,18 +100,18 @@ class MixtureReference {
     double sum = 0;
     for (const double value : h) sum += value * value;
     const double scale = 1 / std::sqrt(sum / static_cast<double>(h.size()) +
-                                       static_cast<double>(pack_.config.layer_norm_epsilon));
+                                       static_cast<double>(pack_.spec.norm_epsilon));
     std::vector<double> x(h.size());
     for (size_t i = 0; i < h.size(); ++i) x[i] = h[i] * scale * static_cast<double>(weight[i]);
     return x;
   }
 
   std::vector<double> expert(size_t layer, size_t index, const std::vector<double>& x) const {
-    const size_t id = layer * pack_.experts.experts_per_layer + index;
+    const size_t id = layer * pack_.experts.shape.experts_per_layer + index;
     const std::byte* block = experts_.data() + id * pack_.experts.block_bytes;
-    std::vector<double> between = product(pack_.experts.wi(block), x);
+    std::vector<double> between = product(pack_.experts.matrix(block, Projection::kUp), x);
     for (double& value : between) value = std::max(value, 0.0);
-    return product(pack_.experts.wo(block), between);
+    return product(pack_.experts.matrix(block, Projection::kDown), between);
   }
 
   static std::vector<double> product(const PanelMatrix& matrix, const std::vector<double>& x) {
@@ -125,7 +127,7 @@ class MixtureReference {
   Pack pack_;
   std::vector<std::byte> dense_;
   std::vector<std::byte> experts_;
-  SwitchWeights weights_;
+  ModelWeights weights_;
 };
 
 }  // namespace sida::testing

@@ -38,31 +38,62 @@ class Cases {
   SafetensorsFile file_;
 };
 
-/// Inputs of a case in rows of `length` tokens; `attended` counts those that are no padding.
+/// Inputs of a case: sequences without the padding that the reference has in rows of `length` tokens. What padding
+/// would do is nothing: it stands behind what it could touch.
 struct Inputs {
   size_t batch, length;
-  std::vector<int32_t> tokens, offsets, attended, ids;
+  std::vector<int32_t> tokens, offsets, ids;
+
+  /// Rows of a reference (batch, length, width) that are no padding.
+  template <class T>
+  std::vector<T> real_rows(const std::vector<T>& reference) const {
+    const size_t width = reference.size() / (batch * length);
+    std::vector<T> rows;
+    for (size_t b = 0; b < batch; ++b) {
+      const auto first = reference.begin() + static_cast<long>(b * length * width);
+      rows.insert(rows.end(), first, first + static_cast<long>(width) * (offsets[b + 1] - offsets[b]));
+    }
+    return rows;
+  }
 };
 
 inline Inputs inputs_of(const Cases& cases, const std::string& prefix) {
   const auto shape = cases.shape(prefix + "input_ids");
-  Inputs in{shape[0], shape[1], {}, {0}, {}, {}};
+  Inputs in{shape[0], shape[1], {}, {0}, {}};
   const auto tokens = cases.read<int64_t>(prefix + "input_ids");
-  const auto mask = cases.read<int64_t>(prefix + "attention_mask");
-  in.tokens.assign(tokens.begin(), tokens.end());
+  const std::string mask_name = prefix + "attention_mask";
+  const auto mask = cases.has(mask_name) ? cases.read<int64_t>(mask_name) : std::vector<int64_t>(tokens.size(), 1);
   for (size_t b = 0; b < in.batch; ++b) {
-    in.offsets.push_back(static_cast<int32_t>((b + 1) * in.length));
-    in.attended.push_back(
-        static_cast<int32_t>(std::count(mask.begin() + static_cast<long>(b * in.length),
-                                        mask.begin() + static_cast<long>((b + 1) * in.length), 1)));
+    for (size_t i = b * in.length; i < (b + 1) * in.length; ++i) {
+      if (mask[i] != 0) in.tokens.push_back(static_cast<int32_t>(tokens[i]));
+    }
+    in.offsets.push_back(static_cast<int32_t>(in.tokens.size()));
     in.ids.push_back(static_cast<int32_t>(b));
   }
   return in;
 }
 
+/// A pass of a stack; the caller adds what it asks for.
+inline Batch pass_of(size_t stack, const std::vector<int32_t>& sequences, const std::vector<int32_t>& offsets,
+                     const std::vector<int32_t>& tokens, const std::vector<int32_t>& parents = {}) {
+  Batch batch;
+  batch.stack = stack;
+  batch.sequences = sequences;
+  batch.parents = parents;
+  batch.offsets = offsets;
+  batch.tokens = tokens;
+  return batch;
+}
+
 /// Decoder tokens of a case, all rows of logits wanted; sequences count from 100.
 struct DecoderInputs {
   std::vector<int32_t> tokens, offsets, rows, sequences;
+
+  Batch after(const std::vector<int32_t>& parents) const {
+    Batch batch = pass_of(1, sequences, offsets, tokens, parents);
+    batch.logit_rows = rows;
+    return batch;
+  }
 };
 
 inline DecoderInputs decoder_inputs_of(const Cases& cases, const std::string& prefix, size_t batch) {
@@ -80,24 +111,41 @@ struct Run {
   std::vector<float> hidden, router, logits;  ///< no `router` in a pass with a routing of its own
   std::vector<uint16_t> dispatch;
   std::vector<uint8_t> found;
+  std::vector<PickedToken> picked;
+  std::vector<RankedToken> top;
+  std::vector<double> query_logprobs;
 };
 
+/// MoE layers of a stack.
+inline size_t moe_layers_of(const Engine& engine, size_t stack) { return engine.spec().stacks[stack].moe_layers(); }
+
 /// One pass with everything it can report.
-inline Run run(Engine& engine, const Batch& batch) {
-  const size_t tokens = batch.tokens.size();
-  const auto layers = engine.moe_layers(batch.phase).second;
-  const auto experts = static_cast<size_t>(engine.config().num_experts);
+inline Run run(Engine& engine, const Batch& batch, const ResidencyPlan& plan = {}) {
+  const size_t tokens = batch.tokens.size(), layers = moe_layers_of(engine, batch.stack);
+  const size_t experts = engine.spec().experts();
+  const bool routed = batch.routing.k > 0;
   Run out;
-  out.hidden.resize(tokens * static_cast<size_t>(engine.config().d_model));
-  const size_t k = std::max<size_t>(batch.routing.k, 1);
-  if (batch.routing.k == 0) out.router.resize(layers * tokens * experts);
-  out.dispatch.resize(layers * tokens * k);
+  out.hidden.resize(tokens * engine.spec().width);
+  if (!routed) out.router.resize(layers * tokens * experts);
+  out.dispatch.resize(layers * tokens * (routed ? batch.routing.k : engine.spec().top_k()));
   out.found.resize(layers * experts);
-  out.logits.resize(batch.logit_rows.size() * static_cast<size_t>(engine.config().vocab_size));
-  engine.run(batch, {},
-             {batch.phase == Phase::kDecode ? out.logits.data() : nullptr, out.hidden.data(),
-              batch.routing.k == 0 ? out.router.data() : nullptr, out.dispatch.data(), out.found.data()});
-  engine.store().check_integrity();
+  out.logits.resize(batch.logit_rows.size() * engine.spec().vocab);
+  out.picked.resize(batch.picks.size());
+  size_t top = 0;
+  for (const Pick& pick : batch.picks) top += pick.top;
+  out.top.resize(top);
+  out.query_logprobs.resize(batch.queries.size());
+  BatchOutput output;
+  output.picked = out.picked;
+  output.top = out.top;
+  output.query_logprobs = out.query_logprobs;
+  output.logits = out.logits.empty() ? nullptr : out.logits.data();
+  output.hidden_states = out.hidden.data();
+  output.router_logits = routed ? nullptr : out.router.data();
+  output.dispatch = out.dispatch.data();
+  output.found = out.found.data();
+  engine.run(batch, plan, output);
+  engine.check_integrity();
   return out;
 }
 
@@ -112,21 +160,19 @@ inline double relative_error(const std::vector<float>& found, const std::vector<
   return worst / scale;
 }
 
-/// Greedy continuation of one context, until the end token or after `steps`.
-inline std::vector<int32_t> greedy(Engine& engine, const std::vector<int32_t>& contexts, size_t batch_row,
-                                   size_t steps) {
-  const SwitchConfig& config = engine.config();
-  const std::vector<int32_t> sequence{static_cast<int32_t>(1000 + batch_row)};
-  const std::vector<int32_t> context{contexts[batch_row]};
-  const std::vector<int32_t> offsets{0, 1}, rows{0};
-  std::vector<int32_t> ids{config.decoder_start_token_id};
+/// Greedy continuation of `parent` by a sequence of the last stack that begins with `first`, until an end token or
+/// after `steps`; `first` included.
+inline std::vector<int32_t> greedy(Engine& engine, int32_t parent, int32_t first, size_t steps) {
+  const std::vector<int32_t> end = engine.spec().tokens.end;
+  const std::vector<int32_t> sequence{1000}, parents{parent}, offsets{0, 1};
+  std::vector<int32_t> ids{first};
   for (size_t step = 0; step < steps; ++step) {
     const std::vector<int32_t> token{ids.back()};
-    Batch batch{Phase::kDecode, sequence, context, offsets, token, rows, {}};
-    const Run out = run(engine, batch);
-    ids.push_back(
-        static_cast<int32_t>(std::max_element(out.logits.begin(), out.logits.end()) - out.logits.begin()));
-    if (ids.back() == config.eos_token_id) break;
+    Batch batch = pass_of(engine.spec().stacks.size() - 1, sequence, offsets, token, parents);
+    const Pick pick{0, {}, 0};
+    batch.picks = {&pick, 1};
+    ids.push_back(run(engine, batch).picked[0].id);
+    if (std::find(end.begin(), end.end(), ids.back()) != end.end()) break;
   }
   engine.release_sequences(sequence);
   return ids;

@@ -1,6 +1,4 @@
 // Predicted mode with a perfect table is exact mode, bit for bit: every Switch fixture, every case.
-#include <numeric>
-
 #include "core/file.h"
 #include "core/json.h"
 #include "devices.h"
@@ -17,6 +15,7 @@ using testing::Cases;
 using testing::fixture;
 using testing::Inputs;
 using testing::inputs_of;
+using testing::pass_of;
 using testing::relative_error;
 using testing::Run;
 using testing::run;
@@ -44,12 +43,12 @@ void check_own_routing(const std::string& name, DeviceKind device) {
   testing::write_pack(directory, pack.path());
   const Cases cases(directory);
   const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
-  const BatchLimits with_routers{320, 1024, 2, 3, true, Activations::kF32, device};
-  const BatchLimits tables_alone{320, 1024, 2, 1, false, Activations::kF32, device};
+  const BatchLimits with_routers{320, 1024, 2, 3, true, ActivationFormat::kF32, device};
+  const BatchLimits tables_alone{320, 1024, 2, 1, false, ActivationFormat::kF32, device};
   for (const double share : testing::shares_on(device)) {
     Engine exact(testing::options_for(pack.path(), with_routers, share));
     Engine without_routers(testing::options_for(pack.path(), tables_alone, share));
-    const auto experts = static_cast<size_t>(exact.config().num_experts);
+    const size_t experts = exact.spec().experts();
     for (const JsonValue& entry : list.root().elements()) {
       const std::string prefix = entry.at("case").as_string() + ".";
       CAPTURE(name);
@@ -57,20 +56,15 @@ void check_own_routing(const std::string& name, DeviceKind device) {
       CAPTURE(prefix);
       CAPTURE(share);
       const Inputs in = inputs_of(cases, prefix);
-      const auto ids = cases.read<int64_t>(prefix + "decoder_input_ids");
-      const std::vector<int32_t> tokens(ids.begin(), ids.end());
-      std::vector<int32_t> offsets{0}, rows(tokens.size());
-      std::iota(rows.begin(), rows.end(), 0);
-      for (size_t b = 1; b <= in.batch; ++b) {
-        offsets.push_back(static_cast<int32_t>(b * tokens.size() / in.batch));
-      }
+      const testing::DecoderInputs own = testing::decoder_inputs_of(cases, prefix, in.batch);
       const auto both = [&](Engine& engine, const Table& encoder, const Table& decoder) {
-        const Batch encode{Phase::kEncode, in.ids, {},          in.offsets,
-                           in.tokens,      {},     in.attended, encoder.view()};
-        const Batch decode{Phase::kDecode, in.ids, in.ids, offsets, tokens, rows, {}, decoder.view()};
+        Batch encode = pass_of(0, in.ids, in.offsets, in.tokens);
+        encode.routing = encoder.view();
+        Batch decode = own.after(in.ids);
+        decode.routing = decoder.view();
         std::pair<Run, Run> out{run(engine, encode), run(engine, decode)};
+        engine.release_sequences(own.sequences);
         engine.release_sequences(in.ids);
-        engine.release_contexts(in.ids);
         return out;
       };
       const Table none{{}, {}, 0};

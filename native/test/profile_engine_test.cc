@@ -23,8 +23,8 @@ struct Recorded {
 Recorded record_passes(const std::string& directory, const std::string& pack, double share) {
   const testing::Cases cases(directory);
   std::optional<Engine> engine(std::in_place, testing::options_for(pack, {320, 1024, 2}, share));
-  const auto experts = static_cast<size_t>(engine->config().num_experts);
-  const auto layers = engine->moe_layers(Phase::kEncode).second;
+  const size_t experts = engine->spec().experts();
+  const size_t layers = testing::moe_layers_of(*engine, 0);
   Recorded out;
   profile_start(8 << 20);
   for (const bool planned : {false, true}) {
@@ -39,12 +39,11 @@ Recorded record_passes(const std::string& directory, const std::string& pack, do
     BatchOutput output;
     output.dispatch = dispatch.data();
     output.found = found.data();
-    const RunStats stats = engine->run({Phase::kEncode, in.ids, {}, in.offsets, in.tokens, {}, in.attended},
-                                       {keys, after, loads}, output);
+    const RunStats stats = engine->run(testing::pass_of(0, in.ids, in.offsets, in.tokens), {keys, after, loads}, output);
     out.stats.needed += stats.needed;
     out.stats.bytes_moved += stats.bytes_moved;
     ++out.passes;
-    engine->release_contexts(in.ids);
+    engine->release_sequences(in.ids);
   }
   // What still moves after the last pass is done with before the figures are taken.
   engine->set_budget(engine->memory().budget());

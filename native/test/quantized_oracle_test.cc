@@ -25,6 +25,7 @@ using testing::fixture;
 using testing::greedy;
 using testing::Inputs;
 using testing::inputs_of;
+using testing::pass_of;
 using testing::relative_error;
 using testing::Run;
 using testing::run;
@@ -33,7 +34,7 @@ using testing::TempDir;
 
 constexpr WeightFormat kInt8{WeightType::kInt8, 0};
 constexpr WeightFormat int4(uint32_t group) { return {WeightType::kInt4, group}; }
-BatchLimits limits_on(DeviceKind device) { return {320, 1024, 2, 1, true, Activations::kF32, device}; }
+BatchLimits limits_on(DeviceKind device) { return {320, 1024, 2, 1, true, ActivationFormat::kF32, device}; }
 
 void overwrite(const std::string& path, uint64_t offset, const std::vector<std::byte>& bytes) {
   const int fd = open(path.c_str(), O_WRONLY);
@@ -58,17 +59,18 @@ void write_twin(const Pack& pack, const Pack& twin) {
   const File dense = File::open(pack.dense_path());
   for (size_t i = 0; i < pack.dense.tensors.size(); ++i) {
     const DenseTensor& tensor = pack.dense.tensors[i];
-    if (!tensor.panels) continue;
+    if (!tensor.panels()) continue;
     overwrite(twin.dense_path(), twin.dense.tensors[i].offset,
-              widened(dense, tensor.offset, tensor.format, tensor.shape[0], tensor.shape[1]));
+              widened(dense, tensor.offset, tensor.format, tensor.rows(), tensor.columns()));
   }
   const File experts = File::open(pack.expert_path());
   const ExpertLayout &from = pack.experts, &to = twin.experts;
   for (size_t id = 0; id < from.experts(); ++id) {
-    overwrite(twin.expert_path(), id * to.block_bytes + to.wi_offset,
-              widened(experts, id * from.block_bytes + from.wi_offset, from.format, from.d_ff, from.d_model));
-    overwrite(twin.expert_path(), id * to.block_bytes + to.wo_offset,
-              widened(experts, id * from.block_bytes + from.wo_offset, from.format, from.d_model, from.d_ff));
+    for (size_t i = 0; i < from.matrices.size(); ++i) {
+      const ExpertMatrix& matrix = from.matrices[i];
+      overwrite(twin.expert_path(), id * to.block_bytes + to.matrices[i].offset,
+                widened(experts, id * from.block_bytes + matrix.offset, from.format, matrix.n, matrix.k));
+    }
   }
 }
 
@@ -85,12 +87,12 @@ std::vector<Answer> answers_of(Engine& engine, const Cases& cases, const JsonDoc
     const Inputs in = inputs_of(cases, prefix);
     const DecoderInputs own = decoder_inputs_of(cases, prefix, in.batch);
     Answer answer;
-    answer.encoded = run(engine, {Phase::kEncode, in.ids, {}, in.offsets, in.tokens, {}, in.attended});
-    answer.decoded =
-        run(engine, {Phase::kDecode, own.sequences, in.ids, own.offsets, own.tokens, own.rows, {}});
+    answer.encoded = run(engine, pass_of(0, in.ids, in.offsets, in.tokens));
+    answer.decoded = run(engine, own.after(in.ids));
     engine.release_sequences(own.sequences);
-    for (size_t row = 0; row < in.batch; ++row) answer.greedy.push_back(greedy(engine, in.ids, row, 16));
-    engine.release_contexts(in.ids);
+    const int32_t start = *engine.spec().tokens.start;
+    for (const int32_t id : in.ids) answer.greedy.push_back(greedy(engine, id, start, 16));
+    engine.release_sequences(in.ids);
     answers.push_back(std::move(answer));
   }
   CHECK(engine.memory().peak() <= engine.memory().budget());
@@ -163,31 +165,33 @@ Closeness closeness(const std::string& directory, WeightFormat experts, WeightFo
   testing::write_pack(directory, packed.path(), experts, dense);
   Engine engine(testing::options_for(packed.path(), limits_on(DeviceKind::kCpu), 1.0));
   const std::vector<Answer> answers = answers_of(engine, cases, list);
-  const auto d_model = static_cast<size_t>(engine.config().d_model);
+  const size_t width = engine.spec().width;
   Closeness found;
   size_t i = 0;
   for (const JsonValue& entry : list.root().elements()) {
     const Answer& answer = answers[i++];
     const std::string prefix = entry.at("case").as_string() + ".";
     const Inputs in = inputs_of(cases, prefix);
-    const auto hidden = cases.read<float>(prefix + "encoder_last_hidden_state");
+    const auto hidden = in.real_rows(cases.read<float>(prefix + "encoder_last_hidden_state"));
     std::vector<uint8_t> alike(in.batch, 1);
     size_t layer = 0;
-    for (const std::string& moe : engine.config().moe_layers()) {
+    for (const std::string& moe : engine.spec().moe_layers()) {
       if (moe.rfind("encoder", 0) != 0) continue;
-      const auto expected = cases.read<int64_t>(prefix + "encoder.block." + moe.substr(moe.find('.') + 1) +
-                                                ".layer.1.mlp.router.dispatch");
-      for (size_t t = 0; t < in.tokens.size(); ++t) {
-        const uint16_t chosen = answer.encoded.dispatch[layer * in.tokens.size() + t];
-        if ((chosen == kDropped ? -1 : chosen) != expected[t]) alike[t / in.length] = 0;
+      const auto expected = in.real_rows(cases.read<int64_t>(
+          prefix + "encoder.block." + moe.substr(moe.find('.') + 1) + ".layer.1.mlp.router.dispatch"));
+      for (size_t b = 0; b < in.batch; ++b) {
+        for (auto t = static_cast<size_t>(in.offsets[b]); t < static_cast<size_t>(in.offsets[b + 1]); ++t) {
+          const uint16_t chosen = answer.encoded.dispatch[layer * in.tokens.size() + t];
+          if ((chosen == kNoExpert ? -1 : chosen) != expected[t]) alike[b] = 0;
+        }
       }
       ++layer;
     }
     for (size_t b = 0; b < in.batch; ++b) {
       if (alike[b] == 0) continue;
       ++found.routed_alike;
-      const auto begin = static_cast<long>(b * in.length * d_model);
-      const auto end = static_cast<long>((b + 1) * in.length * d_model);
+      const auto begin = static_cast<long>(static_cast<size_t>(in.offsets[b]) * width);
+      const auto end = static_cast<long>(static_cast<size_t>(in.offsets[b + 1]) * width);
       found.worst = std::max(found.worst, relative_error({answer.encoded.hidden.begin() + begin,
                                                           answer.encoded.hidden.begin() + end},
                                                          {hidden.begin() + begin, hidden.begin() + end}));

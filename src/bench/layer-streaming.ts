@@ -5,22 +5,18 @@
  */
 import type { ResidencyPlan } from '../native/addon-types.js';
 
-/** The plan from the turn of each layer on, by flat layer number. `experts`: of a layer. */
-export function streamingPlans(layers: number, experts: number): ResidencyPlan[] {
-  return Array.from({ length: layers }, (_, current) => planFrom(current, layers, experts));
-}
-
-function planFrom(current: number, layers: number, experts: number): ResidencyPlan {
+/** The plan of a pass. `first`: its first MoE layer, of `layers` in all with `experts` each. */
+export function streamingPlan(first: number, layers: number, experts: number): ResidencyPlan {
   const keys = new Float64Array(layers * experts);
   const keysAfter = new Float64Array(layers * experts);
   const loads = new Uint32Array(layers * experts);
   for (let turn = 0; turn < layers; turn++) {
-    const first = ((current + turn) % layers) * experts;
+    const firstId = ((first + turn) % layers) * experts;
     for (let index = 0; index < experts; index++) {
-      const id = first + index;
+      const id = firstId + index;
       keys[id] = turn;
-      // Layers that the pass has used come again behind those ahead of it; the current one last of all.
-      keysAfter[id] = turn === 0 ? layers : turn;
+      // A layer that the pass has used comes again a round later.
+      keysAfter[id] = turn + layers;
       // The store passes over what is there already.
       loads[turn * experts + index] = id;
     }

@@ -24,8 +24,6 @@ export interface MovedOptions {
   expertBytes: number;
   budgets: readonly SlotBudget[];
   lookaheads: readonly number[];
-  /** Whether there is a refiner: the batches tell of refined tables. */
-  refine: boolean;
   /** Called between two replays; may throw to end them. */
   onReplay?: (done: number, total: number) => Promise<void>;
 }
@@ -34,8 +32,6 @@ export interface Moved {
   policy: EvictionPolicyName | 'static' | 'belady';
   /** Whether tables of the hash function were at hand. */
   tables: boolean;
-  /** Whether the routing of each layer refined them. */
-  refined: boolean;
   /** Batches seen behind the running one; null: none for a reactive policy, all of them for `belady`. */
   lookahead: number | null;
   loads: number;
@@ -46,7 +42,7 @@ export interface BudgetMoves extends SlotBudget {
   policies: Moved[];
 }
 
-interface Rule extends Pick<Moved, 'policy' | 'tables' | 'refined' | 'lookahead'> {
+interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
   run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
@@ -54,9 +50,9 @@ const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],
-  { experts, expertBytes, budgets, lookaheads, refine, onReplay }: MovedOptions,
+  { experts, expertBytes, budgets, lookaheads, onReplay }: MovedOptions,
 ): Promise<BudgetMoves[]> {
-  const rules = rulesOf(lookaheads, refine);
+  const rules = rulesOf(lookaheads);
   const moves: BudgetMoves[] = [];
   let done = 0;
   for (const { budget, slots } of budgets) {
@@ -76,13 +72,12 @@ export async function movedBytes(
   return moves;
 }
 
-function rulesOf(lookaheads: readonly number[], refine: boolean): Rule[] {
+function rulesOf(lookaheads: readonly number[]): Rule[] {
   return [
     ...REACTIVE.map((policy) => storeRule(policy, null)),
     {
       policy: 'static',
       tables: false,
-      refined: false,
       lookahead: null,
       run: (batches, device, watch) =>
         replayPinned(batches, device, { hot: hottest(batches, device.experts), learned: 0 }, watch),
@@ -90,20 +85,18 @@ function rulesOf(lookaheads: readonly number[], refine: boolean): Rule[] {
     // The policy of the SiDA paper sees the running batch alone.
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),
-    ...(refine ? lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead, true)) : []),
     ...lookaheads.map((lookahead) => beladyRule(lookahead)),
-    { policy: 'belady', tables: false, refined: false, lookahead: null, run: replayFewest },
+    { policy: 'belady', tables: false, lookahead: null, run: replayFewest },
   ];
 }
 
-function storeRule(policy: EvictionPolicyName, lookahead: number | null, refined = false): Rule {
+function storeRule(policy: EvictionPolicyName, lookahead: number | null): Rule {
   return {
     policy,
     tables: lookahead !== null,
-    refined,
     lookahead,
     run: (batches, device, watch) =>
-      replayStore(batches, device, { policy: EVICTION_POLICIES[policy], lookahead, refine: refined }, watch),
+      replayStore(batches, device, { policy: EVICTION_POLICIES[policy], lookahead }, watch),
   };
 }
 
@@ -111,7 +104,6 @@ function beladyRule(lookahead: number): Rule {
   return {
     policy: 'belady',
     tables: false,
-    refined: false,
     lookahead,
     run: (batches, device, watch) => replayBelady(batches, device, lookahead, watch),
   };

@@ -54,10 +54,10 @@ export function replayPinned<Pass extends ReplayPass>(
 ): void {
   const follow = new Follower(experts, slots, watch);
   const { lfu, lru } = EVICTION_POLICIES;
-  follow.run(batches.slice(0, learned), { policy: lfu, lookahead: null, refine: false });
+  follow.run(batches.slice(0, learned), { policy: lfu, lookahead: null });
   const rest = batches.slice(learned);
   follow.pin(hot.slice(0, slots < experts ? slots - 1 : experts), rest[0]?.passes[0]);
-  follow.run(rest, { policy: lru, lookahead: null, refine: false });
+  follow.run(rest, { policy: lru, lookahead: null });
 }
 
 /** Belady's rule over the true routing of the running batch and of so many behind it, on demand. */
@@ -123,9 +123,9 @@ class Follower<Pass extends ReplayPass> {
     const store = simulated(this.#store);
     const followed: ReplayStore<Pass> = {
       residency: store.residency,
-      run: (pass, plan, onRouted) => {
+      run: (pass, plan) => {
         this.#pass = pass;
-        store.run(pass, plan, onRouted);
+        store.run(pass, plan);
       },
     };
     replay(batches, followed, rule);

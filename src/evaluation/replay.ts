@@ -1,6 +1,6 @@
 /** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
 import type { EvictionPolicy } from '../inference/eviction/index.js';
-import { correctedBatch, correctedPass, planPass, type UpcomingBatch } from '../inference/foresight.js';
+import { correctedPass, correctedVisits, planPass } from '../inference/foresight.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
 import type { ExpectedVisit } from '../inference/residency-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
@@ -11,8 +11,6 @@ export interface ReplayPass {
   visits: readonly (readonly number[])[];
   /** What the pass's table says of its layers; empty without one. */
   own: readonly ExpectedVisit[];
-  /** What the refined table says once a layer, by its number, is routed; empty without a refiner. */
-  refined: readonly (readonly ExpectedVisit[])[];
   /** What tables say of the later passes of the batch. */
   behind: readonly ExpectedVisit[];
 }
@@ -20,21 +18,18 @@ export interface ReplayPass {
 export interface ReplayBatch<Pass extends ReplayPass = ReplayPass> {
   passes: readonly Pass[];
   /** What its tables say while it waits in the queue. */
-  foreseen: UpcomingBatch;
+  foreseen: readonly ExpectedVisit[];
 }
 
 export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
   residency(): Residency;
-  /** `onRouted`: the plan from the routing of a layer on; null where it stays as it was. */
-  run(pass: Pass, plan: ResidencyPlan | null, onRouted: (layer: number) => ResidencyPlan | null): void;
+  run(pass: Pass, plan: ResidencyPlan | null): void;
 }
 
 export interface ReplayRule {
   policy: EvictionPolicy;
   /** Batches whose tables wait behind the running one; null: there are no tables, and nothing is prefetched. */
   lookahead: number | null;
-  /** Whether the routing of each layer refines the pass's table. */
-  refine: boolean;
   /** False: tables decide what goes, but nothing is loaded before a layer needs it. */
   prefetch?: boolean;
 }
@@ -52,7 +47,7 @@ export function replay<Pass extends ReplayPass>(
 }
 
 /** One store under one rule, batch after batch. */
-export class Replay<Pass extends ReplayPass> {
+class Replay<Pass extends ReplayPass> {
   readonly #store: ReplayStore<Pass>;
   readonly #rule: ReplayRule;
   readonly #calibration: NeedCalibration;
@@ -65,22 +60,19 @@ export class Replay<Pass extends ReplayPass> {
 
   /** `queue`: the batches behind it whose tables are there, the next one first. */
   run({ passes }: ReplayBatch<Pass>, queue: readonly ReplayBatch[]): void {
-    const { policy, lookahead, refine, prefetch = true } = this.#rule;
+    const { policy, lookahead, prefetch = true } = this.#rule;
     const { slots, state } = this.#store.residency();
     const everything = slots >= state.length;
     for (const pass of passes) {
-      const upcoming = queue.map(({ foreseen }) => correctedBatch(foreseen, this.#calibration));
-      const plan = (own: readonly ExpectedVisit[]) => {
+      const upcoming = queue.map(({ foreseen }) => correctedVisits(foreseen, this.#calibration));
+      const plan = () => {
         if (everything) return null;
-        const known = lookahead === null ? { own: [], behind: [] } : { own, behind: pass.behind };
+        const known = lookahead === null ? { own: [], behind: [] } : pass;
         const residency = this.#store.residency();
         const planned = planPass(correctedPass(known, this.#calibration), upcoming, { residency, policy });
         return prefetch ? planned : { ...planned, loads: NO_LOADS };
       };
-      this.#store.run(pass, plan(pass.own), (layer) => {
-        const refined = refine ? pass.refined[layer] : undefined;
-        return refined === undefined ? null : plan(refined);
-      });
+      this.#store.run(pass, plan());
       pass.own.forEach((visit, layer) => {
         const needed = new Uint8Array(visit.need.length);
         for (const id of pass.visits[layer] ?? []) needed[id - visit.firstId] = 1;
@@ -105,13 +97,9 @@ function* queued<Batch>(batches: Iterable<Batch>, lookahead: number): Generator<
 export function simulated(store: StoreSimulation): ReplayStore {
   return {
     residency: () => store.residency(),
-    run(pass, plan, onRouted) {
+    run(pass, plan) {
       store.startPass(plan);
-      pass.visits.forEach((ids, layer) => {
-        const now = onRouted(layer);
-        if (now !== null) store.updatePlan(now);
-        store.visit(ids);
-      });
+      for (const ids of pass.visits) store.visit(ids);
     },
   };
 }

@@ -88,11 +88,6 @@ export class StoreSimulation {
   /** Null: no keys, no prefetches. */
   startPass(plan: ResidencyPlan | null): void {
     this.#used.fill(0);
-    this.updatePlan(plan);
-  }
-
-  /** Changes the plan of the running pass. */
-  updatePlan(plan: ResidencyPlan | null): void {
     this.#keys = plan?.keys.slice() ?? new Float64Array(this.#experts);
     this.#keysAfter = plan?.keysAfter ?? this.#keys;
     this.#expendable = plan?.expendable ?? 0;

@@ -1,39 +1,33 @@
 /** Tables of one input, and what they let the residency planner expect. */
 import { visitsOf } from '../inference/expected-visits.js';
-import { refinement } from '../inference/refinement.js';
-import type { ExpectedVisit } from '../inference/residency-planner.js';
-import type { PredictorInput } from '../native/addon-types.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
+  firstLayerOf,
   type HashFunction,
-  layersOf,
+  type HashInput,
   type RoutingShape,
-  type Side,
-  type TableRefiner,
   tableKind,
 } from '../predictor/hash-function.js';
-import { createHashTable, type HashTable, TABLE_K, TABLE_READY } from '../predictor/hash-table.js';
-import type { ExactRun, TruePass } from './model-runner.js';
-import type { ReplayBatch } from './replay.js';
-
-export type Tables = Record<Side, HashTable | null>;
+import { createHashTable, type HashTable, TABLE_READY, tableK } from '../predictor/hash-table.js';
+import type { ExactRun } from './model-runner.js';
+import type { ReplayBatch, ReplayPass } from './replay.js';
 
 /** Null where the function cannot say. */
 export function fillTable(
   hash: HashFunction,
   shape: RoutingShape,
-  side: Side,
-  input: PredictorInput,
+  stack: number,
+  input: HashInput,
 ): HashTable | null {
   const table = createHashTable({
     batchId: 0,
-    layers: layersOf(shape, side),
+    layers: shape.stacks[stack]!.layers,
     tokens: input.tokens.length,
-    k: Math.min(TABLE_K, shape.experts),
+    k: tableK(shape),
     kind: tableKind(hash.name),
     expertsPerLayer: shape.experts,
   });
-  if (!hash.fill(side, input, table.k, table.experts, table.alpha, table.chance)) return null;
+  if (!hash.fill(stack, input, table.k, table.experts, table.alpha, table.chance)) return null;
   fillNeed(table);
   table.settle(TABLE_READY);
   return table;
@@ -54,52 +48,26 @@ function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTab
   return own;
 }
 
-/** What the table says of the pass after the routing of each layer but the last. */
-function refinedVisits(
-  table: HashTable | null,
-  { side, tokens, dispatch }: TruePass,
-  refiner: TableRefiner | null,
-  firstLayer: number,
-): ExpectedVisit[][] {
-  if (table === null) return [];
-  const own = tableOfTokens(table, 0, tokens);
-  const rows = Int32Array.from({ length: tokens }, (_, t) => t);
-  const known = { own: visitsOf(own, firstLayer), behind: [], predicted: { table: own, rows }, routingK: 0 };
-  const refined: ExpectedVisit[][] = [];
-  const onRouted = refinement(refiner, side, known, (now) => {
-    refined.push(now.own.map((visit) => ({ ...visit, need: visit.need.slice() })));
-    return null;
-  });
-  for (let layer = 0; layer < own.layers; layer++) {
-    onRouted?.(layer, dispatch.subarray(layer * tokens, (layer + 1) * tokens));
-  }
-  return refined;
-}
-
 /**
- * An input as a batch of its own. Tables of labels are there with the encoder's; those of a continuation only as its
- * steps come.
+ * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the batch; those
+ * of a continuation only as its steps come.
  */
 export function batchOf(
-  { passes, scores }: ExactRun,
-  tables: Tables,
-  refiner: TableRefiner | null,
-  encoderLayers: number,
+  { parts }: ExactRun,
+  tables: readonly (HashTable | null)[],
+  shape: Pick<RoutingShape, 'stacks'>,
 ): ReplayBatch {
-  const encoder = visitsOf(tables.encoder, 0);
-  const decoder = scores === null ? [] : visitsOf(tables.decoder, encoderLayers);
-  let token = 0;
-  return {
-    passes: passes.map((pass) => {
-      if (pass.side === 'encoder') {
-        const refined = refinedVisits(tables.encoder, pass, refiner, 0);
-        return { visits: pass.needed, own: encoder, refined, behind: decoder };
-      }
-      const table = tables.decoder && tableOfTokens(tables.decoder, token, pass.tokens);
-      token += pass.tokens;
-      const refined = refinedVisits(table, pass, refiner, encoderLayers);
-      return { visits: pass.needed, own: visitsOf(table, encoderLayers), refined, behind: [] };
-    }),
-    foreseen: { encoder, decoder },
-  };
+  const visits = parts.map(({ stack }, i) => visitsOf(tables[i]!, firstLayerOf(shape, stack)));
+  const passes = parts.flatMap(({ stack, passes: own, known }, i): ReplayPass[] => {
+    const behind = visits.slice(i + 1).flatMap((later, l) => (parts[i + 1 + l]!.known ? later : []));
+    if (known) return own.map(({ needed }) => ({ visits: needed, own: visits[i]!, behind }));
+    const table = tables[i]!;
+    let token = 0;
+    return own.map(({ needed, tokens }) => {
+      const step = table && tableOfTokens(table, token, tokens);
+      token += tokens;
+      return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
+    });
+  });
+  return { passes, foreseen: visits.filter((_, i) => parts[i]!.known).flat() };
 }

@@ -3,11 +3,12 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { SidaError } from '../errors.js';
+import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
 import { openStepper } from '../predictor/decoder-stepper.js';
-import { routingShape, type TableRefiner } from '../predictor/hash-function.js';
+import { routingShape } from '../predictor/hash-function.js';
 import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
@@ -36,7 +37,7 @@ function openEngine(addon: NativeAddon): Engine {
     threads,
     activations,
     device,
-    maxRoutingK: config.routingK,
+    ...(config.routingK !== null && { maxRoutingK: config.routingK }),
     routers: config.routing === 'exact',
   };
   const plan = addon.planMemory({ pack }, limits);
@@ -66,29 +67,21 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-interface Predictors {
-  stepTables: StepTables | null;
-  refiner: TableRefiner | null;
-}
-
 /** What predicts on this thread; without it experts are fetched on demand. What is wrong with it the hash builder says. */
-async function openPredictors(shape: ModelShape): Promise<Predictors> {
-  const { predictor, fingerprint, pack, config } = data;
-  if (predictor === null) return { stepTables: null, refiner: null };
+async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
+  const { predictor, fingerprint, pack } = data;
+  if (predictor === null) return null;
   try {
     const addon = loadAddon();
     const embedding = () => new addon.TokenEmbedding({ pack });
     const { directory, kind } = predictor;
     const options = { model: shape, fingerprint, addon, embedding, ...(kind && { kind }) };
-    const opened = await openPredictor(directory, { ...options, sides: ['decoder'] });
-    const { decoderLayers, experts } = routingShape(shape);
-    const stepper = openStepper(opened.function, decoderLayers);
-    return {
-      stepTables: stepper && new StepTables({ stepper, layers: decoderLayers, experts, onError: warnOnce() }),
-      refiner: (config.refine && opened.refiner) || null,
-    };
+    const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
+    const routing = routingShape(shape);
+    const stepper = openStepper(opened.function, routing);
+    return stepper && new StepTables({ stepper, shape: routing, onError: warnOnce() });
   } catch {
-    return { stepTables: null, refiner: null };
+    return null;
   }
 }
 
@@ -102,7 +95,7 @@ function warnOnce(): (error: unknown) => void {
 
 const opened = open();
 if (opened !== undefined) {
-  const predictors = await openPredictors(opened.engine.shape);
+  const stepTables = await openStepTables(opened.engine.shape);
   new InferenceLoop({
     engine: opened.engine,
     pageTokens: opened.kvPageTokens,
@@ -112,8 +105,7 @@ if (opened !== undefined) {
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
-    tellsResident: data.config.tellsResident ?? false,
-    ...predictors,
+    stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,
     emit,

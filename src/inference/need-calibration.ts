@@ -47,9 +47,9 @@ export class NeedCalibration {
     return sum / this.#weights.size;
   }
 
-  /** The visit with the chances to plan by; as it is where its layer has been routed already, or nothing was seen of it. */
+  /** The visit with the chances to plan by; as it is where nothing was seen of its layer. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
-    if (visit.prefetch !== undefined || !this.#visits.has(visit.firstId)) return visit;
+    if (!this.#visits.has(visit.firstId)) return visit;
     const need = visit.need.slice();
     this.#chances(visit, (index, chance) => {
       need[index] = chance;

@@ -9,8 +9,6 @@ export interface ExpectedVisit {
   firstId: number;
   /** (experts of a layer), chance that the layer will need the expert. */
   need: Float32Array;
-  /** (experts of a layer), chance by which experts are prefetched where that is less than `need`. */
-  prefetch?: Float32Array;
 }
 
 export interface PlanInput {
@@ -71,11 +69,6 @@ function planAhead(input: PlanInput): ResidencyPlan {
     nextUse: use.now,
     residency,
   });
-  const unforeseen = new Set<number>();
-  for (const { firstId, need, prefetch } of ahead) {
-    if (prefetch === undefined) continue;
-    for (const index of likely(need)) if (prefetch[index]! < PREFETCH_CHANCE) unforeseen.add(firstId + index);
-  }
   const [keys, keysAfter] = [use.now, use.afterPass];
   for (let id = 0; id < keys.length; id++) {
     if (goesNow[id] === 1) keys[id]! += EXPENDABLE;
@@ -84,7 +77,7 @@ function planAhead(input: PlanInput): ResidencyPlan {
   return {
     keys,
     keysAfter,
-    loads: Uint32Array.from(loads.filter((id) => !unforeseen.has(id))),
+    loads: Uint32Array.from(loads),
     expendable: EXPENDABLE,
     newestFirst: policy.newestFirst,
   };
@@ -101,12 +94,11 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
   const keys = before.map((rank) => EXPENDABLE + rank);
   const keysAfter = after.map((rank) => EXPENDABLE + rank);
   const loads = new Set<number>();
-  visits.slice(0, passVisits).forEach(({ firstId, need, prefetch = need }, time) => {
+  visits.slice(0, passVisits).forEach(({ firstId, need }, time) => {
     for (const index of likely(need)) {
       const id = firstId + index;
       keys[id] = Math.min(keys[id]!, time);
-      if (prefetch[index]! < PREFETCH_CHANCE || time >= prefetchVisits) continue;
-      if (residency.state[id] !== RESIDENT) loads.add(id);
+      if (time < prefetchVisits && residency.state[id] !== RESIDENT) loads.add(id);
     }
   });
   return { keys, keysAfter, loads: Uint32Array.from(loads), expendable: 0, newestFirst: policy.newestFirst };

@@ -1,17 +1,11 @@
 /** How sure a batch is to need an expert, from what a table says of its tokens. */
 import { type HashTable, NO_EXPERT } from './hash-table.js';
 
-/**
- * Overwrites `need` from layer `fromLayer` on: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none
- * does.
- */
-export function fillNeed(
-  { layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable,
-  fromLayer = 0,
-): void {
+/** Overwrites `need`: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none does. */
+export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
   // In doubles: the product of many small chances is all there is to tell them apart.
   const unneeded = new Float64Array(expertsPerLayer);
-  for (let layer = fromLayer; layer < layers; layer++) {
+  for (let layer = 0; layer < layers; layer++) {
     unneeded.fill(1);
     const end = (layer + 1) * tokens * k;
     for (let i = layer * tokens * k; i < end; i++) {

@@ -13,9 +13,7 @@ export const THREAD_OPS = [
   'batch',
   'step',
   'plan',
-  'refine',
   'account',
-  'sample',
   'emit',
 ] as const;
 export type ThreadOp = (typeof THREAD_OPS)[number];

@@ -67,14 +67,13 @@ export function runPolicy(
     const hot = hottest(batches.slice(0, learned), device.experts);
     replayPinned(withoutTables(trace), device, { hot, learned }, watch);
   } else if (lookahead === null) {
-    const rule: ReplayRule = { policy: EVICTION[policy]!, lookahead: null, refine: false };
+    const rule: ReplayRule = { policy: EVICTION[policy]!, lookahead: null };
     replayStore(withoutTables(trace), device, rule, watch);
   } else {
     const kind = policy.slice(0, policy.indexOf('-tables')) as TableKind;
     const rule: ReplayRule = {
       policy: EVICTION_POLICIES['farthest-next-use'],
       lookahead,
-      refine: false,
       prefetch: policy !== ON_DEMAND,
     };
     replayStore(withTables(trace, kind, lookahead), device, rule, watch);

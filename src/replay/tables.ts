@@ -20,13 +20,13 @@ export type TracedPass = RecordedPass & ReplayPass;
 
 type Foretell = (pass: RecordedPass) => ExpectedVisit[];
 
-const NOTHING = { own: [], refined: [], behind: [] };
+const NOTHING = { own: [], behind: [] };
 
 /** For rules without tables. */
 export function withoutTables({ batches }: RoutingTrace): ReplayBatch<TracedPass>[] {
   return batches.map(({ passes }) => ({
     passes: passes.map((pass) => ({ ...pass, ...NOTHING })),
-    foreseen: { encoder: [], decoder: [] },
+    foreseen: [],
   }));
 }
 
@@ -58,10 +58,9 @@ function tabled({ passes }: RecordedBatch, foretell: Foretell): ReplayBatch<Trac
     passes: passes.map((pass, i) => ({
       ...pass,
       own: tables[i]!,
-      refined: [],
       behind: tables.slice(i + 1).flat(),
     })),
-    foreseen: { encoder: tables[0] ?? [], decoder: tables.slice(1).flat() },
+    foreseen: tables.flat(),
   };
 }
 

@@ -39,7 +39,7 @@ function thrown(body: () => unknown): { code?: string; message: string; details?
 }
 
 const encode = (ids: number[], context = 1) => ({
-  phase: 'encode' as const,
+  stack: 0,
   sequences: Int32Array.of(context),
   offsets: Int32Array.of(0, ids.length),
   tokens: Int32Array.from(ids),
@@ -144,10 +144,11 @@ describe('runBatch', () => {
     expect(thrown(() => run({ ...encode([1, 2]), offsets: Int32Array.of(0, 3) })).message).toMatch(
       /2 tokens/,
     );
-    expect(
-      thrown(() => run({ ...encode([1]), phase: 'decode', contexts: Int32Array.of(9) })).message,
-    ).toMatch(/no context 9/);
-    expect(thrown(() => engine.runBatch(encode([1]), null, 7 as never)).message).toMatch(/onRouted/);
+    expect(thrown(() => run({ ...encode([1]), stack: 1, parents: Int32Array.of(9) })).message).toMatch(
+      /no sequence 9, the parent of sequence 1/,
+    );
+    expect(thrown(() => run({ ...encode([1]), stack: 1 })).message).toMatch(/sequence 1 needs a parent/);
+    expect(thrown(() => run({ ...encode([1]), stack: 2 })).message).toMatch(/stack 2 of 2/);
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
     const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
@@ -155,7 +156,7 @@ describe('runBatch', () => {
     expect(planned({ loads: Uint32Array.of(256) }).message).toMatch(/expert 256 of 256/);
     expect(planned({ keys: new Float32Array(256) }).code).toBe('invalid_request');
     run(encode([5, 6, 7]));
-    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/context 1 exists/);
+    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/sequence 1 exists/);
     engine.checkIntegrity();
     engine.close();
     expect(thrown(() => engine.usage()).message).toMatch(/closed/);
@@ -169,22 +170,8 @@ describe('runBatch', () => {
     const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null));
     expect(full.code).toBe('cannot_run');
     expect(full.details).toMatchObject({ pages, needed_pages: 13 });
-    engine.releaseContexts(Int32Array.of(1, 2, 3, 99));
+    engine.releaseSequences(Int32Array.of(1, 2, 3, 99));
     expect(engine.usage().kvPagesFree).toBe(pages);
-    engine.close();
-  });
-
-  it('passes an error of the policy on and recovers', async () => {
-    const { pack } = await packed;
-    const { smallest } = loadAddon().planMemory({ pack }, limits);
-    const engine = await open(smallest);
-    const bad = () => {
-      throw new Error('policy broke');
-    };
-    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9]), null, bad)).message).toBe('policy broke');
-    engine.checkIntegrity();
-    engine.runBatch(encode([5, 6, 7, 8, 9]), null);
-    engine.checkIntegrity();
     engine.close();
   });
 
@@ -194,12 +181,12 @@ describe('runBatch', () => {
     const alone = inputs.map(
       (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null).hiddenStates!,
     );
-    engine.releaseContexts(Int32Array.of(1, 2, 3));
+    engine.releaseSequences(Int32Array.of(1, 2, 3));
     const offsets = [0];
     for (const ids of inputs) offsets.push(offsets.at(-1)! + ids.length);
     const together = engine.runBatch(
       {
-        phase: 'encode',
+        stack: 0,
         sequences: Int32Array.of(1, 2, 3),
         offsets: Int32Array.from(offsets),
         tokens: Int32Array.from(inputs.flat()),
@@ -207,7 +194,7 @@ describe('runBatch', () => {
       },
       null,
     ).hiddenStates!;
-    const d = engine.shape.dModel;
+    const d = engine.shape.width;
     inputs.forEach((_, i) => {
       expect(together.subarray(offsets[i]! * d, offsets[i + 1]! * d)).toEqual(alone[i]);
     });
@@ -234,39 +221,16 @@ describe('pins', () => {
 });
 
 describe('misuse', () => {
-  it.each([
-    ['close', (engine: never) => (engine as { close(): void }).close()],
-    [
-      'releaseContexts',
-      (engine: never) =>
-        (engine as { releaseContexts(x: Int32Array): void }).releaseContexts(Int32Array.of(1)),
-    ],
-    [
-      'runBatch',
-      (engine: never) => (engine as { runBatch(...x: unknown[]): void }).runBatch(encode([5], 9), null),
-    ],
-    ['setBudget', (engine: never) => (engine as { setBudget(...x: unknown[]): void }).setBudget(1e12)],
-  ])('%s out of rankVictims is refused and harms nothing', async (_, call) => {
-    const { pack } = await packed;
-    const engine = await open(loadAddon().planMemory({ pack }, limits).smallest);
-    const inside = () => {
-      call(engine as never);
-      return null;
-    };
-    expect(thrown(() => engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null, inside)).message).toMatch(
-      /middle of a call/,
-    );
-    engine.runBatch(encode([5, 6, 7, 8, 9, 10]), null);
-    engine.checkIntegrity();
-    engine.close();
-  });
-
-  it('refuses arrays of another type, phases and numbers that are none', async () => {
+  it('refuses arrays of another type or length, stacks and numbers that are none', async () => {
     const engine = await open();
     const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
     expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
     expect(run({ ...encode([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
-    expect(run({ ...encode([5]), phase: 'zzz' }).message).toMatch(/phase/);
+    expect(run({ ...encode([5]), stack: 'zzz' }).message).toMatch(/"stack"/);
+    const queries = { rows: Int32Array.of(0), tokens: Int32Array.of(1, 2) };
+    expect(run({ ...encode([5]), queries }).message).toMatch(/"tokens" to have 1 elements, found 2/);
+    const picks = { rows: Int32Array.of(0) };
+    expect(run({ ...encode([5]), picks }).message).toMatch(/only the last stack has logits/);
     expect(thrown(() => engine.releaseSequences(new Uint8Array(3) as never)).code).toBe('invalid_request');
     for (const bytes of [Number.NaN, -1, undefined]) {
       expect(thrown(() => engine.setBudget(bytes as never)).message).toMatch(/bytes/);
@@ -289,14 +253,17 @@ describe('misuse', () => {
     expect(thrown(() => writer.writeExperts(0, 1)).message).toMatch(/closed/);
   });
 
-  it('ends a process in the middle of a pass without a core dump', async () => {
+  it('ends a process whose engine is open and still loads experts without a core dump', async () => {
     const { pack } = await packed;
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
       const addon = loadAddon();
       const limits = ${JSON.stringify(limits)};
       const { smallest } = addon.planMemory({ pack: '${pack}' }, limits);
       const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
-      engine.runBatch({ phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, 9), tokens: Int32Array.of(5, 6, 7, 8, 9, 10, 11, 12, 13) }, null, () => process.exit(3));
+      const keys = Float64Array.from({ length: 256 }, (_, id) => id);
+      const plan = { keys, keysAfter: keys, loads: Uint32Array.from(keys), expendable: 0, newestFirst: false };
+      engine.runBatch({ stack: 0, sequences: Int32Array.of(1), offsets: Int32Array.of(0, 2), tokens: Int32Array.of(5, 6) }, plan);
+      process.exit(3);
     })`;
     const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8' });
     expect([child.status, child.signal], child.stderr).toEqual([3, null]);

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { streamingPlans } from '../../src/bench/layer-streaming.js';
+import { streamingPlan } from '../../src/bench/layer-streaming.js';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
 import { loadAddon } from '../../src/native/addon.js';
 import type { Engine, NativeBatch } from '../../src/native/addon-types.js';
@@ -35,7 +35,7 @@ function open(slots: number): Engine {
 
 const one = Int32Array.of(1);
 const BATCH: NativeBatch = {
-  phase: 'encode',
+  stack: 0,
   sequences: one,
   offsets: Int32Array.of(0, 5),
   tokens: Int32Array.of(7, 3, 9, 4, 1),
@@ -49,20 +49,16 @@ describe('wholeLayers', () => {
       const usual = open(plan.experts);
       const streaming = open(slots);
       const { experts, moeLayers } = streaming.shape;
-      const plans = streamingPlans(moeLayers.length, experts);
+      const streamed = streamingPlan(0, moeLayers.length, experts);
       try {
         const expected = usual.runBatch(BATCH, null);
         for (let round = 0; round < 3; round++) {
-          const result = streaming.runBatch(
-            { ...BATCH, wholeLayers: true },
-            plans[0]!,
-            (layer) => plans[layer]!,
-          );
+          const result = streaming.runBatch({ ...BATCH, wholeLayers: true }, streamed);
           expect(result.hiddenStates).toEqual(expected.hiddenStates);
           expect(result.dispatch).toEqual(expected.dispatch);
           expect(result.stats.needed).toBe(result.layers.length * experts);
           expect(expected.stats.needed).toBeLessThan(result.stats.needed);
-          streaming.releaseContexts(one);
+          streaming.releaseSequences(one);
           streaming.checkIntegrity();
         }
       } finally {

@@ -97,6 +97,8 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("smallest", plan.smallest());
   set("resident", plan.resident());
   set("expertBytes", plan.slot * plan.experts);
+  set("tokenDemand", plan.slot * plan.token_demand);
+  set("recencyFloor", plan.recency_floor());
   return js;
 }
 
@@ -135,11 +137,11 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
 
 namespace {
 
-Activations activations_from_js(const Napi::Value& value) {
-  if (value.IsUndefined()) return Activations::kF32;
+ActivationFormat activations_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return ActivationFormat::kF32;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (name == "f32") return Activations::kF32;
-  if (name == "int8") return Activations::kInt8;
+  if (name == "f32") return ActivationFormat::kF32;
+  if (name == "int8") return ActivationFormat::kInt8;
   throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
 }
 

@@ -51,6 +51,7 @@ inline constexpr napi_typedarray_type kTypedArrayOf = [] {
   if constexpr (std::is_same_v<T, uint16_t>) return napi_uint16_array;
   if constexpr (std::is_same_v<T, float>) return napi_float32_array;
   if constexpr (std::is_same_v<T, double>) return napi_float64_array;
+  if constexpr (std::is_same_v<T, uint64_t>) return napi_biguint64_array;
 }();
 
 /// The elements of a typed array of exactly this type. Throws invalid_request naming the field.

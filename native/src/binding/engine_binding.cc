@@ -1,34 +1,10 @@
 #include "binding/engine_binding.h"
 
+#include "binding/batch_convert.h"
 #include "binding/convert.h"
 
 namespace sida {
 namespace {
-
-/// A copy: JavaScript may change or detach its array while a callback runs.
-template <class T>
-std::vector<T> copy_of(const Napi::Object& object, const char* name) {
-  const Napi::Value value = object.Get(name);
-  if (value.IsUndefined() || value.IsNull()) return {};
-  const auto elements = span_of<T>(value, name);
-  return {elements.begin(), elements.end()};
-}
-
-/// The `routing` of a batch; k is 0 where it has none.
-struct RoutingArrays {
-  explicit RoutingArrays(const Napi::Value& value) {
-    if (value.IsUndefined() || value.IsNull()) return;
-    if (!value.IsObject()) throw Error("invalid_request", "expected \"routing\" to be an object");
-    const auto js = value.As<Napi::Object>();
-    k = positive_from_js(js, "k", kMaxRoutingK);
-    experts = copy_of<uint16_t>(js, "experts");
-    alpha = copy_of<float>(js, "alpha");
-  }
-
-  std::vector<uint16_t> experts;
-  std::vector<float> alpha;
-  size_t k = 0;
-};
 
 std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
   for (const uint32_t id : ids) {
@@ -63,19 +39,6 @@ class PlanCopy {
   bool newest_first_ = false;
 };
 
-RoutedHook routed_hook(Engine& engine, const Napi::Value& value) {
-  if (value.IsUndefined() || value.IsNull()) return {};
-  if (!value.IsFunction()) throw Error("invalid_request", "expected \"onRouted\" to be a function");
-  return [&engine, function = value.As<Napi::Function>()](size_t layer, std::span<const uint16_t> experts) {
-    const Napi::Env env = function.Env();
-    const Napi::HandleScope scope(env);
-    auto routed = Napi::Uint16Array::New(env, experts.size());
-    std::copy(experts.begin(), experts.end(), routed.Data());
-    const Napi::Value plan = function.Call({Napi::Number::New(env, static_cast<double>(layer)), routed});
-    if (plan.IsObject()) engine.store().update_plan(PlanCopy(engine, plan).view());
-  };
-}
-
 /// 0 where JavaScript names none.
 size_t read_depth_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
@@ -108,15 +71,6 @@ Napi::Array read_settings_to_js(Napi::Env env, Engine& engine) {
   return files;
 }
 
-Phase phase_of(const Napi::Value& value) {
-  const std::string phase = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (phase == "encode") return Phase::kEncode;
-  if (phase == "decode") return Phase::kDecode;
-  throw Error("invalid_request", "expected \"phase\" to be encode or decode");
-}
-
-bool wanted(const Napi::Object& batch, const char* name) { return batch.Get(name).ToBoolean().Value(); }
-
 }  // namespace
 
 Napi::Function EngineBinding::define(Napi::Env env) {
@@ -125,7 +79,6 @@ Napi::Function EngineBinding::define(Napi::Env env) {
       {InstanceAccessor<&EngineBinding::shape>("shape"), InstanceAccessor<&EngineBinding::plan>("plan"),
        InstanceAccessor<&EngineBinding::formats>("formats"),
        InstanceMethod<&EngineBinding::run_batch>("runBatch"),
-       InstanceMethod<&EngineBinding::release_contexts>("releaseContexts"),
        InstanceMethod<&EngineBinding::release_sequences>("releaseSequences"),
        InstanceMethod<&EngineBinding::residency>("residency"), InstanceMethod<&EngineBinding::usage>("usage"),
        InstanceMethod<&EngineBinding::set_budget>("setBudget"), InstanceMethod<&EngineBinding::pin>("pin"),
@@ -153,14 +106,8 @@ Engine& EngineBinding::engine() {
   return *engine_;
 }
 
-EngineBinding::Exclusive EngineBinding::exclusive() {
-  engine();
-  if (busy_) throw Error("internal", "the engine is in the middle of a call: onRouted may not call it");
-  return Exclusive(busy_);
-}
-
 Napi::Value EngineBinding::shape(const Napi::CallbackInfo& info) {
-  return guarded(info.Env(), [&] { return shape_to_js(info.Env(), engine().config()); });
+  return guarded(info.Env(), [&] { return shape_to_js(info.Env(), engine().spec()); });
 }
 
 Napi::Value EngineBinding::plan(const Napi::CallbackInfo& info) {
@@ -179,89 +126,19 @@ Napi::Value EngineBinding::formats(const Napi::CallbackInfo& info) {
 Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
-    const Exclusive held = exclusive();
-    const auto js = info[0].As<Napi::Object>();
-    const auto sequences = copy_of<int32_t>(js, "sequences");
-    const auto contexts = copy_of<int32_t>(js, "contexts");
-    const auto offsets = copy_of<int32_t>(js, "offsets");
-    const auto input = copy_of<int32_t>(js, "tokens");
-    const auto logit_rows = copy_of<int32_t>(js, "logitRows");
-    const RoutingArrays routing(js.Get("routing"));
-    const Batch batch{phase_of(js.Get("phase")),
-                      sequences,
-                      contexts,
-                      offsets,
-                      input,
-                      logit_rows,
-                      {},
-                      {routing.experts, routing.alpha, routing.k},
-                      wanted(js, "wholeLayers")};
+    const BatchArrays arrays(info[0].As<Napi::Object>());
+    const Batch batch = arrays.view();
     // Before anything is allocated for its answers.
     engine().check(batch);
-
     const PlanCopy plan(engine(), info[1]);
-
-    const SwitchConfig& config = engine().config();
-    const auto [first_layer, layers] = engine().moe_layers(batch.phase);
-    const size_t tokens = batch.tokens.size();
-    const auto experts = static_cast<size_t>(config.num_experts);
-    auto dispatch = Napi::Uint16Array::New(env, layers * tokens * std::max<size_t>(routing.k, 1));
-    auto found = Napi::Uint8Array::New(env, layers * experts);
-    BatchOutput output;
-    output.dispatch = dispatch.Data();
-    output.found = found.Data();
-    Napi::Object result = Napi::Object::New(env);
-    const auto floats = [&](const char* name, size_t count) {
-      auto array = Napi::Float32Array::New(env, count);
-      result.Set(name, array);
-      return array.Data();
-    };
-    if (batch.phase == Phase::kDecode && !batch.logit_rows.empty()) {
-      output.logits = floats("logits", batch.logit_rows.size() * static_cast<size_t>(config.vocab_size));
-    }
-    if (wanted(js, "hiddenStates")) {
-      output.hidden_states = floats("hiddenStates", tokens * static_cast<size_t>(config.d_model));
-    }
-    if (wanted(js, "routerLogits")) output.router_logits = floats("routerLogits", layers * tokens * experts);
-
-    const RunStats stats = engine().run(batch, plan.view(), output, routed_hook(engine(), info[2]));
-
-    auto numbers = Napi::Int32Array::New(env, layers);
-    for (size_t i = 0; i < layers; ++i) numbers[i] = static_cast<int32_t>(first_layer + i);
-    result.Set("layers", numbers);
-    result.Set("dispatch", dispatch);
-    result.Set("found", found);
-    Napi::Object figures = Napi::Object::New(env);
-    const auto set = [&](const char* name, uint64_t value) { figures.Set(name, static_cast<double>(value)); };
-    set("needed", stats.needed);
-    set("resident", stats.resident);
-    set("prefetched", stats.prefetched);
-    set("late", stats.late);
-    set("onDemand", stats.on_demand);
-    set("bytesMoved", stats.bytes_moved);
-    set("prefetchesBegun", stats.prefetches_begun);
-    set("prefetchesCancelled", stats.prefetches_cancelled);
-    set("prefetchesWasted", stats.prefetches_wasted);
-    set("stallNs", stats.stall_ns);
-    set("diskReads", stats.disk_reads);
-    set("diskBytes", stats.disk_bytes);
-    set("overtakes", stats.overtakes);
-    set("passNs", stats.pass_ns);
-    result.Set("stats", figures);
-    return result;
-  });
-}
-
-void EngineBinding::release_contexts(const Napi::CallbackInfo& info) {
-  guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
-    engine().release_contexts(span_of<int32_t>(info[0], "ids"));
+    BatchAnswers answers(env, arrays, engine().spec());
+    const RunStats stats = engine().run(batch, plan.view(), answers.output());
+    return answers.result(stats);
   });
 }
 
 void EngineBinding::release_sequences(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().release_sequences(span_of<int32_t>(info[0], "ids"));
   });
 }
@@ -297,14 +174,12 @@ Napi::Value EngineBinding::usage(const Napi::CallbackInfo& info) {
 
 void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     engine().set_budget(bytes_from_js(info[0], "bytes"));
   });
 }
 
 void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
     const std::vector<ExpertId> ids = expert_ids(engine(), span_of<uint32_t>(info[0], "ids"));
     engine().store().pin(ids, info[1].ToBoolean().Value());
   });
@@ -312,15 +187,12 @@ void EngineBinding::pin(const Napi::CallbackInfo& info) {
 
 void EngineBinding::check_integrity(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const Exclusive held = exclusive();
-    engine().store().check_integrity();
+    engine().check_integrity();
   });
 }
 
 void EngineBinding::close(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    if (!engine_) return;
-    const Exclusive held = exclusive();
     engine_.reset();
   });
 }

@@ -19,7 +19,6 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
   Napi::Value plan(const Napi::CallbackInfo& info);
   Napi::Value formats(const Napi::CallbackInfo& info);
   Napi::Value run_batch(const Napi::CallbackInfo& info);
-  void release_contexts(const Napi::CallbackInfo& info);
   void release_sequences(const Napi::CallbackInfo& info);
   Napi::Value residency(const Napi::CallbackInfo& info);
   Napi::Value usage(const Napi::CallbackInfo& info);
@@ -28,24 +27,10 @@ class EngineBinding : public Napi::ObjectWrap<EngineBinding> {
   void check_integrity(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);
 
-  /// Held by the one call that may use the engine at a time; a callback out of it must not come back in.
-  class Exclusive {
-   public:
-    explicit Exclusive(bool& busy) : busy_(busy) { busy_ = true; }
-    ~Exclusive() { busy_ = false; }
-    Exclusive(const Exclusive&) = delete;
-    Exclusive& operator=(const Exclusive&) = delete;
-
-   private:
-    bool& busy_;
-  };
-
+  /// Throws internal when the engine is closed.
   Engine& engine();
-  /// Throws internal when the engine is closed or in use.
-  Exclusive exclusive();
 
   std::unique_ptr<Engine> engine_;
-  bool busy_ = false;
 };
 
 }  // namespace sida

@@ -39,7 +39,6 @@ constexpr std::array<ProfileOpInfo, static_cast<size_t>(kCount)> kOps{{
     {kBatch, "batch", "loop"},
     {kStep, "step", "loop"},
     {kPlan, "plan", "plan"},
-    {kRefine, "refine", "plan"},
     {kAccount, "account", "reply"},
     {kSample, "sample", "reply"},
     {kEmit, "emit", "reply"},

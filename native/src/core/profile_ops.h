@@ -39,7 +39,6 @@ enum class ProfileOp : uint16_t {
   kBatch,
   kStep,
   kPlan,
-  kRefine,
   kAccount,
   kSample,
   kEmit,

@@ -32,6 +32,8 @@ class Backend {
   virtual std::byte* allocate(size_t bytes) = 0;
   virtual void deallocate(std::byte* memory, size_t bytes) = 0;
   virtual void clear(std::byte* memory, size_t bytes) = 0;
+  /// Copies inside the device's memory, in the order of what is computed.
+  virtual void copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
 
   virtual std::unique_ptr<DeviceWriter> writer() = 0;
   /// Copies from host_memory() that keep the way to the device busy when each waits for its end.

@@ -1,10 +1,10 @@
 #include "engine/devices.h"
 
 #include "core/error.h"
-#include "model/cpu_switch_model.h"
+#include "ops/cpu/cpu_ops.h"
 #ifdef SIDA_WITH_CUDA
 #include "device/cuda/cuda_backend.h"
-#include "model/cuda/cuda_switch_model.h"
+#include "ops/cuda/cuda_ops.h"
 #endif
 
 namespace sida {
@@ -50,23 +50,20 @@ std::unique_ptr<Backend> make_backend(DeviceKind kind) {
 #endif
 }
 
-uint64_t workspace_bytes(const SwitchConfig& config, const BatchLimits& limits) {
-  if (limits.device == DeviceKind::kCpu) return CpuWorkspace::bytes(config, limits);
+uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits) {
+  if (limits.device == DeviceKind::kCpu) return CpuOps::bytes(spec, limits);
 #ifdef SIDA_WITH_CUDA
-  return CudaWorkspace::bytes(config, limits);
+  return CudaOps::bytes(spec, limits);
 #else
   no_cuda();
 #endif
 }
 
-std::unique_ptr<SwitchModel> make_model(const SwitchConfig& config, const SwitchWeights& weights,
-                                        DeviceMemory& memory, KvCache& cache, ExpertStore& experts,
-                                        const BatchLimits& limits) {
-  if (limits.device == DeviceKind::kCpu) {
-    return std::make_unique<CpuSwitchModel>(config, weights, memory, cache, experts, limits);
-  }
+std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory,
+                              KvCache& cache, const BatchLimits& limits) {
+  if (limits.device == DeviceKind::kCpu) return std::make_unique<CpuOps>(spec, weights, memory, cache, limits);
 #ifdef SIDA_WITH_CUDA
-  return std::make_unique<CudaSwitchModel>(config, weights, memory, cache, experts, limits);
+  return std::make_unique<CudaOps>(spec, weights, memory, cache, limits);
 #else
   no_cuda();
 #endif

@@ -6,17 +6,16 @@
 
 #include "device/backend.h"
 #include "model/batch_limits.h"
-#include "model/switch_model.h"
-#include "model/switch_weights.h"
+#include "model/model_weights.h"
+#include "model/spec.h"
+#include "ops/ops.h"
 
 // What there is for each kind of device. All throw device_unavailable where this build, or this machine, has
 // none of the kind.
 namespace sida {
 
 class DeviceMemory;
-class ExpertStore;
 class KvCache;
-struct SwitchConfig;
 
 /// What this build and this machine have of CUDA; throws nothing.
 struct CudaState {
@@ -34,11 +33,10 @@ CudaState cuda_state();
 std::unique_ptr<Backend> make_backend(DeviceKind kind);
 
 /// Bytes of a model's activations and scratch space on the device of `limits`.
-uint64_t workspace_bytes(const SwitchConfig& config, const BatchLimits& limits);
+uint64_t workspace_bytes(const ModelSpec& spec, const BatchLimits& limits);
 
-/// The model on the device of `limits`, over weights in that device's memory.
-std::unique_ptr<SwitchModel> make_model(const SwitchConfig& config, const SwitchWeights& weights,
-                                        DeviceMemory& memory, KvCache& cache, ExpertStore& experts,
-                                        const BatchLimits& limits);
+/// The ops of the device of `limits`, over weights in that device's memory. All but `limits` outlive them.
+std::unique_ptr<Ops> make_ops(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory,
+                              KvCache& cache, const BatchLimits& limits);
 
 }  // namespace sida

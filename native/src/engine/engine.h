@@ -4,19 +4,21 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <unordered_map>
-#include <vector>
 
+#include "checkpoint/pack.h"
 #include "device/backend.h"
 #include "device/device_memory.h"
+#include "engine/batch.h"
+#include "engine/logit_rows.h"
 #include "engine/memory_plan.h"
+#include "engine/sequences.h"
 #include "expert/disk_tier.h"
 #include "expert/expert_store.h"
 #include "expert/host_tier.h"
-#include "checkpoint/pack.h"
 #include "model/kv_cache.h"
-#include "model/switch_model.h"
-#include "model/switch_weights.h"
+#include "model/model.h"
+#include "model/model_weights.h"
+#include "ops/ops.h"
 
 namespace sida {
 
@@ -29,33 +31,6 @@ struct EngineOptions {
   ReadTuning reads;
 };
 
-enum class Phase { kEncode, kDecode };
-
-/// One step over a ragged batch; see src/native/addon-types.ts (NativeBatch) for the fields.
-struct Batch {
-  Phase phase = Phase::kEncode;
-  std::span<const int32_t> sequences;
-  std::span<const int32_t> contexts;
-  std::span<const int32_t> offsets;
-  std::span<const int32_t> tokens;
-  std::span<const int32_t> logit_rows;
-  /// Encode only, optional: keys that may be attended to in each sequence, when its tail is padding.
-  std::span<const int32_t> attended;
-  /// Optional: where the tokens go, in place of the model's routers.
-  PredictedRouting routing = {};
-  /// Layers stream as wholes: each takes all its experts.
-  bool whole_layers = false;
-};
-
-/// Where a step puts its answers; null where not wanted. Sizes as in RunResult of addon-types.ts.
-struct BatchOutput {
-  float* logits = nullptr;
-  float* hidden_states = nullptr;
-  float* router_logits = nullptr;
-  uint16_t* dispatch = nullptr;
-  uint8_t* found = nullptr;
-};
-
 struct RunStats : StoreStats {
   uint64_t pass_ns = 0;
 };
@@ -66,7 +41,7 @@ class Engine {
   /// Throws pack_invalid, io_error, out_of_memory, and budget_too_small with the bytes needed.
   explicit Engine(const EngineOptions& options);
 
-  const SwitchConfig& config() const { return pack_.config; }
+  const ModelSpec& spec() const { return pack_.spec; }
   const Pack& pack() const { return pack_; }
   const MemoryPlan& plan() const { return plan_; }
   const DeviceMemory& memory() const { return memory_; }
@@ -74,41 +49,26 @@ class Engine {
   DiskTier& disk() { return disk_; }
   const KvCache& cache() const { return cache_; }
   ExpertStore& store() { return store_; }
-  /// MoE layers of a phase: first flat layer and count.
-  std::pair<size_t, size_t> moe_layers(Phase phase) const;
 
-  /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an
-  /// expert cannot be read. After an error the batch has left nothing behind.
-  /// `on_routed` may call store().update_plan() and nothing else of the engine.
-  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output,
-               const RoutedHook& on_routed = {});
+  /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
+  /// be read. After an error the batch has left nothing behind. A pick whose logits are not finite is −1 − the token
+  /// with such a logit, its log-probability NaN; so are those of queries.
+  RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.
   void check(const Batch& batch) const;
 
-  void release_contexts(std::span<const int32_t> ids);
-  void release_sequences(std::span<const int32_t> ids);
+  /// Ends sequences; unknown ids are ignored.
+  void release_sequences(std::span<const int32_t> ids) { sequences_.release(ids); }
 
   /// Returns when the device holds at most `bytes`; never more than the old or the new budget meanwhile.
   /// Throws budget_too_small or cannot_run and changes nothing.
   void set_budget(uint64_t bytes);
 
+  /// Throws internal when an invariant of the expert store or of the KV cache is broken.
+  void check_integrity() const;
+
  private:
-  void check_routing_of(const Batch& batch) const;
-
-  struct Context {
-    std::vector<uint32_t> pages;
-    size_t keys = 0;
-  };
-  struct Sequence {
-    int32_t context = 0;
-    std::vector<uint32_t> pages;
-    size_t length = 0;
-  };
-
-  void encode(const Batch& batch, const RoutingTrace& trace);
-  void decode(const Batch& batch, const RoutingTrace& trace);
-
   Pack pack_;
   BatchLimits limits_;
   MemoryPlan plan_;
@@ -121,10 +81,11 @@ class Engine {
   DiskTier disk_;
   HostTier host_;
   ExpertStore store_;
-  SwitchWeights weights_;
-  std::unique_ptr<SwitchModel> model_;
-  std::unordered_map<int32_t, Context> contexts_;
-  std::unordered_map<int32_t, Sequence> sequences_;
+  ModelWeights weights_;
+  std::unique_ptr<Ops> ops_;
+  Model model_;
+  LogitRows logit_rows_;
+  Sequences sequences_;
 };
 
 }  // namespace sida

@@ -6,7 +6,8 @@
 #include "core/error.h"
 #include "device/device_memory.h"
 #include "engine/devices.h"
-#include "expert/expert_layout.h"
+#include "engine/logit_rows.h"
+#include "model/expert_shape.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
 
@@ -26,34 +27,61 @@ uint64_t MemoryPlan::slots_in(uint64_t budget) const {
   return std::min(experts, (budget - fixed()) / slot);
 }
 
-MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightFormat dense,
-                       const BatchLimits& limits) {
-  if (limits.max_routing_k > static_cast<size_t>(config.num_experts)) {
+BatchLimits fit_limits(const ModelSpec& spec, BatchLimits limits) {
+  limits.max_routing_k = std::max(limits.max_routing_k, spec.top_k());
+  return limits;
+}
+
+namespace {
+
+/// Inputs of the widest product.
+size_t widest_product(const ModelSpec& spec) {
+  size_t widest = spec.width;
+  for (const StackSpec& stack : spec.stacks) {
+    for (const LayerSpec& layer : stack.layers) {
+      const auto* ffn = std::get_if<FfnSpec>(&layer.feed_forward);
+      const size_t hidden = ffn != nullptr ? ffn->width : layer.moe()->expert.width;
+      widest = std::max({widest, layer.self.query_width(), hidden});
+    }
+  }
+  return widest;
+}
+
+void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
+  if (spec.experts() > 0 && limits.max_routing_k > spec.experts()) {
     throw Error("invalid_request", "a routing of " + std::to_string(limits.max_routing_k) +
-                                       " experts a token exceeds the " + std::to_string(config.num_experts) +
+                                       " experts a token exceeds the " + std::to_string(spec.experts()) +
                                        " experts of a layer");
   }
-  if (limits.activations == Activations::kInt8 && limits.device != DeviceKind::kCpu) {
+  if (limits.activations != ActivationFormat::kInt8) return;
+  if (limits.device != DeviceKind::kCpu) {
     throw Error("invalid_request", "activations of int8 are the cpu device's alone");
   }
-  const int widest = std::max({config.d_model, config.d_ff, config.num_heads * config.d_kv});
-  if (limits.activations == Activations::kInt8 && static_cast<size_t>(widest) > kMaxInt8Inputs) {
+  if (const size_t widest = widest_product(spec); widest > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +
                                        " inputs exceeds " + std::to_string(kMaxInt8Inputs) +
                                        ", where its integer sums may overflow");
   }
-  const DenseLayout file = make_dense_layout(config, dense);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense,
+                       const BatchLimits& wanted) {
+  const BatchLimits limits = fit_limits(spec, wanted);
+  check_limits(spec, limits);
+  const DenseLayout file = make_dense_layout(spec, dense);
   const DenseLayout held = limits.routers ? file : without_routers(file);
-  const ExpertLayout layout =
-      make_expert_layout(experts, static_cast<size_t>(config.d_model), static_cast<size_t>(config.d_ff),
-                         config.moe_layers().size(), static_cast<size_t>(config.num_experts));
+  const ExpertLayout layout = make_expert_layout(expert_shape_of(spec), experts);
   MemoryPlan plan;
   plan.routers = held.router_bytes;
   plan.dense = device_bytes(held.bytes) - plan.routers;
-  plan.kv_cache = device_bytes(KvCache::bytes(config, limits.kv_tokens));
-  plan.workspace = device_bytes(workspace_bytes(config, limits));
+  plan.kv_cache = device_bytes(KvCache::bytes(KvShape::of(spec), limits.kv_tokens));
+  plan.workspace = device_bytes(workspace_bytes(spec, limits));
+  if (limits.device == DeviceKind::kCpu) plan.workspace += device_bytes(LogitRows::bytes(spec.vocab));
   plan.slot = device_bytes(layout.block_bytes);
   plan.experts = layout.experts();
+  plan.token_demand = spec.moe_layer_count() * spec.top_k();
   return plan;
 }
 

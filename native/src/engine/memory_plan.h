@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "model/batch_limits.h"
-#include "model/switch_config.h"
+#include "model/spec.h"
 #include "ops/weight_format.h"
 
 namespace sida {
@@ -20,18 +20,24 @@ struct MemoryPlan {
   uint64_t workspace = 0;
   uint64_t slot = 0;
   uint64_t experts = 0;
+  uint64_t token_demand = 0;  ///< slots that one token needs: MoE layers · top-k
 
   uint64_t fixed() const { return dense + routers + kv_cache + workspace; }
   /// A model without MoE layers needs no slot.
   uint64_t smallest() const { return fixed() + (experts > 0 ? slot : 0); }
   uint64_t resident() const { return fixed() + slot * experts; }
+  /// Below it a cache that keeps the most recent experts holds no token's demand: a lone generation never hits.
+  uint64_t recency_floor() const { return fixed() + slot * token_demand; }
   /// Slots that fit in `budget`. Throws budget_too_small below smallest().
   uint64_t slots_in(uint64_t budget) const;
 };
 
+/// The limits as an engine of this model uses them: routings may name as many experts as its routers choose.
+BatchLimits fit_limits(const ModelSpec& spec, BatchLimits limits);
+
 /// Throws invalid_request where `limits` ask for more experts a token than a layer has, device_unavailable
 /// where this build does not know the device.
-MemoryPlan plan_memory(const SwitchConfig& config, WeightFormat experts, WeightFormat dense,
+MemoryPlan plan_memory(const ModelSpec& spec, WeightFormat experts, WeightFormat dense,
                        const BatchLimits& limits);
 
 }  // namespace sida

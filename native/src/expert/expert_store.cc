@@ -178,11 +178,6 @@ void ExpertStore::start_pass(const ResidencyPlan& plan) {
   set_plan(plan);
 }
 
-void ExpertStore::update_plan(const ResidencyPlan& plan) {
-  std::lock_guard lock(mutex_);
-  set_plan(plan);
-}
-
 void ExpertStore::begin_prefetches() {
   // What waits in the plan instead costs no slot yet and can still give way.
   const size_t most = transfers_.prefetches_in_flight();

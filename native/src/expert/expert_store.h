@@ -70,8 +70,6 @@ class ExpertStore {
   /// one that the pass has needed is done with.
   /// Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
-  /// Changes the plan of the running pass.
-  void update_plan(const ResidencyPlan& plan);
 
   /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
   /// Throws cannot_run when pinned experts would not fit.

@@ -8,85 +8,124 @@
 namespace sida {
 namespace {
 
-size_t padded(size_t d_kv) { return (d_kv + 15) / 16 * 16; }
+size_t padded(size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
-size_t layer_floats(const SwitchConfig& config) {
-  const auto d_kv = static_cast<size_t>(config.d_kv);
-  return static_cast<size_t>(config.num_heads) * kPageTokens * (d_kv + padded(d_kv));
+size_t layer_floats(const KvShape& shape) {
+  return shape.heads * kPageTokens * (shape.head_dim + padded(shape.head_dim));
 }
 
 }  // namespace
 
-uint64_t KvCache::bytes(const SwitchConfig& config, size_t tokens) {
-  return pages_for(tokens) * layer_floats(config) * static_cast<size_t>(config.num_decoder_layers) * 4;
+KvShape KvShape::of(const ModelSpec& spec) {
+  const StackSpec& last = spec.last();
+  const AttentionSpec& attention = last.layers.front().self;
+  return {last.layers.size(), attention.kv_heads, attention.head_dim};
 }
 
-KvCache::KvCache(DeviceMemory& memory, const SwitchConfig& config, size_t tokens)
-    : heads_(static_cast<size_t>(config.num_heads)),
-      d_kv_(static_cast<size_t>(config.d_kv)),
-      d_kv_padded_(padded(d_kv_)),
-      layer_floats_(layer_floats(config)),
-      page_floats_(layer_floats_ * static_cast<size_t>(config.num_decoder_layers)),
-      pages_(pages_for(tokens)),
-      memory_(memory, bytes(config, tokens)) {
-  for (size_t page = pages_; page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
+uint64_t KvCache::bytes(const KvShape& shape, size_t tokens) {
+  return pages_for(tokens) * layer_floats(shape) * shape.layers * sizeof(float);
+}
+
+KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, size_t tokens)
+    : backend_(memory.backend()),
+      shape_(shape),
+      head_dim_padded_(padded(shape.head_dim)),
+      layer_floats_(layer_floats(shape)),
+      page_floats_(layer_floats_ * shape.layers),
+      memory_(memory, bytes(shape, tokens)),
+      owners_(pages_for(tokens)) {
+  for (size_t page = owners_.size(); page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
   // Padding lanes of values are read: they must be numbers.
-  memory.backend().clear(memory_.data(), memory_.bytes());
+  backend_.clear(memory_.data(), memory_.bytes());
 }
 
-void KvCache::grow(std::vector<uint32_t>& pages, size_t tokens) {
+uint32_t KvCache::take() {
+  const uint32_t page = free_.back();
+  free_.pop_back();
+  owners_[page] = 1;
+  return page;
+}
+
+void KvCache::give_back(uint32_t page) {
+  if (--owners_[page] == 0) free_.push_back(page);
+}
+
+void KvCache::grow(KvPages& pages, size_t past, size_t tokens) {
   const size_t wanted = pages_for(tokens);
-  if (wanted <= pages.size()) return;
-  if (wanted - pages.size() > free_.size()) {
+  const bool copies = past % kPageTokens != 0 && tokens > past && owners_[pages[past / kPageTokens]] > 1;
+  const size_t added = wanted > pages.size() ? wanted - pages.size() : 0;
+  if (added + copies > free_.size()) {
     throw Error("cannot_run",
-                "the KV cache of " + std::to_string(pages_) + " pages has " + std::to_string(free_.size()) +
-                    " free, " + std::to_string(wanted - pages.size()) + " are needed",
-                {{"pages", static_cast<double>(pages_)},
+                "the KV cache of " + std::to_string(owners_.size()) + " pages has " +
+                    std::to_string(free_.size()) + " free, " + std::to_string(added + copies) + " are needed",
+                {{"pages", static_cast<double>(owners_.size())},
                  {"free_pages", static_cast<double>(free_.size())},
-                 {"needed_pages", static_cast<double>(wanted - pages.size())}});
+                 {"needed_pages", static_cast<double>(added + copies)}});
   }
-  while (pages.size() < wanted) {
-    pages.push_back(free_.back());
-    free_.pop_back();
+  if (copies) {
+    uint32_t& shared = pages[past / kPageTokens];
+    const uint32_t own = take();
+    backend_.copy(page_bytes(own), page_bytes(shared), page_floats_ * sizeof(float));
+    give_back(shared);
+    shared = own;
   }
+  while (pages.size() < wanted) pages.push_back(take());
 }
 
-void KvCache::shrink(std::vector<uint32_t>& pages, size_t tokens) {
-  for (const size_t kept = pages_for(tokens); pages.size() > kept; pages.pop_back())
-    free_.push_back(pages.back());
+void KvCache::shrink(KvPages& pages, size_t tokens) {
+  for (const size_t kept = pages_for(tokens); pages.size() > kept; pages.pop_back()) give_back(pages.back());
+}
+
+KvPages KvCache::fork(const KvPages& pages, size_t tokens) {
+  KvPages forked(pages.begin(), pages.begin() + static_cast<ptrdiff_t>(pages_for(tokens)));
+  for (const uint32_t page : forked) ++owners_[page];
+  return forked;
 }
 
 float* KvCache::keys(uint32_t page, size_t layer, size_t head) {
-  return memory_.floats() + page * page_floats_ + layer * layer_floats_ + head * d_kv_ * kPageTokens;
+  return memory_.floats() + page * page_floats_ + layer * layer_floats_ + head * shape_.head_dim * kPageTokens;
 }
 
 float* KvCache::values(uint32_t page, size_t layer, size_t head) {
-  return memory_.floats() + page * page_floats_ + layer * layer_floats_ + heads_ * d_kv_ * kPageTokens +
-         head * kPageTokens * d_kv_padded_;
+  return memory_.floats() + page * page_floats_ + layer * layer_floats_ +
+         shape_.heads * shape_.head_dim * kPageTokens + head * kPageTokens * head_dim_padded_;
 }
 
-void KvCache::write_keys(const std::vector<uint32_t>& pages, size_t layer, size_t position, const float* rows,
-                         size_t count) {
+void KvCache::write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = pages[(position + i) / kPageTokens];
     const size_t lane = (position + i) % kPageTokens;
-    for (size_t head = 0; head < heads_; ++head) {
+    for (size_t head = 0; head < shape_.heads; ++head) {
       float* out = keys(page, layer, head) + lane;
-      const float* row = rows + (i * heads_ + head) * d_kv_;
-      for (size_t d = 0; d < d_kv_; ++d) out[d * kPageTokens] = row[d];
+      const float* row = rows + (i * shape_.heads + head) * shape_.head_dim;
+      for (size_t d = 0; d < shape_.head_dim; ++d) out[d * kPageTokens] = row[d];
     }
   }
 }
 
-void KvCache::write_values(const std::vector<uint32_t>& pages, size_t layer, size_t position,
-                           const float* rows, size_t count) {
+void KvCache::write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t page = pages[(position + i) / kPageTokens];
     const size_t lane = (position + i) % kPageTokens;
-    for (size_t head = 0; head < heads_; ++head) {
-      float* out = values(page, layer, head) + lane * d_kv_padded_;
-      std::memcpy(out, rows + (i * heads_ + head) * d_kv_, d_kv_ * sizeof(float));
+    for (size_t head = 0; head < shape_.heads; ++head) {
+      float* out = values(page, layer, head) + lane * head_dim_padded_;
+      std::memcpy(out, rows + (i * shape_.heads + head) * shape_.head_dim, shape_.head_dim * sizeof(float));
     }
+  }
+}
+
+void KvCache::check_integrity(const std::vector<const KvPages*>& sequences) const {
+  std::vector<uint32_t> named(owners_.size());
+  for (const KvPages* pages : sequences) {
+    for (const uint32_t page : *pages) ++named[page];
+  }
+  std::vector<uint32_t> free(owners_.size());
+  for (const uint32_t page : free_) ++free[page];
+  for (size_t page = 0; page < owners_.size(); ++page) {
+    if (named[page] == owners_[page] && free[page] == (owners_[page] == 0 ? 1u : 0u)) continue;
+    throw Error("internal", "KV page " + std::to_string(page) + " counts " + std::to_string(owners_[page]) +
+                                " owners, " + std::to_string(named[page]) + " sequences name it and it is free " +
+                                std::to_string(free[page]) + " times. This is a bug.");
   }
 }
 

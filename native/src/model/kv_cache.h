@@ -58,6 +58,11 @@ class KvCache {
   void check_integrity(const std::vector<const KvPages*>& sequences) const;
 
  private:
+  uint32_t take();
+  void give_back(uint32_t page);
+  std::byte* page_bytes(uint32_t page) { return reinterpret_cast<std::byte*>(memory_.floats() + page * page_floats_); }
+
+  Backend& backend_;
   KvShape shape_;
   size_t head_dim_padded_;
   size_t layer_floats_;

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "expert/expert_store.h"
-#include "model/dispatch.h"
+#include "model/blocks/moe.h"
 #include "model/model_weights.h"
 #include "model/routing_trace.h"
 #include "model/sequence_span.h"
@@ -18,24 +18,27 @@ namespace sida {
 class Model {
  public:
   /// All outlive the model.
-  Model(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts);
+  Model(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
+      : spec_(spec), weights_(weights), ops_(ops), moe_(ops, experts) {}
 
-  /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack that
-  /// another attends across to leaves the keys and values of that stack's cross-attention layers in its pages.
+  /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack that the
+  /// next one attends across to leaves the keys and values for it in the sequences' pages.
   void run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
            const RoutingTrace& trace);
   /// Logits (rows.size(), vocab) of rows of the last pass, at most kMostLogitRows.
   void logits(std::span<const int32_t> rows, float* out);
   /// Final states (tokens, width) of the last pass.
-  void states(size_t tokens, float* out);
+  void states(size_t tokens, float* out) { ops_.states(tokens, out); }
 
  private:
+  void feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights,
+                    std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                    size_t trace_layer);
+
   const ModelSpec& spec_;
   const ModelWeights& weights_;
   Ops& ops_;
-  ExpertStore& experts_;
-  Dispatch dispatch_;
-  std::vector<ExpertBlock> group_;
+  MoeBlock moe_;
 };
 
 }  // namespace sida

@@ -9,7 +9,6 @@ void report_choices(const RoutingTrace& trace, size_t trace_layer, size_t tokens
                     Dispatch& dispatch) {
   std::copy(dispatch.expert.begin(), dispatch.expert.end(),
             trace.dispatch + trace_layer * tokens * dispatch.k);
-  if (trace.on_routed && trace.predicted == nullptr) trace.on_routed(trace_layer, dispatch.expert);
 
   if (trace.whole_layers) {
     dispatch.needed.resize(experts);

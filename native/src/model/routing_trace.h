@@ -2,25 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 
 #include "model/dispatch.h"
 #include "model/predicted_routing.h"
 
 namespace sida {
 
-/// Told the MoE layer's number inside the pass and the expert of each token, kDropped over capacity.
-using RoutedHook = std::function<void(size_t layer, std::span<const uint16_t> experts)>;
-
 /// What a pass reports of its MoE layers, in order, and what routes them. Pointers may be null where not
 /// wanted.
 struct RoutingTrace {
-  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kDropped over capacity
+  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kNoExpert over capacity
   uint8_t* found;        ///< (layers, experts): Found
   float* router_logits;  ///< (layers, tokens, experts); not with `predicted`
-  /// Called when a layer's routers have chosen and before their experts are loaded; may be empty.
-  const RoutedHook& on_routed;
   /// Checked routing of all layers, in place of the routers.
   const PredictedRouting* predicted = nullptr;
   /// A layer's turn takes every expert of it, needed or not; answers stay the same.

@@ -22,22 +22,22 @@ export function predictorSections({ fidelity, dependency }: BenchFile): Section[
 }
 
 /** Token-weighted mean over layers of the top-3 hits. */
-function hitsOf(layers: readonly LayerReport[], name: string, refined: boolean): number | undefined {
+function hitsOf(layers: readonly LayerReport[], name: string): number | undefined {
   let [tokens, hits] = [0, 0];
   for (const { tokens: count, functions } of layers) {
     const own = functions[name];
     if (own === undefined) return undefined;
     tokens += count;
-    hits += count * ((refined ? own.refined : undefined) ?? own).hits[2]!;
+    hits += count * own.hits[2]!;
   }
   return hits / tokens;
 }
 
 function hitsSection(tasks: readonly TaskFidelity[]): Section {
-  const ours = (name: string, refined: boolean) =>
+  const ours = (name: string) =>
     TASKS.map((task) => {
       const found = tasks.find(({ data }) => data === task);
-      return percent(found && hitsOf(found.layers, name, refined), 2);
+      return percent(found && hitsOf(found.layers, name), 2);
     });
   return {
     id: 'paper-hits',
@@ -52,9 +52,8 @@ function hitsSection(tasks: readonly TaskFidelity[]): Section {
             `${model} fine-tuned, paper`,
             ...TASKS.map((task) => ofHundred(hits[task])),
           ]),
-          ['switch-mini, `lstm`', ...ours('lstm', false)],
-          ['switch-mini, `lstm` refined by the hash graph', ...ours('lstm', true)],
-          ['switch-mini, `token`', ...ours('token', false)],
+          ['switch-mini, `lstm`', ...ours('lstm')],
+          ['switch-mini, `token`', ...ours('token')],
         ],
       },
     ],

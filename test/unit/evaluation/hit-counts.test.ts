@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { HitCounts } from '../../../src/evaluation/hit-counts.js';
-import type { TableRefiner } from '../../../src/predictor/hash-function.js';
 import { createHashTable, NO_EXPERT, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
 
 const SHAPE = { encoderLayers: 2, decoderLayers: 1, experts: 8, vocab: 10 };
@@ -37,22 +36,5 @@ describe('hit counts', () => {
     counts.add('encoder', table(), TRUTH, 2);
     counts.add('encoder', null, TRUTH, 2);
     expect(counts.result()[0]).toEqual({ hits: [0.25, 0.25, 0.5], alphaError: 0.25, unknown: 2 });
-  });
-
-  it('count what a refiner makes of the layers after a routed one, and leave the table alone', () => {
-    const refiner: TableRefiner = {
-      refine(side, layer, routed, layers, tokens, k, experts) {
-        expect([side, layers, tokens, k]).toEqual(['encoder', 2, 2, 3]);
-        if (layer === 0) experts.set([routed[0]! + 1, 0, 0, routed[1]! + 1, 0, 0], tokens * k);
-      },
-    };
-    const own = table();
-    const counts = new HitCounts(SHAPE, refiner);
-    counts.add('encoder', own, TRUTH, 2);
-    const [first, second] = counts.result();
-    expect(first!.refined!.hits).toEqual(first!.hits);
-    expect(second!.refined!.hits).toEqual([1, 1, 1]);
-    expect(second!.hits).toEqual([0, 0.5, 0.5]);
-    expect([...own.experts]).toEqual([...table().experts]);
   });
 });

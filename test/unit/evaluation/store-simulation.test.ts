@@ -78,14 +78,6 @@ describe('the simulated store', () => {
     expect(residents(store)).toEqual([1, 2]);
   });
 
-  it('takes up a new plan in the middle of a pass', () => {
-    const store = new StoreSimulation(EXPERTS, 2);
-    store.startPass(planOf([0, 1], [0, 1]));
-    store.visit([0]);
-    store.updatePlan(planOf([9, 9, 0], [2], [9, 9, 0]));
-    expect(residents(store)).toContain(2);
-  });
-
   it('never evicts what is pinned', () => {
     const store = new StoreSimulation(EXPERTS, 3);
     store.pin([0, 7]);

@@ -13,13 +13,6 @@ describe('NeedCalibration', () => {
     expect(chances(calibration, 0, 0.5, 1, 0.25)).toEqual([0, 0.5, 1, 0.25]);
   });
 
-  it('leaves a layer as it is that was routed already', () => {
-    const calibration = new NeedCalibration(EXPERTS);
-    calibration.learn(visit(1, 0, 0, 0), [1, 0, 0, 0]);
-    const routed = { ...visit(0.3, 0, 0, 0), prefetch: new Float32Array(EXPERTS) };
-    expect(calibration.corrected(routed)).toBe(routed);
-  });
-
   it('keeps to tables that are right', () => {
     const calibration = new NeedCalibration(EXPERTS);
     for (let i = 0; i < 400; i++) {

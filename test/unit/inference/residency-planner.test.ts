@@ -45,20 +45,6 @@ describe('residency planner', () => {
     expect([...loads]).toEqual([0, 5]);
   });
 
-  it('does not prefetch what a layer has found it needs and nobody had foreseen, but keeps it', () => {
-    const prefetch = Float32Array.of(1, 0.1, 0, 0);
-    const { keys, loads } = planResidency({
-      visits: [{ ...visit(0, { 0: 1, 1: 1 }), prefetch }],
-      passVisits: 1,
-      batchVisits: 1,
-      prefetchVisits: 1,
-      residency: experts(() => 0),
-      policy: FORESIGHT,
-    });
-    expect([...loads]).toEqual([0]);
-    expect(keys[1]).toBe(0);
-  });
-
   it('keys are the times of the next use; what no table names lies behind all of them', () => {
     const { keys, keysAfter } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 0: 1 }), visit(0, { 0: 1, 1: 1 }), visit(1, { 1: 1 })],

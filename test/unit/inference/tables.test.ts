@@ -1,16 +1,8 @@
-// What the inference thread reads out of hash tables: visits, rows, routing, and what refinement changes.
+// What the inference thread reads out of hash tables: visits, rows and routing.
 import { describe, expect, it } from 'vitest';
 import { openTables, visitsOf } from '../../../src/inference/expected-visits.js';
-import {
-  type Foreknowledge,
-  NOTHING_KNOWN,
-  routingOf,
-  tableRows,
-} from '../../../src/inference/foreknowledge.js';
-import { refinement } from '../../../src/inference/refinement.js';
-import type { ResidencyPlan } from '../../../src/native/addon-types.js';
+import { routingOf, tableRows } from '../../../src/inference/foreknowledge.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
-import type { TableRefiner } from '../../../src/predictor/hash-function.js';
 import {
   createHashTable,
   type HashTable,
@@ -60,7 +52,7 @@ describe('expected visits', () => {
     expect([visitsOf(null, 0), visitsOf(failed, 0)]).toEqual([[], []]);
     failed.settle(TABLE_FAILED);
     expect(visitsOf(failed, 0)).toEqual([]);
-    expect(openTables(null)).toEqual({ encoder: null, decoder: null });
+    expect(openTables(null)).toEqual([]);
   });
 });
 
@@ -82,65 +74,5 @@ describe('foreknowledge', () => {
       null,
       null,
     ]);
-  });
-});
-
-describe('refinement', () => {
-  const plan = {} as ResidencyPlan;
-  const known = (table: HashTable, rows: number[], routingK = 0): Foreknowledge => {
-    return { own: visitsOf(table, 0), behind: [], predicted: tableRows(table, rows), routingK };
-  };
-
-  it('tells the refiner the true experts of each table row, and plans with the needs that follow', () => {
-    const table = tableOf(2, 3, NAMED);
-    const told: unknown[] = [];
-    const refiner: TableRefiner = {
-      refine: (side, layer, routed, layers, tokens, k, experts, _, chance) => {
-        told.push([side, layer, [...routed], layers, tokens, k]);
-        experts.fill(2, tokens * k);
-        chance.fill(0.75, tokens * k);
-      },
-    };
-    let planned: Foreknowledge | undefined;
-    const hook = refinement(refiner, 'encoder', known(table, [2, 0]), (now) => {
-      planned = now;
-      return plan;
-    })!;
-    expect(hook(0, Uint16Array.of(3, NO_EXPERT))).toBe(plan);
-    expect(told).toEqual([['encoder', 0, [NO_EXPERT, NO_EXPERT, 3], 2, 3, 2]]);
-    expect([...planned!.own[0]!.need]).toEqual([0, 0, 0, 1]);
-    expect([...planned!.own[0]!.prefetch!]).toEqual([0, 0, 0, 0.5]);
-    expect(planned!.own[1]!.need[2]).toBeCloseTo(1 - 0.25 ** 6, 6);
-    expect(hook(1, Uint16Array.of(0, 0))).toBeNull();
-    expect(told).toHaveLength(1);
-  });
-
-  it('expects no layer that has run again, and leaves what the table foretold of it', () => {
-    const table = tableOf(3, 1, [0, 1, 2, 3, 1, 2]);
-    const own: number[][][] = [];
-    const hook = refinement({ refine: () => {} }, 'encoder', known(table, [0]), (now) => {
-      own.push(now.own.map(({ need }) => [...need]));
-      return plan;
-    })!;
-    hook(0, Uint16Array.of(0));
-    hook(1, Uint16Array.of(0));
-    expect(own[1]).toEqual([
-      [0, 0, 0, 0],
-      [1, 0, 0, 0],
-      [0, 0.5, 0.5, 0],
-    ]);
-    expect([...table.need.subarray(0, 8)]).toEqual([0.5, 0.5, 0, 0, 0, 0, 0.5, 0.5]);
-  });
-
-  it('has nothing to do without a refiner, a table, a further layer, or where tables route', () => {
-    const refiner: TableRefiner = { refine: () => {} };
-    const table = tableOf(2, 3, NAMED);
-    const none = [
-      refinement(null, 'encoder', known(table, [0]), () => plan),
-      refinement(refiner, 'encoder', NOTHING_KNOWN, () => plan),
-      refinement(refiner, 'decoder', known(tableOf(1, 3, NAMED.slice(0, 6)), [0]), () => plan),
-      refinement(refiner, 'encoder', known(table, [0], 1), () => plan),
-    ];
-    expect(none).toEqual([undefined, undefined, undefined, undefined]);
   });
 });

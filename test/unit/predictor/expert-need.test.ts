@@ -47,12 +47,12 @@ describe('expert need', () => {
     expect([...made.need]).toEqual([0, 0, 0, 0, 1, 0]);
   });
 
-  it('replaces what stood there, from the layer on that it is told', () => {
+  it('replaces what stood there', () => {
     const made = table(3, 1, 1, [0, 1, 2]);
     made.need.fill(9);
     made.chance.fill(0.5);
-    fillNeed(made, 1);
-    expect([...made.need]).toEqual([9, 9, 9, 9, 9, 9, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
+    fillNeed(made);
+    expect([...made.need]).toEqual([0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
   });
 
   it('is certain for the first k experts of a token where tables route, whatever their chance', () => {

@@ -37,6 +37,7 @@ class CpuBackend final : public Backend {
 
   void deallocate(std::byte* memory, size_t bytes) override { munmap(memory, bytes); }
   void clear(std::byte* memory, size_t bytes) override { std::memset(memory, 0, bytes); }
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override { std::memcpy(to, from, bytes); }
   std::unique_ptr<DeviceWriter> writer() override { return std::make_unique<CpuWriter>(); }
   size_t copies_in_flight() const override { return 1; }
   void filled(std::byte*) override {}

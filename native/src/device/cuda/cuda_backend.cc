@@ -78,6 +78,10 @@ void CudaBackend::clear(std::byte* memory, size_t bytes) {
   cuda_check(cudaMemsetAsync(memory, 0, bytes, compute_.get()), "cudaMemsetAsync");
 }
 
+void CudaBackend::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, compute_.get()), "cudaMemcpyAsync");
+}
+
 std::unique_ptr<DeviceWriter> CudaBackend::writer() { return std::make_unique<CudaWriter>(*this); }
 
 std::unique_ptr<Backend> CudaBackend::host_memory() { return std::make_unique<CudaHostMemory>(); }

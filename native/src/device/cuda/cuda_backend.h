@@ -35,6 +35,7 @@ class CudaBackend final : public Backend {
   std::byte* allocate(size_t bytes) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   std::unique_ptr<DeviceWriter> writer() override;
   size_t copies_in_flight() const override { return 2; }
   void filled(std::byte* slot) override;

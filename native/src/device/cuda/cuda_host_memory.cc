@@ -20,4 +20,6 @@ void CudaHostMemory::deallocate(std::byte* memory, size_t) { cudaFreeHost(memory
 
 void CudaHostMemory::clear(std::byte* memory, size_t bytes) { std::memset(memory, 0, bytes); }
 
+void CudaHostMemory::copy(std::byte* to, const std::byte* from, size_t bytes) { std::memcpy(to, from, bytes); }
+
 }  // namespace sida

@@ -11,6 +11,7 @@ class CudaHostMemory final : public Backend {
   std::byte* allocate(size_t bytes) override;
   void deallocate(std::byte* memory, size_t bytes) override;
   void clear(std::byte* memory, size_t bytes) override;
+  void copy(std::byte* to, const std::byte* from, size_t bytes) override;
   std::unique_ptr<DeviceWriter> writer() override { return make_cpu_backend()->writer(); }
   size_t copies_in_flight() const override { return 1; }
   void filled(std::byte*) override {}

@@ -8,14 +8,15 @@
 namespace sida::cuda {
 
 /// One layer of a KV cache in pages of kPageTokens tokens, as model/kv_cache.h lays it out: from `first`, page p starts
-/// at p · page_floats; in it keys are [heads][d_kv][16], and from `values` on values are [heads][16][d_kv_padded].
+/// at p · page_floats; in it keys are [heads][head_dim][16], and from `values` on values are
+/// [heads][16][head_dim_padded].
 struct CacheLayer {
   float* first;        ///< page 0 of this layer
   size_t page_floats;  ///< from page to page
   size_t values;       ///< floats from a page's keys to its values
   uint32_t heads;
-  uint32_t d_kv;
-  uint32_t d_kv_padded;
+  uint32_t head_dim;
+  uint32_t head_dim_padded;
 };
 
 /// One sequence of a ragged pass, on the device.
@@ -34,8 +35,8 @@ struct RowTile {
 };
 
 inline constexpr uint32_t kTileRows = 16;
-/// Widest head (d_kv): a tile's queries lie in shared memory.
-inline constexpr uint32_t kMostHeadWidth = 256;
+/// Widest head: a tile's queries lie in shared memory.
+inline constexpr uint32_t kMostHeadDim = 256;
 
 /// What the rows of a pass see of a cache. All pointers are the device's.
 struct PagedBatch {
@@ -45,7 +46,7 @@ struct PagedBatch {
   const uint32_t* page_table;
 };
 
-/// Writes `rows` (tokens, heads · d_kv) as the keys (values) of the batch's tokens.
+/// Writes `rows` (tokens, heads · head_dim) as the keys (values) of the batch's tokens.
 void write_keys(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
 void write_values(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
 
@@ -55,11 +56,17 @@ struct AttentionBias {
   size_t head_stride;
 };
 
-/// Attention without a scale (T5) of every row's heads over its sequence's keys, in f32, in place: `q` (tokens,
-/// heads · d_kv) become the outputs. Causal: the query at position p sees keys [0, p]; otherwise `keys` of its sequence,
-/// and with a bias positions count from `past`. A row's bits do not depend on the other rows. Throws cannot_run where
-/// d_kv is over kMostHeadWidth.
-void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionBias& bias, bool causal,
+/// Which scores attention() is made of: scale · q·k + bias.
+struct AttentionScores {
+  uint32_t heads;  ///< of the queries, a multiple of the cache's: so many neighbours share one head of keys and values
+  float scale;
+  AttentionBias bias;
+  bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence, positions from `past` on
+};
+
+/// Attention of every row's heads over its sequence's keys, in f32, in place: `q` (tokens, heads · head_dim) become the
+/// outputs. A row's bits do not depend on the other rows. Throws cannot_run where heads are wider than kMostHeadDim.
+void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -29,10 +29,10 @@ struct alignas(16) AttentionShared {
 };
 
 /// Floats from a row of queries in shared memory to the next: rows of four neighbours lie in different banks.
-__host__ __device__ constexpr unsigned query_stride(unsigned d_kv) { return ((d_kv + 3) / 4 | 1) * 4; }
+__host__ __device__ constexpr unsigned query_stride(unsigned head_dim) { return ((head_dim + 3) / 4 | 1) * 4; }
 
 /// Sums over d are of two parts, [0, first_part) and the rest.
-__device__ inline unsigned first_part(unsigned d_kv) { return d_kv / 8 * 4; }
+__device__ inline unsigned first_part(unsigned head_dim) { return head_dim / 8 * 4; }
 
 /// A tile of a head of `kWidth` columns, which the compiler then knows; 0: of any number.
 template <unsigned kWidth>
@@ -40,9 +40,10 @@ struct AttentionTile {
   /// Times kColumns: the columns that one pass over the keys gives.
   static constexpr unsigned kChunks = kWidth == 0 ? 2 : (kWidth + kColumns - 1) / kColumns;
 
-  const float* keys;    ///< the head's in page 0: [d_kv][16]
-  const float* values;  ///< [16][d_kv_padded]
+  const float* keys;    ///< of the head's keys in page 0: [head_dim][16]
+  const float* values;  ///< [16][head_dim_padded]
   const float* bias;    ///< the head's, of distance 0; null for none
+  float scale;
   const uint32_t* pages;
   size_t page_floats;
   float* rows;        ///< row 0's queries, and then outputs
@@ -54,36 +55,39 @@ struct AttentionTile {
   unsigned all_keys;  ///< that a row sees, where not causal
   bool causal;
 
-  __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q,
-                           const AttentionBias& biases, bool is_causal, const RowTile& tile, unsigned head)
-      : keys(cache.first + size_t{head} * cache.d_kv * kPageTokens),
-        values(cache.first + cache.values + size_t{head} * kPageTokens * cache.d_kv_padded),
-        bias(biases.first == nullptr ? nullptr : biases.first + head * biases.head_stride),
+  __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
+                           const RowTile& tile, unsigned head)
+      : bias(scores.bias.first == nullptr ? nullptr : scores.bias.first + head * scores.bias.head_stride),
+        scale(scores.scale),
         page_floats(cache.page_floats),
-        row_stride(size_t{cache.heads} * cache.d_kv),
-        width(cache.d_kv),
-        width_padded(cache.d_kv_padded),
-        causal(is_causal) {
+        row_stride(size_t{scores.heads} * cache.head_dim),
+        width(cache.head_dim),
+        width_padded(cache.head_dim_padded),
+        causal(scores.causal) {
+    const size_t shared = head / (scores.heads / cache.heads);
+    keys = cache.first + shared * cache.head_dim * kPageTokens;
+    values = cache.first + cache.values + shared * kPageTokens * cache.head_dim_padded;
     const PagedSequence& sequence = batch.sequences[tile.sequence];
     pages = batch.page_table + sequence.pages;
-    rows = q + (sequence.begin + tile.row) * row_stride + head * cache.d_kv;
+    rows = q + (sequence.begin + tile.row) * row_stride + head * cache.head_dim;
     count = min(kTileRows, sequence.count - tile.row);
     position = sequence.past + tile.row;
     all_keys = sequence.keys;
   }
 
-  __device__ unsigned d_kv() const { return kWidth == 0 ? width : kWidth; }
-  __device__ unsigned d_kv_padded() const { return kWidth == 0 ? width_padded : (kWidth + 15) / 16 * 16; }
+  __device__ unsigned head_dim() const { return kWidth == 0 ? width : kWidth; }
+  __device__ unsigned head_dim_padded() const { return kWidth == 0 ? width_padded : (kWidth + 15) / 16 * 16; }
   /// Keys that row `row` sees. Rows past the last are as the last.
   __device__ unsigned visible(unsigned row) const {
     return causal ? position + min(row, count - 1) + 1 : all_keys;
   }
   __device__ const float* key_page(unsigned page) const { return keys + pages[page] * page_floats; }
   __device__ const float* value_page(unsigned page) const { return values + pages[page] * page_floats; }
-  /// Bias of row `row` for key `key`.
-  __device__ float bias_of(unsigned row, unsigned key) const {
-    return bias == nullptr ? 0.0f
-                           : bias[static_cast<int>(key) - static_cast<int>(position + min(row, count - 1))];
+  /// The score of row `row` and key `key` from their product.
+  __device__ float score_of(unsigned row, unsigned key, float product) const {
+    const float score = product * scale;
+    if (bias == nullptr) return score;
+    return score + bias[static_cast<int>(key) - static_cast<int>(position + min(row, count - 1))];
   }
 };
 

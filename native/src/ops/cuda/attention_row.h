@@ -18,7 +18,7 @@ __device__ void read_values(const Tile& tile, const float* from, unsigned column
   const unsigned lane = threadIdx.x % kWarp;
 #pragma unroll
   for (unsigned c = 0; c < Tile::kChunks; ++c) {
-    const unsigned at = min(column + c * kColumns + 2 * lane, tile.d_kv_padded() - 2);
+    const unsigned at = min(column + c * kColumns + 2 * lane, tile.head_dim_padded() - 2);
     value[c] = *reinterpret_cast<const float2*>(from + at);
   }
 }
@@ -36,18 +36,18 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   float2 value[kPageTokens][Tile::kChunks];
 #pragma unroll
   for (unsigned i = 0; i < kPageTokens; ++i) {
-    if (kWhole || i < tokens) read_values(tile, from + i * tile.d_kv_padded(), column, value[i]);
+    if (kWhole || i < tokens) read_values(tile, from + i * tile.head_dim_padded(), column, value[i]);
   }
-  const unsigned part = first_part(tile.d_kv());
+  const unsigned part = first_part(tile.head_dim());
   const unsigned begin = lane < kPageTokens ? 0 : part,
-                 count = lane < kPageTokens ? part : tile.d_kv() - part;
+                 count = lane < kPageTokens ? part : tile.head_dim() - part;
   const float* keys = tile.key_page(page) + begin * kPageTokens + token;
   float score = 0;
 #pragma unroll 32
   for (unsigned i = 0; i < count; ++i) score = fmaf(query[begin + i], keys[i * kPageTokens], score);
   score += __shfl_xor_sync(kAllLanes, score, kPageTokens);
 
-  score = kWhole || key < visible ? score + tile.bias_of(0, key) : -INFINITY;
+  score = kWhole || key < visible ? tile.score_of(0, key, score) : -INFINITY;
   const float top = fmaxf(state.top, warp_max<kPageTokens>(score)), base = finite_top(top);
   const float scale = expf(state.top - base), weight = expf(score - base);
   state.top = top;
@@ -91,7 +91,7 @@ __device__ void attend_row(const Tile& tile, const float* query, unsigned column
     reinterpret_cast<float2*>(shared.parts[split][0])[lane] = out[c];
     __syncthreads();
     const unsigned at = column + c * kColumns + threadIdx.x;
-    if (threadIdx.x < kColumns && at < tile.d_kv()) {
+    if (threadIdx.x < kColumns && at < tile.head_dim()) {
       tile.rows[at] = combined(shared, 0, &shared.parts[0][0][threadIdx.x]);
     }
     __syncthreads();

@@ -56,13 +56,13 @@ template <bool kWhole, class Tile>
 __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page, TileState& state,
                            float (&exps)[kPageTokens][kTileRows + 4], float (&scales)[kTileRows]) {
   const unsigned lane = threadIdx.x % kWarp, token = lane % 4 * 4;
-  const unsigned stride = query_stride(tile.d_kv()), part = first_part(tile.d_kv());
+  const unsigned stride = query_stride(tile.head_dim()), part = first_part(tile.head_dim());
   const float* first = queries + lane / 4 * stride;
   const float* second = first + 8 * stride;
   const float* keys = tile.key_page(page) + token;
   Scores scores, rest;
   scores.add(first, second, keys, 0, part);
-  rest.add(first, second, keys, part, tile.d_kv());
+  rest.add(first, second, keys, part, tile.head_dim());
 #pragma unroll
   for (unsigned r = 0; r < 2; ++r) {
     const unsigned row = lane / 4 + 8 * r, visible = tile.visible(row);
@@ -70,7 +70,7 @@ __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned key = page * kPageTokens + token + i;
-      score[i] = kWhole || key < visible ? score[i] + rest.row[r][i] + tile.bias_of(row, key) : -INFINITY;
+      score[i] = kWhole || key < visible ? tile.score_of(row, key, score[i] + rest.row[r][i]) : -INFINITY;
     }
     const float here = fmaxf(fmaxf(score[0], score[1]), fmaxf(score[2], score[3]));
     const float top = fmaxf(state.top[r], warp_max<4>(here)), base = finite_top(top);
@@ -111,8 +111,8 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
     for (unsigned c = 0; c < Tile::kChunks; ++c) {
       // Past the last column any number will do: it is not stored.
       const unsigned at =
-          min(column + c * kColumns + lane % 16 * kLaneColumns, tile.d_kv_padded() - kLaneColumns);
-      const float4 value = load4(values + token * tile.d_kv_padded() + at);
+          min(column + c * kColumns + lane % 16 * kLaneColumns, tile.head_dim_padded() - kLaneColumns);
+      const float4 value = load4(values + token * tile.head_dim_padded() + at);
 #pragma unroll
       for (unsigned r = 0; r < kLaneRows; ++r) {
         // Not a weight of 0: what a row does not see may be no number.
@@ -175,7 +175,7 @@ __device__ void attend_tile(const Tile& tile, const float* queries, unsigned col
       for (unsigned i = threadIdx.x; i < kCombinedRows * kColumns; i += kAttentionThreads) {
         const unsigned part = i / kColumns, at = column + c * kColumns + i % kColumns;
         const unsigned row = part / kHalf * kLaneRows + half * kHalf + part % kHalf;
-        if (row >= tile.count || at >= tile.d_kv()) continue;
+        if (row >= tile.count || at >= tile.head_dim()) continue;
         tile.rows[row * tile.row_stride + at] = combined(shared, row, &shared.parts[0][part][i % kColumns]);
       }
       __syncthreads();

@@ -56,8 +56,15 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
   return product.x + row * t.x_stride;
 }
 
+/// Whether what y held before enters.
+__device__ inline bool takes_before(Epilogue epilogue) {
+  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu;
+}
+
 __device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
   if (epilogue == Epilogue::kAdd) return before + value;
+  // The infinite becomes NaN here too.
+  if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
   // No fmaxf: a NaN stays one, and an infinity becomes one.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
@@ -67,7 +74,7 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
                                     uint32_t column, float value) {
   if (row >= product.rows || column >= t.n) return;
   float* y = product.y + row * t.y_stride + column;
-  *y = with_epilogue(t.epilogue, value, t.epilogue == Epilogue::kAdd ? *y : 0.0f);
+  *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
 }
 
 /// The same for 8 neighbours, `column` a multiple of 8.
@@ -82,7 +89,7 @@ __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float* value = values + 4 * half;
-    const float4 before = t.epilogue == Epilogue::kAdd ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float4 before = takes_before(t.epilogue) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     y[half] = make_float4(
         with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),
         with_epilogue(t.epilogue, value[2], before.z), with_epilogue(t.epilogue, value[3], before.w));

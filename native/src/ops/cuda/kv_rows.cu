@@ -32,7 +32,7 @@ __device__ float* page_of(const CacheLayer& cache, const TileRows& rows, unsigne
 /// Through shared memory: rows lie along the columns, pages of keys along the tokens.
 __global__ void put_keys(CacheLayer cache, PagedBatch batch, const float* from) {
   __shared__ float shared[kTileRows][kColumns + 1];
-  const size_t width = size_t{cache.heads} * cache.d_kv;
+  const size_t width = size_t{cache.heads} * cache.head_dim;
   const TileRows rows(batch, batch.tiles[blockIdx.x], from, width);
   const size_t begin = size_t{blockIdx.y} * kColumns;
   for (unsigned i = threadIdx.x; i < rows.count * kColumns; i += kThreads) {
@@ -53,15 +53,15 @@ __global__ void put_keys(CacheLayer cache, PagedBatch batch, const float* from) 
 template <class Unit>
 __global__ void put_values(CacheLayer cache, PagedBatch batch, const float* from) {
   constexpr unsigned kFloats = sizeof(Unit) / sizeof(float);
-  const size_t width = size_t{cache.heads} * cache.d_kv;
+  const size_t width = size_t{cache.heads} * cache.head_dim;
   const TileRows rows(batch, batch.tiles[blockIdx.x], from, width);
   const unsigned column = (blockIdx.y * kThreads + threadIdx.x) * kFloats;
   if (column >= width) return;
-  const size_t line = size_t{column} / cache.d_kv * kPageTokens;
+  const size_t line = size_t{column} / cache.head_dim * kPageTokens;
   for (unsigned row = 0; row < rows.count; ++row) {
     const size_t token = (rows.position + row) % kPageTokens;
     float* to =
-        page_of(cache, rows, row) + cache.values + (line + token) * cache.d_kv_padded + column % cache.d_kv;
+        page_of(cache, rows, row) + cache.values + (line + token) * cache.head_dim_padded + column % cache.head_dim;
     *reinterpret_cast<Unit*>(to) = *reinterpret_cast<const Unit*>(rows.first + row * width + column);
   }
 }
@@ -70,15 +70,15 @@ __global__ void put_values(CacheLayer cache, PagedBatch batch, const float* from
 
 void write_keys(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream) {
   if (batch.tile_count == 0) return;
-  const size_t width = size_t{cache.heads} * cache.d_kv;
+  const size_t width = size_t{cache.heads} * cache.head_dim;
   launch(put_keys, {{static_cast<unsigned>(batch.tile_count), blocks_of(width, kColumns)}, kThreads}, stream,
          cache, batch, rows);
 }
 
 void write_values(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream) {
   if (batch.tile_count == 0) return;
-  const bool whole = cache.d_kv % 4 == 0;
-  const size_t units = size_t{cache.heads} * cache.d_kv / (whole ? 4 : 1);
+  const bool whole = cache.head_dim % 4 == 0;
+  const size_t units = size_t{cache.heads} * cache.head_dim / (whole ? 4 : 1);
   launch(whole ? put_values<float4> : put_values<float>,
          {{static_cast<unsigned>(batch.tile_count), blocks_of(units, kThreads)}, kThreads}, stream, cache,
          batch, rows);

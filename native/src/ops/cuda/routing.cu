@@ -1,3 +1,5 @@
+#include <climits>
+
 #include "ops/cuda/routing.h"
 #include "ops/cuda/warp.h"
 
@@ -5,20 +7,39 @@ namespace sida::cuda {
 namespace {
 
 constexpr unsigned kTokenWarps = 4;
-/// Logits a lane keeps between its three looks at them: 256 experts a warp. More are read again.
+/// Logits a lane keeps between its looks at them: 256 experts a warp. More are read again.
 constexpr unsigned kHeld = 8;
 
-/// A warp a token. As the softmax and std::max_element of route_top1(): where a logit is NaN or +inf, or all
-/// are -inf, every probability is NaN, and the choice is expert 0 with an alpha of NaN.
+/// A probability and whose it is.
+struct Candidate {
+  float probability = -1;
+  unsigned index = UINT_MAX;
+
+  __device__ bool before(const Candidate& other) const {
+    return probability > other.probability || (probability == other.probability && index < other.index);
+  }
+};
+
+/// The first of a warp's candidates, in every lane.
+__device__ Candidate warp_first(Candidate best) {
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const Candidate other{__shfl_xor_sync(kAllLanes, best.probability, step),
+                          __shfl_xor_sync(kAllLanes, best.index, step)};
+    if (other.before(best)) best = other;
+  }
+  return best;
+}
+
+/// A warp a token. As the CPU's softmax: where a logit is NaN or +inf, or all are -inf, every probability is NaN.
 template <bool kHolds>
-__global__ void choose_top1_tokens(const float* logits, size_t tokens, size_t experts, uint16_t* expert,
-                                   float* alpha) {
+__global__ void choose_tokens(const float* logits, size_t tokens, size_t experts, TopChoices top, uint16_t* expert,
+                              float* alpha) {
   const unsigned lane = threadIdx.x % kWarp;
   const size_t token = blockIdx.x * size_t{kTokenWarps} + threadIdx.x / kWarp;
   if (token >= tokens) return;
   const float* row = logits + token * experts;
   float held[kHeld];
-  // Calls look(value, index) for each of this lane's logits, in order.
+  // Calls look(value, index) for each of this lane's logits, in order; of those held, what they have become.
   const auto each = [&](auto look) {
     if constexpr (kHolds) {
 #pragma unroll
@@ -26,7 +47,7 @@ __global__ void choose_top1_tokens(const float* logits, size_t tokens, size_t ex
         if (lane + i * kWarp < experts) look(held[i], lane + i * kWarp);
       }
     } else {
-      for (size_t i = lane; i < experts; i += kWarp) look(row[i], i);
+      for (size_t i = lane; i < experts; i += kWarp) look(row[i], static_cast<unsigned>(i));
     }
   };
   if constexpr (kHolds) {
@@ -35,23 +56,43 @@ __global__ void choose_top1_tokens(const float* logits, size_t tokens, size_t ex
       held[i] = lane + i * kWarp < experts ? row[lane + i * kWarp] : 0.0f;
     }
   }
-  float top = -INFINITY;
-  each([&](float logit, size_t) { top = fmaxf(top, logit); });
-  top = warp_max(top);
+  float most = -INFINITY;
+  each([&](float logit, unsigned) { most = fmaxf(most, logit); });
+  most = warp_max(most);
   float sum = 0;
-  each([&](float logit, size_t) { sum += expf(logit - top); });
+  each([&](float logit, unsigned) { sum += expf(logit - most); });
   sum = warp_sum(sum);
-  const float best = 1.0f / sum;
-  // Logits may differ and their probabilities not: the first of the latter counts.
-  auto first = static_cast<unsigned>(experts);
-  each([&](float logit, size_t index) {
-    if (first == experts && expf(logit - top) / sum >= best) first = static_cast<unsigned>(index);
-  });
-  for (unsigned step = 1; step < kWarp; step *= 2)
-    first = min(first, __shfl_xor_sync(kAllLanes, first, step));
-  if (lane != 0) return;
-  expert[token] = static_cast<uint16_t>(first == experts ? 0 : first);
-  alpha[token] = best;
+  expert += token * top.k;
+  alpha += token * top.k;
+  if (sum != sum) {
+    for (size_t i = lane; i < top.k; i += kWarp) {
+      expert[i] = static_cast<uint16_t>(i);
+      alpha[i] = sum;
+    }
+    return;
+  }
+  if constexpr (kHolds) {
+#pragma unroll
+    for (unsigned i = 0; i < kHeld; ++i) held[i] = expf(held[i] - most) / sum;
+  }
+  // Logits may differ and their probabilities not: the first of the latter counts. A choice comes right behind the one
+  // before it in the order of all, so that nobody needs to remember what is chosen.
+  Candidate last{INFINITY, 0};
+  float total = 0;
+  for (size_t i = 0; i < top.k; ++i) {
+    Candidate best;
+    each([&](float value, unsigned index) {
+      const Candidate next{kHolds ? value : expf(value - most) / sum, index};
+      if (last.before(next) && next.before(best)) best = next;
+    });
+    last = warp_first(best);
+    total += last.probability;
+    if (lane != 0) continue;
+    expert[i] = static_cast<uint16_t>(last.index);
+    alpha[i] = last.probability;
+  }
+  if (lane != 0 || !top.normalized) return;
+  for (size_t i = 0; i < top.k; ++i) alpha[i] /= total;
 }
 
 // Rounded after the product and after the sum, as the reference does: it scales an output before it adds it.
@@ -82,12 +123,11 @@ __global__ void add_outputs(const float* outputs, const uint32_t* positions, con
 
 }  // namespace
 
-void choose_top1(const float* logits, size_t tokens, size_t experts, uint16_t* expert, float* alpha,
-                 cudaStream_t stream) {
+void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
+            cudaStream_t stream) {
   if (tokens == 0) return;
-  launch(experts <= kHeld * kWarp ? choose_top1_tokens<true> : choose_top1_tokens<false>,
-         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp}, stream, logits, tokens, experts, expert,
-         alpha);
+  launch(experts <= kHeld * kWarp ? choose_tokens<true> : choose_tokens<false>,
+         {blocks_of(tokens, kTokenWarps), kTokenWarps * kWarp}, stream, logits, tokens, experts, top, expert, alpha);
 }
 
 void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens,

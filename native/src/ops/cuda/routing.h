@@ -7,10 +7,19 @@
 
 namespace sida::cuda {
 
-/// The top-1 choice of each token from router logits (tokens, experts): the first of equal maxima, and its
-/// softmax probability in f32. `expert` and `alpha` (tokens). All pointers are the device's.
-void choose_top1(const float* logits, size_t tokens, size_t experts, uint16_t* expert, float* alpha,
-                 cudaStream_t stream);
+struct TopChoices {
+  size_t k;         ///< at most the experts
+  bool normalized;  ///< alphas are divided by their sum
+};
+
+/// Choices of each token from router logits (tokens, experts): softmax in f32, then the k largest probabilities in
+/// falling order, the first of equal ones. `expert` and `alpha` (tokens, k). Where a logit is NaN or +inf, or all are
+/// -inf, experts 0 to k - 1 with alphas of NaN. All pointers are the device's.
+void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
+            cudaStream_t stream);
+
+/// Bytes of `alpha` and `expert` of choose(), one behind the other.
+constexpr size_t choices_bytes(size_t tokens, size_t k) { return tokens * k * (sizeof(float) + sizeof(uint16_t)); }
 
 /// Stands for no position in `positions` of add_expert_outputs().
 inline constexpr uint32_t kNoPosition = UINT32_MAX;

@@ -10,7 +10,7 @@
 // What works on each row of the activations for itself. All pointers are the device's.
 namespace sida::cuda {
 
-/// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight
+/// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
               cudaStream_t stream);
 
@@ -20,5 +20,24 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cud
 /// y (count, n): rows `ids` (count) of x (.., n), times `scale`.
 void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
                cudaStream_t stream);
+
+/// x (count) clamped to ±limit; NaN where x is not finite.
+void clip(float* x, size_t count, float limit, cudaStream_t stream);
+
+/// Rows of heads: (tokens, heads · head_dim).
+struct HeadRows {
+  size_t tokens, heads, head_dim;
+};
+
+/// Cosines and sines of each token's position, (tokens, half).
+struct RotaryTable {
+  const float* cosines;
+  const float* sines;
+  size_t half;  ///< at most head_dim / 2
+};
+
+/// In every head of x column j < half and column half + j become (a·cos - b·sin, b·cos + a·sin), each product and sum
+/// rounded; columns from 2 · half on stay.
+void rotate(float* x, const HeadRows& rows, const RotaryTable& table, cudaStream_t stream);
 
 }  // namespace sida::cuda

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/batch.h"
+#include "model/batch_limits.h"
+#include "model/spec.h"
+
+namespace sida {
+
+/// Throws invalid_request where `batch` is malformed, whatever sequences are live.
+void check_batch(const Batch& batch, const ModelSpec& spec, const BatchLimits& limits);
+
+}  // namespace sida

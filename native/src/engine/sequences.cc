@@ -1,0 +1,116 @@
+#include "engine/sequences.h"
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
+
+namespace sida {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw Error("invalid_request", "batch: " + what); }
+
+}  // namespace
+
+void Sequences::check(const Batch& batch) const {
+  const StackSpec& stack = spec_.stacks[batch.stack];
+  const bool crosses = stack.layers.front().cross.has_value();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const std::string name = "sequence " + std::to_string(batch.sequences[i]);
+    if (const auto known = sequences_.find(batch.sequences[i]); known != sequences_.end()) {
+      if (known->second.stack != batch.stack) refuse(name + " is of another stack");
+      if (!stack.causal) refuse(name + " exists already");
+      continue;
+    }
+    const int32_t id = batch.parents.empty() ? kNoParent : batch.parents[i];
+    if (id == kNoParent) {
+      if (crosses) refuse(name + " needs a parent to attend across to");
+      continue;
+    }
+    const auto parent = sequences_.find(id);
+    if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name);
+    const bool continues = parent->second.stack == batch.stack && stack.causal;
+    const bool across = crosses && parent->second.stack + 1 == batch.stack;
+    if (!continues && !across) refuse(name + " can neither continue nor attend across to " + std::to_string(id));
+  }
+}
+
+Sequences::Sequence Sequences::begin(size_t stack, int32_t id) {
+  Sequence sequence{stack, {}, 0, {}, 0};
+  if (id == kNoParent) return sequence;
+  const Sequence& parent = sequences_.at(id);
+  if (parent.stack == stack) {
+    sequence.pages = cache_.fork(parent.pages, parent.length);
+    sequence.length = parent.length;
+    sequence.parent_pages = cache_.fork(parent.parent_pages, parent.parent_keys);
+    sequence.parent_keys = parent.parent_keys;
+  } else {
+    sequence.parent_pages = cache_.fork(parent.pages, parent.length);
+    sequence.parent_keys = parent.length;
+  }
+  return sequence;
+}
+
+void Sequences::release(Sequence& sequence) {
+  cache_.release(sequence.pages);
+  cache_.release(sequence.parent_pages);
+}
+
+void Sequences::release(std::span<const int32_t> ids) {
+  for (const int32_t id : ids) {
+    const auto sequence = sequences_.find(id);
+    if (sequence == sequences_.end()) continue;
+    release(sequence->second);
+    sequences_.erase(sequence);
+  }
+}
+
+void Sequences::check_integrity() const {
+  std::vector<const KvPages*> all;
+  for (const auto& [id, sequence] : sequences_) {
+    all.push_back(&sequence.pages);
+    all.push_back(&sequence.parent_pages);
+  }
+  cache_.check_integrity(all);
+}
+
+SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences_(sequences) {
+  try {
+    for (size_t i = 0; i < batch.sequences.size(); ++i) {
+      const int32_t id = batch.sequences[i];
+      auto known = sequences_.sequences_.find(id);
+      if (known == sequences_.sequences_.end()) {
+        const int32_t parent = batch.parents.empty() ? kNoParent : batch.parents[i];
+        known = sequences_.sequences_.emplace(id, sequences_.begin(batch.stack, parent)).first;
+        begun_.push_back(id);
+      }
+      Sequences::Sequence& sequence = known->second;
+      touched_.push_back(&sequence);
+      const auto begin = static_cast<size_t>(batch.offsets[i]);
+      const size_t count = static_cast<size_t>(batch.offsets[i + 1]) - begin;
+      sequences_.cache_.grow(sequence.pages, sequence.length, sequence.length + count);
+      spans_.push_back({begin, count, sequence.length, &sequence.pages,
+                        sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys});
+    }
+  } catch (...) {
+    undo();
+    throw;
+  }
+}
+
+SequencePass::~SequencePass() { undo(); }
+
+void SequencePass::keep() {
+  for (size_t i = 0; i < spans_.size(); ++i) touched_[i]->length += spans_[i].count;
+  touched_.clear();
+  begun_.clear();
+}
+
+void SequencePass::undo() {
+  for (Sequences::Sequence* sequence : touched_) sequences_.cache_.shrink(sequence->pages, sequence->length);
+  sequences_.release(begun_);
+  touched_.clear();
+  begun_.clear();
+}
+
+}  // namespace sida

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/batch.h"
+#include "model/kv_cache.h"
+#include "model/sequence_span.h"
+#include "model/spec.h"
+
+namespace sida {
+
+/// The live sequences of all stacks and the pages that they own.
+class Sequences {
+ public:
+  Sequences(const ModelSpec& spec, KvCache& cache) : spec_(spec), cache_(cache) {}
+
+  /// Throws invalid_request where `batch` names sequences or parents that cannot take its tokens.
+  void check(const Batch& batch) const;
+  /// Unknown ids are ignored.
+  void release(std::span<const int32_t> ids);
+  size_t live() const { return sequences_.size(); }
+  /// Throws internal unless each page is free or owned as often as sequences name it.
+  void check_integrity() const;
+
+ private:
+  friend class SequencePass;
+
+  struct Sequence {
+    size_t stack = 0;
+    KvPages pages;
+    size_t length = 0;
+    /// Of the sequence that it attends across to; owned here too, so that either may end first.
+    KvPages parent_pages;
+    size_t parent_keys = 0;
+  };
+
+  Sequence begin(size_t stack, int32_t parent);
+  void release(Sequence& sequence);
+
+  const ModelSpec& spec_;
+  KvCache& cache_;
+  std::unordered_map<int32_t, Sequence> sequences_;
+};
+
+/// The part of a pass in the sequences: their spans, with room for the new tokens. Unless it is kept, all is as before
+/// when it ends.
+class SequencePass {
+ public:
+  /// `batch` has been checked. Throws cannot_run when the KV cache is full.
+  SequencePass(Sequences& sequences, const Batch& batch);
+  ~SequencePass();
+  SequencePass(const SequencePass&) = delete;
+  SequencePass& operator=(const SequencePass&) = delete;
+
+  std::span<const SequenceSpan> spans() const { return spans_; }
+  /// The tokens have been computed: they belong to their sequences from now on.
+  void keep();
+
+ private:
+  void undo();
+
+  Sequences& sequences_;
+  std::vector<Sequences::Sequence*> touched_;
+  std::vector<int32_t> begun_;
+  std::vector<SequenceSpan> spans_;
+};
+
+}  // namespace sida

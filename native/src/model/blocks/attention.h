@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+#include "model/model_weights.h"
+#include "model/spec.h"
+#include "ops/ops.h"
+
+// Attention of a layer over the rows of a pass: hidden += attention(norm(hidden)).
+namespace sida {
+
+/// Over the sequence's own keys, which are written to `cache_layer` first.
+void self_attention(Ops& ops, const StackSpec& stack, const AttentionSpec& spec, const AttentionWeights& weights,
+                    size_t width, size_t cache_layer, size_t tokens);
+
+/// Over the parent sequence's keys in `cache_layer`.
+void cross_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeights& weights, size_t width,
+                     size_t cache_layer, size_t tokens);
+
+/// Writes what later sequences see across of the pass's final states, normed: their keys and values in `cache_layer`.
+void write_cross_keys(Ops& ops, const AttentionWeights& weights, size_t cache_layer, size_t tokens);
+
+}  // namespace sida

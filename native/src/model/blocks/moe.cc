@@ -1,0 +1,47 @@
+#include "model/blocks/moe.h"
+
+#include "core/profile.h"
+
+namespace sida {
+
+void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+                   size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
+  const auto layer = static_cast<int32_t>(weights.moe_layer);
+  const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
+  route(spec, weights, sequences, tokens, trace, trace_layer);
+  report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
+  ops_.take_choices(dispatch_, tokens);
+  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * spec.experts);
+  while (const auto first = visit.next()) {
+    group_.clear();
+    int32_t rows = 0;
+    for (auto expert = first; expert; expert = visit.another()) {
+      const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
+      if (count == 0) continue;  // of a whole layer
+      group_.push_back({expert->index, expert->block});
+      profile_mark(ProfileOp::kTakeExpert,
+                   {.layer = layer, .expert = expert->index, .tokens = static_cast<int32_t>(count)});
+      rows += static_cast<int32_t>(count);
+    }
+    const ProfileScope computing(ProfileOp::kExperts, {.layer = layer, .tokens = rows});
+    ops_.experts(experts_.layout(), group_, dispatch_);
+  }
+  const ProfileScope combining(ProfileOp::kCombine);
+  ops_.combine(dispatch_, tokens);
+}
+
+void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
+                     std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                     size_t trace_layer) {
+  const ProfileScope scope(ProfileOp::kRoute);
+  if (trace.predicted != nullptr) {
+    choose_predicted(*trace.predicted, trace_layer, tokens, dispatch_);
+  } else {
+    float* logits =
+        trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * spec.experts;
+    ops_.choose(weights.router, spec.router, tokens, logits, dispatch_);
+  }
+  sort_choices(spec.experts, spec.router.capacity, sequences, dispatch_);
+}
+
+}  // namespace sida

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "expert/expert_store.h"
+#include "model/dispatch.h"
+#include "model/model_weights.h"
+#include "model/routing_trace.h"
+#include "model/sequence_span.h"
+#include "model/spec.h"
+#include "ops/ops.h"
+
+namespace sida {
+
+/// The MoE layers of passes: routes the rows, takes the experts they need from the store as these are at hand, and adds
+/// their outputs in an order that does not depend on that.
+class MoeBlock {
+ public:
+  MoeBlock(Ops& ops, ExpertStore& experts) : ops_(ops), experts_(experts) {}
+
+  /// hidden += moe(normed). `trace_layer`: the layer's place among those of the pass.
+  void run(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+           size_t tokens, const RoutingTrace& trace, size_t trace_layer);
+
+ private:
+  void route(const MoeSpec& spec, const FeedForwardWeights& weights, std::span<const SequenceSpan> sequences,
+             size_t tokens, const RoutingTrace& trace, size_t trace_layer);
+
+  Ops& ops_;
+  ExpertStore& experts_;
+  // Kept from layer to layer, so that a pass allocates nothing once they have grown.
+  Dispatch dispatch_;
+  std::vector<ExpertBlock> group_;
+};
+
+}  // namespace sida

@@ -1,0 +1,55 @@
+#include "model/model.h"
+
+#include "core/profile.h"
+#include "model/blocks/attention.h"
+
+namespace sida {
+
+void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
+                const RoutingTrace& trace) {
+  const StackSpec& spec = spec_.stacks[stack];
+  const StackWeights& weights = weights_.stacks[stack];
+  const bool last = stack + 1 == spec_.stacks.size();
+  const size_t count = tokens.size();
+  ops_.start(stack, sequences, count);
+  ops_.embed(weights.embedding, tokens);
+  size_t moe_layers = 0;
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
+    const LayerSpec& layer = spec.layers[i];
+    // Only the last stack's keys outlive the pass: another's use the first layer of its pages as scratch, until the
+    // keys that the next stack sees across replace them.
+    self_attention(ops_, spec, layer.self, weights.layers[i].self, spec_.width, last ? i : 0, count);
+    if (layer.cross) cross_attention(ops_, *layer.cross, weights.layers[i].cross, spec_.width, i, count);
+    feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
+    moe_layers += layer.moe() != nullptr;
+  }
+  const Activations& a = ops_.activations();
+  ops_.norm(a.hidden, weights.final_norm, count, spec_.width, a.normed);
+  if (!last) {
+    const ProfileScope scope(ProfileOp::kContextKeys);
+    const StackWeights& next = weights_.stacks[stack + 1];
+    for (size_t layer = 0; layer < next.layers.size(); ++layer) {
+      write_cross_keys(ops_, next.layers[layer].cross, layer, count);
+    }
+  }
+  ops_.finish();
+}
+
+void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weights,
+                         std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
+                         size_t trace_layer) {
+  const Activations& a = ops_.activations();
+  ops_.norm(a.hidden, weights.norm, tokens, spec_.width, a.normed);
+  if (const MoeSpec* moe = spec.moe()) return moe_.run(*moe, weights, sequences, tokens, trace, trace_layer);
+  const ProfileScope scope(ProfileOp::kDense);
+  const auto& ffn = std::get<FfnSpec>(spec.feed_forward);
+  ops_.feed_forward(weights.gate, weights.up, weights.down, ffn.activation, tokens);
+}
+
+void Model::logits(std::span<const int32_t> rows, float* out) {
+  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
+  ops_.logits(weights_.head, rows, spec_.head.scale, out);
+}
+
+}  // namespace sida

@@ -1,0 +1,199 @@
+#include "ops/cuda/cuda_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+
+#include "core/error.h"
+#include "model/relative_position.h"
+#include "ops/cuda/routing.h"
+#include "ops/cuda/rows.h"
+#include "ops/rotary_table.h"
+
+namespace sida {
+
+CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+                 const BatchLimits& limits)
+    : spec_(spec),
+      device_(static_cast<CudaBackend&>(memory.backend())),
+      cache_(cache),
+      work_(memory, spec, limits),
+      uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
+      biases_(spec.stacks.size()),
+      chosen_(make_cuda_host_array<std::byte>(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k()))),
+      logits_(make_cuda_host_array<float>(std::min(limits.max_batch_tokens, kMostLogitRows) * spec.vocab)) {
+  const size_t head_dim = cache.shape().head_dim;
+  if (head_dim > cuda::kMostHeadDim) {
+    throw Error("cannot_run", "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " +
+                                  std::to_string(cuda::kMostHeadDim));
+  }
+  for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
+    if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
+  }
+}
+
+void CudaOps::wait() { cuda_check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+
+void CudaOps::download(void* to, const void* from, size_t bytes) {
+  cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()), "cudaMemcpyAsync");
+}
+
+void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* weight) {
+  const StackSpec& spec = spec_.stacks[stack];
+  const auto& relative = std::get<RelativeBias>(spec.positions);
+  const size_t heads = spec.layers.front().self.heads, positions = bias_positions(spec, limits);
+  std::vector<float> buckets(static_cast<size_t>(relative.buckets) * heads);
+  download(buckets.data(), weight, buckets.size() * sizeof(float));
+  wait();
+  std::vector<float> values(PositionBias::floats(heads, positions));
+  const PositionBias host(relative, heads, buckets.data(), !spec.causal, positions, values.data());
+  float* to = work_.biases[stack];
+  cuda_check(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice, stream()),
+             "cudaMemcpyAsync");
+  wait();
+  biases_[stack] = {to + (host.head(0) - values.data()), host.stride()};
+}
+
+void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
+  // A pass that an error ended may have left work that reads the uploads.
+  wait();
+  uploads_.start();
+  stack_ = stack;
+  tokens_ = tokens;
+  tiles_.clear();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    for (uint32_t row = 0; row < sequences[i].count; row += cuda::kTileRows) {
+      tiles_.push_back({static_cast<uint32_t>(i), row});
+    }
+  }
+  const auto* tiles = uploads_.put(std::span<const cuda::RowTile>(tiles_));
+  own_ = paged(sequences, tiles, false);
+  const bool cross = std::any_of(sequences.begin(), sequences.end(),
+                                 [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
+  if (cross) parents_ = paged(sequences, tiles, true);
+  if (const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions)) upload_rotary(*rope, sequences, tokens);
+}
+
+cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross) {
+  sequences_.clear();
+  page_table_.clear();
+  // Sequences of one parent share its pages.
+  std::unordered_map<const KvPages*, uint32_t> first_pages;
+  for (const SequenceSpan& span : sequences) {
+    const KvPages* pages = cross ? span.parent_pages : span.pages;
+    uint32_t first = 0;
+    if (pages != nullptr) {
+      const auto [known, fresh] = first_pages.try_emplace(pages, static_cast<uint32_t>(page_table_.size()));
+      if (fresh) page_table_.insert(page_table_.end(), pages->begin(), pages->end());
+      first = known->second;
+    }
+    const size_t keys = cross ? span.parent_keys : span.past + span.count;
+    sequences_.push_back({static_cast<uint32_t>(span.begin), static_cast<uint32_t>(span.count),
+                          static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first});
+  }
+  const auto* on_device = uploads_.put(std::span<const cuda::PagedSequence>(sequences_));
+  return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
+}
+
+void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens) {
+  const size_t half = rope.width() / 2;
+  rotary_.resize(2 * tokens * half);
+  float* sines = rotary_.data() + tokens * half;
+  for (const SequenceSpan& span : sequences) {
+    for (size_t row = 0; row < span.count; ++row) {
+      const size_t at = (span.begin + row) * half;
+      rotary_row(rope, span.past + row, rotary_.data() + at, sines + at);
+    }
+  }
+  cosines_ = uploads_.put(std::span<const float>(rotary_));
+  sines_ = cosines_ + tokens * half;
+}
+
+void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), work_.activations.hidden, stream());
+}
+
+void CudaOps::norm(const float* x, const float* weight, size_t rows, size_t width, float* y) {
+  cuda::rms_norm(x, weight, spec_.norm_epsilon, rows, width, y, stream());
+}
+
+void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
+  const auto alike = [](const PanelMatrix& a, const PanelMatrix& b) {
+    return a.n == b.n && a.format.type == b.format.type && a.format.group == b.format.group;
+  };
+  for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
+    const PanelMatrix& first = products[begin].w;
+    products_.clear();
+    for (; end < products.size() && products_.size() < cuda::kMostProducts && alike(first, products[end].w); ++end) {
+      products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
+    }
+    cuda::gemm(products_, {first.k, first.n, epilogue}, stream());
+  }
+}
+
+void CudaOps::product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue) {
+  const Product one{w, y};
+  linear(x, rows, {&one, 1}, epilogue);
+}
+
+void CudaOps::clip(float* x, size_t count, float limit) { cuda::clip(x, count, limit, stream()); }
+
+void CudaOps::rotate(float* x, size_t heads, size_t head_dim) {
+  const size_t half = std::get<Rope>(spec_.stacks[stack_].positions).width() / 2;
+  cuda::rotate(x, {tokens_, heads, head_dim}, {cosines_, sines_, half}, stream());
+}
+
+cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
+  return {cache_.keys(0, layer, 0),
+          cache_.page_floats(),
+          static_cast<size_t>(cache_.values(0, layer, 0) - cache_.keys(0, layer, 0)),
+          static_cast<uint32_t>(cache_.shape().heads),
+          static_cast<uint32_t>(cache_.shape().head_dim),
+          static_cast<uint32_t>(cache_.head_dim_padded())};
+}
+
+void CudaOps::write_kv(size_t layer) {
+  cuda::write_keys(cache_layer(layer), own_, work_.activations.keys, stream());
+  cuda::write_values(cache_layer(layer), own_, work_.activations.values, stream());
+}
+
+void CudaOps::attend(const AttendTask& task) {
+  const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
+  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own_, work_.activations.queries,
+                  {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal}, stream());
+}
+
+void CudaOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down,
+                           Activation activation, size_t tokens) {
+  const float* normed = work_.activations.normed;
+  if (gated(activation)) product(normed, tokens, gate, work_.up, Epilogue::kStore);
+  product(normed, tokens, up, work_.up, gated(activation) ? Epilogue::kSwiglu : Epilogue::kRelu);
+  product(work_.up, tokens, down, work_.activations.hidden, Epilogue::kAdd);
+}
+
+void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
+  const size_t before = uploads_.used();
+  const int32_t* ids = uploads_.put(rows);
+  cuda::take_rows(work_.activations.normed, ids, rows.size(), spec_.width, scale, work_.head_rows, stream());
+  product(work_.head_rows, rows.size(), head, work_.logits, Epilogue::kStore);
+  cuda_check_launches("logits");
+  const size_t bytes = rows.size() * head.n * sizeof(float);
+  download(logits_.get(), work_.logits, bytes);
+  wait();
+  // Chunk after chunk of a pass's rows finds the same room.
+  uploads_.rewind(before);
+  std::memcpy(out, logits_.get(), bytes);
+}
+
+void CudaOps::states(size_t tokens, float* out) {
+  download(out, work_.activations.normed, tokens * spec_.width * sizeof(float));
+  wait();
+}
+
+void CudaOps::finish() {
+  cuda_check_launches("pass");
+  wait();
+}
+
+}  // namespace sida

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "device/cuda/cuda_backend.h"
+#include "model/batch_limits.h"
+#include "model/kv_cache.h"
+#include "model/model_weights.h"
+#include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_workspace.h"
+#include "ops/cuda/gemm.h"
+#include "ops/cuda/pass_uploads.h"
+#include "ops/ops.h"
+
+namespace sida {
+
+/// Ops on a GPU. The host runs ahead of it: it waits in finish(), in choose() for the routers' choices, and where
+/// logits() and states() bring numbers back.
+class CudaOps final : public Ops {
+ public:
+  /// Bytes that it takes of the device's memory.
+  static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits) { return CudaWorkspace::bytes(spec, limits); }
+
+  /// `memory` is a CudaBackend's; `weights` and `cache` lie in it. All but `limits` outlive it. Throws cannot_run where
+  /// a head is wider than the kernels take.
+  CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+          const BatchLimits& limits);
+
+  const Activations& activations() const override { return work_.activations; }
+
+  void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
+  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
+  void norm(const float* x, const float* weight, size_t rows, size_t width, float* y) override;
+  void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
+  void clip(float* x, size_t count, float limit) override;
+  void rotate(float* x, size_t heads, size_t head_dim) override;
+  void write_kv(size_t cache_layer) override;
+  void attend(const AttendTask& task) override;
+  void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation activation,
+                    size_t tokens) override;
+
+  void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+              Dispatch& dispatch) override;
+  void take_choices(const Dispatch& dispatch, size_t tokens) override;
+  void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
+  void combine(const Dispatch& dispatch, size_t tokens) override;
+
+  void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) override;
+  void states(size_t tokens, float* out) override;
+  void finish() override;
+
+ private:
+  cudaStream_t stream() const { return device_.compute(); }
+  void wait();
+  void download(void* to, const void* from, size_t bytes);
+  void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
+  /// What the rows of the pass see: their sequences' own keys, or those of the parents. `tiles` is tiles_ on the device.
+  cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross);
+  void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
+  cuda::CacheLayer cache_layer(size_t layer) const;
+  void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
+  void run_experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch);
+
+  const ModelSpec& spec_;
+  CudaBackend& device_;
+  KvCache& cache_;
+  CudaWorkspace work_;
+  PassUploads uploads_;
+  std::vector<cuda::AttentionBias> biases_;  ///< by stack
+  /// Page-locked, so that what comes back is not copied twice.
+  CudaHostArray<std::byte> chosen_;
+  CudaHostArray<float> logits_;
+
+  // Of the pass, on the device.
+  size_t stack_ = 0;
+  size_t tokens_ = 0;
+  cuda::PagedBatch own_;
+  cuda::PagedBatch parents_;
+  const float* cosines_ = nullptr;  ///< (tokens, rotary width / 2)
+  const float* sines_ = nullptr;
+  // Of the layer.
+  const uint32_t* order_ = nullptr;      ///< as in Dispatch
+  const uint32_t* positions_ = nullptr;  ///< (tokens, k): of add_expert_outputs()
+  const float* alpha_ = nullptr;         ///< (tokens, k): by expert, as positions_
+
+  // Kept from layer to layer, so that a pass allocates nothing once they have grown.
+  std::vector<cuda::PagedSequence> sequences_;
+  std::vector<cuda::RowTile> tiles_;
+  std::vector<uint32_t> page_table_;
+  std::vector<float> rotary_;
+  std::vector<uint32_t> choices_;
+  std::vector<cuda::Product> products_;
+};
+
+}  // namespace sida

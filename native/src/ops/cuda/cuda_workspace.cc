@@ -1,0 +1,104 @@
+#include "ops/cuda/cuda_workspace.h"
+
+#include <algorithm>
+
+#include "model/kv_cache.h"
+#include "model/relative_position.h"
+#include "ops/cuda/pass_uploads.h"
+#include "ops/cuda/routing.h"
+
+namespace sida {
+namespace {
+
+// What tensor cores and vector loads like.
+constexpr size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/// The widest that any layer has.
+struct Widths {
+  size_t query = 0, kv = 0, dense = 0;
+
+  explicit Widths(const ModelSpec& spec) {
+    for (const StackSpec& stack : spec.stacks) {
+      for (const LayerSpec& layer : stack.layers) {
+        add(layer.self);
+        if (layer.cross) add(*layer.cross);
+        if (const auto* ffn = std::get_if<FfnSpec>(&layer.feed_forward)) dense = std::max(dense, ffn->width);
+      }
+    }
+  }
+  void add(const AttentionSpec& attention) {
+    query = std::max(query, attention.query_width());
+    kv = std::max(kv, attention.kv_width());
+  }
+};
+
+}  // namespace
+
+/// Gives out memory from `base` on; counts alone where that is null.
+struct CudaWorkspace::Arena {
+  std::byte* base = nullptr;
+  size_t used = 0;
+  size_t most = 0;
+
+  template <class T>
+  void take(T*& pointer, size_t count) {
+    pointer = base == nullptr ? nullptr : reinterpret_cast<T*>(base + used);
+    used += aligned(count * sizeof(T));
+    most = std::max(most, used);
+  }
+};
+
+size_t bias_positions(const StackSpec& stack, const BatchLimits& limits) {
+  return stack.causal ? KvCache::pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
+}
+
+size_t most_choices(const ModelSpec& spec, const BatchLimits& limits) {
+  return std::max(limits.max_routing_k, spec.top_k());
+}
+
+void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimits& limits) {
+  const Widths widths(spec);
+  const size_t tokens = limits.max_batch_tokens, choices = tokens * most_choices(spec, limits);
+  arena.take(activations.hidden, tokens * spec.width);
+  arena.take(activations.normed, tokens * spec.width);
+  biases.assign(spec.stacks.size(), nullptr);
+  for (size_t i = 0; i < spec.stacks.size(); ++i) {
+    const StackSpec& stack = spec.stacks[i];
+    if (!std::holds_alternative<RelativeBias>(stack.positions)) continue;
+    arena.take(biases[i], PositionBias::floats(stack.layers.front().self.heads, bias_positions(stack, limits)));
+  }
+  upload_bytes = PassUploads::bytes(spec, limits);
+  arena.take(uploads, upload_bytes);
+
+  const size_t shared = arena.used;
+  arena.take(activations.queries, tokens * widths.query);
+  arena.take(activations.keys, tokens * widths.kv);
+  arena.take(activations.values, tokens * widths.kv);
+
+  arena.used = shared;
+  const MoeSpec* moe = spec.moe();
+  const bool routers = moe != nullptr && limits.routers;
+  arena.take(router, routers ? tokens * moe->experts : 0);
+  arena.take(chosen, routers ? cuda::choices_bytes(tokens, moe->router.top_k) : 0);
+  arena.take(up, std::max(tokens * widths.dense, moe == nullptr ? 0 : choices * moe->expert.width));
+  arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
+
+  arena.used = shared;
+  const size_t rows = std::min(tokens, kMostLogitRows);
+  arena.take(head_rows, rows * spec.width);
+  arena.take(logits, rows * spec.vocab);
+}
+
+uint64_t CudaWorkspace::bytes(const ModelSpec& spec, const BatchLimits& limits) {
+  Arena arena;
+  CudaWorkspace().lay_out(arena, spec, limits);
+  return arena.most;
+}
+
+CudaWorkspace::CudaWorkspace(DeviceMemory& device, const ModelSpec& spec, const BatchLimits& limits)
+    : memory(device, bytes(spec, limits)) {
+  Arena arena{memory.data()};
+  lay_out(arena, spec, limits);
+}
+
+}  // namespace sida

@@ -1,0 +1,60 @@
+#include "ops/cuda/pass_uploads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "model/kv_cache.h"
+#include "ops/cuda/attention.h"
+#include "ops/cuda/cuda_workspace.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+/// Entries that the page tables of a pass have at most. Each sequence writes into a page of its own, and may share
+/// all others: s sequences have at most s · (pages − s + 1) between them.
+size_t most_page_entries(size_t tokens, size_t pages) {
+  const size_t sequences = std::min(tokens, (pages + 1) / 2);
+  return sequences * (pages - sequences + 1);
+}
+
+}  // namespace
+
+size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
+  const size_t tokens = limits.max_batch_tokens, choices = tokens * most_choices(spec, limits);
+  const size_t pages = KvCache::pages_for(limits.kv_tokens);
+  size_t moe_layers = 0, rotary = 0;
+  for (const StackSpec& stack : spec.stacks) {
+    moe_layers = std::max(moe_layers, stack.moe_layers());
+    if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width() / 2);
+  }
+  // Ids; rows of logits; sequences of self- and cross-attention, whose tiles are the same; their pages, where those of
+  // parents are nobody else's; cosines and sines.
+  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMostLogitRows * sizeof(int32_t)) +
+                      2 * aligned(tokens * sizeof(cuda::PagedSequence)) + aligned(tokens * sizeof(cuda::RowTile)) +
+                      aligned(most_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
+                      2 * aligned(tokens * rotary * sizeof(float));
+  // Order, positions and alpha of a layer's choices, in one.
+  return once + moe_layers * 3 * aligned(choices * sizeof(uint32_t));
+}
+
+PassUploads::PassUploads(std::byte* device, size_t bytes, cudaStream_t stream)
+    : device_(device), bytes_(bytes), stream_(stream), host_(make_cuda_host_array<std::byte>(bytes)) {}
+
+const std::byte* PassUploads::put_bytes(const void* values, size_t bytes) {
+  const size_t begin = used_;
+  if (begin + bytes > bytes_) {
+    throw Error("internal", "a pass uploads more than " + std::to_string(bytes_) + " bytes. This is a bug.");
+  }
+  if (bytes == 0) return device_ + begin;
+  used_ += aligned(bytes);
+  std::memcpy(host_.get() + begin, values, bytes);
+  cuda_check(cudaMemcpyAsync(device_ + begin, host_.get() + begin, bytes, cudaMemcpyHostToDevice, stream_),
+             "cudaMemcpyAsync");
+  return device_ + begin;
+}
+
+}  // namespace sida

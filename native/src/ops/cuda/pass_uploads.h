@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+
+#include "device/cuda/cuda_handles.h"
+#include "model/batch_limits.h"
+#include "model/spec.h"
+
+namespace sida {
+
+/// The small arrays that a pass brings to the device: token ids, page tables, rotary positions, choices. Each put() is
+/// copied through page-locked memory in the order of the stream and stays until the next start().
+class PassUploads {
+ public:
+  /// The most that a pass within `limits` can put.
+  static size_t bytes(const ModelSpec& spec, const BatchLimits& limits);
+
+  PassUploads(std::byte* device, size_t bytes, cudaStream_t stream);
+
+  /// Forgets what was put. Nothing of `stream` may still read it.
+  void start() { used_ = 0; }
+  /// Forgets what was put since used() was `used`, on the same condition.
+  void rewind(size_t used) { used_ = used; }
+  size_t used() const { return used_; }
+
+  /// A copy of `values` on the device.
+  template <class T>
+  const T* put(std::span<const T> values) {
+    return reinterpret_cast<const T*>(put_bytes(values.data(), values.size_bytes()));
+  }
+
+ private:
+  const std::byte* put_bytes(const void* values, size_t bytes);
+
+  std::byte* device_;
+  size_t bytes_;
+  cudaStream_t stream_;
+  CudaHostArray<std::byte> host_;
+  size_t used_ = 0;
+};
+
+}  // namespace sida
