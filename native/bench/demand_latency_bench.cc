@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "expert/expert_store.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 namespace {
 

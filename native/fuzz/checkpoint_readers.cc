@@ -4,7 +4,7 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 #include "predictor/predictor_checkpoint.h"
 #include "readers.h"
 #include "safetensors_builder.h"

@@ -8,7 +8,7 @@
 
 #include "engine/engine.h"
 #include "expert/disk_tier.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 #include "readers.h"
 #include "safetensors_builder.h"
 #include "scratch.h"

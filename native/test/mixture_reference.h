@@ -39,7 +39,7 @@ inline void fill_dense(const std::string& directory, std::initializer_list<std::
 
 /// Leaves a pack a model of embeddings and experts alone: attention and dense layers add nothing.
 inline void keep_experts_only(const std::string& directory) {
-  fill_dense(directory, {".output", ".down"}, 0);
+  fill_dense(directory, {"output", ".down"}, 0);
 }
 
 /// A stack of such a pack in float64, token by token: h += Σ alpha_j · E_j(norm(h)) in each MoE layer.

@@ -1,5 +1,5 @@
 // Packs of every element type: what a manifest may say, what cannot be quantized, what a comparison finds.
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 #include <bit>
 #include <cmath>

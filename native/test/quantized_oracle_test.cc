@@ -59,9 +59,9 @@ void write_twin(const Pack& pack, const Pack& twin) {
   const File dense = File::open(pack.dense_path());
   for (size_t i = 0; i < pack.dense.tensors.size(); ++i) {
     const DenseTensor& tensor = pack.dense.tensors[i];
-    if (!tensor.panels) continue;
+    if (!tensor.panels()) continue;
     overwrite(twin.dense_path(), twin.dense.tensors[i].offset,
-              widened(dense, tensor.offset, tensor.format, tensor.shape[0], tensor.shape[1]));
+              widened(dense, tensor.offset, tensor.format, tensor.rows(), tensor.columns()));
   }
   const File experts = File::open(pack.expert_path());
   const ExpertLayout &from = pack.experts, &to = twin.experts;

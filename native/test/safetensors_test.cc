@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
 #include "doctest/doctest.h"
 #include "error_checks.h"

@@ -39,7 +39,7 @@ function thrown(body: () => unknown): { code?: string; message: string; details?
 }
 
 const encode = (ids: number[], context = 1) => ({
-  phase: 'encode' as const,
+  stack: 0,
   sequences: Int32Array.of(context),
   offsets: Int32Array.of(0, ids.length),
   tokens: Int32Array.from(ids),
@@ -144,9 +144,11 @@ describe('runBatch', () => {
     expect(thrown(() => run({ ...encode([1, 2]), offsets: Int32Array.of(0, 3) })).message).toMatch(
       /2 tokens/,
     );
-    expect(
-      thrown(() => run({ ...encode([1]), phase: 'decode', contexts: Int32Array.of(9) })).message,
-    ).toMatch(/no context 9/);
+    expect(thrown(() => run({ ...encode([1]), stack: 1, parents: Int32Array.of(9) })).message).toMatch(
+      /no sequence 9, the parent of sequence 1/,
+    );
+    expect(thrown(() => run({ ...encode([1]), stack: 1 })).message).toMatch(/sequence 1 needs a parent/);
+    expect(thrown(() => run({ ...encode([1]), stack: 2 })).message).toMatch(/stack 2 of 2/);
     const keys = new Float64Array(engine.plan.experts);
     const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
     const planned = (more: object) => thrown(() => engine.runBatch(encode([1]), { ...plan, ...more }));
@@ -154,7 +156,7 @@ describe('runBatch', () => {
     expect(planned({ loads: Uint32Array.of(256) }).message).toMatch(/expert 256 of 256/);
     expect(planned({ keys: new Float32Array(256) }).code).toBe('invalid_request');
     run(encode([5, 6, 7]));
-    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/context 1 exists/);
+    expect(thrown(() => run(encode([5, 6, 7]))).message).toMatch(/sequence 1 exists/);
     engine.checkIntegrity();
     engine.close();
     expect(thrown(() => engine.usage()).message).toMatch(/closed/);
@@ -168,7 +170,7 @@ describe('runBatch', () => {
     const full = thrown(() => engine.runBatch(encode(Array(200).fill(5), 3), null));
     expect(full.code).toBe('cannot_run');
     expect(full.details).toMatchObject({ pages, needed_pages: 13 });
-    engine.releaseContexts(Int32Array.of(1, 2, 3, 99));
+    engine.releaseSequences(Int32Array.of(1, 2, 3, 99));
     expect(engine.usage().kvPagesFree).toBe(pages);
     engine.close();
   });
@@ -179,12 +181,12 @@ describe('runBatch', () => {
     const alone = inputs.map(
       (ids, i) => engine.runBatch({ ...encode(ids, i + 1), hiddenStates: true }, null).hiddenStates!,
     );
-    engine.releaseContexts(Int32Array.of(1, 2, 3));
+    engine.releaseSequences(Int32Array.of(1, 2, 3));
     const offsets = [0];
     for (const ids of inputs) offsets.push(offsets.at(-1)! + ids.length);
     const together = engine.runBatch(
       {
-        phase: 'encode',
+        stack: 0,
         sequences: Int32Array.of(1, 2, 3),
         offsets: Int32Array.from(offsets),
         tokens: Int32Array.from(inputs.flat()),
@@ -192,7 +194,7 @@ describe('runBatch', () => {
       },
       null,
     ).hiddenStates!;
-    const d = engine.shape.dModel;
+    const d = engine.shape.width;
     inputs.forEach((_, i) => {
       expect(together.subarray(offsets[i]! * d, offsets[i + 1]! * d)).toEqual(alone[i]);
     });
@@ -219,12 +221,16 @@ describe('pins', () => {
 });
 
 describe('misuse', () => {
-  it('refuses arrays of another type, phases and numbers that are none', async () => {
+  it('refuses arrays of another type or length, stacks and numbers that are none', async () => {
     const engine = await open();
     const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
     expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
     expect(run({ ...encode([5]), offsets: Float64Array.of(0, 1) }).code).toBe('invalid_request');
-    expect(run({ ...encode([5]), phase: 'zzz' }).message).toMatch(/phase/);
+    expect(run({ ...encode([5]), stack: 'zzz' }).message).toMatch(/"stack"/);
+    const queries = { rows: Int32Array.of(0), tokens: Int32Array.of(1, 2) };
+    expect(run({ ...encode([5]), queries }).message).toMatch(/"tokens" to have 1 elements, found 2/);
+    const picks = { rows: Int32Array.of(0) };
+    expect(run({ ...encode([5]), picks }).message).toMatch(/only the last stack has logits/);
     expect(thrown(() => engine.releaseSequences(new Uint8Array(3) as never)).code).toBe('invalid_request');
     for (const bytes of [Number.NaN, -1, undefined]) {
       expect(thrown(() => engine.setBudget(bytes as never)).message).toMatch(/bytes/);
@@ -256,7 +262,7 @@ describe('misuse', () => {
       const engine = new addon.Engine({ pack: '${pack}', budgetBytes: smallest, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...limits });
       const keys = Float64Array.from({ length: 256 }, (_, id) => id);
       const plan = { keys, keysAfter: keys, loads: Uint32Array.from(keys), expendable: 0, newestFirst: false };
-      engine.runBatch({ phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, 2), tokens: Int32Array.of(5, 6) }, plan);
+      engine.runBatch({ stack: 0, sequences: Int32Array.of(1), offsets: Int32Array.of(0, 2), tokens: Int32Array.of(5, 6) }, plan);
       process.exit(3);
     })`;
     const child = spawnSync(process.execPath, ['-e', script], { encoding: 'utf8' });

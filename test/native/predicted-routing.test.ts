@@ -49,7 +49,7 @@ function routing(k: number): NativeRouting {
 }
 
 const encode = (extra: object = {}): NativeBatch => ({
-  phase: 'encode',
+  stack: 0,
   sequences: Int32Array.of(1),
   offsets: Int32Array.of(0, IDS.length),
   tokens: Int32Array.from(IDS),
@@ -111,7 +111,7 @@ describe('a batch with its own routing', () => {
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
       const engine = new (loadAddon().Engine)(${JSON.stringify({ pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...predicted })});
       const run = engine.runBatch({
-        phase: 'encode', sequences: Int32Array.of(1), offsets: Int32Array.of(0, ${IDS.length}),
+        stack: 0, sequences: Int32Array.of(1), offsets: Int32Array.of(0, ${IDS.length}),
         tokens: Int32Array.from(${JSON.stringify(IDS)}), hiddenStates: true,
         routing: { k: 3, experts: Uint16Array.from([${table.experts}]), alpha: Float32Array.from([${table.alpha}]) },
       }, null, () => new Uint32Array());

@@ -59,7 +59,7 @@ function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planRe
   const routing = { k: 1, experts: Uint16Array.from(pass), alpha: new Float32Array(pass.length).fill(0.5) };
   const result = engine.runBatch(
     {
-      phase: 'encode',
+      stack: 0,
       sequences: Int32Array.of(1),
       offsets: Int32Array.of(0, TOKENS),
       tokens: Int32Array.of(5, 6, 7, 8),
@@ -68,7 +68,7 @@ function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planRe
     },
     residencyPlan,
   );
-  engine.releaseContexts(Int32Array.of(1));
+  engine.releaseSequences(Int32Array.of(1));
   return result;
 }
 

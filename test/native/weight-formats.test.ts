@@ -55,7 +55,7 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
     try {
       expect(engine.formats).toEqual({ experts, dense });
       engine.runBatch(
-        { phase: 'encode', sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens },
+        { stack: 0, sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens },
         null,
       );
       const { peakBytes } = engine.usage();
@@ -68,10 +68,10 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
   });
 
   it('are as close to the checkpoint as they can be', async () => {
-    const { wi, wo, dense: rest } = await verifyWeights({ model: MINI, pack });
-    for (const { largest, bound } of [wi, wo, rest]) expect(largest).toBeLessThanOrEqual(bound);
+    const { experts: own, dense: rest } = await verifyWeights({ model: MINI, pack });
+    for (const { largest, bound } of [own, rest]) expect(largest).toBeLessThanOrEqual(bound);
     const lossless = experts.dtype === 'f32' || experts.dtype === 'bf16';
-    expect(wi.largest > 0).toBe(!lossless);
+    expect(own.largest > 0).toBe(!lossless);
   });
 });
 
@@ -82,7 +82,7 @@ describe('a scale that is off', () => {
     const path = join(pack, 'experts.sida');
     const bytes = readFileSync(path);
     const { block_bytes } = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8')).experts;
-    // Expert 7 of the second MoE layer, column 2 of the first panel of wi: (128 inputs × 32 columns) codes before it.
+    // Expert 7 of the second MoE layer, column 2 of the first panel of up: (128 inputs × 32 columns) codes before it.
     const at = (64 + 7) * block_bytes + 128 * 32 + 2 * 4;
     bytes.writeFloatLE(bytes.readFloatLE(at) * 1.5, at);
     writeFileSync(path, bytes);
@@ -93,7 +93,7 @@ describe('a scale that is off', () => {
     writeFileSync(join(pack, 'manifest.json'), JSON.stringify(manifest));
     await verifyPack(pack);
     await expect(verifyWeights({ model: MINI, pack })).rejects.toThrow(
-      /experts\.sida: encoder\.3 expert 7: wi: relative error of row 2: expected at most 0\.394 %, found \d/,
+      /experts\.sida: encoder\.3 expert 7: up: relative error of row 2: expected at most 0\.394 %, found \d/,
     );
   });
 });

@@ -35,7 +35,7 @@ function open(slots: number): Engine {
 
 const one = Int32Array.of(1);
 const BATCH: NativeBatch = {
-  phase: 'encode',
+  stack: 0,
   sequences: one,
   offsets: Int32Array.of(0, 5),
   tokens: Int32Array.of(7, 3, 9, 4, 1),
@@ -58,7 +58,7 @@ describe('wholeLayers', () => {
           expect(result.dispatch).toEqual(expected.dispatch);
           expect(result.stats.needed).toBe(result.layers.length * experts);
           expect(expected.stats.needed).toBeLessThan(result.stats.needed);
-          streaming.releaseContexts(one);
+          streaming.releaseSequences(one);
           streaming.checkIntegrity();
         }
       } finally {

@@ -57,7 +57,7 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     const Checkpoint checkpoint = Checkpoint::open(directory);
     checkpoint.check_tensors();
     Napi::Object js = Napi::Object::New(env);
-    js.Set("shape", shape_to_js(env, checkpoint.config()));
+    js.Set("shape", shape_to_js(env, checkpoint.spec()));
     js.Set("dtype", checkpoint.dtype_summary());
     const LosslessFormats formats = lossless_formats(checkpoint);
     Napi::Object lossless = Napi::Object::New(env);
@@ -86,7 +86,7 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
     const BatchLimits limits = limits_from_js(info[1].As<Napi::Object>());
     if (source.Get("pack").IsString()) {
       const Pack pack = open_pack(source.Get("pack").As<Napi::String>().Utf8Value());
-      return plan_to_js(env, plan_memory(pack.config, pack.experts.format, pack.dense.format, limits));
+      return plan_to_js(env, plan_memory(pack.spec, pack.experts.format, pack.dense.format, limits));
     }
     const Checkpoint checkpoint = Checkpoint::open(source.Get("checkpoint").As<Napi::String>().Utf8Value());
     const LosslessFormats lossless = lossless_formats(checkpoint);
@@ -95,7 +95,7 @@ Napi::Value plan_memory_js(const Napi::CallbackInfo& info) {
       return value.IsUndefined() ? fallback : weight_format_from_js(value, name, role);
     };
     return plan_to_js(
-        env, plan_memory(checkpoint.config(), format("experts", WeightRole::kExperts, lossless.experts),
+        env, plan_memory(checkpoint.spec(), format("experts", WeightRole::kExperts, lossless.experts),
                          format("dense", WeightRole::kDense, lossless.dense), limits));
   });
 }

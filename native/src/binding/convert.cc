@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace sida {
 
@@ -20,25 +21,66 @@ Napi::Error to_js_error(Napi::Env env, const std::exception& error) {
   return js;
 }
 
-Napi::Object shape_to_js(Napi::Env env, const SwitchConfig& config) {
+namespace {
+
+Napi::Value number_or_null(Napi::Env env, std::optional<double> number) {
+  return number ? Napi::Number::New(env, *number) : env.Null();
+}
+
+Napi::Object stack_to_js(Napi::Env env, const StackSpec& stack) {
+  Napi::Object js = Napi::Object::New(env);
+  js.Set("name", stack.name);
+  js.Set("layers", static_cast<double>(stack.layers.size()));
+  Napi::Array moe_layers = Napi::Array::New(env);
+  for (size_t i = 0; i < stack.layers.size(); ++i) {
+    if (stack.layers[i].moe() != nullptr) moe_layers.Set(moe_layers.Length(), static_cast<double>(i));
+  }
+  js.Set("moeLayers", moe_layers);
+  js.Set("causal", stack.causal);
+  js.Set("crosses", stack.layers.front().cross.has_value());
+  return js;
+}
+
+Napi::Object tokens_to_js(Napi::Env env, const TokenSpec& tokens) {
+  Napi::Object js = Napi::Object::New(env);
+  js.Set("start", number_or_null(env, tokens.start));
+  Napi::Array end = Napi::Array::New(env);
+  for (const int32_t token : tokens.end) end.Set(end.Length(), token);
+  js.Set("end", end);
+  js.Set("pad", number_or_null(env, tokens.pad));
+  return js;
+}
+
+}  // namespace
+
+Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   Napi::Object shape = Napi::Object::New(env);
-  shape.Set("modelType", "switch_transformers");
-  shape.Set("vocabSize", config.vocab_size);
-  shape.Set("dModel", config.d_model);
-  shape.Set("dKv", config.d_kv);
-  shape.Set("dFf", config.d_ff);
-  shape.Set("heads", config.num_heads);
-  shape.Set("encoderLayers", config.num_layers);
-  shape.Set("decoderLayers", config.num_decoder_layers);
-  shape.Set("experts", config.num_experts);
-  shape.Set("expertCapacity", config.expert_capacity);
+  const auto set = [&](const char* name, size_t value) { shape.Set(name, static_cast<double>(value)); };
+  shape.Set("family", spec.family);
+  set("vocabSize", spec.vocab);
+  set("width", spec.width);
+  const AttentionSpec& attention = spec.last().layers.front().self;
+  set("heads", attention.heads);
+  set("kvHeads", attention.kv_heads);
+  set("headDim", attention.head_dim);
+  Napi::Array stacks = Napi::Array::New(env);
+  for (const StackSpec& stack : spec.stacks) stacks.Set(stacks.Length(), stack_to_js(env, stack));
+  shape.Set("stacks", stacks);
+  const MoeSpec* moe = spec.moe();
+  set("experts", spec.experts());
+  set("topK", spec.top_k());
+  set("expertWidth", moe == nullptr ? 0 : moe->expert.width);
+  const bool capacity = moe != nullptr && moe->router.capacity != RouterSpec::kNoCapacity;
+  shape.Set("expertCapacity",
+            number_or_null(env, capacity ? std::optional(static_cast<double>(moe->router.capacity)) : std::nullopt));
   Napi::Array layers = Napi::Array::New(env);
-  for (const std::string& layer : config.moe_layers()) layers.Set(layers.Length(), layer);
+  for (const std::string& layer : spec.moe_layers()) layers.Set(layers.Length(), layer);
   shape.Set("moeLayers", layers);
-  shape.Set("tiedHead", config.tie_word_embeddings);
-  shape.Set("decoderStartTokenId", config.decoder_start_token_id);
-  shape.Set("eosTokenId", config.eos_token_id);
-  shape.Set("padTokenId", config.pad_token_id);
+  shape.Set("tiedHead", spec.head.tied);
+  const bool context = spec.context > 0;
+  shape.Set("contextTokens",
+            number_or_null(env, context ? std::optional(static_cast<double>(spec.context)) : std::nullopt));
+  shape.Set("tokens", tokens_to_js(env, spec.tokens));
   return shape;
 }
 
@@ -55,6 +97,8 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   set("smallest", plan.smallest());
   set("resident", plan.resident());
   set("expertBytes", plan.slot * plan.experts);
+  set("tokenDemand", plan.slot * plan.token_demand);
+  set("recencyFloor", plan.recency_floor());
   return js;
 }
 
@@ -93,11 +137,11 @@ size_t positive_from_js(const Napi::Object& object, const char* name, size_t mos
 
 namespace {
 
-Activations activations_from_js(const Napi::Value& value) {
-  if (value.IsUndefined()) return Activations::kF32;
+ActivationFormat activations_from_js(const Napi::Value& value) {
+  if (value.IsUndefined()) return ActivationFormat::kF32;
   const std::string name = value.IsString() ? value.As<Napi::String>().Utf8Value() : "";
-  if (name == "f32") return Activations::kF32;
-  if (name == "int8") return Activations::kInt8;
+  if (name == "f32") return ActivationFormat::kF32;
+  if (name == "int8") return ActivationFormat::kInt8;
   throw Error("invalid_request", "expected \"activations\" to be f32 or int8");
 }
 

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "engine/memory_plan.h"
 #include "expert/residency_table.h"
-#include "model/switch_config.h"
+#include "model/spec.h"
 #include "ops/weight_format.h"
 
 namespace sida {
@@ -31,7 +31,7 @@ auto guarded(Napi::Env env, Body body) {
   }
 }
 
-Napi::Object shape_to_js(Napi::Env env, const SwitchConfig& config);
+Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec);
 Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
 Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);
 /// A whole number from 1 to `most`. Throws invalid_request naming the field.

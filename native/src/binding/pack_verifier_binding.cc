@@ -65,8 +65,7 @@ Napi::Value PackVerifierBinding::report(const Napi::CallbackInfo& info) {
       return js;
     };
     Napi::Object js = Napi::Object::New(env);
-    js.Set("wi", compared(report.wi, pack.experts.format));
-    js.Set("wo", compared(report.wo, pack.experts.format));
+    js.Set("experts", compared(report.experts, pack.experts.format));
     js.Set("dense", compared(report.dense, pack.dense.format));
     return js;
   });

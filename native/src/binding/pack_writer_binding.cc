@@ -11,6 +11,12 @@ Stripes stripes_from_js(const Napi::Value& value) {
   return {positive_from_js(js, "count", kMaxStripes), js.Get("stamp").As<Napi::String>().Utf8Value()};
 }
 
+Napi::Array shape_array(Napi::Env env, const std::vector<uint64_t>& shape) {
+  Napi::Array js = Napi::Array::New(env);
+  for (const uint64_t size : shape) js.Set(js.Length(), static_cast<double>(size));
+  return js;
+}
+
 }  // namespace
 
 Napi::Function PackWriterBinding::define(Napi::Env env) {
@@ -47,19 +53,24 @@ Napi::Value PackWriterBinding::layout(const Napi::CallbackInfo& info) {
     experts.Set("stripes", stripes);
   }
   experts.Set("block_bytes", static_cast<double>(pack.experts.block_bytes));
-  experts.Set("wi_offset", static_cast<double>(pack.experts.wi_offset));
-  experts.Set("wo_offset", static_cast<double>(pack.experts.wo_offset));
-  experts.Set("layers", shape_to_js(env, pack.config).Get("moeLayers"));
-  experts.Set("experts_per_layer", static_cast<double>(pack.experts.experts_per_layer));
+  Napi::Array matrices = Napi::Array::New(env);
+  for (const ExpertMatrix& matrix : pack.experts.matrices) {
+    Napi::Object js = Napi::Object::New(env);
+    js.Set("name", projection_name(matrix.projection));
+    js.Set("shape", shape_array(env, {matrix.n, matrix.k}));
+    js.Set("offset", static_cast<double>(matrix.offset));
+    matrices.Set(matrices.Length(), js);
+  }
+  experts.Set("matrices", matrices);
+  experts.Set("layers", shape_to_js(env, pack.spec).Get("moeLayers"));
+  experts.Set("experts_per_layer", static_cast<double>(pack.experts.shape.experts_per_layer));
   Napi::Array tensors = Napi::Array::New(env);
   for (const DenseTensor& tensor : pack.dense.tensors) {
     Napi::Object js = Napi::Object::New(env);
     js.Set("name", tensor.name);
     js.Set("dtype", weight_type_name(tensor.format.type));
-    js.Set("layout", tensor.panels ? "panels" : "rows");
-    Napi::Array shape = Napi::Array::New(env);
-    for (const uint64_t size : tensor.shape) shape.Set(shape.Length(), static_cast<double>(size));
-    js.Set("shape", shape);
+    js.Set("layout", tensor.panels() ? "panels" : "rows");
+    js.Set("shape", shape_array(env, tensor.slot.shape));
     js.Set("offset", static_cast<double>(tensor.offset));
     js.Set("bytes", static_cast<double>(tensor.bytes));
     tensors.Set(tensors.Length(), js);

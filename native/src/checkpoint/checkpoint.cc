@@ -3,33 +3,19 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/contained_path.h"
+#include "checkpoint/model_files.h"
 #include "core/sha256.h"
 
 namespace sida {
 namespace {
 
-constexpr uint64_t kMaxConfigBytes = 16 << 20;
 constexpr uint64_t kMaxIndexBytes = 256 << 20;
 
 bool exists(const std::string& directory, const std::string& name) {
   return !contained_path(directory, name).empty();
-}
-
-std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes) {
-  const std::string path = contained_path(directory, name);
-  if (path.empty()) {
-    throw checkpoint_error({join_path(directory, name),
-                            "",
-                            "missing file",
-                            "a Hugging Face checkpoint directory",
-                            "no " + name,
-                            "",
-                            {}});
-  }
-  return read_text_file(path, max_bytes);
 }
 
 std::vector<SafetensorsFile> open_files(const std::string& directory) {
@@ -61,8 +47,7 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
 Checkpoint Checkpoint::open(const std::string& directory) {
   Checkpoint checkpoint;
   checkpoint.directory_ = directory;
-  checkpoint.config_text_ = read_contained(directory, "config.json", kMaxConfigBytes);
-  checkpoint.config_ = parse_switch_config(checkpoint.config_text_, join_path(directory, "config.json"));
+  checkpoint.model_ = read_model_files(directory);
   checkpoint.files_ = open_files(directory);
   checkpoint.index_tensors();
   return checkpoint;
@@ -119,7 +104,7 @@ std::string Checkpoint::fingerprint() const {
     add_length(part.size());
     hash.update(part);
   };
-  add(config_text_);
+  add(model_.config_text);
   for (const SafetensorsFile& file : files_) {
     add(file.display().substr(file.display().rfind('/') + 1));
     const uint64_t end = 8 + file.header_bytes();
@@ -130,6 +115,9 @@ std::string Checkpoint::fingerprint() const {
       file.file().pread_exact(at, piece.data(), piece.size());
       hash.update(piece);
     }
+  }
+  if (model_.other_end) {
+    for (const int32_t token : spec().tokens.end) add(std::to_string(token));
   }
   return hash.finish();
 }

@@ -5,12 +5,18 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/model_files.h"
 #include "checkpoint/safetensors_file.h"
-#include "model/switch_config.h"
 
 namespace sida {
 
-// A Hugging Face checkpoint directory: config.json and either model.safetensors or the shards that
+// Where the values of a slot lie.
+struct SlotData {
+  const TensorInfo* tensor;
+  uint64_t first_element;
+};
+
+// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either model.safetensors or the shards that
 // model.safetensors.index.json names. Nothing outside the directory is opened (the blobs of a Hugging Face
 // cache count as inside). Reads block and may come from any number of threads.
 class Checkpoint {
@@ -21,7 +27,7 @@ class Checkpoint {
   Checkpoint(Checkpoint&&) = default;
   Checkpoint& operator=(Checkpoint&&) = default;
 
-  const SwitchConfig& config() const { return config_; }
+  const ModelSpec& spec() const { return model_.spec; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
   // Ordered by name.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -30,7 +36,8 @@ class Checkpoint {
   uint64_t total_bytes() const;
   // "f32", "bf16" or "f16" where all floating tensors are of that type, else "mixed".
   std::string dtype_summary() const;
-  // sha256, hexadecimal, over config.json and every file's name and header. Reads the headers again.
+  // sha256, hexadecimal, over config.json, every file's name and header, and the tokens that end a generation where
+  // generation_config.json names others. Reads the headers again.
   std::string fingerprint() const;
 
   // Null where there is no such tensor.
@@ -38,32 +45,25 @@ class Checkpoint {
   // Throws checkpoint_invalid where the tensor is missing, has another shape or is not f32, bf16 or f16.
   const TensorInfo& require(std::string_view name, const std::vector<uint64_t>& shape) const;
 
-  // Embedding of each stack and the head, each (vocab_size, d_model). Tied, all three are one tensor under
-  // whichever of its names the file holds; untied, a stack without its own embedding uses shared.weight.
-  const TensorInfo& encoder_embedding() const;
-  const TensorInfo& decoder_embedding() const;
-  const TensorInfo& head() const;
+  // Of the names that a slot's tensor may have, the first that is here. Throws as require.
+  SlotData source_of(const TensorSlot& slot) const;
 
   // Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files
-  // hold layers or experts that `config` does not know.
-  void check_tensors(const SwitchConfig& config) const;
-  void check_tensors() const { check_tensors(config_); }
+  // hold layers or experts that the config does not know.
+  void check_tensors() const;
 
-  // Reads f32, bf16 or f16 data as floats; the second form elements [first_element, first_element + count).
+  // Reads f32, bf16 or f16 data as floats; the second form elements [first, first + count).
   // Throws io_error where the file fails, checkpoint_invalid where it has changed since it was opened.
   void read_f32(const TensorInfo& tensor, float* out) const;
-  void read_f32(const TensorInfo& tensor, uint64_t first_element, uint64_t count, float* out) const;
+  void read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const;
 
  private:
   Checkpoint() = default;
-  const TensorInfo& require_any(const std::vector<const char*>& names,
-                                const std::vector<uint64_t>& shape) const;
   void index_tensors();
   std::string file_of(const TensorInfo* tensor) const;
 
   std::string directory_;
-  std::string config_text_;
-  SwitchConfig config_;
+  ModelFiles model_;
   std::vector<SafetensorsFile> files_;
   std::vector<TensorInfo> tensors_;
 };

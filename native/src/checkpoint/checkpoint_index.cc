@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "checkpoint/contained_path.h"
 #include "core/json.h"
 

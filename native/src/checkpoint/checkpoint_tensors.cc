@@ -1,38 +1,26 @@
-// The half of Checkpoint that knows which tensors a Switch model needs.
+// The half of Checkpoint that knows which tensors its model needs.
 #include <algorithm>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_error.h"
-#include "checkpoint/switch_tensors.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 namespace {
 
-constexpr const char* kShared = "shared.weight";
-constexpr const char* kEncoder = "encoder.embed_tokens.weight";
-constexpr const char* kDecoder = "decoder.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kOtherModel = "config.json and the weights are of different models";
 
-// Tensors of the stacks, which the config must account for. Old T5 code wrote one that no model uses.
-bool is_of_stack(const std::string& name) {
-  if (name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight") return false;
-  return name.starts_with("encoder.block.") || name.starts_with("decoder.block.");
+/// "2 encoder layers, 2 decoder layers and 3 experts"
+std::string size_text(const ModelSpec& spec) {
+  std::string text;
+  for (const StackSpec& stack : spec.stacks) {
+    text += (text.empty() ? "" : ", ") + std::to_string(stack.layers.size()) + " " + stack.name + " layers";
+  }
+  return text + " and " + std::to_string(spec.experts()) + " experts";
 }
 
-std::vector<uint64_t> embedding_shape(const SwitchConfig& config) {
-  return {static_cast<uint64_t>(config.vocab_size), static_cast<uint64_t>(config.d_model)};
-}
-
-// Names that the embedding of a stack may have, best first.
-std::vector<const char*> embedding_names(const SwitchConfig& config, const char* own) {
-  if (config.tie_word_embeddings) return {kShared, kEncoder, kDecoder, kHead};
-  return {own, kShared};
-}
-
-std::vector<const char*> head_names(const SwitchConfig& config) {
-  return config.tie_word_embeddings ? embedding_names(config, kHead) : std::vector<const char*>{kHead};
+const std::vector<uint64_t>& shape_of(const TensorSource::Candidate& candidate, const TensorSlot& slot) {
+  return candidate.shape.empty() ? slot.shape : candidate.shape;
 }
 
 }  // namespace
@@ -77,47 +65,33 @@ const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<u
   return *tensor;
 }
 
-const TensorInfo& Checkpoint::require_any(const std::vector<const char*>& names,
-                                          const std::vector<uint64_t>& shape) const {
-  for (const char* name : names) {
-    if (find(name) != nullptr) return require(name, shape);
+SlotData Checkpoint::source_of(const TensorSlot& slot) const {
+  const TensorSource source = model_.family->source(spec(), slot);
+  const TensorSource::Candidate* taken = &source.candidates.front();
+  for (const TensorSource::Candidate& candidate : source.candidates) {
+    if (find(candidate.name) == nullptr) continue;
+    taken = &candidate;
+    break;
   }
-  return require(names.front(), shape);
+  return {&require(taken->name, shape_of(*taken, slot)), taken->first_row * slot.shape.back()};
 }
 
-const TensorInfo& Checkpoint::encoder_embedding() const {
-  return require_any(embedding_names(config_, kEncoder), embedding_shape(config_));
-}
-
-const TensorInfo& Checkpoint::decoder_embedding() const {
-  return require_any(embedding_names(config_, kDecoder), embedding_shape(config_));
-}
-
-const TensorInfo& Checkpoint::head() const {
-  return require_any(head_names(config_), embedding_shape(config_));
-}
-
-void Checkpoint::check_tensors(const SwitchConfig& config) const {
-  const std::vector<uint64_t> shape = embedding_shape(config);
-  require_any(embedding_names(config, kEncoder), shape);
-  require_any(embedding_names(config, kDecoder), shape);
-  require_any(head_names(config), shape);
-  // Aliases that are present are held to the shape, though not read.
-  for (const char* name : {kShared, kEncoder, kDecoder, kHead}) {
-    if (find(name) != nullptr) require(name, shape);
-  }
+void Checkpoint::check_tensors() const {
   std::vector<bool> known(tensors_.size());
-  for_each_switch_tensor(config, [&](const std::string& name, const std::vector<uint64_t>& expected) {
-    known[static_cast<size_t>(&require(name, expected) - tensors_.data())] = true;
+  for_each_slot(spec(), [&](const TensorSlot& slot) {
+    source_of(slot);
+    // Candidates that are present are held to the shape, though not read.
+    for (const TensorSource::Candidate& candidate : model_.family->source(spec(), slot).candidates) {
+      if (find(candidate.name) == nullptr) continue;
+      known[static_cast<size_t>(&require(candidate.name, shape_of(candidate, slot)) - tensors_.data())] = true;
+    }
   });
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (known[i] || !is_of_stack(tensors_[i].name)) continue;
+    if (known[i] || !model_.family->owns(tensors_[i].name)) continue;
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
                             "not of the model in config.json",
-                            std::to_string(config.num_layers) + " encoder layers, " +
-                                std::to_string(config.num_decoder_layers) + " decoder layers and " +
-                                std::to_string(config.num_experts) + " experts",
+                            size_text(spec()),
                             "another tensor",
                             kOtherModel,
                             {}});

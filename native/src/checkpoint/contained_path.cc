@@ -7,7 +7,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 namespace {

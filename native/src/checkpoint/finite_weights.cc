@@ -37,16 +37,16 @@ void check_dense_finite(const Pack& pack) {
   const File file = File::open(pack.dense_path());
   std::vector<std::byte> piece;
   for (const DenseTensor& tensor : pack.dense.tensors) {
-    const size_t n = tensor.shape[0];
-    const size_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const size_t n = tensor.rows();
+    const size_t k = tensor.columns();
     const size_t chunk = rows_at_a_time(k);
     uint64_t offset = tensor.offset;
     for (size_t row = 0; row < n; row += chunk) {
       const size_t rows = std::min(chunk, n - row);
-      piece.resize(tensor.panels ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
+      piece.resize(tensor.panels() ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
       file.pread_exact(offset, piece.data(), piece.size());
       offset += piece.size();
-      if (tensor.panels) {
+      if (tensor.panels()) {
         check_panels({piece.data(), tensor.format, k, rows}, row, pack.dense_path(), tensor.name);
         continue;
       }
@@ -68,8 +68,10 @@ void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     files[file].pread_exact(offset, block.data(), block.size());
     const std::string name = expert_name(pack, static_cast<ExpertId>(id));
-    check_panels(layout.wi(block.data()), 0, pack.expert_path(file), name + ": wi");
-    check_panels(layout.wo(block.data()), 0, pack.expert_path(file), name + ": wo");
+    for (const ExpertMatrix& matrix : layout.matrices) {
+      check_panels(layout.matrix(block.data(), matrix.projection), 0, pack.expert_path(file),
+                   name + ": " + projection_name(matrix.projection));
+    }
   }
 }
 

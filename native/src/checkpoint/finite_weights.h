@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 namespace sida {
 

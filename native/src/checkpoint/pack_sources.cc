@@ -2,53 +2,57 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "ops/panels.h"
 
 namespace sida {
 
-const TensorInfo& dense_source(const Checkpoint& checkpoint, const DenseTensor& tensor) {
-  if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") {
-    return checkpoint.encoder_embedding();
+namespace {
+
+/// The layer of a flat MoE layer.
+std::pair<size_t, size_t> stack_and_layer(const ModelSpec& spec, size_t moe_layer) {
+  for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
+    const std::vector<LayerSpec>& layers = spec.stacks[stack].layers;
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      if (layers[layer].moe() != nullptr && moe_layer-- == 0) return {stack, layer};
+    }
   }
-  if (tensor.name == "decoder.embed_tokens.weight") return checkpoint.decoder_embedding();
-  if (tensor.name == "lm_head.weight") return checkpoint.head();
-  return checkpoint.require(tensor.name, tensor.shape);
+  throw Error("internal", "no such MoE layer. This is a bug.");
 }
 
+}  // namespace
+
 std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pack& pack, ExpertId id) {
-  const ExpertLayout& layout = pack.experts;
-  const std::string moe_layer = pack.config.moe_layers().at(id / layout.experts_per_layer);
-  const size_t dot = moe_layer.find('.');
-  const std::string stack = moe_layer.substr(0, dot);
-  const std::string prefix = stack + ".block." + moe_layer.substr(dot + 1) + ".layer." +
-                             (stack == "decoder" ? "2" : "1") + ".mlp.experts.expert_" +
-                             std::to_string(id % layout.experts_per_layer) + ".";
-  const auto source = [&](const char* name, uint64_t offset, size_t n, size_t k) {
-    return ExpertSource{name, checkpoint.require(prefix + name + ".weight", {n, k}), offset, n, k};
-  };
-  return {source("wi", layout.wi_offset, layout.d_ff, layout.d_model),
-          source("wo", layout.wo_offset, layout.d_model, layout.d_ff)};
+  const size_t per_layer = pack.experts.shape.experts_per_layer;
+  const auto [stack, layer] = stack_and_layer(pack.spec, id / per_layer);
+  std::vector<ExpertSource> sources;
+  for (const TensorSlot& slot : expert_slots(pack.spec, stack, layer, id % per_layer)) {
+    sources.push_back({checkpoint.source_of(slot), pack.experts.matrices[sources.size()]});
+  }
+  return sources;
 }
 
 std::string expert_name(const Pack& pack, ExpertId id) {
-  return pack.config.moe_layers().at(id / pack.experts.experts_per_layer) + " expert " +
-         std::to_string(id % pack.experts.experts_per_layer);
+  const size_t per_layer = pack.experts.shape.experts_per_layer;
+  return pack.spec.moe_layers().at(id / per_layer) + " expert " + std::to_string(id % per_layer);
 }
 
-void read_rows(const Checkpoint& checkpoint, const TensorInfo& tensor, uint64_t row, uint64_t rows,
-               uint64_t k, WeightFormat format, std::vector<float>& out) {
+void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row, uint64_t rows, uint64_t k,
+               WeightFormat format, std::vector<float>& out) {
+  const TensorInfo& tensor = *data.tensor;
   out.resize(rows * k);
-  checkpoint.read_f32(tensor, row * k, rows * k, out.data());
+  checkpoint.read_f32(tensor, data.first_element + row * k, rows * k, out.data());
   if (!quantized(format)) return;
   const auto bad = std::find_if(out.begin(), out.end(), [](float value) { return !std::isfinite(value); });
   if (bad == out.end()) return;
-  const auto at = static_cast<uint64_t>(bad - out.begin());
+  // Counted in the checkpoint's tensor, of which the slot's may be a part.
+  const auto at = data.first_element + row * k + static_cast<uint64_t>(bad - out.begin());
   throw checkpoint_error(
       {checkpoint.files()[tensor.file].display(),
        tensor.name,
-       "cannot be quantized: row " + std::to_string(row + at / k) + ", column " + std::to_string(at % k),
+       "cannot be quantized: row " + std::to_string(at / k) + ", column " + std::to_string(at % k),
        "a finite number",
        std::isnan(*bad) ? "NaN" : "infinity",
        "pack it as f32 or bf16",

@@ -79,6 +79,9 @@ PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pac
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(open_pack(pack)),
       dense_(File::open(pack_.dense_path())) {
+  if (checkpoint_.spec().family != pack_.spec.family) {
+    throw damaged(pack_.directory, "model_type", checkpoint_.spec().family, pack_.spec.family);
+  }
   for (const std::string& path : pack_.expert_paths()) experts_.push_back(File::open(path));
 }
 
@@ -107,18 +110,18 @@ double PackVerifier::compare(const std::byte* data, WeightFormat format, size_t 
 void PackVerifier::check_dense(size_t begin, size_t end) {
   for (size_t i = begin; i < end; ++i) {
     const DenseTensor& tensor = pack_.dense.tensors.at(i);
-    const TensorInfo& source = dense_source(checkpoint_, tensor);
-    const uint64_t n = tensor.shape[0];
-    const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const SlotData source = checkpoint_.source_of(tensor.slot);
+    const uint64_t n = tensor.rows();
+    const uint64_t k = tensor.columns();
     const uint64_t chunk = rows_at_a_time(k);
     uint64_t offset = tensor.offset;
     for (uint64_t row = 0; row < n; row += chunk) {
       const uint64_t rows = std::min(chunk, n - row);
       read_rows(checkpoint_, source, row, rows, k, tensor.format, rows_);
-      block_.resize(tensor.panels ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
+      block_.resize(tensor.panels() ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
       dense_.pread_exact(offset, block_.data(), block_.size());
       offset += block_.size();
-      if (tensor.panels) {
+      if (tensor.panels()) {
         report_.dense = std::max(report_.dense, compare(block_.data(), tensor.format, rows, k, row,
                                                         pack_.dense_path(), tensor.name));
         continue;
@@ -139,13 +142,14 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
     block_.resize(layout.block_bytes);
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     experts_[file].pread_exact(offset, block_.data(), layout.block_bytes);
-    double* largest = &report_.wi;
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
-      read_rows(checkpoint_, source.tensor, 0, source.n, source.k, layout.format, rows_);
-      const std::string matrix = expert_name(pack_, static_cast<ExpertId>(id)) + ": " + source.name;
-      *largest = std::max(*largest, compare(block_.data() + source.offset, layout.format, source.n, source.k,
-                                            0, pack_.expert_path(file), matrix));
-      largest = &report_.wo;
+      const auto& [projection, n, k, begin_in_block] = source.matrix;
+      read_rows(checkpoint_, source.data, 0, n, k, layout.format, rows_);
+      const std::string matrix =
+          expert_name(pack_, static_cast<ExpertId>(id)) + ": " + projection_name(projection);
+      report_.experts =
+          std::max(report_.experts, compare(block_.data() + begin_in_block, layout.format, n, k, 0,
+                                            pack_.expert_path(file), matrix));
     }
   }
 }

@@ -7,7 +7,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/pack_sources.h"
 #include "core/file.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 namespace sida {
 
@@ -20,7 +20,7 @@ class PackVerifier {
  public:
   /// Largest relative errors found so far; see error_bound.
   struct Report {
-    double wi = 0, wo = 0, dense = 0;
+    double experts = 0, dense = 0;
   };
 
   /// Throws checkpoint_invalid, pack_invalid or io_error.

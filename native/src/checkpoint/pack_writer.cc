@@ -33,7 +33,7 @@ void sync_and_close(int fd, const std::string& path) {
 PackWriter::PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
                        WeightFormat dense, Stripes stripes)
     : checkpoint_(Checkpoint::open(checkpoint)),
-      pack_(describe_pack(directory, checkpoint_->config(), experts, dense)) {
+      pack_(describe_pack(directory, checkpoint_->spec(), experts, dense)) {
   checkpoint_->check_tensors();
   pack_.stripes = std::move(stripes);
   try {
@@ -84,15 +84,15 @@ void PackWriter::write_dense() {
 }
 
 void PackWriter::write_dense_tensor(int fd, const std::string& path, const DenseTensor& tensor) {
-  const TensorInfo& source = dense_source(opened(), tensor);
-  const uint64_t n = tensor.shape[0];
-  const uint64_t k = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+  const SlotData source = opened().source_of(tensor.slot);
+  const uint64_t n = tensor.rows();
+  const uint64_t k = tensor.columns();
   const uint64_t chunk = rows_at_a_time(k);
   uint64_t offset = tensor.offset;
   for (uint64_t row = 0; row < n; row += chunk) {
     const uint64_t rows = std::min(chunk, n - row);
     read_rows(opened(), source, row, rows, k, tensor.format, rows_);
-    if (!tensor.panels) {
+    if (!tensor.panels()) {
       write_at(fd, path, offset, reinterpret_cast<const std::byte*>(rows_.data()), rows * k * sizeof(float));
       offset += rows * k * sizeof(float);
       continue;
@@ -115,8 +115,9 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes, std::byte{0});
     for (const ExpertSource& source : expert_sources(checkpoint, pack_, static_cast<ExpertId>(id))) {
-      read_rows(checkpoint, source.tensor, 0, source.n, source.k, layout.format, rows_);
-      pack_panels(rows_.data(), source.n, source.k, layout.format, block_.data() + source.offset);
+      const auto& [projection, n, k, offset] = source.matrix;
+      read_rows(checkpoint, source.data, 0, n, k, layout.format, rows_);
+      pack_panels(rows_.data(), n, k, layout.format, block_.data() + offset);
     }
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());
@@ -147,12 +148,12 @@ void PackWriter::close() {
 
 LosslessFormats lossless_formats(const Checkpoint& checkpoint) {
   LosslessFormats formats{kBf16Format, kBf16Format};
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
-    const bool small = tensor.shape.size() < 2 || tensor.name.find(".router.") != std::string::npos ||
-                       tensor.name.find("relative_attention_bias") != std::string::npos;
-    if (small || tensor.dtype == Dtype::kBF16) continue;
-    (tensor.name.find(".experts.") != std::string::npos ? formats.experts : formats.dense) = kF32Format;
-  }
+  for_each_slot(checkpoint.spec(), [&](const TensorSlot& slot) {
+    // Others stay f32.
+    if (slot.form != TensorForm::kMatrix && slot.form != TensorForm::kExpert) return;
+    if (checkpoint.source_of(slot).tensor->dtype == Dtype::kBF16) return;
+    (slot.form == TensorForm::kExpert ? formats.experts : formats.dense) = kF32Format;
+  });
   return formats;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "expert/pack.h"
+#include "checkpoint/pack.h"
 
 namespace sida {
 
@@ -42,7 +42,8 @@ class PackWriter {
   std::vector<std::byte> block_;
 };
 
-/// Element types that lose nothing: bf16 where the checkpoint's matrices all are, else f32.
+/// Element types that lose nothing: bf16 where the model's matrices all are in the checkpoint, else f32. Throws
+/// checkpoint_invalid where one is missing or misshapen.
 struct LosslessFormats {
   WeightFormat experts;
   WeightFormat dense;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 namespace {

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <optional>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 namespace {

@@ -7,7 +7,7 @@
 #include "device/device_memory.h"
 #include "engine/devices.h"
 #include "engine/logit_rows.h"
-#include "expert/expert_layout.h"
+#include "model/expert_shape.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
 

@@ -1,12 +1,37 @@
 #include "expert/expert_layout.h"
 
-namespace sida {
+#include <algorithm>
 
-ExpertLayout make_expert_layout(WeightFormat format, size_t d_model, size_t d_ff, size_t layers,
-                                size_t experts_per_layer) {
-  ExpertLayout layout{format, d_model, d_ff, layers, experts_per_layer};
-  layout.wo_offset = (panel_matrix_bytes(d_ff, d_model, format) + 63) / 64 * 64;
-  layout.block_bytes = (layout.wo_offset + panel_matrix_bytes(d_model, d_ff, format) + 4095) / 4096 * 4096;
+namespace sida {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kPage = 4096;
+
+constexpr uint64_t rounded(uint64_t bytes, uint64_t step) { return (bytes + step - 1) / step * step; }
+
+}  // namespace
+
+PanelMatrix ExpertLayout::matrix(const std::byte* block, Projection projection) const {
+  for (const ExpertMatrix& matrix : matrices) {
+    if (matrix.projection == projection) return {block + matrix.offset, format, matrix.k, matrix.n};
+  }
+  return {};
+}
+
+ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
+  ExpertLayout layout{format, shape, {}, 0};
+  uint64_t end = 0;
+  const auto add = [&](Projection projection, size_t n, size_t k) {
+    const uint64_t offset = rounded(end, kAlignment);
+    layout.matrices.push_back({projection, n, k, offset});
+    end = offset + panel_matrix_bytes(n, k, format);
+  };
+  if (gated(shape.activation)) add(Projection::kGate, shape.hidden, shape.width);
+  add(Projection::kUp, shape.hidden, shape.width);
+  add(Projection::kDown, shape.width, shape.hidden);
+  // A model without experts has blocks of one page, of which there are none.
+  layout.block_bytes = std::max(rounded(end, kPage), kPage);
   return layout;
 }
 

@@ -4,24 +4,29 @@
 #include <string>
 #include <vector>
 
-#include "model/switch_config.h"
+#include "model/tensors.h"
 #include "ops/weight_format.h"
 
 namespace sida {
 
 /// One tensor of the dense file.
 struct DenseTensor {
-  std::string name;  ///< the checkpoint's name
-  std::vector<uint64_t> shape;
+  TensorSlot slot;
+  std::string name;  ///< the slot's label
   WeightFormat format;
-  bool panels = false;  ///< panels of a (n, k) matrix; otherwise f32 rows
-  bool router = false;
   uint64_t offset = 0;
   uint64_t bytes = 0;
+
+  /// Panels of a (n, k) matrix; otherwise f32 rows.
+  bool panels() const { return slot.form != TensorForm::kRows; }
+  bool router() const { return slot.form == TensorForm::kRouter; }
+  uint64_t rows() const { return slot.shape.front(); }
+  /// Numbers of a row.
+  uint64_t columns() const { return slot.shape.size() > 1 ? slot.shape[1] : 1; }
 };
 
 /// The dense file: every weight but the experts', kernel-ready, 64-byte aligned. A pure function of the
-/// model's shape and the dense element type, so that a plan needs no file.
+/// model's spec and the dense element type, so that a plan needs no file.
 struct DenseLayout {
   std::vector<DenseTensor> tensors;
   WeightFormat format;  ///< of linear weights and embeddings
@@ -30,7 +35,7 @@ struct DenseLayout {
 };
 
 /// `format` applies to linear weights and embeddings; norms, routers and position biases stay f32.
-DenseLayout make_dense_layout(const SwitchConfig& config, WeightFormat format);
+DenseLayout make_dense_layout(const ModelSpec& spec, WeightFormat format);
 
 /// The same tensors in the same order without the routers: what a device holds that routes by tables alone.
 DenseLayout without_routers(const DenseLayout& layout);

@@ -7,7 +7,7 @@
 
 namespace sida {
 
-/// Names nobody in a routing, and stands for a token over its expert's capacity in a dispatch.
+/// Names nobody in a routing, and stands for a choice over its expert's capacity in a dispatch.
 inline constexpr uint16_t kNoExpert = UINT16_MAX;
 
 /// Routing of a pass by a table in place of the model's routers: token t of a layer goes to the `k` experts

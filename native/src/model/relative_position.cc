@@ -24,19 +24,15 @@ int relative_position_bucket(int relative_position, bool bidirectional, int buck
   return bucket + std::min(large, buckets - 1);
 }
 
-size_t PositionBias::floats(const SwitchConfig& config, size_t positions) {
-  return static_cast<size_t>(config.num_heads) * (2 * positions + 32);
-}
+size_t PositionBias::floats(size_t heads, size_t positions) { return heads * (2 * positions + 32); }
 
-PositionBias::PositionBias(const SwitchConfig& config, const float* weight, bool bidirectional,
+PositionBias::PositionBias(const RelativeBias& bias, size_t heads, const float* weight, bool bidirectional,
                            size_t positions, float* memory)
     : memory_(memory), positions_(positions), stride_(2 * positions + 32) {
-  const auto heads = static_cast<size_t>(config.num_heads);
   const auto last = static_cast<long>(positions_);
   for (long distance = -last; distance < last + 32; ++distance) {
-    const int bucket = relative_position_bucket(static_cast<int>(distance), bidirectional,
-                                                config.relative_attention_num_buckets,
-                                                config.relative_attention_max_distance);
+    const int bucket =
+        relative_position_bucket(static_cast<int>(distance), bidirectional, bias.buckets, bias.max_distance);
     for (size_t head = 0; head < heads; ++head) {
       memory_[head * stride_ + positions_ + distance] = weight[static_cast<size_t>(bucket) * heads + head];
     }

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "model/switch_config.h"
+#include "model/spec.h"
 
 namespace sida {
 
@@ -14,10 +14,10 @@ int relative_position_bucket(int relative_position, bool bidirectional, int buck
 /// (−positions, positions), followed by 32 floats of slack for whole-vector reads.
 class PositionBias {
  public:
-  static size_t floats(const SwitchConfig& config, size_t positions);
+  static size_t floats(size_t heads, size_t positions);
 
-  /// Fills `memory` (floats(config, positions)) from `weight` (buckets, heads).
-  PositionBias(const SwitchConfig& config, const float* weight, bool bidirectional, size_t positions,
+  /// Fills `memory` (floats(heads, positions)) from `weight` (bias.buckets, heads).
+  PositionBias(const RelativeBias& bias, size_t heads, const float* weight, bool bidirectional, size_t positions,
                float* memory);
 
   /// Points at distance 0.

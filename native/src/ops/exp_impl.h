@@ -37,7 +37,10 @@ void exp_nonpositive(const double* x, size_t n, double* out) {
       outside |= bits_of(value - kSmallestNormalExp) | bits_of(-kTinyExp - value);
     }
     if (outside >> 63) {
-      for (size_t i = 0; i < count; ++i) block[i] = portable_exp(x[start + i]);
+      for (size_t i = 0; i < count; ++i) {
+        const double value = x[start + i];
+        if (value < kSmallestNormalExp || value > -kTinyExp) block[i] = portable_exp(value);
+      }
     }
     std::memcpy(out + start, block, count * sizeof *out);
   }

@@ -47,15 +47,16 @@ class Batch {
   std::array<Part, kMostExperts> parts_;
 };
 
-/// What of a layer's loop is shared: each part's panels in pieces of about equal work.
+/// What of a layer's loop is shared: each part's panels in pieces of about equal work. A piece takes its panels from
+/// `matrices` matrices of the size of `matrix`.
 template <class Run>
-void share_panels(ThreadPool& pool, std::span<const Part> parts, const PanelMatrix ExpertRows::*matrix,
+void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix ExpertRows::*matrix, size_t matrices,
                   const Run& run) {
   std::array<uint32_t, kMostExperts + 1> first{};
   const auto work = [&](const Part& part) {
     const PanelMatrix& w = part.expert->*matrix;
     // Few rows cost what reading the weights costs.
-    return w.panels() * panel_bytes(w.k, w.format) / 4 * std::max<size_t>(part.rows, 4);
+    return matrices * w.panels() * panel_bytes(w.k, w.format) / 4 * std::max<size_t>(part.rows, 4);
   };
   size_t total = 0;
   for (const Part& part : parts) total += work(part);
@@ -68,14 +69,12 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, const PanelMatr
   }
   const uint32_t tasks = first[parts.size()];
   const auto task = [&](size_t index, size_t) {
-    const size_t i =
-        static_cast<size_t>(
-            std::upper_bound(first.begin(), first.begin() + static_cast<ptrdiff_t>(parts.size()), index) -
-            first.begin()) -
-        1;
+    const auto after =
+        std::upper_bound(first.begin(), first.begin() + static_cast<ptrdiff_t>(parts.size()), index);
+    const size_t i = static_cast<size_t>(after - first.begin()) - 1;
     const size_t of = first[i + 1] - first[i], panels = (parts[i].expert->*matrix).panels();
     const size_t piece_index = index - first[i];
-    run(parts[i], panels * piece_index / of, panels * (piece_index + 1) / of);
+    run(i, panels * piece_index / of, panels * (piece_index + 1) / of);
   };
   if (total < 2 * kSmallestPiece) {
     for (uint32_t i = 0; i < tasks; ++i) task(i, 0);
@@ -85,95 +84,86 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, const PanelMatr
 }
 
 /// Where a part's rows lie one after the other: in `x` itself, or copied to the scratch.
-const float* gather(const Part& part, const float* x, size_t k, size_t d, float* inputs) {
+const float* gather(const Part& part, const float* x, size_t k, size_t width, float* inputs) {
+  if (part.expert->order == nullptr) return x + part.begin * width;
   const uint32_t* order = part.expert->order + part.begin;
   bool in_place = true;
   for (size_t i = 1; i < part.rows; ++i) in_place = in_place && order[i] / k == order[0] / k + i;
-  if (in_place) return x + order[0] / k * d;
-  float* target = inputs + part.at * d;
-  for (size_t i = 0; i < part.rows; ++i) std::memcpy(target + i * d, x + order[i] / k * d, d * sizeof(float));
+  if (in_place) return x + order[0] / k * width;
+  float* target = inputs + part.at * width;
+  for (size_t i = 0; i < part.rows; ++i) {
+    std::memcpy(target + i * width, x + order[i] / k * width, width * sizeof(float));
+  }
   return target;
 }
 
-void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, const ExpertScratch& scratch) {
-  const CpuKernels& kernels = cpu_kernels();
+void multiply(const GemmTask& task, const QuantizedRows* codes) {
+  if (codes != nullptr) {
+    cpu_kernels().gemm_int8(task, *codes);
+  } else {
+    cpu_kernels().gemm(task);
+  }
+}
+
+void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, const ExpertScratch& scratch,
+               Epilogue epilogue) {
   const std::span<const Part> parts = batch.parts();
-  const PanelMatrix& some_wi = parts.front().expert->wi;
-  const PanelMatrix& some_wo = parts.front().expert->wo;
-  const size_t d = some_wi.k, ff = some_wi.n;
-  const bool int8 = in_int8(some_wi.format, scratch.int8);
+  const ExpertRows& some = *parts.front().expert;
+  const WeightFormat format = some.up.format;
+  const size_t width = some.up.k, hidden = some.up.n, stride = scratch.hidden_stride;
+  const bool gated = some.gate.data != nullptr, int8 = in_int8(format, scratch.int8);
 
   std::array<const float*, kMostExperts> inputs;
-  for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, d, scratch.inputs);
+  for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
   QuantizedRows codes{};
   if (int8) {
-    codes = quantized_rows(scratch.int8.data(), batch.rows(), d, some_wi.format);
+    codes = quantized_rows(scratch.int8.data(), batch.rows(), width, format);
     for (size_t i = 0; i < parts.size(); ++i) {
-      quantize(pool, {inputs[i], d, parts[i].rows, d, some_wi.format}, codes.from(parts[i].at));
+      quantize(pool, {inputs[i], width, parts[i].rows, width, format}, codes.from(parts[i].at));
     }
   }
-  share_panels(pool, parts, &ExpertRows::wi, [&](const Part& part, size_t begin, size_t end) {
-    const PanelMatrix& w = part.expert->wi;
-    const GemmTask task{inputs[static_cast<size_t>(&part - parts.data())],
-                        d,
-                        part.rows,
-                        w.data,
-                        w.format,
-                        w.k,
-                        w.n,
-                        begin,
-                        end,
-                        scratch.hidden + part.at * scratch.hidden_stride,
-                        scratch.hidden_stride,
-                        Epilogue::kRelu};
-    if (int8) {
-      kernels.gemm_int8(task, codes.from(part.at));
-    } else {
-      kernels.gemm(task);
-    }
+  share_panels(pool, parts, &ExpertRows::up, gated ? 2 : 1, [&](size_t i, size_t begin, size_t end) {
+    const Part& part = parts[i];
+    const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
+    const auto product = [&](const PanelMatrix& w, Epilogue into) {
+      float* y = scratch.hidden + part.at * stride;
+      multiply({inputs[i], width, part.rows, w.data, w.format, w.k, w.n, begin, end, y, stride, into},
+               int8 ? &rows : nullptr);
+    };
+    if (gated) product(part.expert->gate, Epilogue::kStore);
+    product(part.expert->up, gated ? Epilogue::kSwiglu : Epilogue::kRelu);
   });
   if (int8) {
-    codes = quantized_rows(scratch.int8.data(), batch.rows(), ff, some_wo.format);
-    quantize(pool, {scratch.hidden, scratch.hidden_stride, batch.rows(), ff, some_wo.format}, codes);
+    codes = quantized_rows(scratch.int8.data(), batch.rows(), hidden, format);
+    quantize(pool, {scratch.hidden, stride, batch.rows(), hidden, format}, codes);
   }
-  share_panels(pool, parts, &ExpertRows::wo, [&](const Part& part, size_t begin, size_t end) {
-    const PanelMatrix& w = part.expert->wo;
-    const GemmTask task{scratch.hidden + part.at * scratch.hidden_stride,
-                        scratch.hidden_stride,
-                        part.rows,
-                        w.data,
-                        w.format,
-                        w.k,
-                        w.n,
-                        begin,
-                        end,
-                        part.expert->y + part.begin * d,
-                        d,
-                        Epilogue::kStore};
-    if (int8) {
-      kernels.gemm_int8(task, codes.from(part.at));
-    } else {
-      kernels.gemm(task);
-    }
+  share_panels(pool, parts, &ExpertRows::down, 1, [&](size_t i, size_t begin, size_t end) {
+    const Part& part = parts[i];
+    const PanelMatrix& w = part.expert->down;
+    const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
+    const float* from = scratch.hidden + part.at * stride;
+    float* y = part.expert->y + part.begin * width;
+    multiply({from, stride, part.rows, w.data, w.format, w.k, w.n, begin, end, y, width, epilogue},
+             int8 ? &rows : nullptr);
   });
 }
 
 }  // namespace
 
 void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
-                const ExpertScratch& scratch) {
+                const ExpertScratch& scratch, Epilogue epilogue) {
   const size_t most = scratch.int8.empty() ? scratch.rows : std::min(scratch.rows, kInt8Rows);
   Batch batch(most);
   for (const ExpertRows& expert : group) {
     for (size_t row = 0; row < expert.rows;) {
       row += batch.add(expert, row);
       if (batch.full()) {
-        run_batch(pool, batch, x, k, scratch);
+        run_batch(pool, batch, x, k, scratch, epilogue);
         batch.clear();
       }
     }
   }
-  if (!batch.empty()) run_batch(pool, batch, x, k, scratch);
+  if (!batch.empty()) run_batch(pool, batch, x, k, scratch, epilogue);
 }
 
 }  // namespace sida

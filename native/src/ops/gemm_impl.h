@@ -122,18 +122,9 @@ void gemm_tile(const GemmTask& t, const float* first, const std::byte* panel, fl
 
 template <class Step>
 void gemm_panels(const GemmTask& t) {
-  const size_t stride = panel_stride(t.k, t.format);
-  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
-    const size_t column = p * kPanelColumns;
-    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
-    for (size_t row = 0; row < t.rows;) {
-      const float* x = t.x + row * t.x_stride;
-      float* y = t.y + row * t.y_stride + column;
-      row += with_rows<8>(t.rows - row, [&]<size_t kRows>() {
-        gemm_tile<Step, kRows>(t, x, t.panels + p * stride, y, columns);
-      });
-    }
-  }
+  run_tiles<8>(t, []<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
+    gemm_tile<Step, kRows>(task, task.x + row * task.x_stride, panel, y, columns);
+  });
 }
 
 void gemm(const GemmTask& t) {

@@ -157,17 +157,10 @@ struct Int4Tile {
 
 template <class Tile, size_t kMost>
 void int8_panels(const GemmTask& t, const QuantizedRows& x) {
-  const size_t stride = panel_stride(t.k, t.format);
-  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
-    const size_t column = p * kPanelColumns;
-    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
-    for (size_t row = 0; row < t.rows;) {
-      float* y = t.y + row * t.y_stride + column;
-      row += with_rows<kMost>(t.rows - row, [&]<size_t kRows>() {
-        Tile::template run<kRows>(t, x, row, t.panels + p * stride, y, columns);
+  run_tiles<kMost>(
+      t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
+        Tile::template run<kRows>(task, x, row, panel, y, columns);
       });
-    }
-  }
 }
 
 void gemm_int8(const GemmTask& t, const QuantizedRows& x) {

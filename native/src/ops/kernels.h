@@ -14,6 +14,8 @@ enum class Epilogue : uint8_t {
   kStore,  ///< y = x·W
   kRelu,   ///< y = max(x·W, 0), NaN where x·W is not finite: -inf must not end as a sound 0
   kAdd,    ///< y += x·W
+  /// y = silu(y) · x·W, silu(g) = g / (1 + exp(-g)): y holds x·gate. NaN where y is not finite.
+  kSwiglu,
 };
 
 /// One GEMM over panels [panel_begin, panel_end): y (rows, n) from x (rows, k). All strides in floats.
@@ -58,20 +60,21 @@ struct QuantizeTask {
 /// Longest k whose integer sums cannot overflow.
 inline constexpr size_t kMaxInt8Inputs = 65536;
 
-/// Attention of a run of query rows of one head over one sequence's keys.
-/// Row r sees keys [0, first_key_count + r·causal_step).
+/// Attention of query rows over the keys of one key head of one sequence: rows of one query head, or the query heads
+/// that share the key head at one position. Row r sees keys [0, key_count + r·causal_step).
 struct AttentionTask {
-  const float* q;  ///< (rows, d_kv), row stride q_stride
+  const float* q;  ///< (rows, head_dim), row stride q_stride
   size_t q_stride;
   size_t rows;
-  size_t d_kv;
-  size_t d_kv_padded;               ///< d_kv rounded up to 16: row length of a value page
-  const float* const* key_pages;    ///< each [d_kv][16]
-  const float* const* value_pages;  ///< each [16][d_kv_padded]
+  size_t head_dim;
+  size_t head_dim_padded;           ///< head_dim rounded up to 16: row length of a value page
+  const float* const* key_pages;    ///< each [head_dim][16]
+  const float* const* value_pages;  ///< each [16][head_dim_padded]
   size_t key_count;                 ///< keys that row 0 sees
   size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
+  float scale;                      ///< of the scores, before the bias
   const float* bias;                ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
-  float* out;                       ///< (rows, d_kv), row stride out_stride; may be q
+  float* out;                       ///< (rows, head_dim), row stride out_stride; may be q
   size_t out_stride;
   float* scratch;       ///< 4 × score_stride floats
   size_t score_stride;  ///< keys of the last row rounded up to 16
@@ -87,12 +90,16 @@ struct CpuKernels {
   /// sums of products are exact integers, a group's for int4, scaled once each.
   void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);
-  /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight
+  /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
-  /// Softmax of one row in place of nothing: probabilities (n) to `out`. `out` may be `x`.
+  /// Probabilities (n) of one row's logits to `out`, which may be `x`.
   void (*softmax)(const float* x, size_t n, float* out);
   /// y += a·x over n.
   void (*axpy)(float a, const float* x, size_t n, float* y);
+  /// x (n) clamped to ±limit; NaN where x is not finite.
+  void (*clip)(float* x, size_t n, float limit);
+  /// Turns the first 2 · half columns of each row of x (rows, stride): columns j and half + j by one angle.
+  void (*rotate)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
 };

@@ -29,38 +29,18 @@ inline float reduce_max(V v) {
   return best;
 }
 
-// exp by 2^n · e^r with |r| <= ln2/2; degree-6 polynomial, below 2 ulp on [-87, 88]; 0 below.
-inline V exp16(V x) {
-  const V lo = V::set(-87.0f);
-  const V magic = V::set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
-  // max and min give their second operand where one is NaN: x stands there, so that a NaN stays one.
-  V clamped = V::max(lo, V::min(V::set(88.0f), x));
-  V t = V::fma(clamped, V::set(1.44269504f), magic);
-  V n = V::sub(t, magic);
-  V r = V::fma(n, V::set(-0.693359375f), clamped);
-  r = V::fma(n, V::set(2.12194440e-4f), r);
-  V p = V::set(1.9875691500e-4f);
-  p = V::fma(p, r, V::set(1.3981999507e-3f));
-  p = V::fma(p, r, V::set(8.3334519073e-3f));
-  p = V::fma(p, r, V::set(4.1665795894e-2f));
-  p = V::fma(p, r, V::set(1.6666665459e-1f));
-  p = V::fma(p, r, V::set(5.0000001201e-1f));
-  V y = V::fma(V::mul(r, r), p, V::add(r, V::set(1.0f)));
-  return V::zero_below(x, lo, V::scale_by_power(y, t));
-}
-
 template <size_t kRows>
 void attention_scores(const AttentionTask& t, size_t row, size_t keys) {
   for (size_t page = 0; page * kPageTokens < keys; ++page) {
     V acc[kRows];
     for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
     const float* k = t.key_pages[page];
-    for (size_t d = 0; d < t.d_kv; ++d) {
+    for (size_t d = 0; d < t.head_dim; ++d) {
       V kv = V::loadu(k + d * kPageTokens);
       for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::set(t.q[(row + r) * t.q_stride + d]), kv, acc[r]);
     }
     for (size_t r = 0; r < kRows; ++r) {
-      V score = acc[r];
+      V score = V::mul(acc[r], V::set(t.scale));
       if (t.bias != nullptr) {
         score = V::add(score, V::loadu(t.bias + page * kPageTokens - static_cast<ptrdiff_t>(row + r)));
       }
@@ -85,13 +65,13 @@ void softmax_padded(float* x, size_t n, size_t padded) {
 }
 
 void attention_values(const AttentionTask& t, const float* weight, size_t keys, float* out) {
-  for (size_t d = 0; d < t.d_kv; d += 16) {
+  for (size_t d = 0; d < t.head_dim; d += 16) {
     V acc = V::set(0.0f);
     for (size_t j = 0; j < keys; ++j) {
-      const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.d_kv_padded + d;
+      const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.head_dim_padded + d;
       acc = V::fma(V::set(weight[j]), V::loadu(v), acc);
     }
-    const size_t width = t.d_kv - d < 16 ? t.d_kv - d : 16;
+    const size_t width = t.head_dim - d < 16 ? t.head_dim - d : 16;
     if (width == 16) {
       V::storeu(out + d, acc);
     } else {
@@ -173,8 +153,38 @@ void axpy(float a, const float* x, size_t n, float* y) {
   for (; i < n; ++i) y[i] = y[i] + a * x[i];
 }
 
+void clip(float* x, size_t n, float limit) {
+  const V high = V::set(limit), low = V::set(-limit);
+  const auto clipped = [&](V v) {
+    // As for ReLU: an infinity must not end as a sound limit.
+    return V::fma(v, V::set(0.0f), V::max(low, V::min(high, v)));
+  };
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::storeu(x + i, clipped(V::loadu(x + i)));
+  if (i < n) on_lanes(x + i, n - i, clipped);
+}
+
+void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines) {
+  for (size_t r = 0; r < rows; ++r) {
+    float* first = x + r * stride;
+    float* second = first + half;
+    size_t j = 0;
+    for (; j + 16 <= half; j += 16) {
+      const V a = V::loadu(first + j), b = V::loadu(second + j);
+      const V cosine = V::loadu(cosines + j), sine = V::loadu(sines + j);
+      V::storeu(first + j, V::sub(V::mul(a, cosine), V::mul(b, sine)));
+      V::storeu(second + j, V::add(V::mul(b, cosine), V::mul(a, sine)));
+    }
+    for (; j < half; ++j) {
+      const float a = first[j], b = second[j];
+      first[j] = a * cosines[j] - b * sines[j];
+      second[j] = b * cosines[j] + a * sines[j];
+    }
+  }
+}
+
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, exp_nonpositive};
+  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, clip, rotate, exp_nonpositive};
 }
 
 }  // namespace

@@ -18,8 +18,18 @@ using Int8Scratch = std::span<std::byte>;
 /// Whether a product with weights of `format` takes its activations in 8 bits.
 bool in_int8(WeightFormat format, Int8Scratch scratch);
 
-/// y (rows, w.n) = epilogue(x (rows, w.k) · W), panels shared among the pool's threads. Strides in floats.
-/// int8 and int4 weights meet activations in 8 bits where there is scratch for them.
+/// One of several products of the same x. `y_stride` in floats.
+struct LinearOutput {
+  PanelMatrix w;
+  float* y;
+  size_t y_stride;
+};
+
+/// Each y (rows, w.n) = epilogue(x (rows, w.k) · W), the panels of all shared among the pool's threads. int8 and int4
+/// weights meet activations in 8 bits where there is scratch for them: neighbours of one format share them.
+void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
+            Epilogue epilogue, Int8Scratch int8 = {});
+/// The same for one product.
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, const PanelMatrix& w, float* y,
             size_t y_stride, Epilogue epilogue, Int8Scratch int8 = {});
 

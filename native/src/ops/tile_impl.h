@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "ops/exp16_impl.h"
 #include "ops/kernels.h"
 
 namespace sida {
@@ -63,6 +64,47 @@ size_t with_rows(size_t rows, const F& f) {
   }
   f.template operator()<kMost>();
   return kMost;
+}
+
+/// y (rows, columns) = silu(y) · up (rows, kPanelColumns).
+inline void swiglu_tile(const float* up, size_t rows, size_t columns, float* y, size_t y_stride) {
+  for (size_t r = 0; r < rows; ++r, up += kPanelColumns, y += y_stride) {
+    for (size_t c = 0; c < columns; c += 16) {
+      const auto product = [&](V gate) { return V::mul(silu16(gate), V::load(up + c)); };
+      if (columns - c >= 16) {
+        V::storeu(y + c, product(V::loadu(y + c)));
+      } else {
+        on_lanes(y + c, columns - c, product);
+      }
+    }
+  }
+}
+
+/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMost,
+/// stores a tile by the task's epilogue to y. A tile of kSwiglu is finished here: silu's registers are not the tile's.
+template <size_t kMost, class Run>
+void run_tiles(const GemmTask& t, const Run& run) {
+  const size_t stride = panel_stride(t.k, t.format);
+  const bool swiglu = t.epilogue == Epilogue::kSwiglu;
+  alignas(64) float up[kMost * kPanelColumns];
+  GemmTask task = t;
+  if (swiglu) {
+    task.y_stride = kPanelColumns;
+    task.epilogue = Epilogue::kStore;
+  }
+  for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
+    const size_t column = p * kPanelColumns;
+    const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
+    for (size_t row = 0; row < t.rows;) {
+      float* y = t.y + row * t.y_stride + column;
+      const size_t rows = with_rows<kMost>(t.rows - row, [&]<size_t kRows>() {
+        run.template operator()<kRows>(task, row, t.panels + p * stride, swiglu ? up : y,
+                                      swiglu ? kPanelColumns : columns);
+      });
+      if (swiglu) swiglu_tile(up, rows, columns, y, t.y_stride);
+      row += rows;
+    }
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct V {
   static V add(V a, V b) { return {_mm512_add_ps(a.v, b.v)}; }
   static V sub(V a, V b) { return {_mm512_sub_ps(a.v, b.v)}; }
   static V mul(V a, V b) { return {_mm512_mul_ps(a.v, b.v)}; }
+  static V div(V a, V b) { return {_mm512_div_ps(a.v, b.v)}; }
   static V fma(V a, V b, V c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
   static V max(V a, V b) { return {_mm512_max_ps(a.v, b.v)}; }
   static V min(V a, V b) { return {_mm512_min_ps(a.v, b.v)}; }

@@ -33,6 +33,9 @@ struct V {
   static V mul(V a, V b) {
     return map([&](int i) { return a.lane[i] * b.lane[i]; });
   }
+  static V div(V a, V b) {
+    return map([&](int i) { return a.lane[i] / b.lane[i]; });
+  }
   static V fma(V a, V b, V c) {
     return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
   }

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
 #include "core/file.h"
 #include "core/json.h"

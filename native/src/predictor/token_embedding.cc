@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/checkpoint_error.h"
-#include "expert/pack.h"
+#include "core/checkpoint_error.h"
+#include "checkpoint/pack.h"
 #include "ops/panels.h"
 #include "predictor/safetensors_writer.h"
 
@@ -17,11 +17,12 @@ constexpr uint64_t kPieceBytes = 4 << 20;
 constexpr uint64_t kMaxVocab = 1u << 31;
 constexpr uint64_t kMaxWidth = 1 << 16;
 
+/// What the first tokens of a model are looked up in.
 const DenseTensor& embedding_of(const Pack& pack) {
   for (const DenseTensor& tensor : pack.dense.tensors) {
-    if (tensor.name == "shared.weight" || tensor.name == "encoder.embed_tokens.weight") return tensor;
+    if (tensor.slot.role == TensorRole::kEmbedding) return tensor;
   }
-  throw Error("pack_invalid", pack.directory + ": no token embedding; convert the model again");
+  throw Error("internal", pack.directory + ": no token embedding. This is a bug.");
 }
 
 }  // namespace
@@ -29,7 +30,7 @@ const DenseTensor& embedding_of(const Pack& pack) {
 TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
   const Pack pack = open_pack(directory);
   const DenseTensor& tensor = embedding_of(pack);
-  TokenEmbedding result(tensor.shape[0], tensor.shape[1]);
+  TokenEmbedding result(tensor.rows(), tensor.columns());
   const File file = File::open(pack.dense_path());
   const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.format);
   const size_t rows = std::max<size_t>(1, kPieceBytes / panel_bytes) * kPanelColumns;
@@ -51,9 +52,11 @@ TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
 
 TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
   const Checkpoint checkpoint = Checkpoint::open(directory);
-  const TensorInfo& tensor = checkpoint.encoder_embedding();
-  TokenEmbedding result(tensor.shape[0], tensor.shape[1]);
-  checkpoint.read_f32(tensor, result.values_.data());
+  const ModelSpec& spec = checkpoint.spec();
+  const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, 0, 0, 0, {spec.vocab, spec.width}};
+  TokenEmbedding result(spec.vocab, spec.width);
+  const SlotData data = checkpoint.source_of(slot);
+  checkpoint.read_f32(*data.tensor, data.first_element, spec.vocab * spec.width, result.values_.data());
   return result;
 }
 

@@ -12,7 +12,7 @@ namespace sida {
 inline constexpr const char* kEmbeddingTensor = "embedding.weight";
 
 /// The token embedding of a model, (vocab, d_model) float32 rows. Of a model whose stacks have one each, the
-/// encoder's.
+/// first stack's.
 class TokenEmbedding {
  public:
   /// All zero.

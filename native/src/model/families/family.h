@@ -38,7 +38,7 @@ struct Family {
 
 /// All families that this build knows.
 std::span<const Family* const> families();
-/// Throws checkpoint_invalid, naming those it knows, where there is none of this `model_type`; `file` names the config.
-const Family& family_of(std::string_view model_type, const std::string& file);
+/// The family that a config's `model_type` names. Throws checkpoint_invalid, naming those it knows, where there is none.
+const Family& family_of(const ConfigReader& config);
 
 }  // namespace sida

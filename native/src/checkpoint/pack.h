@@ -6,18 +6,18 @@
 #include "expert/expert_layout.h"
 #include "expert/stripe_layout.h"
 #include "model/dense_layout.h"
-#include "model/switch_config.h"
+#include "model/spec.h"
 
 namespace sida {
 
-inline constexpr int kPackVersion = 2;
+inline constexpr int kPackVersion = 3;
 inline constexpr const char* kDenseFile = "dense.sida";
 
-/// A packed model directory: config.json, manifest.json, the dense file and the expert file or its stripes
-/// (docs/pack-format.md).
+/// A packed model directory: config.json, generation_config.json where the checkpoint has one, manifest.json, the
+/// dense file and the expert file or its stripes (docs/pack-format.md).
 struct Pack {
   std::string directory;
-  SwitchConfig config;
+  ModelSpec spec;
   ExpertLayout experts;
   DenseLayout dense;
   Stripes stripes;
@@ -30,10 +30,10 @@ struct Pack {
 };
 
 /// Layouts of a model with these element types.
-Pack describe_pack(std::string directory, SwitchConfig config, WeightFormat experts, WeightFormat dense);
+Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense);
 
-/// Reads a pack's manifest and config and checks that they agree. Throws io_error or pack_invalid. Reads no
-/// weights.
+/// Reads a pack's manifest and configs and checks that they agree. Throws io_error, pack_invalid or, where a config is
+/// at fault, checkpoint_invalid. Reads no weights.
 Pack open_pack(const std::string& directory);
 
 }  // namespace sida

@@ -1,4 +1,4 @@
-#include "checkpoint/checkpoint_error.h"
+#include "core/checkpoint_error.h"
 
 namespace sida {
 

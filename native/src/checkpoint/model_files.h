@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "model/families/family.h"
+#include "model/spec.h"
+
+namespace sida {
+
+/// What config.json and generation_config.json of a checkpoint or pack say. Without the latter, nothing of it.
+struct ModelFiles {
+  std::string config_text;
+  const Family* family = nullptr;
+  ModelSpec spec;
+  /// generation_config.json names other tokens to end a generation than config.json.
+  bool other_end = false;
+};
+
+/// Throws io_error or checkpoint_invalid.
+ModelFiles read_model_files(const std::string& directory);
+
+/// The text of a file that must be there, inside the directory (contained_path). Throws as read_model_files.
+std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes);
+
+}  // namespace sida

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace sida {
+
+/// Fields of a config's JSON object. What is missing or null takes the fallback; what is out of range or of another
+/// type throws checkpoint_invalid, naming file and field. Lives no longer than the document it reads.
+class ConfigReader {
+ public:
+  /// `file` names it in errors. Throws checkpoint_invalid where `root` is no object.
+  ConfigReader(JsonValue root, std::string file);
+
+  /// Nothing where the field is missing or null.
+  std::optional<JsonValue> field(const char* name) const;
+  bool is_null(const char* name) const;
+  /// Of the names that a field may have, the first that this config has; else the first.
+  const char* alias(std::initializer_list<const char*> names) const;
+
+  int integer(const char* name, int least, int most, int fallback) const;
+  double real(const char* name, double least, double most, double fallback) const;
+  bool boolean(const char* name, bool fallback) const;
+  /// A token id; nothing where it is null.
+  std::optional<int32_t> token(const char* name, size_t vocab, int32_t fallback) const;
+  /// A token id or a list of them; none where it is null.
+  std::vector<int32_t> tokens(const char* name, size_t vocab, std::vector<int32_t> fallback) const;
+  /// A nested object, whose fields are named `name.field` in errors.
+  std::optional<ConfigReader> object(const char* name) const;
+
+  /// Refuses any text but this one; `hint` says why. A missing field is as good where that is what transformers
+  /// takes it for.
+  void require_text(const char* name, const char* only, const char* hint) const;
+  void require_false(const char* name, const char* hint) const;
+
+  const std::string& file() const { return file_; }
+  /// The error about a field.
+  Error fault(const char* name, const std::string& expected, const std::string& found, const std::string& hint,
+              std::map<std::string, double> numbers = {}) const;
+
+ private:
+  ConfigReader(JsonValue root, std::string file, std::string prefix)
+      : root_(root), file_(std::move(file)), prefix_(std::move(prefix)) {}
+  int32_t token_id(const char* name, JsonValue value, size_t vocab) const;
+
+  JsonValue root_;
+  std::string file_;
+  std::string prefix_;
+};
+
+}  // namespace sida

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/families/family.h"
+
+namespace sida {
+
+/// Ai2's OLMoE: decoder-only, every layer sparse, rotary positions.
+extern const Family kOlmoe;
+
+ModelSpec read_olmoe_config(const ConfigReader& config);
+
+}  // namespace sida

@@ -1,0 +1,175 @@
+#include "model/tensors.h"
+
+#include <utility>
+
+namespace sida {
+namespace {
+
+const char* role_name(TensorRole role) {
+  switch (role) {
+    case TensorRole::kEmbedding:
+      return "embedding";
+    case TensorRole::kPositionBias:
+      return "position_bias";
+    case TensorRole::kAttentionNorm:
+      return "attention_norm";
+    case TensorRole::kQuery:
+      return "query";
+    case TensorRole::kKey:
+      return "key";
+    case TensorRole::kValue:
+      return "value";
+    case TensorRole::kAttentionOutput:
+      return "output";
+    case TensorRole::kQueryNorm:
+      return "query_norm";
+    case TensorRole::kKeyNorm:
+      return "key_norm";
+    case TensorRole::kCrossNorm:
+      return "cross_norm";
+    case TensorRole::kCrossQuery:
+      return "cross_query";
+    case TensorRole::kCrossKey:
+      return "cross_key";
+    case TensorRole::kCrossValue:
+      return "cross_value";
+    case TensorRole::kCrossOutput:
+      return "cross_output";
+    case TensorRole::kFeedForwardNorm:
+      return "feed_forward_norm";
+    case TensorRole::kGate:
+    case TensorRole::kExpertGate:
+      return "gate";
+    case TensorRole::kUp:
+    case TensorRole::kExpertUp:
+      return "up";
+    case TensorRole::kDown:
+    case TensorRole::kExpertDown:
+      return "down";
+    case TensorRole::kRouter:
+      return "router";
+    case TensorRole::kFinalNorm:
+      return "final_norm";
+    case TensorRole::kHead:
+      break;
+  }
+  return "head";
+}
+
+using Visit = std::function<void(const TensorSlot&)>;
+using Shape = std::vector<uint64_t>;
+
+class SlotVisitor {
+ public:
+  SlotVisitor(const ModelSpec& spec, bool experts, const Visit& visit)
+      : spec_(spec), experts_(experts), visit_(visit) {}
+
+  void visit_model() {
+    for (size_t stack = 0; stack < (spec_.head.tied ? 1 : spec_.stacks.size()); ++stack) {
+      matrix(TensorRole::kEmbedding, stack, 0, spec_.vocab, spec_.width);
+    }
+    if (!spec_.head.tied) matrix(TensorRole::kHead, spec_.stacks.size() - 1, 0, spec_.vocab, spec_.width);
+    for (size_t stack = 0; stack < spec_.stacks.size(); ++stack) visit_stack(stack);
+  }
+
+  void visit_expert(size_t stack, size_t layer, size_t expert, const FfnSpec& ffn) {
+    const auto slot = [&](TensorRole role, uint64_t n, uint64_t k) {
+      visit_({role, TensorForm::kExpert, stack, layer, expert, {n, k}});
+    };
+    if (gated(ffn.activation)) slot(TensorRole::kExpertGate, ffn.width, spec_.width);
+    slot(TensorRole::kExpertUp, ffn.width, spec_.width);
+    slot(TensorRole::kExpertDown, spec_.width, ffn.width);
+  }
+
+ private:
+  void visit_stack(size_t at) {
+    const StackSpec& stack = spec_.stacks[at];
+    if (const auto* bias = std::get_if<RelativeBias>(&stack.positions)) {
+      rows(TensorRole::kPositionBias, at, 0,
+           {static_cast<uint64_t>(bias->buckets), stack.layers.front().self.heads});
+    }
+    for (size_t layer = 0; layer < stack.layers.size(); ++layer) visit_layer(at, layer, stack.layers[layer]);
+    rows(TensorRole::kFinalNorm, at, 0, {spec_.width});
+  }
+
+  void visit_layer(size_t stack, size_t layer, const LayerSpec& spec) {
+    const AttentionSpec& self = spec.self;
+    rows(TensorRole::kAttentionNorm, stack, layer, {spec_.width});
+    matrix(TensorRole::kQuery, stack, layer, self.query_width(), spec_.width);
+    matrix(TensorRole::kKey, stack, layer, self.kv_width(), spec_.width);
+    matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
+    matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.query_width());
+    if (self.qk_norm != QkNorm::kNone) {
+      const bool row = self.qk_norm == QkNorm::kRow;
+      rows(TensorRole::kQueryNorm, stack, layer, {row ? self.query_width() : self.head_dim});
+      rows(TensorRole::kKeyNorm, stack, layer, {row ? self.kv_width() : self.head_dim});
+    }
+    if (spec.cross) {
+      const AttentionSpec& cross = *spec.cross;
+      rows(TensorRole::kCrossNorm, stack, layer, {spec_.width});
+      matrix(TensorRole::kCrossQuery, stack, layer, cross.query_width(), spec_.width);
+      matrix(TensorRole::kCrossKey, stack, layer, cross.kv_width(), spec_.width);
+      matrix(TensorRole::kCrossValue, stack, layer, cross.kv_width(), spec_.width);
+      matrix(TensorRole::kCrossOutput, stack, layer, spec_.width, cross.query_width());
+    }
+    rows(TensorRole::kFeedForwardNorm, stack, layer, {spec_.width});
+    if (const MoeSpec* moe = spec.moe()) {
+      visit_({TensorRole::kRouter, TensorForm::kRouter, stack, layer, 0, {moe->experts, spec_.width}});
+      for (size_t expert = 0; experts_ && expert < moe->experts; ++expert) {
+        visit_expert(stack, layer, expert, moe->expert);
+      }
+      return;
+    }
+    const FfnSpec& ffn = std::get<FfnSpec>(spec.feed_forward);
+    if (gated(ffn.activation)) matrix(TensorRole::kGate, stack, layer, ffn.width, spec_.width);
+    matrix(TensorRole::kUp, stack, layer, ffn.width, spec_.width);
+    matrix(TensorRole::kDown, stack, layer, spec_.width, ffn.width);
+  }
+
+  void matrix(TensorRole role, size_t stack, size_t layer, uint64_t n, uint64_t k) {
+    visit_({role, TensorForm::kMatrix, stack, layer, 0, {n, k}});
+  }
+  void rows(TensorRole role, size_t stack, size_t layer, Shape shape) {
+    visit_({role, TensorForm::kRows, stack, layer, 0, std::move(shape)});
+  }
+
+  const ModelSpec& spec_;
+  bool experts_;
+  const Visit& visit_;
+};
+
+}  // namespace
+
+std::string TensorSlot::label(const ModelSpec& spec) const {
+  const std::string name = role_name(role);
+  const std::string in_stack = spec.stacks.at(stack).name + ".";
+  switch (role) {
+    case TensorRole::kHead:
+      return name;
+    case TensorRole::kEmbedding:
+      return spec.head.tied ? name : in_stack + name;
+    case TensorRole::kPositionBias:
+    case TensorRole::kFinalNorm:
+      return in_stack + name;
+    default:
+      break;
+  }
+  const std::string in_layer = in_stack + std::to_string(layer) + ".";
+  return form == TensorForm::kExpert ? in_layer + "expert." + std::to_string(expert) + "." + name : in_layer + name;
+}
+
+void for_each_slot(const ModelSpec& spec, const Visit& visit) { SlotVisitor(spec, true, visit).visit_model(); }
+
+void for_each_dense_slot(const ModelSpec& spec, const Visit& visit) {
+  SlotVisitor(spec, false, visit).visit_model();
+}
+
+std::vector<TensorSlot> expert_slots(const ModelSpec& spec, size_t stack, size_t layer, size_t expert) {
+  std::vector<TensorSlot> slots;
+  const Visit keep = [&](const TensorSlot& slot) { slots.push_back(slot); };
+  const MoeSpec* moe = spec.stacks.at(stack).layers.at(layer).moe();
+  if (moe != nullptr) SlotVisitor(spec, true, keep).visit_expert(stack, layer, expert, moe->expert);
+  return slots;
+}
+
+}  // namespace sida

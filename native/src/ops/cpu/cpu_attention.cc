@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "core/profile.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace sida {
+
+void CpuOps::write_kv(size_t cache_layer) {
+  const size_t width = cache_.shape().heads * cache_.shape().head_dim;
+  for (const SequenceSpan& s : sequences_) {
+    cache_.write_keys(*s.pages, cache_layer, s.past, work_.keys + s.begin * width, s.count);
+    cache_.write_values(*s.pages, cache_layer, s.past, work_.values + s.begin * width, s.count);
+  }
+}
+
+void CpuOps::attend(const AttendTask& task) {
+  const ProfileScope scope(ProfileOp::kAttend);
+  split_attention(task);
+  pool_.parallel_for(attention_parts_.size(),
+                     [&](size_t part, size_t thread) { run_attention(task, attention_parts_[part], thread); });
+}
+
+void CpuOps::split_attention(const AttendTask& task) {
+  constexpr size_t kRows = 16;
+  attention_parts_.clear();
+  const AttentionSpec& spec = *task.spec;
+  // Heads that share keys read them once. A bias is of one head.
+  const size_t shared = task.biased ? 1 : spec.heads / spec.kv_heads;
+  for (const SequenceSpan& sequence : sequences_) {
+    const bool by_head = sequence.count == 1 && shared > 1;
+    for (size_t head = 0; head < spec.heads; head += by_head ? shared : 1) {
+      for (size_t row = 0; row < sequence.count; row += kRows) {
+        const size_t rows = by_head ? shared : std::min(kRows, sequence.count - row);
+        attention_parts_.push_back({&sequence, head, row, rows, by_head});
+      }
+    }
+  }
+}
+
+void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, size_t thread) {
+  const AttentionSpec& spec = *attend.spec;
+  const SequenceSpan& sequence = *part.sequence;
+  const size_t kv_head = part.head / (spec.heads / spec.kv_heads);
+  const auto& pages = attend.cross ? *sequence.parent_pages : *sequence.pages;
+  auto& pointers = page_pointers_[thread];
+  pointers.clear();
+  for (const uint32_t page : pages) pointers.push_back(cache_.keys(page, attend.cache_layer, kv_head));
+  for (const uint32_t page : pages) pointers.push_back(cache_.values(page, attend.cache_layer, kv_head));
+  const size_t position = sequence.past + part.row;
+  float* q = work_.queries + (sequence.begin + part.row) * spec.query_width() + part.head * spec.head_dim;
+  AttentionTask task{};
+  task.q = q;
+  task.q_stride = part.by_head ? spec.head_dim : spec.query_width();
+  task.rows = part.rows;
+  task.head_dim = spec.head_dim;
+  task.head_dim_padded = cache_.head_dim_padded();
+  task.key_pages = pointers.data();
+  task.value_pages = pointers.data() + pages.size();
+  task.key_count = attend.cross    ? sequence.parent_keys
+                   : attend.causal ? position + 1
+                                   : sequence.past + sequence.count;
+  task.causal_step = attend.causal && !part.by_head ? 1 : 0;
+  task.scale = spec.scale;
+  task.bias = attend.biased ? biases_[stack_]->head(part.head) - position : nullptr;
+  task.out = q;
+  task.out_stride = task.q_stride;
+  task.scratch = work_.scores + thread * 4 * work_.score_stride;
+  task.score_stride = work_.score_stride;
+  cpu_kernels().attention(task);
+}
+
+}  // namespace sida

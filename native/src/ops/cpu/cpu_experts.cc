@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <cstring>
+
+#include "core/profile.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/top_experts.h"
+
+namespace sida {
+
+void CpuOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation,
+                          size_t tokens) {
+  const ProfileScope scope(ProfileOp::kDense);
+  const ExpertRows all{gate, up, down, nullptr, tokens, work_.hidden};
+  expert_ffn(pool_, {&all, 1}, work_.normed, 1, work_.expert_scratch(), Epilogue::kAdd);
+}
+
+void CpuOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+                    Dispatch& dispatch) {
+  const size_t experts = router.n;
+  sida::linear(pool_, work_.normed, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.int8);
+  if (logits != nullptr) std::memcpy(logits, work_.router, tokens * experts * sizeof(float));
+  dispatch.k = spec.top_k;
+  dispatch.expert.resize(tokens * spec.top_k);
+  dispatch.alpha.resize(tokens * spec.top_k);
+  share(tokens, tokens * experts * spec.top_k, [&](size_t begin, size_t end) {
+    for (size_t token = begin; token < end; ++token) {
+      float* row = work_.router + token * experts;
+      cpu_kernels().softmax(row, experts, row);
+      const size_t choice = token * spec.top_k;
+      top_experts(row, experts, spec, dispatch.expert.data() + choice, dispatch.alpha.data() + choice);
+    }
+  });
+}
+
+void CpuOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
+  group_.clear();
+  for (const ExpertBlock& expert : experts) {
+    const size_t begin = dispatch.begin[expert.index], rows = dispatch.begin[expert.index + 1] - begin;
+    if (rows == 0) continue;
+    group_.push_back({layout.matrix(expert.block, Projection::kGate), layout.matrix(expert.block, Projection::kUp),
+                      layout.matrix(expert.block, Projection::kDown), dispatch.order.data() + begin, rows,
+                      work_.outputs + begin * spec_.width});
+  }
+  expert_ffn(pool_, group_, work_.normed, dispatch.k, work_.expert_scratch());
+}
+
+void CpuOps::combine(const Dispatch& dispatch, size_t) {
+  const ProfileScope scope(ProfileOp::kCombine);
+  const size_t width = spec_.width, lines = (width + 15) / 16;
+  // By expert: experts come as they are at hand, and sums must not depend on that. Threads share the columns, so that
+  // a token of several experts keeps the order too.
+  const size_t chunks = dispatch.order.size() * width < kInlineFloats ? 1 : std::min(lines, pool_.threads());
+  pool_.parallel_for(chunks, [&](size_t chunk, size_t) {
+    const size_t begin = lines * chunk / chunks * 16;
+    const size_t end = std::min(width, lines * (chunk + 1) / chunks * 16);
+    for (size_t i = 0; i < dispatch.order.size(); ++i) {
+      const size_t choice = dispatch.order[i];
+      cpu_kernels().axpy(dispatch.alpha[choice], work_.outputs + i * width + begin, end - begin,
+                         work_.hidden + choice / dispatch.k * width + begin);
+    }
+  });
+}
+
+}  // namespace sida

@@ -1,0 +1,97 @@
+#include "ops/cpu/cpu_ops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/profile.h"
+#include "ops/rotary_table.h"
+
+namespace sida {
+
+CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+               const BatchLimits& limits)
+    : spec_(spec),
+      work_(memory, spec, limits),
+      cache_(cache),
+      pool_(limits.threads),
+      activations_{work_.hidden, work_.normed, work_.queries, work_.keys, work_.values},
+      page_pointers_(pool_.threads()) {
+  for (size_t i = 0; i < spec.stacks.size(); ++i) {
+    biases_.emplace_back();
+    if (work_.biases[i] == nullptr) continue;
+    const StackSpec& stack = spec.stacks[i];
+    biases_.back().emplace(std::get<RelativeBias>(stack.positions), stack.layers[0].self.heads,
+                           weights.stacks[i].position_bias, !stack.causal, work_.bias_positions[i], work_.biases[i]);
+  }
+}
+
+void CpuOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
+  stack_ = stack;
+  tokens_ = tokens;
+  sequences_ = sequences;
+  const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions);
+  if (rope == nullptr) return;
+  const size_t width = rope->width();
+  for (const SequenceSpan& sequence : sequences) {
+    // A cosine costs about as much as eight floats of the other loops.
+    share(sequence.count, sequence.count * width * 8, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) {
+        float* row = work_.rotary + (sequence.begin + i) * width;
+        rotary_row(*rope, sequence.past + i, row, row + width / 2);
+      }
+    });
+  }
+}
+
+void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+  const ProfileScope scope(ProfileOp::kEmbed);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * spec_.width);
+  }
+}
+
+void CpuOps::norm(const float* x, const float* weight, size_t rows, size_t width, float* y) {
+  const ProfileScope scope(ProfileOp::kNorm);
+  share(rows, rows * width, [&](size_t begin, size_t end) {
+    cpu_kernels().rms_norm(x + begin * width, weight, spec_.norm_epsilon, end - begin, width, y + begin * width);
+  });
+}
+
+void CpuOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
+  outputs_.clear();
+  for (const Product& product : products) outputs_.push_back({product.w, product.y, product.w.n});
+  sida::linear(pool_, x, products.front().w.k, rows, outputs_, epilogue, work_.int8);
+}
+
+void CpuOps::clip(float* x, size_t count, float limit) {
+  const size_t lines = (count + 15) / 16;
+  share(lines, count, [&](size_t begin, size_t end) {
+    cpu_kernels().clip(x + begin * 16, std::min(count, end * 16) - begin * 16, limit);
+  });
+}
+
+void CpuOps::rotate(float* x, size_t heads, size_t head_dim) {
+  const size_t width = std::get<Rope>(spec_.stacks[stack_].positions).width();
+  share(tokens_, tokens_ * heads * head_dim, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const float* cosines = work_.rotary + i * width;
+      cpu_kernels().rotate(x + i * heads * head_dim, heads, head_dim, width / 2, cosines, cosines + width / 2);
+    }
+  });
+}
+
+void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
+  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
+  const size_t width = spec_.width;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const float* state = work_.normed + static_cast<size_t>(rows[i]) * width;
+    for (size_t j = 0; j < width; ++j) work_.queries[i * width + j] = state[j] * scale;
+  }
+  sida::linear(pool_, work_.queries, width, rows.size(), head, out, head.n, Epilogue::kStore, work_.int8);
+}
+
+void CpuOps::states(size_t tokens, float* out) {
+  std::memcpy(out, work_.normed, tokens * spec_.width * sizeof(float));
+}
+
+}  // namespace sida

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "model/kv_cache.h"
+#include "model/model_weights.h"
+#include "model/relative_position.h"
+#include "ops/cpu/cpu_workspace.h"
+#include "ops/ops.h"
+
+namespace sida {
+
+/// Ops on the CPU, in float32. All instruction sets and numbers of threads give the same bits.
+class CpuOps final : public Ops {
+ public:
+  /// Bytes that it takes from the device's memory.
+  static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits) {
+    return device_bytes(CpuWorkspace::bytes(spec, limits));
+  }
+
+  /// `weights` are looked at here alone; the others outlive it. `limits` size the workspace.
+  CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
+         const BatchLimits& limits);
+
+  const Activations& activations() const override { return activations_; }
+
+  void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
+  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
+  void norm(const float* x, const float* weight, size_t rows, size_t width, float* y) override;
+  void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
+  void clip(float* x, size_t count, float limit) override;
+  void rotate(float* x, size_t heads, size_t head_dim) override;
+  void write_kv(size_t cache_layer) override;
+  void attend(const AttendTask& task) override;
+  void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation activation,
+                    size_t tokens) override;
+
+  void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+              Dispatch& dispatch) override;
+  void take_choices(const Dispatch&, size_t) override {}
+  void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
+  void combine(const Dispatch& dispatch, size_t tokens) override;
+
+  void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) override;
+  void states(size_t tokens, float* out) override;
+  void finish() override {}
+
+ private:
+  /// Query rows of one sequence that one call of the kernel takes.
+  struct AttentionPart {
+    const SequenceSpan* sequence;
+    size_t head;  ///< the first query head
+    size_t row;   ///< the first row of the sequence
+    size_t rows;
+    bool by_head;  ///< rows are heads of one token that share keys; otherwise tokens of one head
+  };
+
+  void split_attention(const AttendTask& task);
+  void run_attention(const AttendTask& task, const AttentionPart& part, size_t thread);
+  /// Calls body(begin, end) for ranges of [0, count), shared among the threads where `floats` are many.
+  template <class Body>
+  void share(size_t count, size_t floats, const Body& body);
+
+  const ModelSpec& spec_;
+  CpuWorkspace work_;
+  KvCache& cache_;
+  ThreadPool pool_;
+  Activations activations_;
+  std::vector<std::optional<PositionBias>> biases_;  ///< by stack
+
+  // Of the pass.
+  size_t stack_ = 0;
+  size_t tokens_ = 0;
+  std::span<const SequenceSpan> sequences_;
+
+  // Kept from layer to layer, so that a pass allocates nothing once they have grown.
+  std::vector<AttentionPart> attention_parts_;
+  std::vector<std::vector<const float*>> page_pointers_;  ///< by thread
+  std::vector<LinearOutput> outputs_;
+  std::vector<ExpertRows> group_;
+};
+
+// Below this many floats a loop over activations is cheaper on one thread than the hand-over to another.
+inline constexpr size_t kInlineFloats = 16 * 1024;
+
+template <class Body>
+void CpuOps::share(size_t count, size_t floats, const Body& body) {
+  const size_t chunks = floats < kInlineFloats ? 1 : std::min(count, pool_.threads() * 4);
+  pool_.parallel_for(
+      chunks, [&](size_t chunk, size_t) { body(count * chunk / chunks, count * (chunk + 1) / chunks); });
+}
+
+}  // namespace sida

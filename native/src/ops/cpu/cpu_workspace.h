@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "device/device_memory.h"
+#include "model/batch_limits.h"
+#include "model/spec.h"
+#include "ops/expert_ffn.h"
+
+namespace sida {
+
+/// Activations of one pass of at most `tokens` tokens. f32, row-major, allocated once.
+struct CpuWorkspace {
+  /// Rows of the feed-forward intermediate computed at a time.
+  static constexpr size_t kFeedForwardRows = 256;
+
+  static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits);
+
+  CpuWorkspace(DeviceMemory& memory, const ModelSpec& spec, const BatchLimits& limits);
+
+  DeviceBuffer memory;
+  size_t feed_forward_rows;
+  size_t feed_forward_stride;
+  size_t score_stride;  ///< floats of one query's scores
+  float* hidden;        ///< (tokens, width)
+  float* normed;        ///< (tokens, width)
+  float* queries;       ///< (tokens, query width); gathered inputs of experts and of the head
+  float* keys;          ///< (tokens, kv width)
+  float* values;        ///< (tokens, kv width)
+  float* outputs;       ///< of experts, (choices, width), where keys and values are
+  float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
+  float* router;        ///< (tokens, experts)
+  float* scores;        ///< (threads, 4, score_stride)
+  float* rotary;        ///< (tokens, rotary width): cosines, then sines of each token
+  /// By stack: PositionBias over `bias_positions` positions; null without.
+  std::vector<float*> biases;
+  std::vector<size_t> bias_positions;
+  Int8Scratch int8;  ///< empty where activations are f32
+
+  ExpertScratch expert_scratch() const {
+    return {feed_forward_rows, queries, feed_forward, feed_forward_stride, int8};
+  }
+};
+
+}  // namespace sida

@@ -1,0 +1,47 @@
+// exp and what is made of it. See kernels_impl.h for `V`.
+
+#pragma once
+
+#include <cstddef>
+
+namespace sida {
+namespace {
+
+// exp by 2^n · e^r with |r| <= ln2/2; degree-6 polynomial, below 2 ulp on [-87, 88]; 0 below.
+inline V exp16(V x) {
+  const V lo = V::set(-87.0f);
+  const V magic = V::set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
+  // max and min give their second operand where one is NaN: x stands there, so that a NaN stays one.
+  V clamped = V::max(lo, V::min(V::set(88.0f), x));
+  V t = V::fma(clamped, V::set(1.44269504f), magic);
+  V n = V::sub(t, magic);
+  V r = V::fma(n, V::set(-0.693359375f), clamped);
+  r = V::fma(n, V::set(2.12194440e-4f), r);
+  V p = V::set(1.9875691500e-4f);
+  p = V::fma(p, r, V::set(1.3981999507e-3f));
+  p = V::fma(p, r, V::set(8.3334519073e-3f));
+  p = V::fma(p, r, V::set(4.1665795894e-2f));
+  p = V::fma(p, r, V::set(1.6666665459e-1f));
+  p = V::fma(p, r, V::set(5.0000001201e-1f));
+  V y = V::fma(V::mul(r, r), p, V::add(r, V::set(1.0f)));
+  return V::zero_below(x, lo, V::scale_by_power(y, t));
+}
+
+/// g / (1 + exp(-g)); NaN where g is not finite.
+inline V silu16(V g) {
+  const V quotient = V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), g))));
+  // exp16 ends at e^88: far below that, the quotient would grow with g. An infinity must not end as a sound 0.
+  return V::fma(g, V::set(0.0f), V::zero_below(g, V::set(-87.0f), quotient));
+}
+
+/// x (n < 16) = f(x): what a loop over whole vectors leaves.
+template <class F>
+void on_lanes(float* x, size_t n, const F& f) {
+  alignas(64) float lane[16] = {};
+  for (size_t i = 0; i < n; ++i) lane[i] = x[i];
+  V::store(lane, f(V::load(lane)));
+  for (size_t i = 0; i < n; ++i) x[i] = lane[i];
+}
+
+}  // namespace
+}  // namespace sida

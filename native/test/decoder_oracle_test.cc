@@ -1,0 +1,293 @@
+// Decoder-only families against Hugging Face transformers: every fixture, every case, at several residencies, and the
+// same bits however a prompt is cut and whatever runs beside it.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "core/file.h"
+#include "core/json.h"
+#include "devices.h"
+#include "doctest/doctest.h"
+#include "oracle_cases.h"
+#include "repo_paths.h"
+#include "routing_table.h"
+#include "test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::Cases;
+using testing::fixture;
+using testing::pass_of;
+using testing::relative_error;
+using testing::Run;
+using testing::run;
+using testing::same_bits;
+using testing::TempDir;
+
+const char* const kFixtures[] = {"olmoe-tiny"};
+
+struct Prompt {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> greedy;  ///< what transformers goes on with
+};
+
+std::vector<Prompt> prompts_of(const Cases& cases, const JsonDocument& list) {
+  std::vector<Prompt> prompts;
+  for (const JsonValue& entry : list.root().elements()) {
+    const auto ids = cases.read<int64_t>(entry.at("case").as_string() + ".input_ids");
+    Prompt prompt{{ids.begin(), ids.end()}, {}};
+    for (const JsonValue& line : entry.at("greedy").elements()) {
+      for (const JsonValue& id : line.elements()) prompt.greedy.push_back(static_cast<int32_t>(id.as_i64()));
+    }
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+/// Logits of all rows of a prompt that is run in chunks of `chunk` tokens.
+std::vector<float> logits_in_chunks(Engine& engine, const std::vector<int32_t>& prompt, size_t chunk) {
+  std::vector<float> logits;
+  const std::vector<int32_t> sequence{1};
+  for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
+    const size_t count = std::min(chunk, prompt.size() - begin);
+    const std::vector<int32_t> tokens(prompt.begin() + static_cast<long>(begin),
+                                      prompt.begin() + static_cast<long>(begin + count));
+    const std::vector<int32_t> offsets{0, static_cast<int32_t>(count)};
+    std::vector<int32_t> rows(count);
+    std::iota(rows.begin(), rows.end(), 0);
+    Batch batch = pass_of(0, sequence, offsets, tokens);
+    batch.logit_rows = rows;
+    const Run out = run(engine, batch);
+    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
+  }
+  engine.release_sequences(sequence);
+  return logits;
+}
+
+std::vector<double> softmax(const float* logits, size_t count) {
+  const double top = *std::max_element(logits, logits + count);
+  std::vector<double> values(count);
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += values[i] = std::exp(static_cast<double>(logits[i]) - top);
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+/// Chosen experts equal as sets, their weights within 1e-4.
+void check_routing(const Cases& cases, const std::string& prefix, const Run& found, const ModelSpec& spec,
+                   size_t tokens) {
+  const size_t experts = spec.experts(), k = spec.top_k();
+  const std::vector<std::string> layers = spec.moe_layers();
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto expected =
+        cases.read<float>(prefix + "router." + layers[layer].substr(layers[layer].find('.') + 1) + ".logits");
+    const float* own = found.router.data() + layer * tokens * experts;
+    CHECK(relative_error({own, own + tokens * experts}, expected) < 1e-4);
+    size_t wrong = 0;
+    double worst = 0;
+    for (size_t token = 0; token < tokens; ++token) {
+      const auto wanted = softmax(expected.data() + token * experts, experts);
+      const auto given = softmax(own + token * experts, experts);
+      std::vector<uint16_t> order(experts);
+      std::iota(order.begin(), order.end(), uint16_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](uint16_t a, uint16_t b) { return wanted[a] > wanted[b]; });
+      const uint16_t* chosen = found.dispatch.data() + (layer * tokens + token) * k;
+      wrong += std::set<uint16_t>(chosen, chosen + k) != std::set<uint16_t>(order.begin(), order.begin() + static_cast<long>(k));
+      for (size_t j = 0; j < k; ++j) worst = std::max(worst, std::abs(wanted[chosen[j]] - given[chosen[j]]));
+    }
+    CHECK_MESSAGE(wrong == 0, prefix << layers[layer] << ": " << wrong << " of " << tokens << " tokens routed elsewhere");
+    CHECK(worst < 1e-4);
+  }
+}
+
+/// Greedy continuation after the prompt, the prompt itself in one pass.
+std::vector<int32_t> continuation(Engine& engine, const std::vector<int32_t>& prompt, size_t count) {
+  const std::vector<int32_t> sequence{1}, offsets{0, static_cast<int32_t>(prompt.size())};
+  Batch batch = pass_of(0, sequence, offsets, prompt);
+  const Pick pick{static_cast<int32_t>(prompt.size()) - 1, {}, 0};
+  batch.picks = {&pick, 1};
+  const int32_t first = run(engine, batch).picked[0].id;
+  const auto ids = testing::greedy(engine, 1, first, count - 1);
+  engine.release_sequences(sequence);
+  return ids;
+}
+
+void check_fixture(const std::string& name, DeviceKind device) {
+  const std::string directory = fixture(name);
+  if (directory.empty()) {
+    MESSAGE("SKIPPED: fixture " << name << " needs ../shared/oracle beside the repository");
+    return;
+  }
+  CAPTURE(name);
+  CAPTURE(testing::device_name(device));
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
+  const std::vector<Prompt> prompts = prompts_of(cases, list);
+  BatchLimits limits{320, 1024, 2};
+  limits.device = device;
+  std::vector<std::vector<float>> resident;
+  for (const double share : testing::shares_on(device)) {
+    CAPTURE(share);
+    Engine engine(testing::options_for(pack.path(), limits, share));
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const std::string prefix = "c" + std::to_string(i) + ".";
+      CAPTURE(prefix);
+      const auto& prompt = prompts[i].tokens;
+      const std::vector<int32_t> sequence{1}, offsets{0, static_cast<int32_t>(prompt.size())};
+      const Run whole = run(engine, pass_of(0, sequence, offsets, prompt));
+      engine.release_sequences(sequence);
+      check_routing(cases, prefix, whole, engine.spec(), prompt.size());
+      const std::vector<float> logits = logits_in_chunks(engine, prompt, prompt.size());
+      CHECK(relative_error(logits, cases.read<float>(prefix + "logits")) < 1e-4);
+      if (share == 1.0) {
+        resident.push_back(logits);
+        if (!testing::emulated(device) || prompt.size() < 50) {
+          CHECK(same_bits(logits_in_chunks(engine, prompt, 7), logits));
+          CHECK(same_bits(logits_in_chunks(engine, prompt, 1), logits));
+        }
+      } else {
+        CHECK(same_bits(logits, resident[i]));
+      }
+      CHECK(continuation(engine, prompt, prompts[i].greedy.size()) == prompts[i].greedy);
+      CHECK(engine.cache().free_pages() == engine.cache().pages());
+    }
+    CHECK(engine.memory().peak() <= engine.memory().budget());
+  }
+}
+
+TEST_CASE("oracle: decoder-only models match transformers, in one pass, in chunks and token by token") {
+  for (const char* name : kFixtures) {
+    for (const DeviceKind device : testing::devices()) check_fixture(name, device);
+  }
+}
+
+/// One generation of a mix: chunks of its prompt, then its own picks, one a pass.
+struct Generation {
+  int32_t id;
+  const std::vector<int32_t>* prompt;
+  size_t chunk;
+  size_t given = 0;  ///< prompt tokens
+  std::vector<int32_t> picked;
+
+  std::vector<int32_t> next() const {
+    if (given == prompt->size()) return {picked.back()};
+    const size_t count = std::min(chunk, prompt->size() - given);
+    return {prompt->begin() + static_cast<long>(given), prompt->begin() + static_cast<long>(given + count)};
+  }
+};
+
+TEST_CASE("decoder-only: a mix of prompt chunks and single tokens gives each sequence the tokens it has alone") {
+  const std::string directory = fixture("olmoe-tiny");
+  if (directory.empty()) return;
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto list = JsonDocument::parse(read_text_file(directory + "/cases.json", 1 << 20), {"cases.json"});
+  const std::vector<Prompt> prompts = prompts_of(cases, list);
+  for (const double share : {1.0, 0.0}) {
+    Engine engine(testing::options_for(pack.path(), {64, 1024, 2}, share));
+    std::vector<Generation> running;
+    for (int32_t i = 0; i < 8; ++i) {
+      running.push_back({i, &prompts[static_cast<size_t>(i) % prompts.size()].tokens, 3 + static_cast<size_t>(i) * 5, 0, {}});
+    }
+    for (size_t pass = 0; pass < 80; ++pass) {
+      std::vector<int32_t> ids, offsets{0}, tokens;
+      std::vector<Pick> picks;
+      std::vector<Generation*> picking;
+      for (Generation& each : running) {
+        if (each.picked.size() == 24 || pass < static_cast<size_t>(each.id)) continue;
+        const std::vector<int32_t> next = each.next();
+        if (tokens.size() + next.size() > 64) continue;
+        ids.push_back(each.id);
+        tokens.insert(tokens.end(), next.begin(), next.end());
+        offsets.push_back(static_cast<int32_t>(tokens.size()));
+        if (each.given < each.prompt->size()) each.given += next.size();
+        if (each.given < each.prompt->size()) continue;
+        picks.push_back({static_cast<int32_t>(tokens.size()) - 1, {}, 0});
+        picking.push_back(&each);
+      }
+      if (ids.empty()) continue;
+      Batch batch = pass_of(0, ids, offsets, tokens);
+      batch.picks = picks;
+      const Run out = run(engine, batch);
+      for (size_t i = 0; i < picking.size(); ++i) picking[i]->picked.push_back(out.picked[i].id);
+    }
+    for (const Generation& each : running) {
+      CAPTURE(each.id);
+      CHECK(each.picked == prompts[static_cast<size_t>(each.id) % prompts.size()].greedy);
+    }
+  }
+}
+
+TEST_CASE("decoder-only: sequences that continue one prompt share its pages until they write, and outlive it") {
+  const std::string directory = fixture("olmoe-tiny");
+  if (directory.empty()) return;
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const auto ids = cases.read<int64_t>("c2.input_ids");  // 40 tokens: two pages and a half
+  const std::vector<int32_t> prompt(ids.begin(), ids.end());
+  for (const DeviceKind device : testing::devices()) {
+    CAPTURE(testing::device_name(device));
+    BatchLimits limits{320, 1024, 2};
+    limits.device = device;
+    Engine engine(testing::options_for(pack.path(), limits, 0.5));
+    const std::vector<int32_t> parent{1}, offsets{0, 40};
+    run(engine, pass_of(0, parent, offsets, prompt));
+    const size_t free = engine.cache().free_pages();
+    // Two labels of three tokens each, in one pass.
+    const std::vector<int32_t> children{2, 3}, parents{1, 1}, starts{0, 3, 6}, labels{5, 6, 7, 9, 8, 7};
+    const std::vector<TokenQuery> queries{{0, 6}, {1, 7}, {3, 8}, {4, 7}};
+    Batch batch = pass_of(0, children, starts, labels, parents);
+    batch.queries = queries;
+    const Run forked = run(engine, batch);
+    CHECK(engine.cache().free_pages() == free - 2);  // each copied the page that was half full
+    engine.release_sequences(parent);
+    engine.check_integrity();
+    engine.release_sequences(children);
+    CHECK(engine.cache().free_pages() == engine.cache().pages());
+    for (size_t child = 0; child < 2; ++child) {
+      std::vector<int32_t> whole = prompt;
+      whole.insert(whole.end(), labels.begin() + static_cast<long>(child * 3), labels.begin() + static_cast<long>(child * 3 + 3));
+      const std::vector<int32_t> all{0, 43};
+      const std::vector<TokenQuery> asked{{40, queries[child * 2].token}, {41, queries[child * 2 + 1].token}};
+      Batch alone = pass_of(0, parent, all, whole);
+      alone.queries = asked;
+      const Run out = run(engine, alone);
+      engine.release_sequences(parent);
+      CHECK(out.query_logprobs[0] == forked.query_logprobs[child * 2]);
+      CHECK(out.query_logprobs[1] == forked.query_logprobs[child * 2 + 1]);
+    }
+  }
+}
+
+TEST_CASE("sequences: what a pass cannot take is refused and leaves nothing behind") {
+  const std::string directory = fixture("olmoe-tiny");
+  if (directory.empty()) return;
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  Engine engine(testing::options_for(pack.path(), {64, 64, 1}, 0.0));
+  const std::vector<int32_t> one{1}, two{2}, offsets{0, 40}, tokens(40, 5), missing{9}, self{2};
+  CHECK_THROWS_WITH(engine.check(pass_of(0, two, offsets, tokens, missing)),
+                    "batch: there is no sequence 9, the parent of sequence 2");
+  CHECK_THROWS_WITH(engine.check(pass_of(1, one, offsets, tokens)), "batch: stack 1 of 1");
+  run(engine, pass_of(0, one, offsets, tokens));
+  CHECK(engine.cache().free_pages() == 1);
+  CHECK_THROWS_WITH(run(engine, pass_of(0, two, offsets, tokens)),
+                    "the KV cache of 4 pages has 1 free, 3 are needed");
+  CHECK(engine.cache().free_pages() == 1);
+  engine.check_integrity();
+  // A fork that cannot grow gives back what it shared.
+  CHECK_THROWS(run(engine, pass_of(0, two, offsets, tokens, one)));
+  engine.check_integrity();
+  CHECK(engine.cache().free_pages() == 1);
+  engine.release_sequences(one);
+  CHECK(engine.cache().free_pages() == 4);
+}
+
+}  // namespace
+}  // namespace sida
