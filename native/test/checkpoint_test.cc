@@ -233,6 +233,12 @@ TEST_CASE("checkpoint: an index that lies is refused") {
     model.write("model.safetensors.index.json", text);
     error_of([&] { model.open(); });
   }
+  std::string many = "\"0\":\"s\"";
+  for (int i = 1; i < 2'000'000; ++i) many += ",\"" + std::to_string(i) + "\":\"s\"";
+  model.write_index(many);
+  check_has(error_of([&] { model.open(); }), {"at most 41943040 bytes of values"});
+  model.write("model.safetensors.index.json", std::string(65 << 20, ' '));
+  check_has(error_of([&] { model.open(); }), {"at most 67108864 bytes", "found 68157440"});
   model.write_index(a);
   CHECK_NOTHROW(model.open());
 }

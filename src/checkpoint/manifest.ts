@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { lstat, open, readFile, rename, stat } from 'node:fs/promises';
+import { lstat, open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { PackLayout } from '../native/addon-types.js';
-import { parseJson } from '../text/one-line.js';
+import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -67,7 +67,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   const path = join(directory, MANIFEST);
   let manifest: z.infer<typeof manifestSchema>;
   try {
-    manifest = parseJson(await readFile(path), manifestSchema);
+    manifest = await readJsonFile(path, manifestSchema);
   } catch (error) {
     const message = `${path}: ${(error as Error).message}; convert the model again`;
     throw new SidaError({ code: 'pack_invalid', message });

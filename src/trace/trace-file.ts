@@ -1,10 +1,10 @@
 /** A routing trace on disk: trace.json beside records.bin. */
 import { existsSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readFile, rename, truncate, writeFile } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
-import { parseJson } from '../text/one-line.js';
+import { readJsonFile } from '../text/json-file.js';
 import {
   bytesOfHeader,
   decodeRecord,
@@ -44,7 +44,7 @@ export function shapeOf(meta: TraceMeta): TraceShape {
 export async function readMeta(directory: string): Promise<TraceMeta> {
   const path = join(directory, META);
   try {
-    return parseJson(await readFile(path), metaSchema);
+    return await readJsonFile(path, metaSchema);
   } catch (error) {
     throw new SidaError({
       code: 'invalid_request',

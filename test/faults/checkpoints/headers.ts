@@ -197,6 +197,12 @@ export const HEADER_CASES: CheckpointCase[] = [
   },
   refused(33, 'a million tensors', million(), FILE, 'too many tensors', 'at most 262144'),
   refused(34, 'a shape of 100 dimensions', raw('shape', `[${'1,'.repeat(99)}4]`), NORM, 'too many'),
+  {
+    item: 34,
+    what: 'a shape of 49 million dimensions',
+    harm: (directory) => write(raw('shape', `[${'1,'.repeat(49e6)}4]`))(directory),
+    says: [FILE, 'at most 16777216 bytes of values', NORM],
+  },
   taken(
     35,
     'tensors without elements, and of rank 0',
