@@ -9,7 +9,8 @@ import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
-export const PACK_VERSION = 2;
+/** Packs of an older one are made again: their experts and tensors were described in other words. */
+export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
 /** The files a pack may consist of, with `experts.sida` or its stripes; a name is never a path. */
@@ -37,9 +38,8 @@ const fileSchema = z.object({
 /** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
-  /** Version 1 knew f32 and bf16 only, and laid them out as version 2 does. */
-  version: z.literal([1, PACK_VERSION], {
-    error: ({ input }) => `expected 1 or ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
+  version: z.literal(PACK_VERSION, {
+    error: ({ input }) => `expected ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
   }),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
