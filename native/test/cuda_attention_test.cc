@@ -1,6 +1,7 @@
 // Paged attention on the device against the CPU's, and its rows against themselves in other company.
 #ifdef SIDA_WITH_CUDA
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
