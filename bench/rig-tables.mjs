@@ -46,7 +46,7 @@ function budgetsTable(file) {
       lookahead === LOOKAHEAD,
   );
   const resident = cells.find(({ system }) => system === 'resident');
-  const own = cells.filter(({ system }) => system === 'graph+lstm');
+  const own = cells.filter(({ system }) => system === 'lstm');
   const rows = [resident, ...own].map((cell) => [
     shareName(cell.scenario.share),
     bytes(cell.budgetBytes),

@@ -141,7 +141,22 @@ TEST_CASE("predictor loss: counts hits by rank; of equal logits the lower index 
   const LossSums sums =
       predictor_loss(config, {}, logits.data(), 5, {best.data(), teacher.data(), 5, 1}, 0, 1, nullptr);
   CHECK(sums.layers[0].tokens == 5);
-  CHECK(sums.layers[0].hits == std::array<uint64_t, 3>{1, 2, 3});
+  CHECK(sums.layers[0].hits == std::vector<uint64_t>{1, 2, 3});
+}
+
+TEST_CASE("predictor loss: counts each of a router's choices at the ranks asked for") {
+  constexpr PredictorConfig config = {.d_in = 1, .hidden = 1, .layers = 1, .experts = 4};
+  const std::vector<uint16_t> best = {0, 1, 2, 3, 2, 0};
+  const std::vector<float> teacher(6, 1.0f);
+  const std::vector<float> logits = {9, 8, 7, 1, 9, 8, 7, 1};  // 0 and 1; 3 and 2
+  LossOptions options;
+  options.choices = 2;
+  options.ranks = {2, 4};
+  const LossSums sums =
+      predictor_loss(config, options, logits.data(), 2, {best.data(), teacher.data(), 2, 3}, 0, 1, nullptr);
+  CHECK(sums.layers[0].tokens == 2);
+  // The second row's choices are 3 and 2: of these four, 0 and 1 are among the best two.
+  CHECK(sums.layers[0].hits == std::vector<uint64_t>{2, 4});
 }
 
 TEST_CASE("predictor loss: traces that do not fit are refused with the numbers") {

@@ -129,6 +129,47 @@ TEST_CASE("predictor: alpha and chance are the softmax of the logits times each 
   }
 }
 
+TEST_CASE("predictor: a chance of one of several choices is so many times its softmax, at most 1") {
+  const PredictorWeights weights = some_weights(true, 2, false);
+  const TokenEmbedding embedding = some_embedding();
+  const std::vector<float> sharp(3, 20.0f);
+  const Tokens input;
+  Predictor one(weights, embedding, 1, {{}, sharp}), four(weights, embedding, 1, {{}, sharp, 4});
+  Table single(one.config(), input.tokens.size(), 5), several(one.config(), input.tokens.size(), 5);
+  REQUIRE(one.predict(input.view(), single.view(5)));
+  REQUIRE(four.predict(input.view(), several.view(5)));
+  CHECK(single.experts == several.experts);
+  CHECK(single.alpha == several.alpha);
+  for (size_t i = 0; i < single.chance.size(); ++i) {
+    REQUIRE(several.chance[i] == std::min(4 * single.chance[i], 1.0f));
+  }
+}
+
+TEST_CASE("predictor: a sequence begun behind its first tokens goes on as one that was stepped through them") {
+  for (const size_t blocks : {0, 2}) {
+    Predictor predictor(some_weights(true, blocks, false), some_embedding(), 1);
+    const std::vector<int32_t> prompts = {9, 3, 8, 250, 7}, offsets = {0, 4, 5}, ids = {1, 2}, last = {11, 12};
+    predictor.begin(ids, prompts, offsets);
+    Table begun(predictor.config(), 2, 3);
+    REQUIRE(predictor.step(ids, last, begun.view(3)));
+
+    const std::vector<int32_t> whole = {9, 3, 8, 250, 11, 7, 12}, ends = {0, 5, 7};
+    Table table(predictor.config(), whole.size(), 3);
+    REQUIRE(predictor.predict({whole, ends, {}, {}}, table.view(3)));
+    for (size_t layer = 0; layer < 3; ++layer) {
+      for (const auto& [row, at] : {std::pair<size_t, size_t>{0, 4}, {1, 6}}) {
+        for (size_t j = 0; j < 3; ++j) {
+          const size_t from = (layer * 2 + row) * 3 + j, to = (layer * whole.size() + at) * 3 + j;
+          REQUIRE(begun.experts[from] == table.experts[to]);
+          REQUIRE(begun.alpha[from] == table.alpha[to]);
+        }
+      }
+    }
+    const std::vector<int32_t> outside = {static_cast<int32_t>(kVocab)}, one = {0, 1}, three = {3};
+    CHECK_THROWS_AS(predictor.begin(three, outside, one), Error);
+  }
+}
+
 TEST_CASE("predictor: sequences without tokens are predicted nothing") {
   const std::vector<int32_t> offsets = {0, 0, 0}, context = {7};
   const std::vector<int32_t> context_offsets = {0, 1, 1};

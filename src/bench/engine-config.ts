@@ -3,7 +3,7 @@ import { resolveServeOptions } from '../config/resolve.js';
 import type { EngineConfig } from '../engine/messages.js';
 
 export function engineConfig(flags: Record<string, string>): EngineConfig {
-  const { batchWait, linkLatency, refine, checkTensors, ...options } = resolveServeOptions({
+  const { batchWait, linkLatency, checkTensors, ...options } = resolveServeOptions({
     flags,
     env: {},
   });
@@ -11,7 +11,6 @@ export function engineConfig(flags: Record<string, string>): EngineConfig {
     ...options,
     batchWaitMs: batchWait,
     linkLatencyMs: linkLatency,
-    refine: refine === 'graph',
     checkTensors: checkTensors === 'all',
   };
 }

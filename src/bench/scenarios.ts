@@ -150,7 +150,6 @@ export const MAIN_SYSTEMS: readonly SystemName[] = [
   'lru',
   'static-hot',
   'lstm',
-  'graph+lstm',
   'replay',
   'shuffled',
 ];
@@ -224,7 +223,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2],
     links: [DISK],
     arrivals: [25, 50, 100, 200, 400],
-    systems: ['resident', 'lru', 'lstm', 'graph+lstm'],
+    systems: ['resident', 'lru', 'lstm'],
   },
   {
     models: ['switch-mini'],
@@ -232,7 +231,7 @@ export const FULL: readonly ScenarioBlock[] = [
     shares: [0.4, 0.2, 0.1],
     links: [DISK],
     lookaheads: [1],
-    systems: ['resident', 'lstm', 'graph+lstm', 'replay'],
+    systems: ['resident', 'lstm', 'replay'],
   },
   ...(['f32', 'bf16', 'int8', 'int4'] as const).map((dtype) => ({
     models: [`switch-base-8-${dtype}`],

@@ -11,7 +11,6 @@ export type SystemName =
   | 'static-hot'
   | 'token'
   | 'lstm'
-  | 'graph+lstm'
   | 'predicted'
   | 'replay'
   | 'shuffled'
@@ -69,9 +68,6 @@ export const SYSTEMS: readonly BenchSystem[] = [
   }),
   system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
   system('lstm', 'hash tables from the LSTM predictor', { needs: ['predictor'] }),
-  system('graph+lstm', 'hash tables from the LSTM predictor, sharpened by the hash graph', {
-    needs: ['predictor'],
-  }),
   system('predicted', 'hash tables route in place of the routers, as in the SiDA paper: answers may differ', {
     exact: false,
     needs: ['predictor'],
@@ -113,15 +109,13 @@ export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths)
       return { policy: name, predictor: 'none' };
     case 'token':
     case 'shuffled':
-      return { policy, predictor, hashFunction: name, refine: 'none' };
+      return { policy, predictor, hashFunction: name };
     case 'lstm':
-      return { policy, predictor, hashFunction: 'lstm', refine: 'none' };
-    case 'graph+lstm':
-      return { policy, predictor, hashFunction: 'lstm', refine: 'graph' };
+      return { policy, predictor, hashFunction: 'lstm' };
     case 'predicted':
-      return { policy, predictor, hashFunction: 'lstm', refine: 'none', routing: 'predicted' };
+      return { policy, predictor, hashFunction: 'lstm', routing: 'predicted' };
     case 'replay':
-      return { policy, predictor: trace, hashFunction: 'replay', refine: 'none' };
+      return { policy, predictor: trace, hashFunction: 'replay' };
     default:
       throw new Error(`${name} is not run by the threads of sida serve. This is a bug.`);
   }

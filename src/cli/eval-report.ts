@@ -13,8 +13,8 @@ export interface EvaluationReport {
   expertBytes: number;
   sources: ({
     file: string;
-    /** What the decoder was fed: labels, the model's own continuation, or what span corruption hid. */
-    kind: 'labels' | 'continuations' | 'corrupted';
+    /** What was fed: labels, the model's own continuation, what span corruption hid, or the text as it is. */
+    kind: 'labels' | 'continuations' | 'corrupted' | 'text';
   } & SourceReport)[];
 }
 
@@ -26,11 +26,17 @@ export function describeEvaluation({ model, predictor, sources }: EvaluationRepo
 }
 
 function describeSource(source: EvaluationReport['sources'][number]): string {
-  const { file, kind, inputs, encoderTokens, decoderTokens, layers, labels, perplexity, moved } = source;
-  const what = { labels: 'with labels', continuations: 'continued greedily', corrupted: 'spans hidden' };
+  const { file, kind, inputs, tokens, layers, labels, perplexity, moved } = source;
+  const what = {
+    labels: 'with labels',
+    continuations: 'continued greedily',
+    corrupted: 'spans hidden',
+    text: 'as it is',
+  };
+  const fed = Object.entries(tokens).map(([stack, count]) => `${count} ${stack}`);
   const parts = [
-    `${file}, ${what[kind]}: ${inputs} inputs, ${encoderTokens} encoder and ${decoderTokens} decoder tokens`,
-    hitTable(layers),
+    `${file}, ${what[kind]}: ${inputs} inputs, ${fed.join(' and ')} tokens`,
+    hitTable(layers, source.hitNames),
   ];
   if (labels !== null) parts.push(labelTable(labels));
   if (perplexity !== null) parts.push(perplexityTable(perplexity));
@@ -47,7 +53,7 @@ function hitCells({ hits, alphaError }: HitShares): string[] {
 }
 
 /** A row of each layer, two columns of each hash function. */
-function hitTable(layers: readonly LayerReport[]): string {
+function hitTable(layers: readonly LayerReport[], named: [string, string]): string {
   const names = Object.keys(layers[0]?.functions ?? {});
   const rows = layers.map(({ layer, tokens, alpha, functions }) => [
     layer,
@@ -59,7 +65,12 @@ function hitTable(layers: readonly LayerReport[]): string {
     .filter((name) => layers.some(({ functions }) => functions[name]!.unknown > 0))
     .map((name) => `${name} said nothing of some inputs: their tokens count as missed`);
   const table = formatTable(`lrr${'r'.repeat(2 * names.length)}`, [
-    ['hits top-1 / 2 / 3, %', 'tokens', 'α', ...names.flatMap((name) => [name, '|Δα|'])],
+    [
+      named[0] === 'top-1' ? 'hits top-1 / 2 / 3, %' : `hits, ${named.join(' / ')}, %`,
+      'tokens',
+      'α',
+      ...names.flatMap((name) => [name, '|Δα|']),
+    ],
     ...rows,
   ]);
   return [table, ...unknown].join('\n');

@@ -4,7 +4,6 @@ import { parseBytes, parseShare } from '../config/bytes.js';
 import { UsageError } from '../config/resolve.js';
 import type { Tasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
-import { TABLE_K } from '../predictor/hash-table.js';
 import { listOf, number, numbers } from './lists.js';
 import { parseJoins } from './trace.js';
 
@@ -13,7 +12,8 @@ export interface EvalRequest {
   text?: string;
   limit?: number;
   maxNewTokens: number;
-  ks: number[];
+  /** Those of the model where none are given. */
+  ks?: number[];
   lookaheads: number[];
   /** As written. */
   budgets: string[];
@@ -31,7 +31,7 @@ export function requestOf(values: Record<string, unknown>, tasks: Tasks): EvalRe
     ...(values.text !== undefined && { text: resolve(given('text')!) }),
     ...(limit !== undefined && { limit: number('limit', limit, 1, 1e9) }),
     maxNewTokens: number('max-new-tokens', String(values.maxNewTokens), 1, 1024),
-    ks: numbers('routing-k', String(values.routingK), 1, TABLE_K),
+    ...(values.routingK !== undefined && { ks: numbers('routing-k', String(values.routingK), 1, 64) }),
     lookaheads: numbers('lookahead', String(values.lookahead), 0, 64),
     budgets: listOf('budgets', String(values.budgets)).map(budget),
   };

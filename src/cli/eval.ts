@@ -5,7 +5,7 @@ import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import type { ServeOptions } from '../config/options.js';
-import { resolveOptions } from '../config/resolve.js';
+import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
@@ -14,10 +14,11 @@ import { SidaError } from '../errors.js';
 import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evaluation/evaluate.js';
 import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
 import type { SlotBudget } from '../evaluation/moved-bytes.js';
-import { corruptedSource, dataSource, readTextLines, type SourceLimits } from '../evaluation/sources.js';
+import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
+import { tableK } from '../predictor/hash-table.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
@@ -29,7 +30,6 @@ const OPTIONS = [
   'model',
   'predictor',
   'hashFunction',
-  'refine',
   'memoryBudget',
   'hostBudget',
   'maxBatchTokens',
@@ -71,10 +71,20 @@ export function evalCommand(): Command {
       "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
       (join: string, joins: string[] = []) => [...joins, join],
     )
-    .option('--text <file>', 'plain text to measure perplexity on, by span corruption')
+    .option(
+      '--text <file>',
+      'plain text to measure perplexity on: window by window, or of a model with an encoder by span corruption',
+    )
     .option('--limit <n>', 'first lines only, of --data and of --text')
-    .option('--max-new-tokens <n>', 'decoder tokens of each line of data without labels', '4')
-    .option('--routing-k <list>', 'experts a token in predicted mode', '1,3')
+    .option(
+      '--max-new-tokens <n>',
+      'tokens of each line of data without labels that the model goes on with',
+      '4',
+    )
+    .option(
+      '--routing-k <list>',
+      'experts a token in predicted mode (default 1,3 where routers choose one; else as many as they choose, and twice as many)',
+    )
     .option('--lookahead <list>', 'batches seen behind the running one', '1,4')
     .option(
       '--budgets <list>',
@@ -113,7 +123,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
-    const engine = openEngine(prepared.pack, options, request);
+    const { engine, ks } = openEngine(prepared.pack, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
     closing.push(
@@ -133,7 +143,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       sources: [],
     };
     for (const { file, kind, source } of sourcesOf(request, lines, texts, limits)) {
-      const { ks, lookaheads } = request;
+      const { lookaheads } = request;
       const measured = await evaluate(source, { engine, functions, ks, lookaheads, budgets, onProgress });
       report.sources.push({ file, kind, ...measured });
       progress.stop();
@@ -152,12 +162,38 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
   return limit === undefined ? {} : { limit };
 }
 
-function openEngine(pack: string, options: Options, { ks, data }: EvalRequest): Engine {
+/** With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model. */
+function openEngine(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
+  const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
+  const { topK } = engine.shape;
+  const most = tableK(engine.shape);
+  const { ks = topK === 1 ? [1, Math.min(3, most)] : [topK, most] } = request;
+  if (request.ks !== undefined && Math.max(...ks) <= most) return { engine, ks };
+  engine.close();
+  if (request.ks === undefined) return { engine: engineOf(pack, options, request, Math.max(...ks)), ks };
+  throw new UsageError(
+    `Expected --routing-k to be at most ${most}, the experts that a table of this model names for a token, found ${Math.max(...ks)}`,
+  );
+}
+
+function engineOf(
+  pack: string,
+  options: Options,
+  { data, maxNewTokens }: EvalRequest,
+  maxRoutingK: number | undefined,
+): Engine {
   const addon = loadAddon();
   const { maxBatchTokens, threads, activations, device } = options;
-  // An encoder context and its decoder sequences, whose last pages may be all but empty.
-  const kvTokens = 2 * maxBatchTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = { maxBatchTokens, threads, kvTokens, activations, device, maxRoutingK: Math.max(...ks) };
+  // An input and what comes behind it, whose last pages may be all but empty.
+  const kvTokens = 2 * maxBatchTokens + maxNewTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
+  const limits = {
+    maxBatchTokens,
+    threads,
+    kvTokens,
+    activations,
+    device,
+    ...(maxRoutingK !== undefined && { maxRoutingK }),
+  };
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({
     pack,
@@ -259,10 +295,10 @@ function sourcesOf(
     sources.push({ file, kind, source: dataSource(file, lines, work, limits) });
   }
   if (text !== undefined && texts !== undefined) {
-    sources.push({ file: text, kind: 'corrupted', source: corruptedSource(text, texts, limits) });
+    sources.push({ file: text, ...textSource(text, texts, limits) });
   } else if (lines !== undefined && labels === undefined) {
     const own = lines.map((line) => line.text);
-    sources.push({ file, kind: 'corrupted', source: corruptedSource(file, own, limits) });
+    sources.push({ file, ...textSource(file, own, limits) });
   }
   return sources;
 }

@@ -74,7 +74,7 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
-        maxRoutingK: options.routingK,
+        ...(options.routingK !== undefined && { maxRoutingK: options.routingK }),
         activations: options.activations,
         device: options.device,
         routers: options.routing === 'exact',
@@ -125,6 +125,7 @@ export function slotsWithin(bytes: number, plan: MemoryPlan): number {
 function describe({ plan, layers, formats }: Planned): string {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
+  const tokenSlots = plan.tokenDemand / plan.slot;
   return formatTable('lrrl', [
     ['', 'size', 'bytes', ''],
     row('dense weights', plan.dense, formatName(formats.dense)),
@@ -133,6 +134,12 @@ function describe({ plan, layers, formats }: Planned): string {
     row('workspace', plan.workspace),
     row('one slot', plan.slot, `one expert, ${formatName(formats.experts)}`),
     ...layers.map((layer) => row(`experts ${layer}`, perLayer * plan.slot, `${perLayer} experts`)),
+    row("one token's demand", plan.tokenDemand, `${tokenSlots} slots: what its experts take`),
+    row(
+      'recency floor',
+      plan.recencyFloor,
+      'below it a cache of the most recent experts never hits for a lone generation',
+    ),
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);

@@ -13,7 +13,7 @@ import { loadAddon } from '../native/addon.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
-import { type RecordedLine, shapeOf, TraceWriter } from '../trace/trace-file.js';
+import { type RecordedLine, type TraceWork, TraceWriter } from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import { addFlags, givenFlags } from './flags.js';
 import { number } from './lists.js';
@@ -44,8 +44,12 @@ export function traceCommand(): Command {
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .requiredOption('--out <dir>', 'directory of the trace')
-    .option('--top <n>', 'experts kept of each token and layer', '30')
-    .option('--max-new-tokens <n>', 'decoder tokens recorded of each line', '4')
+    .option(
+      '--top <n>',
+      'experts kept of each token and layer; at least twice as many as the routers choose',
+      '30',
+    )
+    .option('--max-new-tokens <n>', 'tokens recorded of each line that the model itself goes on with', '4')
     .addHelpText(
       'after',
       '\nAn interrupted run goes on after its last whole record when it is started again.\n' +
@@ -91,7 +95,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   const options = resolveOptions(OPTIONS, { flags: givenFlags(values), env: process.env });
   const file = String(values.data);
   const template = String(values.template);
-  const maxNewTokens = number('max-new-tokens', String(values.maxNewTokens), 1, 1024);
+  const maxNewTokens = number('max-new-tokens', String(values.maxNewTokens), 0, 1024);
   const joins = parseJoins(values.join as string[] | undefined);
   const texts = await readInputs({ file, template, joins });
   let stopped = false;
@@ -108,10 +112,10 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
-    const kvTokens = options.maxBatchTokens + maxNewTokens;
+    const kvTokens = options.maxBatchTokens + maxNewTokens + 2 * addon.kvPageTokens;
     const limits = {
       maxBatchTokens: options.maxBatchTokens,
-      kvTokens: kvTokens + 16,
+      kvTokens,
       threads: options.threads,
       activations: options.activations,
       device: options.device,
@@ -125,8 +129,8 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       linkLatency: 0,
       ...limits,
     });
-    const { experts, vocabSize, moeLayers: layers } = engine.shape;
-    const top = Math.min(experts, number('top', String(values.top), 1, 65_535));
+    const { experts, topK, normalized, vocabSize, stacks, moeLayers: layers } = engine.shape;
+    const top = Math.min(experts, Math.max(2 * topK, number('top', String(values.top), 1, 65_535)));
     const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
     if (tokenizer === undefined) {
       throw new SidaError({
@@ -134,17 +138,17 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
         message: `${model} has no tokenizer.json: texts cannot be traced`,
       });
     }
-    const meta = {
+    const out = resolve(String(values.out));
+    const work: TraceWork = {
       format: 'sida-trace',
       version: 1,
       model: { name, fingerprint },
+      stacks: stacks.map((stack) => stack.name),
       layers,
       experts,
+      topK,
+      normalized,
       top,
-    } as const;
-    const out = resolve(String(values.out));
-    const work = {
-      ...meta,
       data: basename(file),
       template,
       maxNewTokens,
@@ -153,7 +157,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       }),
     };
     const writer = await TraceWriter.open(out, work);
-    const shape = shapeOf({ ...work, complete: false });
+    const { shape } = writer;
     try {
       checkSame(writer.last, texts, file, (text) => tokenizer.encode(text));
       await writeEmbedding(pack, out);

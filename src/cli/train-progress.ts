@@ -13,7 +13,7 @@ export function formatSeconds(seconds: number): string {
 }
 
 function hits({ hits }: Measures): string {
-  return `${(100 * hits[0]).toFixed(1)}/${(100 * hits[2]).toFixed(1)} %`;
+  return `${(100 * hits[0]!).toFixed(1)}/${(100 * hits.at(-1)!).toFixed(1)} %`;
 }
 
 const SCALE = 1000;
@@ -50,7 +50,7 @@ export class TrainProgress {
     if (this.#out.isTTY) return;
     const parts = [
       `${network} step ${step} (epoch ${epoch.toFixed(2)})`,
-      train && `loss ${train.loss.toFixed(4)}, hits top-1/3 ${hits(train)}`,
+      train && `loss ${train.loss.toFixed(4)}, hits ${hits(train)}`,
       `held out ${heldOut.loss.toFixed(4)}, ${hits(heldOut)}${best ? ', the best so far' : ''}`,
       this.#left && `${this.#left} left at most`,
     ];
@@ -75,7 +75,7 @@ export class TrainProgress {
     if (!this.#out.isTTY) return;
     this.#bar = new Bar({
       stream: this.#out,
-      format: `${network.padEnd(7)} {bar} {percentage} %  step {step}  loss {loss}  hits top-1/3 {hits}  held out {heldOut}  {left} left`,
+      format: `${network.padEnd(7)} {bar} {percentage} %  step {step}  loss {loss}  hits {hits}  held out {heldOut}  {left} left`,
       barsize: 20,
       barCompleteChar: '█',
       barIncompleteChar: '░',

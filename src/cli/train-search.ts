@@ -44,17 +44,17 @@ export async function search(
     process.stdout.write(`${JSON.stringify({ directory: out, candidates: results }, null, 1)}\n`);
     return;
   }
-  const ranked = [...results].sort((a, b) => b.hits[0] - a.hits[0]);
+  const ranked = [...results].sort((a, b) => b.hits[0]! - a.hits[0]!);
   const rows = ranked.map((result) => [
     optionsText(result.varied),
-    percent(result.hits[0]),
-    percent(result.hits[2]),
+    percent(result.hits[0]!),
+    percent(result.hits.at(-1)!),
     result.loss.toFixed(3),
     result.microsecondsPerToken.toFixed(1),
     formatBytes(result.bytes),
     String(result.steps),
     result.minutes.toFixed(1),
   ]);
-  const head = ['options', 'top-1', 'top-3', 'loss', 'µs/token', 'memory', 'steps', 'minutes'];
+  const head = ['options', ...(results[0]?.named ?? []), 'loss', 'µs/token', 'memory', 'steps', 'minutes'];
   process.stdout.write(`${formatTable('lrrrrrrr', [head, ...rows])}\n`);
 }

@@ -2,6 +2,8 @@
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { resolveOptions, UsageError } from '../config/resolve.js';
+import type { StackName } from '../predictor/hash-function.js';
+import { hitNames } from '../predictor/hit-ranks.js';
 import {
   PRESETS,
   type Preset,
@@ -13,7 +15,6 @@ import {
 import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
-import type { Stack } from '../trace/trace-index.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { formatTable } from './table.js';
@@ -32,7 +33,7 @@ Examples:
 
 export function trainCommand(): Command {
   const command = new Command('train')
-    .description('Train a predictor of experts on traces: networks, token table and hash graph')
+    .description('Train a predictor of experts on traces: networks and token table')
     .argument('<trace...>', 'directories of `sida trace`, all of one model')
     .requiredOption('--out <dir>', 'directory of the predictor; sida-predictor.json appears in it last')
     .option('--held-out <trace...>', 'traces to measure on; otherwise a share of the sequences is held out')
@@ -85,7 +86,7 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     traces: traces.map((trace) => resolve(trace)),
     heldOut: ((values.heldOut as string[] | undefined) ?? []).map((trace) => resolve(trace)),
     options: resolveTrainingOptions(preset, given),
-    ...(values.only !== undefined && { only: values.only as Stack }),
+    ...(values.only !== undefined && { only: values.only as StackName }),
     threads: resolveOptions(['threads'], { flags: givenFlags(values), env: process.env }).threads,
   };
   if (values.grid !== undefined && values.search !== true) throw new UsageError('--grid needs --search');
@@ -127,7 +128,10 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
       process.stdout.write(`${JSON.stringify({ directory: out, endedBefore, ...manifest }, null, 1)}\n`);
       return;
     }
-    const rows = [['hits top-1 / top-3', ...Object.keys(manifest.heldOut)], ...heldOutRows(manifest)];
+    const rows = [
+      [`hits ${hitNames(manifest.topK).join(' / ')}`, ...Object.keys(manifest.heldOut)],
+      ...heldOutRows(manifest),
+    ];
     process.stdout.write(
       `${out}${endedBefore ? ' (was trained before)' : ''}\n${formatTable(`l${'r'.repeat(rows[0]!.length - 1)}`, rows)}\n` +
         `curve: ${join(out, 'curve.svg')}\n`,

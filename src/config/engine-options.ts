@@ -6,7 +6,6 @@ import { BATCH_ORDERS } from '../engine/batch-order.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
 import { DEVICES } from '../native/engine-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
-import { TABLE_K } from '../predictor/hash-table.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
@@ -17,10 +16,13 @@ const POLICIES = [
   'lfu',
   'lifo',
 ] as const satisfies readonly EvictionPolicyName[];
-const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'graph', 'replay', 'shuffled'] as const satisfies readonly (
+const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'replay', 'shuffled'] as const satisfies readonly (
   | HashFunctionName
   | 'auto'
 )[];
+
+/** That the native engine takes; a model's tables name fewer, and say so. */
+export const MOST_ROUTING_K = 64;
 
 const group: Parser<number> = (value) => {
   const found = GROUPS.find((size) => String(size) === value);
@@ -87,14 +89,6 @@ export const ENGINE_OPTIONS = {
     help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
-  refine: option({
-    flag: 'refine',
-    value: '<how>',
-    env: 'SIDA_REFINE',
-    default: 'graph',
-    help: "graph: what a layer's routers chose sharpens the tables of the layers to come, by the predictor's hash graph; none",
-    parse: oneOf(['graph', 'none'] as const),
-  }),
   routing: option({
     flag: 'routing',
     value: '<mode>',
@@ -107,10 +101,11 @@ export const ENGINE_OPTIONS = {
     flag: 'routing-k',
     value: '<n>',
     env: 'SIDA_ROUTING_K',
-    default: '1',
+    default: null,
+    defaultText: "as many as the model's routers choose",
     unit: 'experts',
     help: 'most experts that predicted routing sends a token to, and their number where a request names none',
-    parse: wholeNumber(1, TABLE_K, '1'),
+    parse: wholeNumber(1, MOST_ROUTING_K, '1'),
   }),
   lookahead: option({
     flag: 'lookahead',
@@ -154,7 +149,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_MAX_BATCH_TOKENS',
     default: '2048',
     unit: 'tokens',
-    help: 'tokens of one pass; sizes the workspace, and an input longer than this cannot run',
+    help: 'tokens of one pass; sizes the workspace. An encoder cannot take a longer input; without one a longer prompt runs in several passes',
     parse: wholeNumber(16, 1 << 20, '2048'),
   }),
   kvTokens: option({

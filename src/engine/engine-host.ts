@@ -7,8 +7,10 @@ import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import type { FromInference, ToInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
+import type { ModelShape } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
 import type { FromHashBuilder, ToHashBuilder } from '../predictor/hash-builder-thread.js';
+import { tableK } from '../predictor/hash-table.js';
 import { createQueue } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
@@ -26,7 +28,6 @@ import type {
   ToEngine,
 } from './messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
-import { NeedDesk } from './need-desk.js';
 import { predictorChoice } from './predictor-choice.js';
 import type { ModelLimits } from './prepare-job.js';
 
@@ -106,15 +107,14 @@ async function open(): Promise<void> {
     kvPages: usage.kvPages,
     kvPageTokens,
     tokenizer,
-    routing: { mode: config.routing, k: config.routingK, predictor: predictor.name !== null },
+    routing: { mode: config.routing, k: routingKOf(config, shape), predictor: predictor.name !== null },
   };
   const toHashBuilder = (message: ToHashBuilder) => hashBuilder.post(message);
   const toInference = (message: ToInference) => inference.post(message);
   const jobs = new JobRunner({ limits, toHashBuilder, toInference, send });
-  const needs = new NeedDesk({ limits, toHashBuilder, send });
-  hashBuilder.listen((message) => onHashBuilder(message, jobs, needs));
+  hashBuilder.listen((message) => onHashBuilder(message, jobs));
   inference.listen((message) => onInference(message, jobs));
-  process.on('message', (message: ToEngine) => onParent(message, { jobs, needs, inference, model: name }));
+  process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = {
     name,
@@ -131,14 +131,21 @@ async function open(): Promise<void> {
   setInterval(() => send({ type: 'alive' }), 1000);
 }
 
+/** Experts that tables may route a token to; throws cannot_run where they name fewer. */
+function routingKOf({ routingK }: EngineConfig, shape: ModelShape): number {
+  const named = tableK(shape);
+  if (routingK === null || routingK <= named) return routingK ?? shape.topK;
+  const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
+  throw new SidaError({ code: 'cannot_run', message });
+}
+
 function noPredictor({ warnings }: PredictorInfo): SidaError {
   const why = warnings.length > 0 ? `: ${warnings.join('; ')}` : ' (see --predictor)';
   return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
 }
 
-function onHashBuilder(message: FromHashBuilder, jobs: JobRunner, needs: NeedDesk): void {
+function onHashBuilder(message: FromHashBuilder, jobs: JobRunner): void {
   if (message.type === 'cancelled') jobs.onCancelled(message.job, message.lastBatch);
-  else if (message.type === 'needs') needs.answer(message.question, message.need);
   else if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
 }
 
@@ -147,7 +154,6 @@ function onInference(message: FromInference, jobs: JobRunner): void {
     case 'control-reply':
     case 'control-error':
     case 'counters':
-    case 'resident':
       send(message);
       return;
     case 'closed':
@@ -160,12 +166,11 @@ function onInference(message: FromInference, jobs: JobRunner): void {
 
 interface Rooms {
   jobs: JobRunner;
-  needs: NeedDesk;
   inference: InferenceLink;
   model: string;
 }
 
-function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): void {
+function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
   switch (message.type) {
     case 'job':
       jobs.start(message.id, message.request);
@@ -179,7 +184,6 @@ function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): 
     case 'control': {
       const { id, request } = message;
       if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);
-      else if (request.kind === 'need') needs.ask(id, request.request);
       else inference.post({ type: 'control', id, request });
       return;
     }

@@ -4,7 +4,7 @@ import { SidaError } from '../errors.js';
 import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
-import { softmax } from '../inference/sampler.js';
+import { softmax } from '../inference/softmax.js';
 import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { profiled } from '../profile/thread-events.js';
 import { Completion } from './completion.js';
@@ -29,6 +29,8 @@ export interface JobRunnerOptions {
 
 type Tokens = Extract<FromInference, { type: 'tokens' }>['tokens'];
 
+type CompleteRequest = Extract<JobRequest, { kind: 'complete' }>;
+
 interface RunningJob {
   id: string;
   job: number;
@@ -38,6 +40,7 @@ interface RunningJob {
   promptTokens: number;
   tokenizeMs: number;
   tokenizedMs: number;
+  /** All choices of the first prompt first. */
   completions: Completion[];
   /** Of each input, once scored. */
   data: Classification[];
@@ -102,14 +105,22 @@ export class JobRunner {
 
   #tokenize({ inputs, addSpecialTokens }: Extract<JobRequest, { kind: 'tokenize' }>): JobResult {
     const begin = clockMs();
-    const tokenizer = requireTokenizer(this.#options.limits, 'input');
+    const { limits } = this.#options;
+    const tokenizer = requireTokenizer(limits, 'input');
     const data = inputs.map((text) => {
       const ids = addSpecialTokens ? tokenizer.encode(text) : tokenizer.encodePlain(text);
       return { ids, tokens: ids.map((id) => tokenizer.idToToken(id)) };
     });
     const promptTokens = data.reduce((sum, { ids }) => sum + ids.length, 0);
     const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
-    return { kind: 'tokenize', data, promptTokens, completionTokens: 0, experts: noCost(), timing };
+    return {
+      kind: 'tokenize',
+      data,
+      promptTokens,
+      completionTokens: 0,
+      experts: noCost(limits.shape.topK),
+      timing,
+    };
   }
 
   #start(id: string, request: RunRequest): void {
@@ -128,8 +139,7 @@ export class JobRunner {
       promptTokens: inputs.reduce((sum, { tokens }) => sum + tokens.length, 0),
       tokenizeMs: clockMs() - begin,
       tokenizedMs: clockMs(),
-      completions:
-        request.kind === 'complete' ? inputs.map((_, index) => this.#completion(request, index)) : [],
+      completions: request.kind === 'complete' ? this.#completions(request) : [],
       data: [],
     };
     this.#nextItem += inputs.length;
@@ -152,20 +162,25 @@ export class JobRunner {
     toHashBuilder({ type: 'add', items });
   }
 
-  #completion(request: Extract<JobRequest, { kind: 'complete' }>, index: number): Completion {
-    const { maxTokens, stop } = request;
+  #completions(request: CompleteRequest): Completion[] {
+    const { maxTokens, stop, prompts, choices = 1 } = request;
     const { shape, tokenizer } = this.#options.limits;
     const logprobs = request.logprobs !== null;
-    return new Completion({ index, maxTokens, stop, endToken: shape.eosTokenId, tokenizer, logprobs });
+    const common = { maxTokens, stop, endTokens: shape.tokens.end, tokenizer, logprobs };
+    return Array.from(
+      { length: prompts.length * choices },
+      (_, index) => new Completion({ index, ...common }),
+    );
   }
 
   /** What the token adds to a stream, if its job is one. */
   #onToken(token: Tokens[number]): { id: string; delta: CompletionDelta } | undefined {
     const job = this.#byItem.get(token.item);
     if (job === undefined || job.request.kind !== 'complete') return undefined;
-    const delta = job.completions[token.item - job.firstItem]!.push(token);
+    const { item, choice } = token;
+    const delta = job.completions[(item - job.firstItem) * (job.request.choices ?? 1) + choice]!.push(token);
     if (delta === undefined) return undefined;
-    if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item: token.item });
+    if (delta.finishReason === 'stop') this.#options.toInference({ type: 'stop', item, choice });
     return job.request.stream ? { id: job.id, delta } : undefined;
   }
 

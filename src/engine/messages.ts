@@ -34,12 +34,10 @@ export interface EngineConfig extends FormatChoices {
   predictor: string;
   /** `auto`: the best that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
-  /** Sharpen tables by the hash graph while a pass runs, where the predictor has one. */
-  refine: boolean;
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
-  /** Most experts that tables may route a token to, and their number where a request names none. */
-  routingK: number;
+  /** Most experts that tables may route a token to, and their number where a request names none; null: the model's top-k. */
+  routingK: number | null;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
@@ -54,8 +52,6 @@ export interface EngineConfig extends FormatChoices {
   linkLatencyMs: number;
   /** On each file of experts; 0 measures it. */
   readDepth: number;
-  /** Tell which experts are resident, as often as that changes. */
-  tellsResident?: boolean;
 }
 
 export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
@@ -92,10 +88,14 @@ export interface ExpertCost {
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
   stall_ms: number;
-  /** (MoE layer, token) pairs for which a table named experts, and those whose true expert was its first, or among its first three. */
+  /** Routings, a token to one of its experts in a MoE layer, that a table spoke of. */
   predicted: number;
-  hits_top1: number;
-  hits_top3: number;
+  /** Of them, those whose expert was the table's first name, or among its first three; of models that choose one expert. */
+  hits_top1?: number;
+  hits_top3?: number;
+  /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
+  hits_top_k?: number;
+  hits_top_2k?: number;
   /** Bytes that perfect foresight with the same look-ahead would have moved; counted when the job asks for its cost. */
   belady_bytes: number;
 }
@@ -110,14 +110,29 @@ export interface RoutingWish {
 /** Who sends tokens to experts: the model's routers, or hash tables. */
 export type RoutingMode = 'exact' | 'predicted';
 
+/** How tokens are drawn. */
+export interface SamplingWish {
+  /** Above 0. */
+  temperature: number;
+  topP: number;
+  /** 0: all. */
+  topK: number;
+  minP: number;
+  /** Of the first choice of each prompt; `choiceSeed` says which the others have. */
+  seed: number;
+}
+
 export type JobRequest =
   /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
   | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean; routing?: RoutingWish }
   | {
       kind: 'complete';
-      /** One choice for each prompt. */
       prompts: (string | number[])[];
+      /** For each prompt; default 1. */
+      choices?: number;
       maxTokens: number;
+      /** Absent: the most likely token always. */
+      sampling?: SamplingWish;
       stop: string[];
       /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
       logprobs: number | null;
@@ -139,9 +154,10 @@ export interface Classification {
 }
 
 export interface CompletionChoice {
+  /** All choices of the first prompt come first. */
   index: number;
   text: string;
-  /** Without the decoder start token; the end-of-sequence token is kept. */
+  /** What was generated alone; the end token is kept. */
   tokenIds: number[];
   finishReason: 'stop' | 'length';
   logprobs: TokenLogprobs[] | null;
@@ -150,6 +166,8 @@ export interface CompletionChoice {
 export interface TokenLogprobs {
   id: number;
   token: string;
+  /** Characters of its choice's text that were certain before it. */
+  offset: number;
   logprob: number;
   top: { id: number; token: string; logprob: number }[];
 }
@@ -194,13 +212,7 @@ export type ProfileRequest =
   /** Answers when the file is written; null: what was recorded is thrown away. */
   | { kind: 'stop-profile'; file: string | null };
 
-/** What the hash-building thread answers: which experts a job would need. Fails with what running it would fail with. */
-export interface NeedRequest {
-  kind: 'need';
-  request: RunRequest;
-}
-
-export type ControlRequest = ModelRequest | ProfileRequest | NeedRequest;
+export type ControlRequest = ModelRequest | ProfileRequest;
 
 export interface ExpertState {
   index: number;
@@ -213,11 +225,6 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   | { kind: 'set-budget'; usage: DeviceUsage }
-  /**
-   * (experts of the model) by flat id, chance that the job needs the expert; of a long job, its first inputs. Null: nobody
-   * predicts, or every expert is resident.
-   */
-  | { kind: 'need'; need: Float64Array | null }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
@@ -240,10 +247,10 @@ export interface EngineCounters {
   /** Demands that were read before the rest of a prefetch. */
   overtakes: number;
   passSeconds: number;
-  /** (MoE layer, token) pairs that tables predicted, and hits among them. */
+  /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
   routingsPredicted: number;
-  routingHitsTop1: number;
-  routingHitsTop3: number;
+  routingHitsNarrow: number;
+  routingHitsWide: number;
   /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
   tableWeight: number;
   /** Bytes perfect foresight would have moved; lags by the look-ahead. */
@@ -284,7 +291,5 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** (⌈experts / 8⌉), one bit an expert by flat id, the lowest bit of the first byte first. */
-  | { type: 'resident'; resident: Uint8Array }
   /** Sent every second by the main thread, which never computes. */
   | { type: 'alive' };

@@ -2,8 +2,9 @@
 import { SidaError } from '../errors.js';
 import { itemPages } from '../inference/kv-pages.js';
 import type { ItemWork } from '../inference/messages.js';
-import { MAX_LOGIT_ROWS } from '../inference/native-steps.js';
+import { choiceSeed, type Sampling } from '../inference/sampling.js';
 import { planScoring } from '../inference/scoring.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 import type { ModelShape } from '../native/addon-types.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { JobRequest, RunRequest } from './messages.js';
@@ -18,6 +19,8 @@ export interface ModelLimits {
   tokenizer: Tokenizer | undefined;
   routing: RoutingLimits;
 }
+
+type CompleteRequest = Extract<JobRequest, { kind: 'complete' }>;
 
 export interface PreparedInput {
   tokens: number[];
@@ -41,22 +44,18 @@ function prepareClassify(
   limits: ModelLimits,
 ): PreparedInput[] {
   const tokenizer = requireTokenizer(limits, 'input');
-  const { decoderStartTokenId, eosTokenId } = limits.shape;
+  const { start, end } = limits.shape.tokens;
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
-  const plan = planScoring(labelIds, decoderStartTokenId, eosTokenId);
-  // Each of its tokens is a row of logits, and a step returns no more than these.
-  const maxLabelTokens = Math.min(limits.maxBatchTokens, MAX_LOGIT_ROWS);
-  for (const { tokens } of plan.inputs) checkLength(tokens.length, 'labels', 'A label', maxLabelTokens);
+  const plan = planScoring(labelIds, start, end[0]);
+  for (const { tokens } of plan.inputs)
+    checkLength(tokens.length, 'labels', 'A label', limits.maxBatchTokens);
   return inputs.map((text, index) => {
     const input: PreparedInput = { tokens: tokenizer.encode(text), work: { kind: 'score', plan } };
     return checked(input, 'input', `Input ${index}`, limits);
   });
 }
 
-function prepareComplete(
-  request: Extract<JobRequest, { kind: 'complete' }>,
-  limits: ModelLimits,
-): PreparedInput[] {
+function prepareComplete(request: CompleteRequest, limits: ModelLimits): PreparedInput[] {
   const { prompts, maxTokens, logprobs, stop } = request;
   if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
     const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;
@@ -66,10 +65,16 @@ function prepareComplete(
     throw new SidaError({ code: 'invalid_request', message: 'A stop string is empty', param: 'stop' });
   }
   if (stop.length > 0) requireTokenizer(limits, 'stop');
-  const work: ItemWork = { kind: 'generate', maxTokens, logprobs };
+  const work: ItemWork = { kind: 'generate', maxTokens, logprobs, choices: choicesOf(request) };
   return prompts.map((prompt, index) => {
     const tokens = typeof prompt === 'string' ? requireTokenizer(limits, 'prompt').encode(prompt) : prompt;
     return checked({ tokens, work }, 'prompt', `Prompt ${index}`, limits);
+  });
+}
+
+function choicesOf({ choices = 1, sampling }: CompleteRequest): (Sampling | null)[] {
+  return Array.from({ length: choices }, (_, choice) => {
+    return sampling === undefined ? null : { ...sampling, seed: choiceSeed(sampling.seed, choice) };
   });
 }
 
@@ -79,13 +84,15 @@ function checked(input: PreparedInput, param: string, name: string, limits: Mode
   if (tokens.length === 0) {
     throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
   }
-  checkLength(tokens.length, param, name, limits.maxBatchTokens);
+  // A decoder-only model takes its prompt in chunks.
+  if (isEncoderDecoder(limits.shape)) checkLength(tokens.length, param, name, limits.maxBatchTokens);
+  else checkContext(tokens.length, work, param, name, limits);
   const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
   if (outside !== undefined) {
     const message = `${name} has the token id ${outside}, the model has ${vocabSize} embedding rows`;
     throw new SidaError({ code: 'invalid_request', message, param, details: { vocab_size: vocabSize } });
   }
-  const needed = itemPages(tokens.length, work, limits.kvPageTokens);
+  const needed = itemPages(tokens.length, work, limits.kvPageTokens, isEncoderDecoder(limits.shape));
   if (needed > limits.kvPages) {
     throw new SidaError({
       code: 'cannot_run',
@@ -104,5 +111,27 @@ function checkLength(tokens: number, param: string, name: string, limit: number)
     message: `${name} has ${tokens} tokens, the limit is ${limit}`,
     param,
     details: { tokens, limit },
+  });
+}
+
+/** All that a sequence is ever fed: a generation's last token is not. */
+function checkContext(
+  prompt: number,
+  work: ItemWork,
+  param: string,
+  name: string,
+  { shape: { contextTokens } }: ModelLimits,
+): void {
+  const more =
+    work.kind === 'generate'
+      ? work.maxTokens - 1
+      : work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+  if (contextTokens === null || prompt + more <= contextTokens) return;
+  const what = work.kind === 'generate' ? `"max_tokens" of ${work.maxTokens}` : 'its longest label';
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${name} has ${prompt} tokens, with ${what} the model would see ${prompt + more}; its context is ${contextTokens} tokens`,
+    param,
+    details: { tokens: prompt, needed: prompt + more, limit: contextTokens },
   });
 }

@@ -1,10 +1,10 @@
 /**
- * Cross-embedding dependency: how often does a token go to another expert when other tokens of its input are replaced?
+ * Cross-embedding dependency: how often does a token go to other experts when other tokens of its input are replaced?
  * After the corruption experiment of SiDA-MoE (MLSys 2024, figures 6 and 7), on the model's own routers.
  */
-import { greedy } from '../inference/sampler.js';
-import type { Engine } from '../native/addon-types.js';
+import { type Engine, NO_PARENT } from '../native/addon-types.js';
 import { randomOf, shuffle } from '../predictor/training/random.js';
+import { trueRouting } from './model-runner.js';
 
 export interface DependencyOptions {
   /** Shares of the other tokens that are replaced, above 0, at most 1. */
@@ -19,7 +19,7 @@ export interface DependencyOptions {
 export interface ChangeShares {
   /** (token, corruption) pairs looked at. */
   probes: number;
-  /** Share of them whose expert changed; a number for each encoder layer. */
+  /** Share of their experts that changed; a number for each layer of the first stack. */
   changed: number[];
 }
 
@@ -45,17 +45,23 @@ const ONE = Int32Array.of(1);
 class Changes {
   probes = 0;
   readonly #changed: Float64Array;
+  readonly #topK: number;
 
-  constructor(layers: number) {
+  constructor(layers: number, topK: number) {
     this.#changed = new Float64Array(layers);
+    this.#topK = topK;
   }
 
-  /** The token at `t` of (layers, tokens) each. */
+  /** The token at `t` of (layers, tokens, topK) each. */
   add(before: Uint16Array, after: Uint16Array, t: number): void {
-    const tokens = before.length / this.#changed.length;
+    const k = this.#topK;
+    const tokens = before.length / this.#changed.length / k;
     this.probes += 1;
     for (let layer = 0; layer < this.#changed.length; layer++) {
-      if (before[layer * tokens + t] !== after[layer * tokens + t]) this.#changed[layer]! += 1;
+      const at = (layer * tokens + t) * k;
+      const now = after.subarray(at, at + k);
+      for (const expert of before.subarray(at, at + k))
+        if (!now.includes(expert)) this.#changed[layer]! += 1 / k;
     }
   }
 
@@ -76,7 +82,9 @@ export async function measureDependency(
   inputs: readonly Int32Array[],
   { shares, singles, seed, onProgress }: DependencyOptions,
 ): Promise<Omit<DependencyReport, 'model' | 'data'>> {
-  const layers = engine.shape.moeLayers.filter((layer) => layer.startsWith('encoder.'));
+  const { stacks, topK } = engine.shape;
+  const { causal, moeLayers } = stacks[0]!;
+  const layers = engine.shape.moeLayers.slice(0, moeLayers.length);
   const random = randomOf(seed);
   const words = inputs.flatMap((tokens) => [...tokens.subarray(0, -1)]);
   const other = (than: number): number => {
@@ -86,8 +94,8 @@ export async function measureDependency(
     }
     return than === 0 ? 1 : 0;
   };
-  const byShare = shares.map(() => new Changes(layers.length));
-  const byDistance = DISTANCES.map(() => new Changes(layers.length));
+  const byShare = shares.map(() => new Changes(layers.length, topK));
+  const byDistance = DISTANCES.map(() => new Changes(layers.length, topK));
   for (const [i, tokens] of inputs.entries()) {
     const before = routesOf(engine, tokens);
     shares.forEach((share, s) => {
@@ -100,7 +108,8 @@ export async function measureDependency(
       changed[at] = other(tokens[at]!);
       const after = routesOf(engine, changed);
       for (let t = 0; t + 1 < tokens.length; t++) {
-        if (t === at) continue;
+        // A causal stack's tokens do not see those after them.
+        if (t === at || (causal && t < at)) continue;
         const distance = Math.abs(t - at);
         byDistance[DISTANCES.findIndex((most) => distance <= most)]!.add(before, after, t);
       }
@@ -142,24 +151,22 @@ function positions(length: number, count: number, random: () => number): number[
   return shuffle(all, random).slice(0, count);
 }
 
-/** The expert with the largest logit of each encoder layer and token, capacity aside; (layers, tokens). */
+/** The experts with the largest logits of each layer of the first stack and token, capacity aside; (layers, tokens, topK). */
 function routesOf(engine: Engine, tokens: Int32Array): Uint16Array {
-  const { experts } = engine.shape;
   try {
-    const { layers, routerLogits } = engine.runBatch(
+    const run = engine.runBatch(
       {
-        phase: 'encode',
+        stack: 0,
         sequences: ONE,
+        parents: Int32Array.of(NO_PARENT),
         offsets: Int32Array.of(0, tokens.length),
         tokens,
         routerLogits: true,
       },
       null,
     );
-    return Uint16Array.from({ length: layers.length * tokens.length }, (_, row) =>
-      greedy(routerLogits!.subarray(row * experts, (row + 1) * experts)),
-    );
+    return trueRouting(run, tokens.length, engine.shape).experts;
   } finally {
-    engine.releaseContexts(ONE);
+    engine.releaseSequences(ONE);
   }
 }

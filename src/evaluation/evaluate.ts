@@ -1,12 +1,21 @@
 /** Measures hash functions on the inputs of one source: hits, what predicted mode keeps, bytes that policies move. */
 import type { Engine } from '../native/addon-types.js';
-import { type HashFunction, type RoutingShape, routingShape, SIDES } from '../predictor/hash-function.js';
+import {
+  firstLayerOf,
+  type HashFunction,
+  type RoutingShape,
+  routingShape,
+  type StackName,
+} from '../predictor/hash-function.js';
+import type { HashTable } from '../predictor/hash-table.js';
+import { hitNames } from '../predictor/hit-ranks.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { HitCounts, type LayerHits } from './hit-counts.js';
-import { type EvaluationInput, type ExactRun, runExact, runPredicted } from './model-runner.js';
+import { type EvaluationInput, passesOf } from './input-passes.js';
+import { type ExactRun, runExact, runPredicted } from './model-runner.js';
 import { type BudgetMoves, movedBytes, type SlotBudget } from './moved-bytes.js';
 import type { ReplayBatch } from './replay.js';
-import { batchOf, fillTable, type Tables } from './tables.js';
+import { batchOf, fillTable } from './tables.js';
 
 export interface MeasuredFunction {
   name: string;
@@ -35,7 +44,7 @@ export interface LayerReport {
   /** `encoder.1`, … */
   layer: string;
   tokens: number;
-  /** Mean probability that the router gives its choice. */
+  /** Mean α of the router's first choice. */
   alpha: number;
   /** By name of the hash function. */
   functions: Record<string, LayerHits>;
@@ -43,8 +52,10 @@ export interface LayerReport {
 
 export interface SourceReport {
   inputs: number;
-  encoderTokens: number;
-  decoderTokens: number;
+  /** By stack. */
+  tokens: Partial<Record<StackName, number>>;
+  /** What the first and the last hit rate of the layers are called. */
+  hitNames: [first: string, last: string];
   layers: LayerReport[];
   labels: LabelFidelity | null;
   perplexity: Perplexity | null;
@@ -75,7 +86,8 @@ class Totals {
   readonly #shape: RoutingShape;
   readonly #hits: HitCounts[];
   readonly #alpha: Float64Array;
-  readonly #tokens = { encoder: 0, decoder: 0 };
+  /** Of each stack. */
+  readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
   readonly #perplexity: PerplexityCounts | undefined;
 
@@ -84,6 +96,7 @@ class Totals {
     const { engine, functions, ks } = options;
     this.#shape = routingShape(engine.shape);
     this.#hits = functions.map(() => new HitCounts(this.#shape));
+    this.#tokens = this.#shape.stacks.map(() => 0);
     this.#alpha = new Float64Array(engine.shape.moeLayers.length);
     if (scored?.kind === 'labels') this.#labels = new LabelCounts(scored.labels, ks);
     if (scored?.kind === 'targets') this.#perplexity = new PerplexityCounts(ks);
@@ -92,48 +105,42 @@ class Totals {
   add(input: EvaluationInput & { label?: number }): void {
     const { engine, functions } = this.#options;
     const exact = runExact(engine, input);
-    const tables = functions.map(({ function: hash }): Tables => {
-      const { encoder, decoder } = exact.inputs;
-      return {
-        encoder: fillTable(hash, this.#shape, 'encoder', encoder),
-        decoder: fillTable(hash, this.#shape, 'decoder', decoder),
-      };
+    const tables = functions.map(({ function: hash }) =>
+      exact.parts.map((part) => fillTable(hash, this.#shape, part.stack, part.input)),
+    );
+    exact.parts.forEach(({ stack, input: { tokens }, routing }, p) => {
+      this.#tokens[stack]! += tokens.length;
+      tables.forEach((own, f) => {
+        this.#hits[f]!.add(stack, own[p]!, routing, tokens.length);
+      });
+      this.#addAlpha(stack, routing.alpha, tokens.length);
     });
-    this.#count(exact, tables);
     this.#compare(input, exact, tables[0]!);
-    this.batches.push(batchOf(exact, tables[0]!, this.#shape.encoderLayers));
+    this.batches.push(batchOf(exact, tables[0]!, this.#shape));
   }
 
-  #count({ inputs, routing }: ExactRun, tables: readonly Tables[]): void {
-    let layer = 0;
-    for (const side of SIDES) {
-      const tokens = inputs[side].tokens.length;
-      this.#tokens[side] += tokens;
-      tables.forEach((own, i) => {
-        this.#hits[i]!.add(side, own[side], routing[side], tokens);
-      });
-      const { alpha } = routing[side];
-      for (let begin = 0; begin < alpha.length; begin += tokens, layer++) {
-        for (let t = 0; t < tokens; t++) this.#alpha[layer]! += alpha[begin + t]!;
-      }
+  #addAlpha(stack: number, alpha: Float32Array, tokens: number): void {
+    const first = firstLayerOf(this.#shape, stack);
+    for (let row = 0; row * this.#shape.topK < alpha.length; row++) {
+      this.#alpha[first + Math.floor(row / tokens)]! += alpha[row * this.#shape.topK]!;
     }
   }
 
   #compare(
-    { tokens, work, label }: EvaluationInput & { label?: number },
+    input: EvaluationInput & { label?: number },
     { scores }: ExactRun,
-    { encoder, decoder }: Tables,
+    tables: readonly (HashTable | null)[],
   ): void {
-    if (work.kind === 'continue' || scores === null) return;
+    if (scores === null) return;
     const { engine, ks } = this.#options;
-    const predicted = ks.map((k) => {
-      if (encoder === null || decoder === null) return null;
-      return runPredicted(engine, tokens, work.plan, { encoder, decoder }, k);
-    });
-    if (label !== undefined) this.#labels?.add(label, scores, predicted);
-    const rows = work.plan.inputs.reduce((sum, input) => sum + input.rows.length, 0);
+    const told = tables.filter((table) => table !== null);
+    const predicted = ks.map((k) =>
+      told.length === tables.length ? runPredicted(engine, input, told, k) : null,
+    );
+    if (input.label !== undefined) this.#labels?.add(input.label, scores, predicted);
+    const targets = passesOf(input, engine.shape.stacks.length > 1).flatMap((pass) => pass.targets);
     this.#perplexity?.add(
-      rows,
+      targets.length,
       scores[0]!,
       predicted.map((own) => own?.[0] ?? null),
     );
@@ -141,17 +148,18 @@ class Totals {
 
   result(): Omit<SourceReport, 'moved'> {
     const { engine, functions } = this.#options;
-    const { encoder, decoder } = this.#tokens;
+    const { stacks, topK } = this.#shape;
     const hits = this.#hits.map((counts) => counts.result());
+    const tokensOf = stacks.flatMap(({ layers }, s) => new Array<number>(layers).fill(this.#tokens[s]!));
     const layers = engine.shape.moeLayers.map((layer, i) => {
-      const tokens = i < this.#shape.encoderLayers ? encoder : decoder;
+      const tokens = tokensOf[i]!;
       const own = Object.fromEntries(functions.map(({ name }, f) => [name, hits[f]![i]!]));
       return { layer, tokens, alpha: this.#alpha[i]! / tokens, functions: own };
     });
     return {
       inputs: this.batches.length,
-      encoderTokens: encoder,
-      decoderTokens: decoder,
+      tokens: Object.fromEntries(stacks.map(({ name }, s) => [name, this.#tokens[s]!])),
+      hitNames: hitNames(topK),
       layers,
       labels: this.#labels?.result() ?? null,
       perplexity: this.#perplexity?.result() ?? null,

@@ -1,14 +1,13 @@
-/** How often tables name the expert that the routers chose, layer by layer. */
-import { layersOf, type RoutingShape, type Side } from '../predictor/hash-function.js';
+/** How often tables name the experts that the routers chose, layer by layer. */
+import { firstLayerOf, layersOf, type RoutingShape } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
+import { countHits, hitRanks } from '../predictor/hit-ranks.js';
 import type { TrueRouting } from './model-runner.js';
 
-const TOP = 3;
-
 export interface HitShares {
-  /** Shares of the tokens whose expert is among the best 1, 2 and 3 named; a token of an unknown input is missed. */
-  hits: [number, number, number];
-  /** Mean |α − the router's probability| over the hits of the first; null without any. */
+  /** Shares of the choices that are among the best named, for each of hitRanks(); those of an unknown input are missed. */
+  hits: number[];
+  /** Mean |α − the router's| over the tokens whose first named is the router's first; null without any. */
   alphaError: number | null;
 }
 
@@ -20,59 +19,57 @@ export interface LayerHits extends HitShares {
 class Counter {
   tokens = 0;
   unknown = 0;
-  readonly hits: [number, number, number] = [0, 0, 0];
+  readonly hits: number[];
+  firsts = 0;
   error = 0;
 
-  get shares(): HitShares {
-    const { tokens, hits, error } = this;
-    const share = (count: number) => (tokens === 0 ? 0 : count / tokens);
-    return {
-      hits: [share(hits[0]), share(hits[1]), share(hits[2])],
-      alphaError: hits[0] === 0 ? null : error / hits[0],
-    };
+  constructor(ranks: readonly number[]) {
+    this.hits = ranks.map(() => 0);
   }
 }
 
 export class HitCounts {
   readonly #shape: RoutingShape;
-  /** Encoder first. */
+  readonly #ranks: number[];
+  /** In the order of the model's layers. */
   readonly #counters: Counter[];
 
   constructor(shape: RoutingShape) {
     this.#shape = shape;
-    const layers = shape.encoderLayers + shape.decoderLayers;
-    this.#counters = Array.from({ length: layers }, () => new Counter());
+    this.#ranks = hitRanks(shape.topK);
+    this.#counters = Array.from({ length: layersOf(shape) }, () => new Counter(this.#ranks));
   }
 
   /** `tokens` of one input. Null: the function could not say. */
-  add(side: Side, table: HashTable | null, { routed, alpha }: TrueRouting, tokens: number): void {
-    const layers = layersOf(this.#shape, side);
-    const first = side === 'encoder' ? 0 : this.#shape.encoderLayers;
-    for (let layer = 0; layer < layers; layer++) {
+  add(stack: number, table: HashTable | null, routing: TrueRouting, tokens: number): void {
+    const first = firstLayerOf(this.#shape, stack);
+    for (let layer = 0; layer < this.#shape.stacks[stack]!.layers; layer++) {
       const counter = this.#counters[first + layer]!;
       counter.tokens += tokens;
-      if (table === null) {
-        counter.unknown += tokens;
-        continue;
-      }
-      const begin = layer * tokens;
-      const truth = { routed: routed.subarray(begin, begin + tokens), alpha: alpha.subarray(begin) };
-      count(counter, table, begin, truth);
+      if (table === null) counter.unknown += tokens;
+      else this.#count(counter, table, routing, layer * tokens, tokens);
     }
   }
 
-  /** Of each layer, encoder first. */
-  result(): LayerHits[] {
-    return this.#counters.map(({ shares, unknown }) => ({ ...shares, unknown }));
+  #count(counter: Counter, table: HashTable, truth: TrueRouting, begin: number, tokens: number): void {
+    const { topK } = this.#shape;
+    const { k } = table;
+    for (let row = begin; row < begin + tokens; row++) {
+      const named = table.experts.subarray(row * k, (row + 1) * k);
+      countHits(counter.hits, this.#ranks, truth.experts.subarray(row * topK, (row + 1) * topK), named);
+      if (named[0] !== truth.experts[row * topK]) continue;
+      counter.firsts += 1;
+      counter.error += Math.abs(table.alpha[row * k]! - truth.alpha[row * topK]!);
+    }
   }
-}
 
-function count(counter: Counter, { experts, alpha, k }: HashTable, begin: number, truth: TrueRouting): void {
-  for (let t = 0; t < truth.routed.length; t++) {
-    const at = (begin + t) * k;
-    const rank = experts.subarray(at, at + Math.min(k, TOP)).indexOf(truth.routed[t]!);
-    if (rank < 0) continue;
-    for (let n = rank; n < TOP; n++) counter.hits[n]! += 1;
-    if (rank === 0) counter.error += Math.abs(alpha[at]! - truth.alpha[t]!);
+  /** Of each layer of the model. */
+  result(): LayerHits[] {
+    const { topK } = this.#shape;
+    return this.#counters.map(({ tokens, hits, firsts, error, unknown }) => ({
+      hits: hits.map((count) => (tokens === 0 ? 0 : count / (tokens * topK))),
+      alphaError: firsts === 0 ? null : error / firsts,
+      unknown,
+    }));
   }
 }

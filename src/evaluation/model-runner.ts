@@ -1,194 +1,196 @@
 /** Runs inputs through a model: in exact mode, to see where its routers send every token, and in predicted mode. */
 import { routingOf } from '../inference/foreknowledge.js';
-import { continueGreedily } from '../inference/greedy-continuation.js';
-import { assertFinite, greedy, logSumExp } from '../inference/sampler.js';
-import { LabelScores, type ScoringPlan } from '../inference/scoring.js';
-import type { Engine, NativeBatch, PredictorInput, RunResult } from '../native/addon-types.js';
-import type { Side } from '../predictor/hash-function.js';
+import { assertFiniteLogprobs, passBatch } from '../inference/pass-batch.js';
+import { LabelScores, type ScoringTarget } from '../inference/scoring.js';
+import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../native/addon-types.js';
+import type { HashInput } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
+import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
+import {
+  type EvaluationInput,
+  type InputPass,
+  inputBehind,
+  labelsOf,
+  PROMPT,
+  passesOf,
+} from './input-passes.js';
 
-export interface EvaluationInput {
-  /** Of the file, from 1. */
-  line: number;
-  tokens: Int32Array;
-  work: { kind: 'score'; plan: ScoringPlan } | { kind: 'continue'; maxNewTokens: number };
-}
-
-/** Where the routers sent the tokens of one stack, (layers, tokens) each. */
+/** Where the routers sent some tokens, (layers, tokens, topK) each. */
 export interface TrueRouting {
-  /** The expert with the largest logit, capacity aside. */
-  routed: Uint16Array;
-  /** Its probability among all experts of the layer: the true α. */
+  /** The experts with the largest logits, best first, capacity aside. */
+  experts: Uint16Array;
+  /** What the model scales with: their probabilities among all experts of the layer, or shares of these. */
   alpha: Float32Array;
 }
 
 export interface TruePass {
-  side: Side;
   tokens: number;
   /** Flat ids that each MoE layer of the pass ran, ascending. */
   needed: number[][];
-  /** Expert of each token, NO_EXPERT over capacity; (layers, tokens). */
-  dispatch: Uint16Array;
+}
+
+/** Tokens of an input that one table names: those of a stack, or those that come behind them in it. */
+export interface RunPart {
+  stack: number;
+  input: HashInput;
+  routing: TrueRouting;
+  /** In order; their tokens are the part's. */
+  passes: TruePass[];
+  /** All its tokens are known before the input runs. */
+  known: boolean;
 }
 
 export interface ExactRun {
-  /** Log-probabilities of the plan's labels; null for a continuation. */
+  /** Log-probabilities of the labels, or of the text; null for a continuation. */
   scores: number[] | null;
-  /** Tokens of both stacks as hash functions take them. */
-  inputs: Record<Side, PredictorInput>;
-  routing: Record<Side, TrueRouting>;
-  passes: TruePass[];
+  parts: RunPart[];
 }
 
-const CONTEXT = 1;
-const ONE = Int32Array.of(1);
-
-/** Frees what the runs of one input hold. */
-function release(engine: Engine, sequences: number): void {
-  engine.releaseSequences(Int32Array.from({ length: sequences }, (_, i) => i + 1));
-  engine.releaseContexts(ONE);
-}
-
-function encodeBatch(tokens: Int32Array): NativeBatch {
-  return { phase: 'encode', sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens };
-}
-
-/**
- * All decoder inputs of a plan in one step, for each of the contexts 1, 2, …; logits come context by context.
- */
-export function scoreBatch({ inputs }: ScoringPlan, contexts = 1): NativeBatch {
-  const all = Array.from({ length: contexts }, () => inputs).flat();
-  const offsets = new Int32Array(all.length + 1);
-  all.forEach(({ tokens }, i) => {
-    offsets[i + 1] = offsets[i]! + tokens.length;
-  });
-  return {
-    phase: 'decode',
-    sequences: Int32Array.from(all, (_, i) => i + 1),
-    contexts: Int32Array.from(all, (_, i) => CONTEXT + Math.floor(i / inputs.length)),
-    offsets,
-    tokens: Int32Array.from(all.flatMap(({ tokens }) => tokens)),
-    logitRows: Int32Array.from(
-      all.flatMap(({ rows }, i) => rows.map(({ position }) => offsets[i]! + position)),
-    ),
-  };
-}
-
-export function scoresOf({ labels, inputs }: ScoringPlan, logits: Float32Array, vocab: number): number[] {
-  const scores = new LabelScores(labels);
-  inputs
-    .flatMap(({ rows }) => rows)
-    .forEach(({ targets }, i) => {
-      const row = logits.subarray(i * vocab, (i + 1) * vocab);
-      assertFinite(row);
-      const logSum = logSumExp(row);
-      for (const target of targets) scores.set(target, row[target.token]! - logSum);
-    });
-  return scores.sums();
-}
-
-export function runExact(engine: Engine, { tokens, work }: EvaluationInput): ExactRun {
-  const { experts, vocabSize } = engine.shape;
-  const sequences = work.kind === 'score' ? work.plan.inputs.length : 1;
+export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
+  const { tokens, work } = input;
+  const crosses = engine.shape.stacks.length > 1;
+  const passes = passesOf(input, crosses);
+  const scores = new LabelScores(labelsOf(work));
+  // What a continuation without a decoder of its own begins with.
+  const picks = work.kind === 'continue' && !crosses && { rows: Int32Array.of(tokens.length - 1) };
   try {
-    const encoded = engine.runBatch({ ...encodeBatch(tokens), routerLogits: true }, null);
-    const encoder = { tokens, offsets: Int32Array.of(0, tokens.length) };
-    const routing = { encoder: trueRouting(encoded, tokens.length, experts) };
-    const passes = [passOf('encoder', encoded, tokens.length, experts)];
-    if (work.kind === 'continue') {
-      const steps = continueGreedily(engine, work.maxNewTokens);
-      const continuation = Int32Array.from(steps, ({ token }) => token);
-      const own = { tokens: continuation, offsets: Int32Array.of(0, continuation.length) };
-      const decoder = withContext(own, tokens);
-      passes.push(...steps.map(({ run }) => passOf('decoder', run, 1, experts)));
-      const joined = joinSteps(steps.map(({ run }) => trueRouting(run, 1, experts)));
-      return { scores: null, inputs: { encoder, decoder }, routing: { ...routing, decoder: joined }, passes };
-    }
-    const batch = scoreBatch(work.plan);
-    const scored = engine.runBatch({ ...batch, routerLogits: true }, null);
-    passes.push(passOf('decoder', scored, batch.tokens.length, experts));
-    return {
-      scores: scoresOf(work.plan, scored.logits!, vocabSize),
-      inputs: { encoder, decoder: withContext(batch, tokens) },
-      routing: { ...routing, decoder: trueRouting(scored, batch.tokens.length, experts) },
-      passes,
-    };
+    const runs = passes.map(({ stack, sequences, targets }) => {
+      const batch = { ...passBatch(stack, sequences), ...(picks && { picks }), routerLogits: true };
+      const run = engine.runBatch(batch, null);
+      take(scores, targets, run);
+      return run;
+    });
+    const parts = passes.map(({ stack, input: own }, i) => partOf(engine, stack, own, [runs[i]!], true));
+    if (work.kind !== 'continue') return { scores: scores.sums(), parts };
+    return { scores: null, parts: [...parts, ...continued(engine, tokens, runs[0]!, work.maxNewTokens)] };
   } finally {
-    release(engine, sequences);
+    release(engine, passes);
   }
 }
 
-/** Scores the labels with the first `k` entries of the tables in the routers' place. */
+/** Scores the labels, or the text, with the first `k` entries of the parts' tables in the routers' place. */
 export function runPredicted(
   engine: Engine,
-  tokens: Int32Array,
-  plan: ScoringPlan,
-  tables: Record<Side, HashTable>,
+  input: EvaluationInput,
+  tables: readonly HashTable[],
   k: number,
 ): number[] {
-  const routing = (table: HashTable) => {
-    const rows = Int32Array.from({ length: table.tokens }, (_, t) => t);
-    return { routing: routingOf({ table, rows }, k) };
-  };
+  const passes = passesOf(input, engine.shape.stacks.length > 1);
+  const scores = new LabelScores(labelsOf(input.work));
   try {
-    engine.runBatch({ ...encodeBatch(tokens), ...routing(tables.encoder) }, null);
-    const scored = engine.runBatch({ ...scoreBatch(plan), ...routing(tables.decoder) }, null);
-    return scoresOf(plan, scored.logits!, engine.shape.vocabSize);
+    passes.forEach(({ stack, sequences, targets }, i) => {
+      const table = tables[i]!;
+      const rows = Int32Array.from({ length: table.tokens }, (_, t) => t);
+      const batch = { ...passBatch(stack, sequences), routing: routingOf({ table, rows }, k) };
+      take(scores, targets, engine.runBatch(batch, null));
+    });
+    return scores.sums();
   } finally {
-    release(engine, plan.inputs.length);
+    release(engine, passes);
   }
 }
 
-/** Every decoder sequence stands before the same encoder tokens. */
-function withContext(
-  { tokens, offsets }: Pick<PredictorInput, 'tokens' | 'offsets'>,
-  context: Int32Array,
-): PredictorInput {
-  const sequences = offsets.length - 1;
-  const contextTokens = new Int32Array(sequences * context.length);
-  for (let i = 0; i < sequences; i++) contextTokens.set(context, i * context.length);
-  const contextOffsets = Int32Array.from({ length: sequences + 1 }, (_, i) => i * context.length);
-  return { tokens, offsets, contextTokens, contextOffsets };
+function take(scores: LabelScores, targets: readonly ScoringTarget[], { queryLogprobs }: RunResult): void {
+  if (queryLogprobs === undefined) return;
+  assertFiniteLogprobs(queryLogprobs);
+  targets.forEach((target, i) => {
+    scores.set(target, queryLogprobs[i]!);
+  });
 }
 
-function trueRouting({ layers, routerLogits }: RunResult, tokens: number, experts: number): TrueRouting {
+/** What the model goes on with behind an input: its decoder's part, or nothing. */
+function continued(engine: Engine, prompt: Int32Array, first: RunResult, most: number): RunPart[] {
+  const { stacks, tokens: special } = engine.shape;
+  const alone = stacks.length === 1;
+  const begin = alone
+    ? { sequence: PROMPT, parent: NO_PARENT, token: pickedBy(first) }
+    : { sequence: PROMPT + 1, parent: PROMPT, token: special.start! };
+  const ended = alone && special.end.includes(begin.token);
+  const steps = continueGreedily(engine, begin, ended ? 0 : most);
+  if (steps.length === 0) return [];
+  const input = inputBehind([steps.map(({ token }) => token)], prompt);
+  const runs = steps.map(({ run }) => run);
+  return [partOf(engine, stacks.length - 1, input, runs, false)];
+}
+
+/** Frees what the runs of one input hold. */
+function release(engine: Engine, passes: readonly InputPass[]): void {
+  const labels = passes[1]?.sequences.length ?? 1;
+  engine.releaseSequences(Int32Array.from({ length: 1 + labels }, (_, i) => PROMPT + i));
+}
+
+/** `runs`: passes that share its tokens evenly, in order. */
+function partOf(
+  { shape }: Engine,
+  stack: number,
+  input: HashInput,
+  runs: readonly RunResult[],
+  known: boolean,
+): RunPart {
+  const tokens = input.tokens.length / runs.length;
+  return {
+    stack,
+    input,
+    routing: joined(runs.map((run) => trueRouting(run, tokens, shape))),
+    passes: runs.map((run) => passOf(run, tokens, shape.experts)),
+    known,
+  };
+}
+
+/** Of a pass with router logits. */
+export function trueRouting(
+  { layers, routerLogits }: RunResult,
+  tokens: number,
+  { experts, topK, normalized }: ModelShape,
+): TrueRouting & { layers: number } {
   const rows = layers.length * tokens;
-  const routing = { routed: new Uint16Array(rows), alpha: new Float32Array(rows) };
+  const routing = { experts: new Uint16Array(rows * topK), alpha: new Float32Array(rows * topK) };
+  const order = Array.from({ length: experts }, (_, e) => e);
   for (let row = 0; row < rows; row++) {
     const logits = routerLogits!.subarray(row * experts, (row + 1) * experts);
-    const best = greedy(logits);
-    routing.routed[row] = best;
-    routing.alpha[row] = Math.exp(logits[best]! - logSumExp(logits));
+    order.sort((a, b) => logits[b]! - logits[a]! || a - b);
+    const best = order.slice(0, topK);
+    const logSum = logSumOf(normalized ? best.map((e) => logits[e]!) : logits);
+    best.forEach((e, i) => {
+      routing.experts[row * topK + i] = e;
+      routing.alpha[row * topK + i] = Math.exp(logits[e]! - logSum);
+    });
   }
-  return routing;
+  return { ...routing, layers: layers.length };
 }
 
-/** Steps of one token each as one routing. */
-function joinSteps(steps: TrueRouting[]): TrueRouting {
-  const layers = steps[0]!.routed.length;
-  const joined = {
-    routed: new Uint16Array(layers * steps.length),
-    alpha: new Float32Array(layers * steps.length),
+function logSumOf(logits: ArrayLike<number>): number {
+  let most = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < logits.length; i++) most = Math.max(most, logits[i]!);
+  let sum = 0;
+  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i]! - most);
+  return most + Math.log(sum);
+}
+
+/** Passes of like size, one behind the other, as one routing. */
+function joined(passes: readonly (TrueRouting & { layers: number })[]): TrueRouting {
+  const [first] = passes;
+  if (passes.length === 1) return first!;
+  const entries = first!.experts.length / first!.layers;
+  const whole = {
+    experts: new Uint16Array(first!.experts.length * passes.length),
+    alpha: new Float32Array(first!.experts.length * passes.length),
   };
-  steps.forEach(({ routed, alpha }, t) => {
-    for (let layer = 0; layer < layers; layer++) {
-      joined.routed[layer * steps.length + t] = routed[layer]!;
-      joined.alpha[layer * steps.length + t] = alpha[layer]!;
+  passes.forEach((pass, p) => {
+    for (let layer = 0; layer < pass.layers; layer++) {
+      const [from, to] = [layer * entries, (layer * passes.length + p) * entries];
+      whole.experts.set(pass.experts.subarray(from, from + entries), to);
+      whole.alpha.set(pass.alpha.subarray(from, from + entries), to);
     }
   });
-  return joined;
+  return whole;
 }
 
-function passOf(
-  side: Side,
-  { layers, found, dispatch }: RunResult,
-  tokens: number,
-  experts: number,
-): TruePass {
+function passOf({ layers, found }: RunResult, tokens: number, experts: number): TruePass {
   const needed = Array.from(layers, (flatLayer, layer) => {
     const ids: number[] = [];
     for (let e = 0; e < experts; e++) if (found[layer * experts + e] !== 0) ids.push(flatLayer * experts + e);
     return ids;
   });
-  return { side, tokens, needed, dispatch };
+  return { tokens, needed };
 }

@@ -1,6 +1,6 @@
 /** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
 import type { EvictionPolicy } from '../inference/eviction/index.js';
-import { correctedBatch, correctedPass, planPass, type UpcomingBatch } from '../inference/foresight.js';
+import { correctedPass, correctedVisits, planPass } from '../inference/foresight.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
 import type { ExpectedVisit } from '../inference/residency-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
@@ -18,7 +18,7 @@ export interface ReplayPass {
 export interface ReplayBatch<Pass extends ReplayPass = ReplayPass> {
   passes: readonly Pass[];
   /** What its tables say while it waits in the queue. */
-  foreseen: UpcomingBatch;
+  foreseen: readonly ExpectedVisit[];
 }
 
 export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
@@ -47,7 +47,7 @@ export function replay<Pass extends ReplayPass>(
 }
 
 /** One store under one rule, batch after batch. */
-export class Replay<Pass extends ReplayPass> {
+class Replay<Pass extends ReplayPass> {
   readonly #store: ReplayStore<Pass>;
   readonly #rule: ReplayRule;
   readonly #calibration: NeedCalibration;
@@ -64,7 +64,7 @@ export class Replay<Pass extends ReplayPass> {
     const { slots, state } = this.#store.residency();
     const everything = slots >= state.length;
     for (const pass of passes) {
-      const upcoming = queue.map(({ foreseen }) => correctedBatch(foreseen, this.#calibration));
+      const upcoming = queue.map(({ foreseen }) => correctedVisits(foreseen, this.#calibration));
       const plan = () => {
         if (everything) return null;
         const known = lookahead === null ? { own: [], behind: [] } : pass;

@@ -7,7 +7,7 @@ import { randomOf } from '../predictor/training/random.js';
 import type { Tokenizer } from '../tokenizer/tokenizer.js';
 import type { EvaluationSource } from './evaluate.js';
 import type { DataLine } from './labelled-data.js';
-import { corrupt, sentinelsOf, windowsOf } from './span-corruption.js';
+import { corrupt, sentinelsOf, WINDOW, windowsOf } from './span-corruption.js';
 
 export interface SourceLimits {
   shape: ModelShape;
@@ -15,6 +15,8 @@ export interface SourceLimits {
   maxBatchTokens: number;
 }
 
+/** Tokens of a text that are scored together, where none are hidden. */
+const TEXT_WINDOW = 256;
 /** The corruption of a text is the same in every evaluation. */
 const SEED = 1;
 
@@ -22,7 +24,7 @@ function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
 }
 
-function decoderTokens({ inputs }: ScoringPlan): number {
+function labelTokens({ inputs }: ScoringPlan): number {
   return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
@@ -48,10 +50,10 @@ export function dataSource(
   }
   const { labels } = work;
   const ids = labels.map((label) => tokenizer.encodePlain(label));
-  const plan = planScoring(ids, shape.decoderStartTokenId, shape.eosTokenId);
-  if (decoderTokens(plan) > maxBatchTokens) {
+  const plan = planScoring(ids, shape.tokens.start, shape.tokens.end[0]);
+  if (labelTokens(plan) > maxBatchTokens) {
     throw cannotRun(
-      `The labels have ${decoderTokens(plan)} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+      `The labels have ${labelTokens(plan)} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
     );
   }
   return {
@@ -60,29 +62,59 @@ export function dataSource(
   };
 }
 
+/** Texts to measure perplexity on: as they are where the model goes on with text, else with spans of them hidden. */
+export function textSource(
+  file: string,
+  texts: readonly string[],
+  limits: SourceLimits,
+): { kind: 'text' | 'corrupted'; source: EvaluationSource } {
+  return limits.shape.stacks.length === 1
+    ? { kind: 'text', source: plainSource(file, texts, limits) }
+    : { kind: 'corrupted', source: corruptedSource(file, texts, limits) };
+}
+
+/** Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too little text. */
+export function plainSource(
+  file: string,
+  texts: readonly string[],
+  { shape, tokenizer, maxBatchTokens }: SourceLimits,
+): EvaluationSource {
+  const length = Math.min(TEXT_WINDOW, maxBatchTokens, shape.contextTokens ?? TEXT_WINDOW);
+  const windows = windowsOf(
+    texts.flatMap((text) => tokenizer.encodePlain(`${text}\n`)),
+    length,
+  );
+  if (windows.length === 0) throw cannotRun(`${file} holds too little text to score any of it`);
+  const inputs = windows.map((ids, i) => {
+    return { line: i + 1, tokens: Int32Array.from(ids), work: { kind: 'text' } as const };
+  });
+  return { inputs, scored: { kind: 'targets' } };
+}
+
 /** The texts with spans of them hidden, to be told by the decoder. Throws cannot_run where there is too little text. */
 export function corruptedSource(
   file: string,
   texts: readonly string[],
   { shape, tokenizer, maxBatchTokens }: SourceLimits,
 ): EvaluationSource {
-  const { vocabSize, decoderStartTokenId, eosTokenId } = shape;
+  const { vocabSize, tokens } = shape;
+  const end = tokens.end[0]!;
   const sentinels = sentinelsOf(vocabSize, (id) => tokenizer.idToToken(id));
   const windows = windowsOf(
-    texts.map((text) => tokenizer.encodePlain(text)),
-    eosTokenId,
+    texts.flatMap((text) => [...tokenizer.encodePlain(text), end]),
+    WINDOW,
   );
   if (windows.length === 0) throw cannotRun(`${file} holds too little text to hide any of it`);
   const random = randomOf(SEED);
   const inputs = windows.map((ids, i) => {
-    const { input, target } = corrupt(ids, random, sentinels, eosTokenId);
+    const { input, target } = corrupt(ids, random, sentinels, end);
     const longest = Math.max(input.length, target.length);
     if (longest > maxBatchTokens) {
       throw cannotRun(
         `A piece of ${file} has ${longest} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
       );
     }
-    const plan = planScoring([target], decoderStartTokenId, eosTokenId);
+    const plan = planScoring([target], tokens.start, end);
     return { line: i + 1, tokens: Int32Array.from(input), work: { kind: 'score', plan } as const };
   });
   return { inputs, scored: { kind: 'targets' } };

@@ -45,12 +45,11 @@ export function corrupt(
   return { input: [...input, endToken], target: [...target, endToken] };
 }
 
-/** Cuts texts, one after the other with the end token behind each, into windows. */
-export function windowsOf(texts: readonly (readonly number[])[], endToken: number): number[][] {
-  const stream = texts.flatMap((ids) => [...ids, endToken]);
+/** Cuts tokens into windows of so many. */
+export function windowsOf(tokens: readonly number[], length: number): number[][] {
   const windows: number[][] = [];
-  for (let at = 0; at < stream.length; at += WINDOW) {
-    const window = stream.slice(at, at + WINDOW);
+  for (let at = 0; at < tokens.length; at += length) {
+    const window = tokens.slice(at, at + length);
     if (window.length >= SHORTEST) windows.push(window);
   }
   return windows;

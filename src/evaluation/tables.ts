@@ -1,36 +1,33 @@
 /** Tables of one input, and what they let the residency planner expect. */
 import { visitsOf } from '../inference/expected-visits.js';
-import type { PredictorInput } from '../native/addon-types.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
+  firstLayerOf,
   type HashFunction,
-  layersOf,
+  type HashInput,
   type RoutingShape,
-  type Side,
   tableKind,
 } from '../predictor/hash-function.js';
-import { createHashTable, type HashTable, TABLE_K, TABLE_READY } from '../predictor/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY, tableK } from '../predictor/hash-table.js';
 import type { ExactRun } from './model-runner.js';
-import type { ReplayBatch } from './replay.js';
-
-export type Tables = Record<Side, HashTable | null>;
+import type { ReplayBatch, ReplayPass } from './replay.js';
 
 /** Null where the function cannot say. */
 export function fillTable(
   hash: HashFunction,
   shape: RoutingShape,
-  side: Side,
-  input: PredictorInput,
+  stack: number,
+  input: HashInput,
 ): HashTable | null {
   const table = createHashTable({
     batchId: 0,
-    layers: layersOf(shape, side),
+    layers: shape.stacks[stack]!.layers,
     tokens: input.tokens.length,
-    k: Math.min(TABLE_K, shape.experts),
+    k: tableK(shape),
     kind: tableKind(hash.name),
     expertsPerLayer: shape.experts,
   });
-  if (!hash.fill(side, input, table.k, table.experts, table.alpha, table.chance)) return null;
+  if (!hash.fill(stack, input, table.k, table.experts, table.alpha, table.chance)) return null;
   fillNeed(table);
   table.settle(TABLE_READY);
   return table;
@@ -52,22 +49,25 @@ function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTab
 }
 
 /**
- * An input as a batch of its own. Tables of labels are there with the encoder's; those of a continuation only as its
- * steps come.
+ * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the batch; those
+ * of a continuation only as its steps come.
  */
-export function batchOf({ passes, scores }: ExactRun, tables: Tables, encoderLayers: number): ReplayBatch {
-  const encoder = visitsOf(tables.encoder, 0);
-  const decoder = scores === null ? [] : visitsOf(tables.decoder, encoderLayers);
-  let token = 0;
-  return {
-    passes: passes.map((pass) => {
-      if (pass.side === 'encoder') {
-        return { visits: pass.needed, own: encoder, behind: decoder };
-      }
-      const table = tables.decoder && tableOfTokens(tables.decoder, token, pass.tokens);
-      token += pass.tokens;
-      return { visits: pass.needed, own: visitsOf(table, encoderLayers), behind: [] };
-    }),
-    foreseen: { encoder, decoder },
-  };
+export function batchOf(
+  { parts }: ExactRun,
+  tables: readonly (HashTable | null)[],
+  shape: Pick<RoutingShape, 'stacks'>,
+): ReplayBatch {
+  const visits = parts.map(({ stack }, i) => visitsOf(tables[i]!, firstLayerOf(shape, stack)));
+  const passes = parts.flatMap(({ stack, passes: own, known }, i): ReplayPass[] => {
+    const behind = visits.slice(i + 1).flatMap((later, l) => (parts[i + 1 + l]!.known ? later : []));
+    if (known) return own.map(({ needed }) => ({ visits: needed, own: visits[i]!, behind }));
+    const table = tables[i]!;
+    let token = 0;
+    return own.map(({ needed, tokens }) => {
+      const step = table && tableOfTokens(table, token, tokens);
+      token += tokens;
+      return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
+    });
+  });
+  return { passes, foreseen: visits.filter((_, i) => parts[i]!.known).flat() };
 }

@@ -1,4 +1,6 @@
 /** Hash tables as the visits of layers that they foretell. */
+import { firstMoeLayer } from '../model/model-shape.js';
+import type { ModelShape } from '../native/addon-types.js';
 import { type HashTable, openHashTable, TABLE_READY } from '../predictor/hash-table.js';
 import type { BatchTables } from './messages.js';
 import type { ExpectedVisit } from './residency-planner.js';
@@ -13,14 +15,14 @@ export function visitsOf(table: HashTable | null, firstLayer: number): ExpectedV
   }));
 }
 
-export interface OpenTables {
-  encoder: HashTable | null;
-  decoder: HashTable | null;
-}
+/** By stack. */
+export type OpenTables = readonly (HashTable | null)[];
 
 export function openTables(tables: BatchTables | null): OpenTables {
-  return {
-    encoder: tables && openHashTable(tables.encoder),
-    decoder: tables?.decoder ? openHashTable(tables.decoder) : null,
-  };
+  return (tables ?? []).map((buffer) => buffer && openHashTable(buffer));
+}
+
+/** What the tables of a batch say of its passes, stack by stack. */
+export function visitsOfTables(tables: OpenTables, shape: Pick<ModelShape, 'stacks'>): ExpectedVisit[] {
+  return tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
 }

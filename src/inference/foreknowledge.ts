@@ -43,3 +43,10 @@ export function routingOf({ table, rows }: TableRows, k: number): NativeRouting 
   }
   return { experts, alpha, k: kept };
 }
+
+/** Of `tokens` tokens of the pass from `first` on; the visits stay those of the whole. */
+export function partOf(known: Foreknowledge, first: number, tokens: number): Foreknowledge {
+  const { predicted } = known;
+  if (predicted === null) return known;
+  return { ...known, predicted: { ...predicted, rows: predicted.rows.subarray(first, first + tokens) } };
+}

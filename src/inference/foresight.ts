@@ -3,7 +3,7 @@ import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js'
 import type { QueueConsumer } from '../predictor/hash-table-queue.js';
 import type { ResidentFlag } from '../predictor/resident-flag.js';
 import type { EvictionPolicy } from './eviction/index.js';
-import { openTables, visitsOf } from './expected-visits.js';
+import { openTables, visitsOfTables } from './expected-visits.js';
 import type { Foreknowledge } from './foreknowledge.js';
 import { LinkLoad } from './link-load.js';
 import type { QueuedBatch } from './messages.js';
@@ -19,12 +19,6 @@ export interface ForesightOptions {
   linkBandwidth: number;
 }
 
-/** What the tables of a batch in the queue say of its passes. */
-export interface UpcomingBatch {
-  encoder: readonly ExpectedVisit[];
-  decoder: readonly ExpectedVisit[];
-}
-
 /** What tables say of a pass and of those behind it in its batch. */
 export type ForetoldPass = Pick<Foreknowledge, 'own' | 'behind'>;
 
@@ -32,30 +26,23 @@ export function correctedPass({ own, behind }: ForetoldPass, calibration: NeedCa
   return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
 }
 
-export function correctedBatch(
-  { encoder, decoder }: UpcomingBatch,
-  calibration: NeedCalibration,
-): UpcomingBatch {
-  return { encoder: correctedVisits(encoder, calibration), decoder: correctedVisits(decoder, calibration) };
-}
-
-function correctedVisits(
+export function correctedVisits(
   visits: readonly ExpectedVisit[],
   calibration: NeedCalibration,
 ): readonly ExpectedVisit[] {
   return visits.map((visit) => calibration.corrected(visit));
 }
 
-/** `upcoming`: the batches in the queue, the next one first. */
+/** `upcoming`: what tables say of the batches in the queue, the next one first. */
 export function planPass(
   { own, behind }: ForetoldPass,
-  upcoming: readonly UpcomingBatch[],
+  upcoming: readonly (readonly ExpectedVisit[])[],
   rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
 ): ResidencyPlan {
   const batchVisits = own.length + behind.length;
-  const next = upcoming[0] ? upcoming[0].encoder.length + upcoming[0].decoder.length : 0;
+  const next = upcoming[0]?.length ?? 0;
   return planResidency({
-    visits: [...own, ...behind, ...upcoming.flatMap(({ encoder, decoder }) => [...encoder, ...decoder])],
+    visits: [...own, ...behind, ...upcoming.flat()],
     passVisits: own.length,
     batchVisits,
     prefetchVisits: batchVisits + next,
@@ -65,14 +52,11 @@ export function planPass(
 
 export class Foresight {
   readonly #options: ForesightOptions;
-  readonly #decoderFirstLayer: number;
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
 
   constructor(options: ForesightOptions) {
     this.#options = options;
-    const { moeLayers } = options.engine.shape;
-    this.#decoderFirstLayer = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
     this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
     this.#calibration = new NeedCalibration(options.engine.plan.experts);
     this.slotsChanged();
@@ -111,16 +95,12 @@ export class Foresight {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const residency = engine.residency();
-    const upcoming = queue.waiting().map((batch) => this.#foretold(batch));
+    const upcoming = queue
+      .waiting()
+      .map(({ tables }) =>
+        correctedVisits(visitsOfTables(openTables(tables), engine.shape), this.#calibration),
+      );
     const pass = correctedPass(known, this.#calibration);
     return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
-  }
-
-  #foretold(batch: QueuedBatch): UpcomingBatch {
-    const { encoder, decoder } = openTables(batch.tables);
-    return correctedBatch(
-      { encoder: visitsOf(encoder, 0), decoder: visitsOf(decoder, this.#decoderFirstLayer) },
-      this.#calibration,
-    );
   }
 }

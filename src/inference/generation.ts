@@ -1,63 +1,56 @@
-/** One running generation, and one decode step of several that are routed alike. */
-import { SidaError } from '../errors.js';
-import type { Foreknowledge } from './foreknowledge.js';
-import type { GeneratedToken } from './messages.js';
-import type { NativeSteps } from './native-steps.js';
-import { assertFinite, greedy, logSumExp, mostLikely } from './sampler.js';
+/** One choice of an input as its tokens are picked. */
+import type { GeneratedToken, GenerateWork } from './messages.js';
+import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
 
-export interface Generation {
+/** An input that has started, and what it holds until all of it is done. */
+export interface RunningInput {
   item: number;
   job: number;
-  context: number;
-  sequence: number;
-  /** KV pages of its context and sequence. */
+  /** KV pages of all its sequences. */
   pages: number;
-  /** Fed with the next step: the start token first. */
-  nextToken: number;
-  tokensLeft: number;
-  logprobs: number | null;
   /** Experts that tables route its tokens to; 0: the model's routers do. */
   routingK: number;
+  /** Sequence of its prompt: what follows attends across to it, or continues it. */
+  prompt: number;
 }
 
-export interface StepOutcome {
-  tokens: GeneratedToken[];
-  /** Those that gave their last token. */
-  finished: Generation[];
-  failed: { generation: Generation; error: SidaError }[];
+export interface Generation {
+  input: RunningInput;
+  /** Of its input's choices. */
+  choice: number;
+  work: GenerateWork;
+  sequence: number;
+  /** What its sequence attends across to or continues; NO_PARENT: it is its prompt's own. */
+  parent: number;
+  /** Tokens that its sequence has. */
+  length: number;
+  /** Fed with its next pass: the start token first, or the last of the prompt. */
+  nextToken: number;
+  tokensLeft: number;
 }
 
-/** One greedy step of every generation; those whose native step failed appear in none of the lists. */
-export function decodeStep(
-  generations: readonly Generation[],
-  steps: NativeSteps,
-  endToken: number,
-  known: Foreknowledge,
-): StepOutcome {
-  const outcome: StepOutcome = { tokens: [], finished: [], failed: [] };
-  const sequences = generations.map(({ job, sequence, context, nextToken }) => {
-    return { job, sequence, context, tokens: [nextToken], rows: [0] };
-  });
-  steps.decode(sequences, known, (index, [logits]) => {
-    const generation = generations[index]!;
-    try {
-      const token = nextToken(generation, logits!);
-      outcome.tokens.push(token);
-      generation.nextToken = token.id;
-      generation.tokensLeft -= 1;
-      if (token.id === endToken || generation.tokensLeft === 0) outcome.finished.push(generation);
-    } catch (error) {
-      outcome.failed.push({ generation, error: SidaError.from(error) });
-    }
-  });
-  return outcome;
+/** What its next pass feeds and asks. */
+export function nextStep(generation: Generation): PassSequence {
+  const { input, sequence, parent, length, nextToken } = generation;
+  const picks = [pickAt(generation, length + 1)];
+  return { job: input.job, sequence, parent, tokens: [nextToken], picks };
 }
 
-function nextToken({ item, logprobs }: Generation, logits: Float32Array): GeneratedToken {
-  assertFinite(logits);
-  const id = greedy(logits);
-  if (logprobs === null) return { item, id };
-  const logSum = logSumExp(logits);
-  const top = mostLikely(logits, logprobs, logSum);
-  return { item, id, logprobs: { logprob: logits[id]! - logSum, top } };
+export function pickAt({ work, choice }: Pick<Generation, 'work' | 'choice'>, position: number): TokenPick {
+  return { sampling: work.choices[choice]!, position, top: work.logprobs ?? 0 };
+}
+
+/** Takes the token that a pass picked after `nextToken`; throws nonfinite_output. */
+export function takeToken(generation: Generation, picked: PickedToken): GeneratedToken {
+  const { input, choice, work } = generation;
+  const id = tokenOf(picked);
+  generation.length += 1;
+  generation.nextToken = id;
+  generation.tokensLeft -= 1;
+  const { logprob, top } = picked;
+  return { item: input.item, choice, id, ...(work.logprobs !== null && { logprobs: { logprob, top } }) };
+}
+
+export function hasEnded({ nextToken, tokensLeft }: Generation, endTokens: readonly number[]): boolean {
+  return tokensLeft === 0 || endTokens.includes(nextToken);
 }

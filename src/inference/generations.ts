@@ -1,31 +1,33 @@
-/** All running generations: they take their steps together and give back what they held. */
+/** All running generations: their steps' tables and tokens, and what they give back as they end. */
+import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import { profiled } from '../profile/thread-events.js';
-import { clockMs } from './clock.js';
-import { visitsOf } from './expected-visits.js';
-import { type Foreknowledge, tableRows } from './foreknowledge.js';
 import type { Foresight } from './foresight.js';
-import { decodeStep, type Generation, type StepOutcome } from './generation.js';
-import type { KvPages } from './kv-pages.js';
-import type { NativeSteps } from './native-steps.js';
+import { type Generation, hasEnded, takeToken } from './generation.js';
+import type { HeldInputs } from './held-inputs.js';
+import type { Outcomes } from './outcomes.js';
+import type { PickedToken } from './pass-batch.js';
 import type { StepTables } from './step-tables.js';
 
 export interface GenerationsOptions {
   engine: Engine;
-  steps: NativeSteps;
   foresight: Foresight;
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
-  pages: KvPages;
-  /** Number of the decoder's first MoE layer. */
-  decoderFirstLayer: number;
+  inputs: HeldInputs;
+  outcomes: Outcomes;
+}
+
+/** What a pass picked for a generation. */
+export interface StepAnswer {
+  generation: Generation;
+  picked: PickedToken;
 }
 
 export class Generations {
   readonly #options: GenerationsOptions;
-  /** By item. */
-  readonly #running = new Map<number, Generation>();
+  readonly #running = new Set<Generation>();
 
   constructor(options: GenerationsOptions) {
     this.#options = options;
@@ -35,81 +37,82 @@ export class Generations {
     return this.#running.size;
   }
 
-  /** `context`: its encoder tokens. */
+  /** `context`: what its sequence attends across to, or goes on from. */
   begin(generation: Generation, context: Int32Array): void {
     const { foresight, stepTables } = this.#options;
-    this.#running.set(generation.item, generation);
-    const required = generation.routingK > 0;
+    this.#running.add(generation);
+    const required = generation.input.routingK > 0;
     if (required || foresight.foresees) stepTables?.begin(generation.sequence, context, required);
   }
 
-  /** One step of each. Those that finished hold nothing any more; those that failed do until their job is released. */
-  step(): StepOutcome {
-    const { engine, steps, stepTables } = this.#options;
-    const outcomes = [...groupByRouting(this.#running.values())].map((running) => {
-      const known = this.#foreknow(running);
-      const begin = clockMs();
-      const outcome = decodeStep(running, steps, engine.shape.eosTokenId, known);
-      stepTables?.stepTook(clockMs() - begin);
-      return outcome;
-    });
-    const finished = outcomes.flatMap((outcome) => outcome.finished);
-    for (const generation of finished) this.#release(generation);
-    return {
-      tokens: outcomes.flatMap(({ tokens }) => tokens),
-      finished,
-      failed: outcomes.flatMap(({ failed }) => failed),
-    };
+  /** Those that may share a pass, by what routes their tokens: 0 is the model's routers. */
+  byRouting(): Map<number, Generation[]> {
+    const groups = new Map<number, Generation[]>();
+    for (const generation of this.#running) {
+      const { routingK } = generation.input;
+      const group = groups.get(routingK);
+      if (group === undefined) groups.set(routingK, [generation]);
+      else group.push(generation);
+    }
+    return groups;
   }
 
-  /** Ends the item's generation before its time; undefined where it has ended. */
-  stop(item: number): Generation | undefined {
-    const generation = this.#running.get(item);
-    if (generation !== undefined) this.#release(generation);
-    return generation;
-  }
-
-  releaseJob(job: number): void {
-    for (const generation of this.#running.values()) if (generation.job === job) this.#release(generation);
-  }
-
-  #foreknow(running: readonly Generation[]): Foreknowledge {
-    const { routingK } = running[0]!;
-    const sequences = running.map(({ sequence }) => sequence);
-    const tokens = running.map(({ nextToken }) => nextToken);
-    const table = this.#stepTable(sequences, tokens, routingK);
-    return {
-      own: visitsOf(table, this.#options.decoderFirstLayer),
-      behind: [],
-      predicted: tableRows(table, [...running.keys()]),
-      routingK,
-    };
-  }
-
-  #stepTable(sequences: number[], tokens: number[], routingK: number): HashTable | null {
+  /** The table of their next step, of one routing; null when nobody can tell. */
+  stepTable(generations: readonly Generation[]): HashTable | null {
     const { foresight, stepTables } = this.#options;
-    if (routingK > 0 || foresight.foresees)
+    const sequences = generations.map(({ sequence }) => sequence);
+    const routingK = generations[0]?.input.routingK ?? 0;
+    if (generations.length > 0 && (routingK > 0 || foresight.foresees)) {
+      const tokens = generations.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);
+    }
     for (const sequence of sequences) stepTables?.end(sequence);
     return null;
   }
 
-  #release({ item, sequence, context, pages }: Generation): void {
-    const { engine, stepTables, pages: kvPages } = this.#options;
-    this.#running.delete(item);
-    stepTables?.end(sequence);
-    engine.releaseSequences(Int32Array.of(sequence));
-    engine.releaseContexts(Int32Array.of(context));
-    kvPages.release(pages);
+  stepTook(ms: number): void {
+    this.#options.stepTables?.stepTook(ms);
   }
-}
 
-function groupByRouting(generations: Iterable<Generation>): Iterable<Generation[]> {
-  const groups = new Map<number, Generation[]>();
-  for (const generation of generations) {
-    const group = groups.get(generation.routingK);
-    if (group === undefined) groups.set(generation.routingK, [generation]);
-    else group.push(generation);
+  /** What one round picked. Those that ended hold nothing any more; those that failed do until their job is released. */
+  take(answers: readonly StepAnswer[]): void {
+    const { engine, outcomes } = this.#options;
+    const ended: Generation[] = [];
+    const tokens = answers.flatMap(({ generation, picked }) => {
+      try {
+        const token = takeToken(generation, picked);
+        if (hasEnded(generation, engine.shape.tokens.end)) ended.push(generation);
+        return [token];
+      } catch (error) {
+        outcomes.failed(generation.input.job, SidaError.from(error));
+        return [];
+      }
+    });
+    if (tokens.length > 0) outcomes.tokens(tokens);
+    for (const generation of ended) this.#end(generation);
   }
-  return groups.values();
+
+  /** Ends a choice before its time; nothing where it has ended. */
+  stop(item: number, choice: number): void {
+    for (const generation of this.#running) {
+      if (generation.input.item === item && generation.choice === choice) this.#end(generation);
+    }
+  }
+
+  /** Its inputs are released by who holds them. */
+  dropJob(job: number): void {
+    for (const generation of this.#running) if (generation.input.job === job) this.#drop(generation);
+  }
+
+  #end(generation: Generation): void {
+    this.#drop(generation);
+    this.#options.inputs.partDone(generation.input);
+  }
+
+  #drop(generation: Generation): void {
+    const { engine, stepTables } = this.#options;
+    this.#running.delete(generation);
+    stepTables?.end(generation.sequence);
+    engine.releaseSequences(Int32Array.of(generation.sequence));
+  }
 }

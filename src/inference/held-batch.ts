@@ -19,9 +19,12 @@ export class HeldBatch {
   #next = 0;
   #labelTokens = 0;
 
-  constructor(batch: EncodeBatch, tables: OpenTables) {
+  readonly #encoderDecoder: boolean;
+
+  constructor(batch: EncodeBatch, tables: OpenTables, encoderDecoder: boolean) {
     this.batch = batch;
     this.tables = tables;
+    this.#encoderDecoder = encoderDecoder;
   }
 
   get finished(): boolean {
@@ -38,7 +41,7 @@ export class HeldBatch {
       if (!dropped(item.job)) {
         const begin = offsets[this.#next]!;
         const ids = tokens.subarray(begin, offsets[this.#next + 1]!);
-        const needed = itemPages(ids.length, item.work, pageTokens);
+        const needed = itemPages(ids.length, item.work, pageTokens, this.#encoderDecoder);
         if (!pages.reserve(needed)) break;
         admitted.push({ ...item, tokens: ids, begin, labelBegin: this.#labelTokens, pages: needed });
       }

@@ -3,6 +3,7 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { SidaError } from '../errors.js';
+import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
@@ -36,7 +37,7 @@ function openEngine(addon: NativeAddon): Engine {
     threads,
     activations,
     device,
-    maxRoutingK: config.routingK,
+    ...(config.routingK !== null && { maxRoutingK: config.routingK }),
     routers: config.routing === 'exact',
   };
   const plan = addon.planMemory({ pack }, limits);
@@ -75,10 +76,10 @@ async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
     const embedding = () => new addon.TokenEmbedding({ pack });
     const { directory, kind } = predictor;
     const options = { model: shape, fingerprint, addon, embedding, ...(kind && { kind }) };
-    const opened = await openPredictor(directory, { ...options, sides: ['decoder'] });
-    const { decoderLayers, experts } = routingShape(shape);
-    const stepper = openStepper(opened.function, decoderLayers);
-    return stepper && new StepTables({ stepper, layers: decoderLayers, experts, onError: warnOnce() });
+    const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
+    const routing = routingShape(shape);
+    const stepper = openStepper(opened.function, routing);
+    return stepper && new StepTables({ stepper, shape: routing, onError: warnOnce() });
   } catch {
     return null;
   }
@@ -104,7 +105,6 @@ if (opened !== undefined) {
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
-    tellsResident: data.config.tellsResident ?? false,
     stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

@@ -5,15 +5,17 @@ import {
   EXPERT_ON_DEMAND,
   EXPERT_PREFETCHED,
   EXPERT_RESIDENT,
+  type ModelShape,
   type RunResult,
 } from '../native/addon-types.js';
 import type { BatchItem, JobEnd } from './messages.js';
-import type { Verdict } from './routing-quality.js';
+import type { Hits, Verdict } from './routing-quality.js';
 
 /** In place of an expert: the token was over the expert's capacity. */
 const NO_EXPERT = 65535;
 
-export function noCost(): ExpertCost {
+/** `topK`: experts that the model's routers choose for a token. */
+export function noCost(topK: number): ExpertCost {
   return {
     needed: 0,
     resident: 0,
@@ -24,16 +26,21 @@ export function noCost(): ExpertCost {
     bytes: 0,
     stall_ms: 0,
     predicted: 0,
-    hits_top1: 0,
-    hits_top3: 0,
+    ...hits(topK, { narrow: 0, wide: 0 }),
     belady_bytes: 0,
   };
+}
+
+/** Under the names that say which recall it is: see `recallWidths`. */
+function hits(topK: number, { narrow, wide }: Pick<Hits, 'narrow' | 'wide'>) {
+  return topK === 1 ? { hits_top1: narrow, hits_top3: wide } : { hits_top_k: narrow, hits_top_2k: wide };
 }
 
 type JobItem = Pick<BatchItem, 'job' | 'jobItems' | 'explain'>;
 
 interface Entry {
   cost: ExpertCost;
+  hits: Hits;
   itemsLeft: number;
   explain: boolean;
   startedMs: number;
@@ -41,13 +48,15 @@ interface Entry {
 
 export class JobLedger {
   readonly #jobs = new Map<number, Entry>();
+  readonly #topK: number;
   readonly #slotBytes: number;
   readonly #marks: Uint32Array;
   #mark = 0;
 
-  constructor(expertsPerLayer: number, slotBytes: number) {
+  constructor({ experts, topK }: Pick<ModelShape, 'experts' | 'topK'>, slotBytes: number) {
+    this.#topK = topK;
     this.#slotBytes = slotBytes;
-    this.#marks = new Uint32Array(expertsPerLayer);
+    this.#marks = new Uint32Array(experts);
   }
 
   /** Jobs with items that are not done. */
@@ -58,7 +67,13 @@ export class JobLedger {
   /** Called for every item taken up; the first one starts the job. */
   begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
     if (this.#jobs.has(job)) return;
-    this.#jobs.set(job, { cost: noCost(), itemsLeft: jobItems, explain: explain ?? false, startedMs: nowMs });
+    this.#jobs.set(job, {
+      cost: noCost(this.#topK),
+      hits: { predicted: 0, narrow: 0, wide: 0 },
+      itemsLeft: jobItems,
+      explain: explain ?? false,
+      startedMs: nowMs,
+    });
   }
 
   /** Whether the job's answer tells all that it cost. */
@@ -84,12 +99,12 @@ export class JobLedger {
       }
       entry.cost.stall_ms += result.stats.stallNs / 1e6;
     }
-    verdict.hits?.forEach(({ predicted, top1, top3 }, i) => {
-      const cost = this.#jobs.get(jobs[i]!)?.cost;
-      if (cost === undefined) return;
-      cost.predicted += predicted;
-      cost.hits_top1 += top1;
-      cost.hits_top3 += top3;
+    verdict.hits?.forEach(({ predicted, narrow, wide }, i) => {
+      const sums = this.#jobs.get(jobs[i]!)?.hits;
+      if (sums === undefined) return;
+      sums.predicted += predicted;
+      sums.narrow += narrow;
+      sums.wide += wide;
     });
   }
 
@@ -100,7 +115,9 @@ export class JobLedger {
     entry.itemsLeft -= 1;
     if (entry.itemsLeft > 0) return undefined;
     this.#jobs.delete(job);
-    return { cost: entry.cost, startedMs: entry.startedMs, endedMs: nowMs };
+    const { cost, startedMs } = entry;
+    const { predicted, ...found } = entry.hits;
+    return { cost: { ...cost, predicted, ...hits(this.#topK, found) }, startedMs, endedMs: nowMs };
   }
 
   drop(job: number): void {

@@ -1,75 +1,40 @@
-/** Scores the labels of inputs whose contexts were just encoded. */
-import { SidaError } from '../errors.js';
-import type { Foreknowledge } from './foreknowledge.js';
-import type { DecodeSequence, NativeSteps } from './native-steps.js';
-import { assertFinite, logSumExp } from './sampler.js';
-import { LabelScores, type ScoringPlan } from './scoring.js';
+/** The labels of one input while they are scored: what to ask of its passes, and the sums of their answers. */
+import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
+import { LabelScores, type ScoringPlan, type ScoringTarget } from './scoring.js';
 
-export interface ScoringInput {
-  item: number;
-  job: number;
-  context: number;
-  plan: ScoringPlan;
-}
+export class LabelScoring {
+  readonly plan: ScoringPlan;
+  readonly #scores: LabelScores;
 
-export interface ScoringOutcome {
-  /** Summed log-probability of each label, for the inputs whose steps all ran. */
-  scored: { input: ScoringInput; scores: number[] }[];
-  failed: { input: ScoringInput; error: SidaError }[];
-  /** Decoder sequences to release. */
-  sequences: number[];
-}
+  constructor(plan: ScoringPlan) {
+    this.plan = plan;
+    this.#scores = new LabelScores(plan.labels);
+  }
 
-/** `known`: of the inputs' label tokens, in order. */
-export function scoreLabels(
-  inputs: readonly ScoringInput[],
-  steps: NativeSteps,
-  known: Foreknowledge,
-): ScoringOutcome {
-  const outcome: ScoringOutcome = { scored: [], failed: [], sequences: [] };
-  const sequences: DecodeSequence[] = [];
-  const owners: { state: State; decoderInput: number }[] = [];
-  const states = inputs.map((input): State => {
-    return { input, scores: new LabelScores(input.plan.labels), left: input.plan.inputs.length };
-  });
-  for (const state of states) {
-    const { job, context, plan } = state.input;
-    plan.inputs.forEach(({ tokens, rows }, decoderInput) => {
-      const sequence = steps.newId();
-      outcome.sequences.push(sequence);
-      sequences.push({ job, sequence, context, tokens, rows: rows.map(({ position }) => position) });
-      owners.push({ state, decoderInput });
+  /** Takes the log-probabilities of `targets`, in order; throws nonfinite_output. */
+  take(targets: readonly ScoringTarget[], logprobs: Float64Array): void {
+    assertFiniteLogprobs(logprobs);
+    targets.forEach((target, i) => {
+      this.#scores.set(target, logprobs[i]!);
     });
   }
-  steps.decode(sequences, known, (index, logits) => {
-    const { state, decoderInput } = owners[index]!;
-    try {
-      addRows(state, decoderInput, logits);
-    } catch (error) {
-      state.error ??= SidaError.from(error);
-    }
-  });
-  for (const { input, scores, left, error } of states) {
-    if (error !== undefined) outcome.failed.push({ input, error });
-    else if (left === 0) outcome.scored.push({ input, scores: scores.sums() });
+
+  /** Of each label, once all targets are in. */
+  sums(): number[] {
+    return this.#scores.sums();
   }
-  return outcome;
 }
 
-interface State {
-  input: ScoringInput;
-  scores: LabelScores;
-  /** Decoder inputs without their logits yet. */
-  left: number;
-  error?: SidaError;
-}
-
-function addRows(state: State, decoderInput: number, logits: Float32Array[]): void {
-  state.input.plan.inputs[decoderInput]!.rows.forEach(({ targets }, i) => {
-    const row = logits[i]!;
-    assertFinite(row);
-    const logSum = logSumExp(row);
-    for (const target of targets) state.scores.set(target, row[target.token]! - logSum);
-  });
-  state.left -= 1;
+/** The targets of what a plan feeds: tokens [begin, begin + count) of its `input`, rows from 0. */
+export function targetsWithin(
+  { rows }: ScoringPlan['inputs'][number],
+  begin: number,
+  count: number,
+): { targets: ScoringTarget[]; queries: TokenQuery[] } {
+  const within = rows.filter(({ position }) => position >= begin && position < begin + count);
+  const targets = within.flatMap((row) => row.targets);
+  const queries = within.flatMap(({ position, targets: asked }) =>
+    asked.map(({ token }) => ({ row: position - begin, token })),
+  );
+  return { targets, queries };
 }

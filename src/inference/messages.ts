@@ -10,15 +10,22 @@ import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import type { QueueEnd } from '../predictor/hash-table-queue.js';
-import type { RankedToken } from './sampler.js';
+import type { RankedToken, Sampling } from './sampling.js';
 import type { ScoringPlan } from './scoring.js';
 
-export type ItemWork =
-  | { kind: 'score'; plan: ScoringPlan }
-  /** `logprobs`: most likely tokens to name for each generated one; null for none. */
-  | { kind: 'generate'; maxTokens: number; logprobs: number | null };
+export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork;
 
-/** One input of a job: a sequence of an encoder batch and what follows it. */
+export interface GenerateWork {
+  kind: 'generate';
+  /** Of each choice. */
+  maxTokens: number;
+  /** Most likely tokens to name for each generated one; null for none. */
+  logprobs: number | null;
+  /** How each choice is drawn; null: the most likely token always. */
+  choices: readonly (Sampling | null)[];
+}
+
+/** One input of a job: its prompt stands in the batch. */
 export interface BatchItem {
   item: number;
   job: number;
@@ -29,7 +36,7 @@ export interface BatchItem {
   work: ItemWork;
 }
 
-/** Inputs that are encoded together. The arrays lie in shared memory. */
+/** Inputs that are taken up together. The arrays lie in shared memory. */
 export interface EncodeBatch {
   /** Ascending by 1. */
   id: number;
@@ -42,11 +49,12 @@ export interface EncodeBatch {
   tokens: Int32Array;
 }
 
-/** The hash tables of a batch: of its encoder pass, and of the decoder pass over its labels where it has any. */
-export interface BatchTables {
-  encoder: SharedArrayBuffer;
-  decoder: SharedArrayBuffer | null;
-}
+/**
+ * The hash tables of a batch, by stack; null where no token of the stack is known beforehand. Of an encoder-decoder
+ * model: its prompts, and the tokens that labels feed. Of a decoder-only one: a table of the prompts, then of the
+ * tokens that labels feed, input by input.
+ */
+export type BatchTables = (SharedArrayBuffer | null)[];
 
 /** What travels through the hash table queue. */
 export interface QueuedBatch {
@@ -73,13 +81,15 @@ export interface InferenceThreadData {
 export type ToInference =
   /** Drops every item of the job, in batches up to `lastBatch`; Infinity until a second message tells which is the last. */
   | { type: 'cancel'; job: number; lastBatch: number }
-  /** Ends a generation early; its `done` still comes. */
-  | { type: 'stop'; item: number }
+  /** Ends a choice early; the `done` of its item still comes. */
+  | { type: 'stop'; item: number; choice: number }
   | { type: 'control'; id: number; request: ModelRequest }
   | { type: 'close' };
 
 export interface GeneratedToken {
   item: number;
+  /** Of the item's choices. */
+  choice: number;
   id: number;
   /** Present when asked for. */
   logprobs?: { logprob: number; top: RankedToken[] };
@@ -103,7 +113,7 @@ export type FromInference =
     }
   /** The model could not be opened. */
   | { type: 'failed'; error: ErrorBody }
-  /** What one decode step gave, all running generations together. */
+  /** What one round gave, all running generations together. */
   | { type: 'tokens'; tokens: GeneratedToken[] }
   /** `scores`: summed log-probability of each label. `end` comes with the last item of the job. */
   | { type: 'done'; item: number; job: number; scores?: number[]; end?: JobEnd }
@@ -111,5 +121,4 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  | { type: 'resident'; resident: Uint8Array }
   | { type: 'closed' };

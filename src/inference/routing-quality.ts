@@ -1,16 +1,16 @@
 /** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
 import type { NativeBatch, RunResult } from '../native/addon-types.js';
-import { NO_EXPERT } from '../predictor/hash-table.js';
+import { type HashTable, NO_EXPERT } from '../predictor/hash-table.js';
 import type { Belady } from './belady.js';
 import type { Foreknowledge, TableRows } from './foreknowledge.js';
+import { recallWidths } from './recall.js';
 
-/** Sums over (MoE layer, token) pairs with a prediction; over-capacity tokens are left out. */
+/** Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are left out. */
 export interface Hits {
   predicted: number;
-  /** The true expert was the table's first. */
-  top1: number;
-  /** It was among the table's first three. */
-  top3: number;
+  /** The expert was among the table's first names: see `recallWidths`. */
+  narrow: number;
+  wide: number;
 }
 
 export interface Verdict {
@@ -22,6 +22,8 @@ export interface Verdict {
 
 export interface RoutingQualityOptions {
   expertsPerLayer: number;
+  /** Experts that the routers choose for a token. */
+  topK: number;
   belady: Belady;
   /** Whether the job's answer tells what it cost. */
   explains: (job: number) => boolean;
@@ -29,7 +31,7 @@ export interface RoutingQualityOptions {
 
 export class RoutingQuality {
   readonly #options: RoutingQualityOptions;
-  readonly #total: Hits = { predicted: 0, top1: 0, top3: 0 };
+  readonly #total: Hits = { predicted: 0, narrow: 0, wide: 0 };
   #batch = 0;
 
   constructor(options: RoutingQualityOptions) {
@@ -74,23 +76,33 @@ export class RoutingQuality {
   #hits({ dispatch, layers }: RunResult, batch: NativeBatch, sequence: number, predicted: TableRows): Hits {
     const { table, rows } = predicted;
     const tokens = batch.tokens.length;
-    const hits: Hits = { predicted: 0, top1: 0, top3: 0 };
-    const named = Math.min(3, table.k);
+    const chosen = dispatch.length / (layers.length * tokens);
+    const { narrow, wide } = recallWidths(this.#options.topK);
+    const hits: Hits = { predicted: 0, narrow: 0, wide: 0 };
     for (let layer = 0; layer < layers.length; layer++) {
       for (let t = batch.offsets[sequence]!; t < batch.offsets[sequence + 1]!; t++) {
-        const expert = dispatch[layer * tokens + t]!;
         const at = (layer * table.tokens + rows[t]!) * table.k;
-        if (expert === NO_EXPERT || table.experts[at] === NO_EXPERT) continue;
-        hits.predicted += 1;
-        let rank = 0;
-        while (rank < named && table.experts[at + rank] !== expert) rank += 1;
-        if (rank === 0) hits.top1 += 1;
-        if (rank < named) hits.top3 += 1;
+        if (table.experts[at] === NO_EXPERT) continue;
+        for (let i = 0; i < chosen; i++) {
+          const expert = dispatch[(layer * tokens + t) * chosen + i]!;
+          if (expert === NO_EXPERT) continue;
+          hits.predicted += 1;
+          const rank = rankOf(expert, table, at);
+          if (rank < narrow) hits.narrow += 1;
+          if (rank < wide) hits.wide += 1;
+        }
       }
     }
     this.#total.predicted += hits.predicted;
-    this.#total.top1 += hits.top1;
-    this.#total.top3 += hits.top3;
+    this.#total.narrow += hits.narrow;
+    this.#total.wide += hits.wide;
     return hits;
   }
+}
+
+/** Place of the expert among the table's names; infinity where it is not named. */
+function rankOf(expert: number, { experts, k }: HashTable, at: number): number {
+  let rank = 0;
+  while (rank < k && experts[at + rank] !== expert) rank += 1;
+  return rank === k ? Number.POSITIVE_INFINITY : rank;
 }

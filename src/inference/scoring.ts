@@ -20,22 +20,33 @@ export interface ScoringRow {
 
 export interface ScoringPlan {
   labels: number;
-  /** Decoder inputs, each from the start token; none is the beginning of another. `rows` ascend by position. */
+  /** Asked of the prompt's last row, where labels continue the prompt; empty where they begin with a start token. */
+  first: ScoringTarget[];
+  /** What is fed: labels without their last token, after the start token; none is the beginning of another. `rows` ascend. */
   inputs: { tokens: number[]; rows: ScoringRow[] }[];
 }
 
-/** `labels` are token ids without special tokens. Throws invalid_request when they cannot be told apart. */
-export function planScoring(labels: readonly number[][], startToken: number, endToken: number): ScoringPlan {
+/**
+ * `labels` are token ids without special tokens; `startToken` null: they continue their prompt. Throws invalid_request
+ * when they cannot be told apart.
+ */
+export function planScoring(
+  labels: readonly number[][],
+  startToken: number | null,
+  endToken: number | undefined,
+): ScoringPlan {
   const complete = distinguishable(labels, endToken);
-  const decoderInputs = complete.map((ids) => [startToken, ...ids.slice(0, -1)]);
+  const start = startToken === null ? [] : [startToken];
+  const decoderInputs = complete.map((ids) => [...start, ...ids.slice(0, -1)]);
   const beginnings = properPrefixes(decoderInputs);
+  const first: ScoringTarget[] = [];
   const inputs: ScoringPlan['inputs'] = [];
   /** Row that predicts what follows a prefix. */
   const rowOf = new Map<string, ScoringRow>();
   const seen = new Set<string>();
   for (const tokens of decoderInputs) {
     const key = tokens.join();
-    if (beginnings.has(key) || seen.has(key)) continue;
+    if (tokens.length === 0 || beginnings.has(key) || seen.has(key)) continue;
     seen.add(key);
     const rows: ScoringRow[] = [];
     for (let position = 0; position < tokens.length; position++) {
@@ -49,14 +60,16 @@ export function planScoring(labels: readonly number[][], startToken: number, end
   }
   complete.forEach((ids, label) => {
     ids.forEach((token, step) => {
-      rowOf.get(decoderInputs[label]!.slice(0, step + 1).join())!.targets.push({ label, step, token });
+      const fed = start.length + step;
+      const targets = fed === 0 ? first : rowOf.get(decoderInputs[label]!.slice(0, fed).join())!.targets;
+      targets.push({ label, step, token });
     });
   });
-  return { labels: labels.length, inputs };
+  return { labels: labels.length, first, inputs };
 }
 
 /** Adds the end token to all labels when one is the beginning of another. */
-function distinguishable(labels: readonly number[][], endToken: number): number[][] {
+function distinguishable(labels: readonly number[][], endToken: number | undefined): number[][] {
   const seen = new Map<string, number>();
   labels.forEach((ids, label) => {
     if (ids.length === 0) throw invalidLabels(`labels[${label}] has no tokens in this model's vocabulary`);
@@ -68,7 +81,12 @@ function distinguishable(labels: readonly number[][], endToken: number): number[
   });
   const beginnings = properPrefixes(labels);
   const ambiguous = labels.some((ids) => beginnings.has(ids.join()));
-  return labels.map((ids) => (ambiguous ? [...ids, endToken] : [...ids]));
+  if (ambiguous && endToken === undefined) {
+    throw invalidLabels(
+      'One label is the beginning of another, and this model has no end token to tell them apart',
+    );
+  }
+  return labels.map((ids) => (ambiguous ? [...ids, endToken!] : [...ids]));
 }
 
 function properPrefixes(lists: readonly number[][]): Set<string> {

@@ -1,12 +1,13 @@
-/** Hash tables of generations, token by token. They are built between two steps: handing over takes longer than they do. */
+/** Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they do. */
 import type { DecoderStepper } from '../predictor/decoder-stepper.js';
 import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
+import type { RoutingShape } from '../predictor/hash-function.js';
 import {
   createHashTable,
   type HashTable,
-  TABLE_K,
   TABLE_PREDICTED,
   TABLE_READY,
+  tableK,
 } from '../predictor/hash-table.js';
 import { Patience } from '../predictor/patience.js';
 import { copyRows } from '../predictor/table-rows.js';
@@ -19,9 +20,7 @@ const LATEST = 0.1;
 
 export interface StepTablesOptions {
   stepper: DecoderStepper;
-  /** MoE layers of the decoder, of so many experts each. */
-  layers: number;
-  experts: number;
+  shape: RoutingShape;
   onError: (error: unknown) => void;
   /** Milliseconds. */
   clock?: () => number;
@@ -40,7 +39,7 @@ export class StepTables {
     this.#patience = new Patience(this.#clock);
   }
 
-  /** `context`: the sequence's encoder tokens. `required`: tables route it. */
+  /** `context`: what the sequence attends across to, or goes on from. `required`: tables route it. */
   begin(sequence: number, context: Int32Array, required: boolean): void {
     if (!required && this.#patience.paused) return;
     try {
@@ -99,14 +98,14 @@ export class StepTables {
   }
 
   #table(tokens: number): HashTable {
-    const { layers, experts } = this.#options;
+    const { shape } = this.#options;
     return createHashTable({
       batchId: 0,
-      layers,
+      layers: shape.stacks.at(-1)!.layers,
       tokens,
-      k: Math.min(TABLE_K, experts),
+      k: tableK(shape),
       kind: TABLE_PREDICTED,
-      expertsPerLayer: experts,
+      expertsPerLayer: shape.experts,
     });
   }
 

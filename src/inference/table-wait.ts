@@ -6,7 +6,7 @@ import { clockMs } from './clock.js';
 import type { InferenceCounters } from './counters.js';
 import type { OpenTables } from './expected-visits.js';
 
-/** Longest wait, as a share of a usual encoder pass. */
+/** Longest wait, as a share of a usual pass over prompts. */
 const SHARE_OF_PASS = 0.1;
 /** Until the first pass. */
 const FIRST_WAIT_MS = 10;
@@ -28,10 +28,10 @@ export class TableWait {
     this.#usualPassMs = this.#usualPassMs === undefined ? ms : this.#usualPassMs * (1 - LATEST) + ms * LATEST;
   }
 
-  /** Afterwards neither table is pending: what does not come in time is abandoned. */
+  /** Afterwards no table is pending: what does not come in time is abandoned. */
   settle(tables: OpenTables): void {
     this.#wait(tables, this.#usualPassMs === undefined ? FIRST_WAIT_MS : this.#usualPassMs * SHARE_OF_PASS);
-    for (const table of [tables.encoder, tables.decoder]) table?.settle(TABLE_ABANDONED);
+    for (const table of tables) table?.settle(TABLE_ABANDONED);
   }
 
   /** Waits for as long as it takes: where tables route. */
@@ -39,9 +39,8 @@ export class TableWait {
     this.#wait(tables, Number.POSITIVE_INFINITY);
   }
 
-  #wait({ encoder, decoder }: OpenTables, limitMs: number): void {
-    const tables = [encoder, decoder].filter((table) => table !== null);
-    const pending = () => tables.some(({ state }) => state === TABLE_PENDING);
+  #wait(tables: OpenTables, limitMs: number): void {
+    const pending = () => tables.some((table) => table?.state === TABLE_PENDING);
     if (!pending()) return;
     profiled('table wait', () => this.#waitWhile(pending, limitMs));
   }

@@ -84,6 +84,8 @@ export interface NativeAddon {
     threads: number;
     alphaSharpness?: Float32Array;
     chanceSharpness?: Float32Array;
+    /** Experts that a router chooses for a token: a chance is so many times its softmax; default 1. */
+    choices?: number;
   }) => Predictor;
   /** `directory`: goes on from what a trainer saved there. */
   PredictorTrainer: new (

@@ -43,6 +43,8 @@ export interface ModelShape {
   experts: number;
   /** Experts that the routers choose for a token. */
   topK: number;
+  /** The chosen experts' probabilities are divided by their sum before they scale its outputs. */
+  normalized: boolean;
   /** Hidden columns of an expert. */
   expertWidth: number;
   /** Tokens that an expert takes of one sequence in one pass; null: any number. */

@@ -50,7 +50,7 @@ export interface Predictor {
   /**
    * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and the softmax, over
    * all experts of the layer, of the logits times its `alphaSharpness`. `chance`, optional and of the same shape: with
-   * its `chanceSharpness`. False where a logit is not finite: the arrays then hold nothing of use.
+   * its `chanceSharpness`, times `choices` and at most 1. False where a logit is not finite: the arrays then hold nothing of use.
    * `logits`, optional: (layers, tokens, experts).
    */
   predict(
@@ -62,8 +62,8 @@ export interface Predictor {
     logits?: Float32Array,
   ): boolean;
   /**
-   * Causal only: begins sequences, whose ids the caller chooses, with the encoder tokens behind each. Throws
-   * invalid_request for an id that lives.
+   * Causal only: begins sequences, whose ids the caller chooses, with the context of each: the encoder tokens of its
+   * summary, or without a summary the tokens it begins with. Throws invalid_request for an id that lives.
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
   /**
@@ -96,6 +96,10 @@ export interface TrainerSettings {
   lambda: number;
   /** Cross-entropy on the teacher's best k experts. */
   k: number;
+  /** Experts that the teacher's router chooses for a token, its best so many; default 1. */
+  choices?: number;
+  /** Where hits are counted; default 1, 2 and 3. */
+  ranks?: Int32Array;
   distillation: 'kl' | 'l1';
   /** The student's probabilities are normalized over the distilled experts alone. */
   studentOverTop: boolean;
@@ -120,8 +124,8 @@ export interface TrainingReport {
   gradientNorm: number;
   /** False for an evaluation, and where loss or gradient is not finite: nothing was learnt. */
   applied: boolean;
-  /** How often the teacher's best expert was among the student's best 1, 2, 3. */
-  layers: { tokens: number; hits: [number, number, number] }[];
+  /** How many of the teacher's choices were among the student's best, for each of `ranks`. */
+  layers: { tokens: number; hits: number[] }[];
 }
 
 /** Not thread-safe. */

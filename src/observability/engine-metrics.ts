@@ -2,6 +2,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { EngineCounters } from '../engine/messages.js';
+import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from './copied-metrics.js';
 
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
@@ -124,14 +125,15 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_predictor_hits_total',
-    help: 'Routings whose expert was the first that the hash table named, or among its first three',
+    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k of a model that chooses k experts',
     labelNames: ['top'],
     registers: [registry],
     collect() {
       const c = engine.counters;
       this.reset();
-      this.inc({ top: '1' }, c?.routingHitsTop1 ?? 0);
-      this.inc({ top: '3' }, c?.routingHitsTop3 ?? 0);
+      const { narrow, wide } = recallWidths(engine.model?.shape.topK ?? 1);
+      this.inc({ top: String(narrow) }, c?.routingHitsNarrow ?? 0);
+      this.inc({ top: String(wide) }, c?.routingHitsWide ?? 0);
     },
   });
   new Gauge({

@@ -1,29 +1,67 @@
-/** What a batch gives a hash function to name experts by. */
+/** What a batch gives a hash function to name experts by: the tokens that are known before it runs. */
 import type { EncodeBatch } from '../inference/messages.js';
+import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 
-/** The decoder tokens that are known beforehand: those of labels. A generation's are predicted step by step. */
-export function batchInput({ id, routingK, items, tokens, offsets }: EncodeBatch): BatchInput {
-  const encoder = { tokens, offsets };
-  const labels: number[] = [];
-  const labelOffsets = [0];
-  const context: number[] = [];
-  const contextOffsets = [0];
-  items.forEach(({ work }, i) => {
+/**
+ * Of an encoder-decoder model its prompts, and what labels feed the decoder. Of a model with one stack its prompts and
+ * then, input by input, what labels feed it behind their prompts. A generation's tokens are predicted step by step.
+ */
+export function batchInput(batch: EncodeBatch, { stacks }: Pick<RoutingShape, 'stacks'>): BatchInput {
+  const { id, routingK, tokens, offsets } = batch;
+  const labels = new Sequences();
+  batch.items.forEach(({ work }, i) => {
     if (work.kind !== 'score') return;
-    for (const input of work.plan.inputs) {
-      labels.push(...input.tokens);
-      labelOffsets.push(labels.length);
-      for (let t = offsets[i]!; t < offsets[i + 1]!; t++) context.push(tokens[t]!);
-      contextOffsets.push(context.length);
-    }
+    const prompt = tokens.subarray(offsets[i], offsets[i + 1]);
+    for (const input of work.plan.inputs) labels.add(input.tokens, prompt);
   });
-  if (labels.length === 0) return { id, routingK, encoder, decoder: null };
-  const decoder = {
-    tokens: Int32Array.from(labels),
-    offsets: Int32Array.from(labelOffsets),
-    contextTokens: Int32Array.from(context),
-    contextOffsets: Int32Array.from(contextOffsets),
-  };
-  return { id, routingK, encoder, decoder };
+  if (labels.empty)
+    return { id, routingK, inputs: stacks.map((_, s) => (s === 0 ? { tokens, offsets } : null)) };
+  if (stacks.length > 1) return { id, routingK, inputs: [{ tokens, offsets }, labels.input()] };
+  const prompts = new Sequences();
+  for (let i = 0; i + 1 < offsets.length; i++) prompts.add(tokens.subarray(offsets[i], offsets[i + 1]));
+  return { id, routingK, inputs: [prompts.followedBy(labels).input()] };
+}
+
+/** Sequences one after the other, with the context of each. */
+class Sequences {
+  readonly #sequences: { tokens: ArrayLike<number>; context: ArrayLike<number> }[] = [];
+
+  get empty(): boolean {
+    return this.#sequences.length === 0;
+  }
+
+  add(tokens: ArrayLike<number>, context: ArrayLike<number> = []): void {
+    this.#sequences.push({ tokens, context });
+  }
+
+  followedBy(others: Sequences): Sequences {
+    this.#sequences.push(...others.#sequences);
+    return this;
+  }
+
+  input(): HashInput {
+    const [own, contexts] = [
+      joined(this.#sequences.map(({ tokens }) => tokens)),
+      joined(this.#sequences.map(({ context }) => context)),
+    ];
+    return {
+      tokens: own.values,
+      offsets: own.offsets,
+      contextTokens: contexts.values,
+      contextOffsets: contexts.offsets,
+    };
+  }
+}
+
+function joined(lists: readonly ArrayLike<number>[]): { values: Int32Array; offsets: Int32Array } {
+  const offsets = new Int32Array(lists.length + 1);
+  lists.forEach(({ length }, i) => {
+    offsets[i + 1] = offsets[i]! + length;
+  });
+  const values = new Int32Array(offsets.at(-1)!);
+  lists.forEach((list, i) => {
+    values.set(list, offsets[i]);
+  });
+  return { values, offsets };
 }

@@ -1,8 +1,8 @@
-/** Names the experts of decoder tokens one at a time, as a generation gives them. */
-import type { HashFunction } from './hash-function.js';
+/** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
+import type { HashFunction, RoutingShape } from './hash-function.js';
 
 export interface DecoderStepper {
-  /** `context`: the encoder tokens behind the sequence. Ids are the caller's. */
+  /** `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the caller's. */
   begin(sequence: number, context: Int32Array): void;
   /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
   step(
@@ -20,12 +20,14 @@ export interface DecoderStepper {
 /** Steps of a hash function that knows whole sequences alone: asks it for every token again and keeps the last. */
 export class PrefixStepper implements DecoderStepper {
   readonly #function: HashFunction;
+  readonly #stack: number;
   readonly #layers: number;
   readonly #sequences = new Map<number, { context: Int32Array; tokens: number[] }>();
 
-  constructor(hashFunction: HashFunction, layers: number) {
+  constructor(hashFunction: HashFunction, { stacks }: RoutingShape) {
     this.#function = hashFunction;
-    this.#layers = layers;
+    this.#stack = stacks.length - 1;
+    this.#layers = stacks[this.#stack]!.layers;
   }
 
   begin(sequence: number, context: Int32Array): void {
@@ -58,7 +60,7 @@ export class PrefixStepper implements DecoderStepper {
       contextTokens: Int32Array.from(states.flatMap(({ context }) => [...context])),
       contextOffsets: offsetsOf(states.map(({ context }) => context.length)),
     };
-    if (!this.#function.fill('decoder', input, k, wide.experts, wide.alpha, wide.chance)) return false;
+    if (!this.#function.fill(this.#stack, input, k, wide.experts, wide.alpha, wide.chance)) return false;
     for (let layer = 0; layer < this.#layers; layer++) {
       for (let s = 0; s < states.length; s++) {
         const from = (layer * all + input.offsets[s + 1]! - 1) * k;
@@ -84,10 +86,8 @@ function offsetsOf(lengths: readonly number[]): Int32Array {
   return offsets;
 }
 
-/** Null where the function says nothing of the decoder. */
-export function openStepper(hashFunction: HashFunction, layers: number): DecoderStepper | null {
-  if (layers === 0) return null;
-  return hashFunction.stepper === undefined
-    ? new PrefixStepper(hashFunction, layers)
-    : hashFunction.stepper();
+/** Null where the function says nothing of the last stack, or this has no MoE layers. */
+export function openStepper(hashFunction: HashFunction, shape: RoutingShape): DecoderStepper | null {
+  if (shape.stacks.at(-1)!.layers === 0) return null;
+  return hashFunction.stepper === undefined ? new PrefixStepper(hashFunction, shape) : hashFunction.stepper();
 }

@@ -1,78 +1,84 @@
 /** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
-import type { ModelShape, PredictorInput } from '../native/addon-types.js';
+import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
 import type { DecoderStepper } from './decoder-stepper.js';
 import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
 
-export type Side = 'encoder' | 'decoder';
-export const SIDES: readonly Side[] = ['encoder', 'decoder'];
+export type StackName = StackShape['name'];
 
-export type HashFunctionName = 'lstm' | 'token' | 'graph' | 'replay' | 'shuffled';
+export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
+
+/**
+ * Sequences of one stack, one after the other. Their context, where there is any, is what each has before it: the
+ * tokens of the stack before that it attends across to, or in a stack without such those that it goes on from.
+ */
+export type HashInput = PredictorInput;
 
 /** Names the experts of token sequences: what the hash-building thread writes into tables. */
 export interface HashFunction {
   readonly name: HashFunctionName;
   /**
    * Overwrites `experts`, `alpha` and `chance`, (layers, tokens, k), of the stack's MoE layers: best first, NO_EXPERT
-   * and 0 where fewer are known. α scales the expert's output; the chance is that the router will choose this expert,
-   * and sums to at most 1 over a token's entries. False: cannot say (a network that is not finite, an input it was not
-   * recorded for); the arrays then hold nothing of use and the batch is run without a table.
+   * and 0 where fewer are known. α scales the expert's output; the chance is that the router will choose this expert
+   * among its topK, and sums to at most topK over a token's entries. False: cannot say (a network that is not finite,
+   * an input it was not recorded for); the arrays then hold nothing of use and the batch is run without a table.
    */
   fill(
-    side: Side,
-    input: PredictorInput,
+    stack: number,
+    input: HashInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean;
-  /** Where the function keeps a state of each sequence; null: it says nothing of the decoder. */
+  /** Steps through the last stack, where the function keeps a state of each sequence; null: it says nothing of it. */
   stepper?(): DecoderStepper | null;
   close(): void;
 }
 
-/** Sharpens what a table says of the layers still to come, from the true experts of one layer. */
-export interface TableRefiner {
-  /**
-   * `layer`: index inside the stack, whose true experts `routed` (tokens) are known; NO_EXPERT leaves a token as it
-   * is. Rewrites `experts`, `alpha` and `chance`, (layers, tokens, k), of layer + 1 … in place, best first.
-   */
-  refine(
-    side: Side,
-    layer: number,
-    routed: Uint16Array,
-    layers: number,
-    tokens: number,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): void;
+/** A stack of a model, as far as routing goes. */
+export interface RoutingStack {
+  /** As files name it. */
+  name: StackName;
+  /** MoE layers. */
+  layers: number;
+  /** A token sees itself and those before it. */
+  causal: boolean;
+  /** Its sequences attend across to those of the stack before. */
+  crosses: boolean;
 }
 
-/** Sizes that a hash function must share with its model. */
+/** What a hash function must share with its model. */
 export interface RoutingShape {
-  /** MoE layers of each stack. */
-  encoderLayers: number;
-  decoderLayers: number;
+  /** In the order tokens go through them. */
+  stacks: readonly RoutingStack[];
   /** Experts of a layer. */
   experts: number;
+  /** Experts that a router chooses for a token. */
+  topK: number;
+  /** α: the probabilities of the chosen are divided by their sum. */
+  normalized: boolean;
   vocab: number;
 }
 
-export function layersOf(shape: RoutingShape, side: Side): number {
-  return side === 'encoder' ? shape.encoderLayers : shape.decoderLayers;
+/** Flat number of a stack's first MoE layer. */
+export function firstLayerOf({ stacks }: Pick<RoutingShape, 'stacks'>, stack: number): number {
+  return stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);
 }
 
-export function encoderLayersIn(names: readonly string[]): number {
-  return names.filter((name) => name.startsWith('encoder.')).length;
+export function layersOf({ stacks }: Pick<RoutingShape, 'stacks'>): number {
+  return firstLayerOf({ stacks }, stacks.length);
 }
 
-export function routingShape(model: Pick<ModelShape, 'moeLayers' | 'experts' | 'vocabSize'>): RoutingShape {
-  const encoderLayers = encoderLayersIn(model.moeLayers);
+export function routingShape(
+  model: Pick<ModelShape, 'stacks' | 'experts' | 'topK' | 'normalized' | 'vocabSize'>,
+): RoutingShape {
   return {
-    encoderLayers,
-    decoderLayers: model.moeLayers.length - encoderLayers,
+    stacks: model.stacks.map(({ name, moeLayers, causal, crosses }) => {
+      return { name, layers: moeLayers.length, causal, crosses };
+    }),
     experts: model.experts,
+    topK: model.topK,
+    normalized: model.normalized,
     vocab: model.vocabSize,
   };
 }

@@ -27,8 +27,13 @@ export type TableState =
 /** In place of an expert's index: this token names no (further) expert in this layer. */
 export const NO_EXPERT = 65535;
 
-/** Experts that tables name for each token and layer, where the model has as many. */
-export const TABLE_K = 4;
+/** Fewest experts that tables name for a token in a layer, where the layer has as many. */
+const LEAST_K = 4;
+
+/** Experts that tables name for each token and layer: twice as many as its router chooses. */
+export function tableK({ topK, experts }: { topK: number; experts: number }): number {
+  return Math.min(experts, Math.max(LEAST_K, 2 * topK));
+}
 
 export interface TableShape {
   batchId: number;

@@ -4,8 +4,6 @@ import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import { readMeta } from '../trace/trace-file.js';
-import type { Refined } from './functions/graph.js';
-import { readGraph } from './functions/graph-file.js';
 import { LstmFunction } from './functions/lstm.js';
 import { ReplayFunction } from './functions/replay.js';
 import { ShuffledFunction } from './functions/shuffled.js';
@@ -13,31 +11,30 @@ import { TokenTable } from './functions/token-table.js';
 import {
   type HashFunction,
   type HashFunctionName,
-  layersOf,
   type RoutingShape,
   routingShape,
-  SIDES,
-  type Side,
-  type TableRefiner,
+  type StackName,
 } from './hash-function.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
 import type { Sharpness } from './training/sharpness.js';
 import { Teacher } from './training/teacher.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
-export const GRAPH = 'graph.safetensors';
+
+/** What `sida train` makes. */
+type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 
 export interface PredictorDirectoryOptions {
   /** The model to be served. */
-  model: Pick<ModelShape, 'moeLayers' | 'experts' | 'vocabSize' | 'dModel'>;
+  model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
   fingerprint: string;
   /** The best that the directory holds when not given: `lstm`, else `token`. */
   kind?: HashFunctionName;
   addon: Pick<NativeAddon, 'Predictor'>;
   /** Called for `lstm` alone. */
   embedding: () => TokenEmbedding;
-  /** Networks to open; both when not given. */
-  sides?: readonly Side[];
+  /** Stacks whose networks are opened; all when not given. */
+  stacks?: readonly number[];
   /** Of the networks; 1 runs on the calling thread. */
   threads?: number;
   /** Of `shuffled`. */
@@ -46,8 +43,6 @@ export interface PredictorDirectoryOptions {
 
 export interface OpenedPredictor {
   function: HashFunction;
-  /** Present where the directory holds a hash graph that was tuned for the function. */
-  refiner?: TableRefiner;
   warnings: string[];
 }
 
@@ -64,24 +59,21 @@ export async function openPredictor(
   const manifest = await readPredictorManifest(directory);
   checkSizes(join(directory, MANIFEST), manifest, options.model);
   const warnings = fingerprintWarnings(directory, manifest.model, options.fingerprint);
-  const open = (kind: Refined) => openFunction(directory, kind, shape, options, manifest.sharpness);
-  const best = SIDES.some((side) => hasNetwork(directory, side)) ? 'lstm' : 'token';
+  const open = (kind: Trained) => openFunction(directory, kind, shape, options, manifest.sharpness);
+  const best = shape.stacks.some(({ name }) => hasNetwork(directory, name)) ? 'lstm' : 'token';
   const { kind = best } = options;
   if (kind === 'shuffled') {
     return { function: new ShuffledFunction(open(best), shape, options.seed), warnings };
   }
   const opened = open(kind);
   if (kind === 'lstm') {
-    for (const side of SIDES) {
-      if (layersOf(shape, side) > 0 && !hasNetwork(directory, side)) {
-        warnings.push(`${directory} has no ${side} network: experts of the ${side} are not predicted`);
+    for (const { name, layers } of shape.stacks) {
+      if (layers > 0 && !hasNetwork(directory, name)) {
+        warnings.push(`${directory} has no ${name} network: experts of the ${name} are not predicted`);
       }
     }
   }
-  const refiner = existsSync(join(directory, GRAPH))
-    ? readGraph(join(directory, GRAPH), shape).refiner(kind as Refined)
-    : undefined;
-  return { function: opened, ...(refiner && { refiner }), warnings };
+  return { function: opened, warnings };
 }
 
 function invalid(message: string): SidaError {
@@ -90,7 +82,7 @@ function invalid(message: string): SidaError {
 
 function checkSizes(
   path: string,
-  found: { layers: string[]; experts: number; vocab?: number },
+  found: { layers: string[]; experts: number; topK: number; vocab?: number },
   model: PredictorDirectoryOptions['model'],
 ): void {
   if (found.layers.join() !== model.moeLayers.join()) {
@@ -100,6 +92,9 @@ function checkSizes(
   }
   if (found.experts !== model.experts) {
     throw invalid(`${path}: made for ${found.experts} experts a layer, the model has ${model.experts}`);
+  }
+  if (found.topK !== model.topK) {
+    throw invalid(`${path}: made for ${found.topK} experts a token, the model chooses ${model.topK}`);
   }
   if (found.vocab !== undefined && found.vocab !== model.vocabSize) {
     throw invalid(`${path}: made for a vocabulary of ${found.vocab}, the model has ${model.vocabSize}`);
@@ -119,14 +114,13 @@ function fingerprintWarnings(
 
 function openFunction(
   directory: string,
-  kind: Refined,
+  kind: Trained,
   shape: RoutingShape,
   options: PredictorDirectoryOptions,
   sharpness: PredictorManifest['sharpness'],
 ): HashFunction {
   if (kind === 'lstm') return openLstm(directory, shape, options, sharpness);
-  const table = TokenTable.read(join(directory, TOKEN_TABLE), shape);
-  return kind === 'token' ? table : readGraph(join(directory, GRAPH), shape).hashFunction(table);
+  return TokenTable.read(join(directory, TOKEN_TABLE), shape);
 }
 
 /** As the addon's Predictor takes them. */
@@ -134,54 +128,51 @@ export function sharpnessOptions({ alpha, chance }: Sharpness) {
   return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
 }
 
-function checkSharpness(path: string, side: Side, sharpness: Sharpness, layers: number): void {
+function checkSharpness(path: string, name: StackName, sharpness: Sharpness, layers: number): void {
   for (const kind of ['alpha', 'chance'] as const) {
     const { length } = sharpness[kind];
     if (length === layers) continue;
     throw invalid(
-      `${path}: sharpness.${side}.${kind} has ${length} values, the ${side} ${layers} MoE layers`,
+      `${path}: sharpness.${name}.${kind} has ${length} values, the ${name} ${layers} MoE layers`,
     );
   }
 }
 
-function hasNetwork(directory: string, side: Side): boolean {
-  return existsSync(join(directory, side));
+function hasNetwork(directory: string, name: StackName): boolean {
+  return existsSync(join(directory, name));
 }
 
 function openLstm(
   directory: string,
   shape: RoutingShape,
-  { addon, embedding, threads = 1, model, sides = SIDES }: PredictorDirectoryOptions,
+  { addon, embedding, threads = 1, model, stacks = [...shape.stacks.keys()] }: PredictorDirectoryOptions,
   sharpness: PredictorManifest['sharpness'],
 ): LstmFunction {
-  const networks: { encoder?: Predictor; decoder?: Predictor } = {};
+  const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   const close = () => new LstmFunction(shape, networks).close();
-  if (!SIDES.some((side) => hasNetwork(directory, side))) {
-    throw invalid(`${directory} has neither an encoder nor a decoder network`);
+  if (!shape.stacks.some(({ name }) => hasNetwork(directory, name))) {
+    throw invalid(`${directory} has no network of ${shape.stacks.map(({ name }) => name).join(' or ')}`);
   }
   const shared = embedding();
   try {
-    for (const side of sides) {
-      if (!hasNetwork(directory, side)) continue;
-      const path = join(directory, side);
-      const own = sharpness?.[side];
-      if (own) checkSharpness(join(directory, MANIFEST), side, own, layersOf(shape, side));
+    for (const stack of stacks) {
+      const { name, layers, causal, crosses } = shape.stacks[stack]!;
+      if (!hasNetwork(directory, name)) continue;
+      const path = join(directory, name);
+      const own = sharpness?.[name];
+      if (own) checkSharpness(join(directory, MANIFEST), name, own, layers);
       const network = new addon.Predictor({
         directory: path,
         embedding: shared,
         threads,
+        choices: shape.topK,
         ...(own && sharpnessOptions(own)),
       });
-      networks[side] = network;
-      const expected = { layers: layersOf(shape, side), experts: shape.experts, dIn: model.dModel };
-      for (const [name, size] of Object.entries(expected) as [keyof typeof expected, number][]) {
-        if (network.shape[name] === size) continue;
-        throw invalid(`${path}: ${name} is ${network.shape[name]}, the model's ${side} has ${size}`);
-      }
-      if (network.shape.causal !== (side === 'decoder')) {
-        throw invalid(
-          `${path}: causal is ${network.shape.causal}, expected ${side === 'decoder'} for the ${side}`,
-        );
+      networks[stack] = network;
+      const expected = { layers, experts: shape.experts, dIn: model.width, causal, summary: crosses };
+      for (const [field, wanted] of Object.entries(expected) as [keyof typeof expected, number | boolean][]) {
+        if (network.shape[field] === wanted) continue;
+        throw invalid(`${path}: ${field} is ${network.shape[field]}, the model's ${name} has ${wanted}`);
       }
     }
   } catch (error) {

@@ -1,15 +1,14 @@
 /** Builds the tables of batches, and of inputs that wait for one: what the hash-building thread does with each. */
-import type { PredictorInput } from '../native/addon-types.js';
 import type { BuilderStats } from './builder-stats.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
-import { type HashFunction, layersOf, type RoutingShape, type Side, tableKind } from './hash-function.js';
+import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
 import {
   createHashTable,
   type HashTable,
   TABLE_FAILED,
-  TABLE_K,
   TABLE_PENDING,
   TABLE_READY,
+  tableK,
 } from './hash-table.js';
 import { Patience } from './patience.js';
 import { joinRows } from './table-rows.js';
@@ -18,16 +17,12 @@ export interface BatchInput {
   id: number;
   /** Experts that the tables route each token to, and none is left out then, however late; 0: the routers do. */
   routingK: number;
-  encoder: PredictorInput;
-  /** Decoder tokens known before the batch runs, those of labels to score; null without. */
-  decoder: PredictorInput | null;
+  /** Of each stack: the tokens that are known before the batch runs; null without. */
+  inputs: readonly (HashInput | null)[];
 }
 
-/** Tables in the making; they are the reader's as soon as they exist. */
-export interface PendingTables {
-  encoder: HashTable;
-  decoder: HashTable | null;
-}
+/** Tables in the making, by stack; they are the reader's as soon as they exist. */
+export type PendingTables = (HashTable | null)[];
 
 export interface TableBuilderOptions {
   hashFunction: HashFunction;
@@ -49,6 +44,10 @@ export class TableBuilder {
     this.#patience = new Patience(this.#clock);
   }
 
+  get shape(): RoutingShape {
+    return this.#options.shape;
+  }
+
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
     if (this.#rests(batch)) {
@@ -62,12 +61,10 @@ export class TableBuilder {
   fill(batch: BatchInput, tables: PendingTables): void {
     const begin = this.#clock();
     const { stats } = this.#options;
-    const settled =
-      this.#fill('encoder', batch, tables.encoder) &&
-      (tables.decoder === null || this.#fill('decoder', batch, tables.decoder));
+    const settled = tables.every((table, stack) => table === null || this.#fill(stack, batch, table));
     const tookMs = this.#clock() - begin;
     stats.add('seconds', tookMs / 1000);
-    const ready = settled && tables.encoder.state === TABLE_READY;
+    const ready = settled && isReady(tables);
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
     if (ready) this.#patience.kept();
     else this.#patience.lost(tookMs);
@@ -81,28 +78,26 @@ export class TableBuilder {
     if (this.#rests(input)) return null;
     const tables = this.#tables(input);
     const begin = this.#clock();
-    for (const side of ['encoder', 'decoder'] as const) {
-      const table = tables[side];
-      if (table !== null) table.settle(this.#name(side, input, table, () => {}) ? TABLE_READY : TABLE_FAILED);
-    }
+    tables.forEach((table, stack) => {
+      table?.settle(this.#name(stack, input, table, () => {}) ? TABLE_READY : TABLE_FAILED);
+    });
     this.#options.stats.add('seconds', (this.#clock() - begin) / 1000);
-    return tables.encoder.state === TABLE_READY ? tables : null;
+    return isReady(tables) ? tables : null;
   }
 
   /** The tables of a batch from those of its inputs, in their order: as `fill` would have filled them. */
   join(batch: BatchInput, parts: readonly PendingTables[]): PendingTables {
     const begin = this.#clock();
     const tables = this.#tables(batch);
-    for (const side of ['encoder', 'decoder'] as const) {
-      const table = tables[side];
+    for (const [stack, table] of tables.entries()) {
       if (table === null) continue;
-      const own = parts.map((part) => part[side]).filter((part) => part !== null);
+      const own = parts.map((part) => part[stack] ?? null).filter((part) => part !== null);
       const said = own.every(({ state }) => state === TABLE_READY);
       if (said) {
         joinRows(own, table);
         needOf(table, batch.routingK);
       } else {
-        this.#options.onError(new Error(cannotSay(this.#options.hashFunction.name, side, batch.id)));
+        this.#options.onError(new Error(this.#cannotSay(stack, batch.id)));
       }
       table.settle(said ? TABLE_READY : TABLE_FAILED);
     }
@@ -117,45 +112,51 @@ export class TableBuilder {
     return routingK === 0 && this.#patience.paused;
   }
 
-  #tables({ id, encoder, decoder }: BatchInput): PendingTables {
-    return {
-      encoder: this.#table('encoder', id, encoder),
-      decoder: decoder && this.#table('decoder', id, decoder),
-    };
+  #tables({ id, inputs }: BatchInput): PendingTables {
+    return inputs.map((input, stack) => input && this.#table(stack, id, input));
   }
 
-  #table(side: Side, batchId: number, { tokens }: PredictorInput): HashTable {
+  #table(stack: number, batchId: number, { tokens }: HashInput): HashTable {
     const { shape, hashFunction } = this.#options;
     return createHashTable({
       batchId,
-      layers: layersOf(shape, side),
+      layers: shape.stacks[stack]!.layers,
       tokens: tokens.length,
-      k: Math.min(TABLE_K, shape.experts),
+      k: tableK(shape),
       kind: tableKind(hashFunction.name),
       expertsPerLayer: shape.experts,
     });
   }
 
   /** False when the table was abandoned meanwhile. */
-  #fill(side: Side, batch: BatchInput, table: HashTable): boolean {
+  #fill(stack: number, batch: BatchInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
-    const filled = this.#name(side, batch, table, this.#options.onError);
+    const filled = this.#name(stack, batch, table, this.#options.onError);
     return table.settle(filled ? TABLE_READY : TABLE_FAILED);
   }
 
-  #name(side: Side, batch: BatchInput, table: HashTable, onError: (error: unknown) => void): boolean {
+  #name(stack: number, batch: BatchInput, table: HashTable, onError: (error: unknown) => void): boolean {
     const { hashFunction } = this.#options;
     try {
       const { experts, alpha, chance, k } = table;
-      if (hashFunction.fill(side, batch[side]!, k, experts, alpha, chance)) {
+      if (hashFunction.fill(stack, batch.inputs[stack]!, k, experts, alpha, chance)) {
         needOf(table, batch.routingK);
         return true;
       }
-      onError(new Error(cannotSay(hashFunction.name, side, batch.id)));
+      onError(new Error(this.#cannotSay(stack, batch.id)));
     } catch (error) {
       onError(error);
     }
     return false;
+  }
+
+  #cannotSay(stack: number, batch: number): string {
+    const { hashFunction, shape } = this.#options;
+    const why =
+      hashFunction.name === 'replay'
+        ? 'it was not recorded'
+        : 'its output is not finite, or it has no such network';
+    return `${hashFunction.name} cannot name the experts of batch ${batch} in the ${shape.stacks[stack]!.name}: ${why}`;
   }
 }
 
@@ -164,8 +165,7 @@ function needOf(table: HashTable, routingK: number): void {
   else fillNeed(table);
 }
 
-function cannotSay(name: string, side: Side, batch: number): string {
-  const why =
-    name === 'replay' ? 'it was not recorded' : 'its output is not finite, or it has no such network';
-  return `${name} cannot name the experts of batch ${batch} in the ${side}: ${why}`;
+/** A batch without its first stack's table is one without tables. */
+function isReady([first]: PendingTables): boolean {
+  return first?.state === TABLE_READY;
 }

@@ -16,6 +16,18 @@ export function copyRows(from: Rows, rows: readonly number[], to: Rows): void {
   }
 }
 
+/** Row rows[r] of `from` becomes row r of `to`, whose k is at least as large, in every layer. */
+export function takeRows(from: Rows, rows: readonly number[], to: Rows): void {
+  for (const name of ['experts', 'alpha', 'chance'] as const) {
+    for (let layer = 0; layer < from.layers; layer++) {
+      rows.forEach((row, r) => {
+        const at = (layer * from.tokens + row) * from.k;
+        to[name].set(from[name].subarray(at, at + from.k), (layer * to.tokens + r) * to.k);
+      });
+    }
+  }
+}
+
 /** The tokens of `parts` one after the other become those of `to`. */
 export function joinRows(parts: readonly Rows[], to: Rows): void {
   let begin = 0;

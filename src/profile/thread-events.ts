@@ -14,7 +14,6 @@ export const THREAD_OPS = [
   'step',
   'plan',
   'account',
-  'sample',
   'emit',
 ] as const;
 export type ThreadOp = (typeof THREAD_OPS)[number];

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { EngineConfig, ModelInfo } from '../engine/messages.js';
 
 /** Counts up whenever jobs, results or the ledger's keys change their form or meaning. */
-export const PROTOCOL = 1;
+export const PROTOCOL = 2;
 
 /** Before every key. */
 export const KEY_PREFIX = 'sida';

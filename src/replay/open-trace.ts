@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import { RECORDS, readMeta, readTrace, shapeOf } from '../trace/trace-file.js';
-import type { TraceSide } from '../trace/trace-record.js';
+import type { StackRecord } from '../trace/trace-record.js';
 import { readCsvTrace } from './csv-trace.js';
 import type { RecordedBatch, RecordedPass, RoutingTrace, TraceReading } from './routing-trace.js';
 
@@ -17,7 +17,7 @@ export async function openTrace(path: string, reading: TraceReading): Promise<Ro
 
 /**
  * A record is a batch: its text in one pass, then each token of the continuation in one. An expert is needed by the
- * tokens whose first choice it is, over capacity or not.
+ * tokens that it was chosen for, over capacity or not.
  */
 async function readSidaTrace(
   directory: string,
@@ -33,31 +33,38 @@ async function readSidaTrace(
     throw new SidaError({ code: 'invalid_request', message });
   }
   const { size } = await stat(join(directory, RECORDS));
-  const { encoderLayers, decoderLayers, top } = shapeOf(meta);
-  const passOf = (phase: RecordedPass['phase'], side: TraceSide, from: number, to: number): RecordedPass => {
-    const layers = phase === 'prefill' ? encoderLayers : decoderLayers;
-    const first = phase === 'prefill' ? 0 : encoderLayers;
+  const { stacks, top } = shapeOf(meta);
+  const passOf = (stack: number, routed: StackRecord, from: number, to: number): RecordedPass => {
+    const first = stacks.slice(0, stack).reduce((sum, { layers }) => sum + layers, 0);
+    const { layers } = stacks[stack]!;
     const turns = Array.from({ length: layers }, (_, layer) => {
       const times = new Map<number, number>();
       for (let t = from; t < to; t++) {
-        const entry = (layer * side.tokens.length + t) * top;
-        const id = (first + layer) * meta.experts + side.experts[entry]!;
-        times.set(id, (times.get(id) ?? 0) + 1);
+        const entry = (layer * routed.tokens.length + t) * top;
+        for (const expert of routed.experts.subarray(entry, entry + meta.topK)) {
+          const id = (first + layer) * meta.experts + expert;
+          times.set(id, (times.get(id) ?? 0) + 1);
+        }
       }
       return [...times].sort(([a], [b]) => a - b);
     });
     return {
-      phase,
+      phase: from === 0 && stack === 0 ? 'prefill' : 'decode',
       tokens: to - from,
       visits: turns.map((turn) => turn.map(([id]) => id)),
       choices: turns.map((turn) => turn.map(([, times]) => times)),
     };
   };
   const batches: RecordedBatch[] = [];
-  for await (const { encoder, decoder, end } of readTrace(directory)) {
+  const last = stacks.length - 1;
+  for await (const { input, stacks: recorded, end } of readTrace(directory)) {
+    const [first] = recorded;
+    const generated = last === 0 ? input : 0;
     const passes = [
-      passOf('prefill', encoder, 0, encoder.tokens.length),
-      ...Array.from(decoder.tokens, (_, t) => passOf('decode', decoder, t, t + 1)),
+      passOf(0, first!, 0, input),
+      ...Array.from({ length: recorded[last]!.tokens.length - generated }, (_, t) =>
+        passOf(last, recorded[last]!, generated + t, generated + t + 1),
+      ),
     ];
     batches.push({ passes: passes.filter(({ tokens, visits }) => tokens > 0 && visits.length > 0) });
     onBytes?.(end, size);

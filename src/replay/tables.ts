@@ -26,7 +26,7 @@ const NOTHING = { own: [], behind: [] };
 export function withoutTables({ batches }: RoutingTrace): ReplayBatch<TracedPass>[] {
   return batches.map(({ passes }) => ({
     passes: passes.map((pass) => ({ ...pass, ...NOTHING })),
-    foreseen: { encoder: [], decoder: [] },
+    foreseen: [],
   }));
 }
 
@@ -60,7 +60,7 @@ function tabled({ passes }: RecordedBatch, foretell: Foretell): ReplayBatch<Trac
       own: tables[i]!,
       behind: tables.slice(i + 1).flat(),
     })),
-    foreseen: { encoder: tables[0] ?? [], decoder: tables.slice(1).flat() },
+    foreseen: tables.flat(),
   };
 }
 

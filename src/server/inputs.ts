@@ -2,6 +2,7 @@
 import type { ServeOptions } from '../config/options.js';
 import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 
 export function requireTokenizer(model: ModelInfo, param: string): void {
   if (model.hasTokenizer) return;
@@ -27,15 +28,27 @@ export function checkTokenIds(ids: number[], model: ModelInfo, options: ServeOpt
     const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
     throw new SidaError({ code: 'invalid_request', message, param });
   }
-  const limit = options.maxBatchTokens;
+  const { limit, why } = promptLimit(model, options);
   if (ids.length > limit) {
     throw new SidaError({
       code: 'cannot_run',
-      message: `The prompt has ${ids.length} tokens; one pass takes at most ${limit}`,
+      message: `The prompt has ${ids.length} tokens; ${why} at most ${limit}`,
       param,
       details: { tokens: ids.length, limit },
     });
   }
+}
+
+/** An encoder takes its input in one pass; without one, a prompt runs in as many as it needs. */
+function promptLimit(
+  { shape }: ModelInfo,
+  { maxBatchTokens, kvTokens }: ServeOptions,
+): { limit: number; why: string } {
+  if (isEncoderDecoder(shape)) return { limit: maxBatchTokens, why: 'one pass takes' };
+  const { contextTokens } = shape;
+  return contextTokens !== null && contextTokens < kvTokens
+    ? { limit: contextTokens, why: "the model's context holds" }
+    : { limit: kvTokens, why: 'the KV cache holds' };
 }
 
 /** The name of an input in errors: `input`, or `input.3` in a list. */

@@ -20,6 +20,11 @@ export const LIMITS = {
   stops: 4,
   stopBytes: 1024,
   logprobs: 5,
+  /** Choices of one prompt, and of all prompts of a request together. */
+  choices: 16,
+  allChoices: 64,
+  /** Most tokens that `top_k` may leave to choose from. */
+  topK: 1_000_000,
   /** Answer bytes kept for a client that reads slowly, besides its largest event. */
   streamBufferBytes: 256 * 1024,
   /**

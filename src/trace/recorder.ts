@@ -1,83 +1,101 @@
 /** Runs a model in exact mode over texts and records where its routers send every token. */
-import { continueGreedily } from '../inference/greedy-continuation.js';
-import type { Engine, RunResult } from '../native/addon-types.js';
-import type { TraceRecord, TraceShape, TraceSide } from './trace-record.js';
+import { type Engine, NO_PARENT, type RunResult } from '../native/addon-types.js';
+import { continueGreedily, pickedBy } from './greedy-continuation.js';
+import type { StackRecord, TraceRecord, TraceShape } from './trace-record.js';
 
 export interface RecorderInput {
   line: number;
   tokens: Int32Array;
 }
 
-const ONE = Int32Array.of(1);
+/** Sequence numbers of an input: its first stack's, and its decoder's where there is one behind that. */
+const FIRST = 1;
+const DECODER = 2;
 
 /** The `top` experts of each (layer, token) of a pass by falling router logit, ties by index. */
-function topExperts(run: RunResult, layers: number, tokens: number, experts: number, top: number): TraceSide {
+function topExperts(run: RunResult, tokens: Int32Array, experts: number, top: number): StackRecord {
   const logits = run.routerLogits!;
-  const side: TraceSide = {
-    tokens: new Int32Array(tokens),
-    experts: new Uint16Array(layers * tokens * top),
-    logits: new Float32Array(layers * tokens * top),
+  const rows = run.layers.length * tokens.length;
+  const record: StackRecord = {
+    tokens,
+    experts: new Uint16Array(rows * top),
+    logits: new Float32Array(rows * top),
   };
   const order = Array.from({ length: experts }, (_, i) => i);
-  for (let row = 0; row < layers * tokens; row++) {
+  for (let row = 0; row < rows; row++) {
     const values = logits.subarray(row * experts, (row + 1) * experts);
     order.sort((a, b) => values[b]! - values[a]! || a - b);
     for (let i = 0; i < top; i++) {
-      side.experts[row * top + i] = order[i]!;
-      side.logits[row * top + i] = values[order[i]!]!;
+      record.experts[row * top + i] = order[i]!;
+      record.logits[row * top + i] = values[order[i]!]!;
     }
   }
-  return side;
+  return record;
 }
 
-/** Joins the passes of single decoder tokens into one side: (layers, tokens, top). */
-function joinSteps(steps: TraceSide[], layers: number, top: number): TraceSide {
-  const tokens = steps.length;
-  const joined: TraceSide = {
-    tokens: Int32Array.from(steps, (step) => step.tokens[0]!),
-    experts: new Uint16Array(layers * tokens * top),
-    logits: new Float32Array(layers * tokens * top),
+/** Joins passes of one sequence, one behind the other: (layers, tokens, top). */
+function joinPasses(passes: readonly StackRecord[], layers: number, top: number): StackRecord {
+  const tokens = Int32Array.from(passes.flatMap((pass) => [...pass.tokens]));
+  const joined: StackRecord = {
+    tokens,
+    experts: new Uint16Array(layers * tokens.length * top),
+    logits: new Float32Array(layers * tokens.length * top),
   };
-  steps.forEach((step, t) => {
+  let before = 0;
+  for (const pass of passes) {
+    const entries = pass.tokens.length * top;
     for (let layer = 0; layer < layers; layer++) {
-      const from = layer * top;
-      const to = (layer * tokens + t) * top;
-      joined.experts.set(step.experts.subarray(from, from + top), to);
-      joined.logits.set(step.logits.subarray(from, from + top), to);
+      const to = (layer * tokens.length + before) * top;
+      joined.experts.set(pass.experts.subarray(layer * entries, (layer + 1) * entries), to);
+      joined.logits.set(pass.logits.subarray(layer * entries, (layer + 1) * entries), to);
     }
-  });
+    before += pass.tokens.length;
+  }
   return joined;
 }
 
-/** Records one input: the encoder pass, then the decoder over what the model itself goes on with, greedily. */
+/**
+ * Records one input: a pass over its tokens, then what the model itself goes on with, greedily: in its decoder, or where
+ * it has no other stack behind its own tokens.
+ */
 export function record(
   engine: Engine,
   { line, tokens }: RecorderInput,
   shape: TraceShape,
   maxNewTokens: number,
 ): TraceRecord {
-  const { experts } = engine.shape;
+  const { experts, stacks, tokens: special } = engine.shape;
+  const alone = stacks.length === 1;
+  const top = (run: RunResult, own: Int32Array) => topExperts(run, own, experts, shape.top);
   try {
-    const encoded = engine.runBatch(
+    const first = engine.runBatch(
       {
-        phase: 'encode',
-        sequences: ONE,
+        stack: 0,
+        sequences: Int32Array.of(FIRST),
         offsets: Int32Array.of(0, tokens.length),
         tokens,
         routerLogits: true,
+        ...(alone && { picks: { rows: Int32Array.of(tokens.length - 1) } }),
       },
       null,
     );
-    const encoder = topExperts(encoded, shape.encoderLayers, tokens.length, experts, shape.top);
-    encoder.tokens.set(tokens);
-    const steps = continueGreedily(engine, maxNewTokens).map(({ token, run }) => {
-      const side = topExperts(run, shape.decoderLayers, 1, experts, shape.top);
-      side.tokens[0] = token;
-      return side;
-    });
-    return { line, encoder, decoder: joinSteps(steps, shape.decoderLayers, shape.top) };
+    const begin = alone
+      ? { sequence: FIRST, parent: NO_PARENT, token: pickedBy(first) }
+      : { sequence: DECODER, parent: FIRST, token: special.start! };
+    const ended = alone && special.end.includes(begin.token);
+    const steps = continueGreedily(engine, begin, ended ? 0 : maxNewTokens).map(({ token, run }) =>
+      top(run, Int32Array.of(token)),
+    );
+    const input = top(first, tokens);
+    const layers = shape.stacks.at(-1)!.layers;
+    return {
+      line,
+      input: tokens.length,
+      stacks: alone
+        ? [joinPasses([input, ...steps], layers, shape.top)]
+        : [input, joinPasses(steps, layers, shape.top)],
+    };
   } finally {
-    engine.releaseSequences(ONE);
-    engine.releaseContexts(ONE);
+    engine.releaseSequences(Int32Array.of(FIRST, DECODER));
   }
 }

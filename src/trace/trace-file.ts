@@ -6,10 +6,12 @@ import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
 import { readJsonFile } from '../text/json-file.js';
 import {
-  bytesOfHeader,
   decodeRecord,
   encodeRecord,
+  lengthsOfHeader,
   RECORD_HEADER_BYTES,
+  recordPlaces,
+  TRACE_STACKS,
   type TraceRecord,
   type TraceShape,
 } from './trace-record.js';
@@ -18,9 +20,18 @@ const metaSchema = z.object({
   format: z.literal('sida-trace'),
   version: z.literal(1),
   model: z.object({ name: z.string(), fingerprint: z.string() }),
-  /** MoE layers, encoder first. */
+  /** The model's stacks. */
+  stacks: z
+    .array(z.enum(TRACE_STACKS))
+    .min(1)
+    .default([...TRACE_STACKS]),
+  /** MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),
+  /** Experts that a router chooses for a token. */
+  topK: z.number().int().positive().default(1),
+  /** α: the chosen experts' probabilities are divided by their sum. */
+  normalized: z.boolean().default(false),
   top: z.number().int().positive(),
   data: z.string(),
   template: z.string(),
@@ -32,13 +43,15 @@ const metaSchema = z.object({
 });
 
 export type TraceMeta = z.infer<typeof metaSchema>;
+/** What a run records: its settings, those of older traces where nothing is said. */
+export type TraceWork = Omit<z.input<typeof metaSchema>, 'complete'>;
 
 const META = 'trace.json';
 export const RECORDS = 'records.bin';
 
-export function shapeOf(meta: TraceMeta): TraceShape {
-  const encoderLayers = meta.layers.filter((layer) => layer.startsWith('encoder.')).length;
-  return { encoderLayers, decoderLayers: meta.layers.length - encoderLayers, top: meta.top };
+export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'layers' | 'top'>): TraceShape {
+  const own = (name: string) => layers.filter((layer) => layer.startsWith(`${name}.`));
+  return { stacks: stacks.map((name) => ({ name, layers: own(name).length })), top };
 }
 
 export async function readMeta(directory: string): Promise<TraceMeta> {
@@ -85,7 +98,8 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
     };
     for (let offset = 0; ; ) {
       const header = await need(offset, RECORD_HEADER_BYTES);
-      const bytes = header && bytesOfHeader(header, shape);
+      const lengths = header && lengthsOfHeader(header, shape);
+      const bytes = lengths && recordPlaces(lengths, shape).at(-1)!;
       const whole = bytes === undefined ? undefined : await need(offset, bytes);
       if (whole === undefined) return;
       offset += bytes!;
@@ -99,7 +113,7 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
 export interface RecordedLine {
   /** From 0. */
   line: number;
-  /** Of the encoder. */
+  /** Of the line. */
   tokens: Int32Array;
 }
 
@@ -118,12 +132,14 @@ export class TraceWriter {
   readonly #directory: string;
   readonly #meta: TraceMeta;
   readonly #file: FileHandle;
+  readonly shape: TraceShape;
   /** The last line that an earlier run recorded. */
   readonly last: RecordedLine | undefined;
 
   private constructor(directory: string, meta: TraceMeta, file: FileHandle, last: RecordedLine | undefined) {
     this.#directory = directory;
     this.#meta = meta;
+    this.shape = shapeOf(meta);
     this.#file = file;
     this.last = last;
   }
@@ -133,20 +149,21 @@ export class TraceWriter {
     return this.last === undefined ? 0 : this.last.line + 1;
   }
 
-  static async open(directory: string, meta: Omit<TraceMeta, 'complete'>): Promise<TraceWriter> {
+  static async open(directory: string, work: TraceWork): Promise<TraceWriter> {
+    const { complete: _, ...meta } = metaSchema.parse({ ...work, complete: false });
     await mkdir(directory, { recursive: true });
     const path = join(directory, RECORDS);
     let end = 0;
     let last: RecordedLine | undefined;
     if (existsSync(join(directory, META))) {
-      const { complete: _, ...earlier } = await readMeta(directory);
+      const { complete: __, ...earlier } = await readMeta(directory);
       if (JSON.stringify(earlier) !== JSON.stringify(meta)) {
         const message = `${directory} holds another trace: ${difference(earlier, meta)}; name another --out or remove it`;
         throw new SidaError({ code: 'cannot_run', message });
       }
       for await (const record of readTrace(directory)) {
         ({ end } = record);
-        last = { line: record.line, tokens: record.encoder.tokens };
+        last = { line: record.line, tokens: record.stacks[0]!.tokens.subarray(0, record.input) };
       }
       await truncate(path, end);
     } else {
@@ -157,8 +174,7 @@ export class TraceWriter {
   }
 
   async append(records: readonly TraceRecord[]): Promise<void> {
-    const shape = shapeOf(this.#meta);
-    await this.#file.appendFile(Buffer.concat(records.map((record) => encodeRecord(record, shape))));
+    await this.#file.appendFile(Buffer.concat(records.map((record) => encodeRecord(record, this.shape))));
   }
 
   async finish(): Promise<void> {

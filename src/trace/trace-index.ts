@@ -4,23 +4,21 @@ import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import { RECORDS, readMeta, shapeOf, type TraceMeta } from './trace-file.js';
 import {
-  bytesOfHeader,
-  decodeSide,
+  decodeStack,
+  lengthsOfHeader,
   RECORD_HEADER_BYTES,
-  sideBytes,
+  recordPlaces,
+  type StackRecord,
   type TraceShape,
-  type TraceSide,
 } from './trace-record.js';
-
-export type Stack = 'encoder' | 'decoder';
 
 /** Reads block: a record is at most a few hundred KiB, and mostly in the page cache. */
 export class TraceIndex {
   readonly directory: string;
   readonly meta: TraceMeta;
   readonly shape: TraceShape;
-  /** Tokens of each record's sides; (records). */
-  readonly lengths: Record<Stack, Int32Array>;
+  /** Tokens of each record, by stack; (stacks) of (records). */
+  readonly lengths: readonly Int32Array[];
   readonly #file: number;
   /** Where each record begins, in bytes; (records). */
   readonly #offsets: Float64Array;
@@ -29,14 +27,14 @@ export class TraceIndex {
     directory: string,
     meta: TraceMeta,
     file: number,
-    places: { offsets: number[]; encoder: number[]; decoder: number[] },
+    places: { offsets: number[]; lengths: number[][] },
   ) {
     this.directory = directory;
     this.meta = meta;
     this.shape = shapeOf(meta);
     this.#file = file;
     this.#offsets = Float64Array.from(places.offsets);
-    this.lengths = { encoder: Int32Array.from(places.encoder), decoder: Int32Array.from(places.decoder) };
+    this.lengths = this.shape.stacks.map((_, s) => Int32Array.from(places.lengths, (own) => own[s]!));
   }
 
   get records(): number {
@@ -51,16 +49,16 @@ export class TraceIndex {
     try {
       const { size } = fstatSync(file);
       const shape = shapeOf(meta);
-      const places = { offsets: [] as number[], encoder: [] as number[], decoder: [] as number[] };
+      const places = { offsets: [] as number[], lengths: [] as number[][] };
       const header = Buffer.alloc(RECORD_HEADER_BYTES);
       let offset = 0;
       while (offset < size) {
         const read = readSync(file, header, 0, RECORD_HEADER_BYTES, offset);
-        const bytes = bytesOfHeader(header.subarray(0, read), shape);
+        const lengths = lengthsOfHeader(header.subarray(0, read), shape);
+        const bytes = lengths && recordPlaces(lengths, shape).at(-1)!;
         if (bytes === undefined || offset + bytes > size) break;
         places.offsets.push(offset);
-        places.encoder.push(header.readUInt32LE(8));
-        places.decoder.push(header.readUInt32LE(12));
+        places.lengths.push(lengths!);
         offset += bytes;
       }
       if (!meta.complete) {
@@ -82,28 +80,28 @@ export class TraceIndex {
     }
   }
 
-  /** One side of a record. */
-  read(record: number, stack: Stack): TraceSide {
-    const { encoderLayers, decoderLayers, top } = this.shape;
-    const n = this.lengths.encoder[record]!;
-    const encoder = this.#offsets[record]! + RECORD_HEADER_BYTES;
-    if (stack === 'encoder') {
-      const bytes = this.#bytes(encoder, sideBytes(n, encoderLayers, top));
-      return decodeSide(bytes, 0, n, encoderLayers, top);
-    }
-    const m = this.lengths.decoder[record]!;
-    const begin = encoder + sideBytes(n, encoderLayers, top);
-    return decodeSide(this.#bytes(begin, sideBytes(m, decoderLayers, top)), 0, m, decoderLayers, top);
+  /** One stack of a record. */
+  read(record: number, stack: number): StackRecord {
+    const { begin, end, tokens } = this.#place(record, stack);
+    const { stacks, top } = this.shape;
+    return decodeStack(this.#bytes(begin, end - begin), 0, tokens, stacks[stack]!.layers, top);
   }
 
-  /** The encoder tokens of a record, without their routing. */
-  encoderTokens(record: number): Int32Array {
-    const bytes = this.lengths.encoder[record]! * 4;
-    return new Int32Array(this.#bytes(this.#offsets[record]! + RECORD_HEADER_BYTES, bytes));
+  /** The tokens of one stack of a record, without their routing. */
+  tokens(record: number, stack: number): Int32Array {
+    const { begin, tokens } = this.#place(record, stack);
+    return new Int32Array(this.#bytes(begin, tokens * 4));
   }
 
   close(): void {
     closeSync(this.#file);
+  }
+
+  #place(record: number, stack: number): { begin: number; end: number; tokens: number } {
+    const lengths = this.lengths.map((own) => own[record]!);
+    const places = recordPlaces(lengths, this.shape);
+    const from = this.#offsets[record]!;
+    return { begin: from + places[stack]!, end: from + places[stack + 1]!, tokens: lengths[stack]! };
   }
 
   #bytes(offset: number, length: number): ArrayBuffer {

@@ -2,9 +2,12 @@
 export const RECORD_MAGIC = 0x52444953; // "SIDR" in memory order
 export const RECORD_HEADER_BYTES = 16;
 
+/** Stacks as the format names them, in its order. */
+export const TRACE_STACKS = ['encoder', 'decoder'] as const;
+
 export interface TraceShape {
-  encoderLayers: number;
-  decoderLayers: number;
+  /** The model's stacks: name and MoE layers of each. */
+  stacks: readonly { name: (typeof TRACE_STACKS)[number]; layers: number }[];
   /** Experts kept of each token and layer, most likely first. */
   top: number;
 }
@@ -12,12 +15,14 @@ export interface TraceShape {
 export interface TraceRecord {
   /** Line of the data file, counted from 0. */
   line: number;
-  encoder: TraceSide;
-  decoder: TraceSide;
+  /** Tokens of the line: the first so many of the first stack, which others may stand behind where it is the only one. */
+  input: number;
+  /** Of each stack of the model. */
+  stacks: StackRecord[];
 }
 
 /** The tokens of one stack and where its routers sent them. */
-export interface TraceSide {
+export interface StackRecord {
   /** (tokens). */
   tokens: Int32Array;
   /** (layers, tokens, top), index inside the layer, by falling logit. */
@@ -26,7 +31,7 @@ export interface TraceSide {
   logits: Float32Array;
 }
 
-export function sideBytes(tokens: number, layers: number, top: number): number {
+export function stackBytes(tokens: number, layers: number, top: number): number {
   return tokens * 4 + align4(tokens * layers * top * 2) + tokens * layers * top * 4;
 }
 
@@ -34,48 +39,58 @@ function align4(bytes: number): number {
   return (bytes + 3) & ~3;
 }
 
-export function recordBytes(encoderTokens: number, decoderTokens: number, shape: TraceShape): number {
-  return (
-    RECORD_HEADER_BYTES +
-    sideBytes(encoderTokens, shape.encoderLayers, shape.top) +
-    sideBytes(decoderTokens, shape.decoderLayers, shape.top)
-  );
+/** Where each stack's part of a record begins, and the record ends; `tokens`: of each stack. */
+export function recordPlaces(tokens: readonly number[], { stacks, top }: TraceShape): number[] {
+  const places = [RECORD_HEADER_BYTES];
+  stacks.forEach(({ layers }, s) => {
+    places.push(places[s]! + stackBytes(tokens[s]!, layers, top));
+  });
+  return places;
 }
 
-export function encodeRecord(record: TraceRecord, shape: TraceShape): Buffer {
-  const { encoder, decoder } = record;
-  const buffer = Buffer.alloc(recordBytes(encoder.tokens.length, decoder.tokens.length, shape));
+export function encodeRecord({ line, input, stacks }: TraceRecord, shape: TraceShape): Buffer {
+  const lengths = stacks.map(({ tokens }) => tokens.length);
+  const buffer = Buffer.alloc(recordPlaces(lengths, shape).at(-1)!);
   buffer.writeUInt32LE(RECORD_MAGIC, 0);
-  buffer.writeUInt32LE(record.line, 4);
-  buffer.writeUInt32LE(encoder.tokens.length, 8);
-  buffer.writeUInt32LE(decoder.tokens.length, 12);
+  buffer.writeUInt32LE(line, 4);
+  buffer.writeUInt32LE(input, INPUT_FIELD);
+  shape.stacks.forEach(({ name }, s) => {
+    buffer.writeUInt32LE(lengths[s]!, lengthField(name));
+  });
   let offset = RECORD_HEADER_BYTES;
   const put = (array: Int32Array | Uint16Array | Float32Array) => {
     buffer.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength), offset);
     offset += align4(array.byteLength);
   };
-  for (const side of [encoder, decoder]) {
-    put(side.tokens);
-    put(side.experts);
-    put(side.logits);
+  for (const { tokens, experts, logits } of stacks) {
+    put(tokens);
+    put(experts);
+    put(logits);
   }
   return buffer;
 }
 
-/** Bytes of the record that begins with this header; undefined when it does not begin one. */
-export function bytesOfHeader(header: Buffer, shape: TraceShape): number | undefined {
-  if (header.length < RECORD_HEADER_BYTES || header.readUInt32LE(0) !== RECORD_MAGIC) return undefined;
-  return recordBytes(header.readUInt32LE(8), header.readUInt32LE(12), shape);
+/** An encoder's tokens are the input's. */
+const INPUT_FIELD = 8;
+
+function lengthField(name: (typeof TRACE_STACKS)[number]): number {
+  return INPUT_FIELD + 4 * TRACE_STACKS.indexOf(name);
 }
 
-/** The side that begins at `offset`, as views of `bytes`; the offset is a multiple of 4. */
-export function decodeSide(
+/** Tokens of each stack, from a record's header; undefined where it does not begin a record. */
+export function lengthsOfHeader(header: Buffer, { stacks }: TraceShape): number[] | undefined {
+  if (header.length < RECORD_HEADER_BYTES || header.readUInt32LE(0) !== RECORD_MAGIC) return undefined;
+  return stacks.map(({ name }) => header.readUInt32LE(lengthField(name)));
+}
+
+/** The stack that begins at `offset`, as views of `bytes`; the offset is a multiple of 4. */
+export function decodeStack(
   bytes: ArrayBuffer,
   offset: number,
   tokens: number,
   layers: number,
   top: number,
-): TraceSide {
+): StackRecord {
   const entries = tokens * layers * top;
   const experts = offset + tokens * 4;
   return {
@@ -89,11 +104,13 @@ export function decodeSide(
 export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
   // Typed arrays need aligned memory of their own, which a slice of a read buffer is not.
   const bytes = new Uint8Array(buffer).buffer;
-  const [n, m] = [buffer.readUInt32LE(8), buffer.readUInt32LE(12)];
-  const decoderOffset = RECORD_HEADER_BYTES + sideBytes(n, shape.encoderLayers, shape.top);
+  const lengths = lengthsOfHeader(buffer, shape)!;
+  const places = recordPlaces(lengths, shape);
   return {
     line: buffer.readUInt32LE(4),
-    encoder: decodeSide(bytes, RECORD_HEADER_BYTES, n, shape.encoderLayers, shape.top),
-    decoder: decodeSide(bytes, decoderOffset, m, shape.decoderLayers, shape.top),
+    input: buffer.readUInt32LE(INPUT_FIELD),
+    stacks: shape.stacks.map(({ layers }, s) =>
+      decodeStack(bytes, places[s]!, lengths[s]!, layers, shape.top),
+    ),
   };
 }

@@ -54,7 +54,6 @@ const rows = [
   ['token', 'farthest-next-use', '1'],
   ['lstm', 'farthest-next-use', '4'],
   ['lstm', 'lru', '1'],
-  ['graph', 'farthest-next-use', '4'],
   ['replay', 'farthest-next-use', '1'],
   ['replay', 'farthest-next-use', '4'],
   ['shuffled', 'farthest-next-use', '4'],

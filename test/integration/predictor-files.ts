@@ -11,7 +11,7 @@ export interface PredictorFiles {
   root: string;
   /** What `--hash-function replay` reads. */
   trace: string;
-  /** Holds networks of both stacks, the token table and the hash graph. */
+  /** Holds networks of both stacks, and the token table. */
   predictor: string;
   remove(): void;
 }

@@ -31,7 +31,6 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     policy: 'farthest-next-use',
     predictor: 'auto',
     hashFunction: 'auto',
-    refine: true,
     routing: 'exact',
     routingK: 1,
     lookahead: 4,

@@ -100,7 +100,6 @@ describe('a trained predictor', () => {
       'curve.svg',
       'decoder',
       'encoder',
-      'graph.safetensors',
       'sida-predictor.json',
       'token.safetensors',
       'training.jsonl',
@@ -118,7 +117,7 @@ describe('a trained predictor', () => {
     for (const { alpha, chance } of [encoder, decoder]) {
       expect([alpha.length, chance.length]).toEqual([2, 2]);
     }
-    expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'token', 'graph']);
+    expect(Object.keys(manifest.heldOut)).toEqual(['lstm', 'token']);
     for (const layers of Object.values(manifest.heldOut)) expect(layers).toHaveLength(4);
     const { shape } = loadAddon().inspectCheckpoint(MINI);
     const opened = await openPredictor(at('whole'), {

@@ -30,7 +30,9 @@ PredictorBinding::PredictorBinding(const Napi::CallbackInfo& info) : ObjectWrap(
     const PredictorCheckpoint checkpoint = load_predictor(directory, false);
     const auto alpha = copy_from_js<float>(options.Get("alphaSharpness"), "alphaSharpness");
     const auto chance = copy_from_js<float>(options.Get("chanceSharpness"), "chanceSharpness");
-    const PredictorSharpness sharpness{alpha, chance};
+    const size_t choices =
+        options.Get("choices").IsUndefined() ? 1 : whole_from_js(options, "choices", 1, kMaxTop);
+    const PredictorSharpness sharpness{alpha, chance, choices};
     try {
       predictor_ = std::make_unique<Predictor>(checkpoint.weights, *embedding, threads, sharpness);
     } catch (const Error& error) {

@@ -103,6 +103,11 @@ TrainerOptions trainer_options_from_js(const Napi::Object& js) {
   options.loss.lambda = real_from_js(js, "lambda", 0);
   if (!js.Get("sharpness").IsUndefined()) options.loss.sharpness = real_from_js(js, "sharpness", 0);
   options.loss.k = whole_from_js(js, "k", 1, kMaxTop);
+  if (!js.Get("choices").IsUndefined()) options.loss.choices = whole_from_js(js, "choices", 1, kMaxTop);
+  if (!js.Get("ranks").IsUndefined()) {
+    const auto ranks = copy_from_js<int32_t>(js.Get("ranks"), "ranks");
+    options.loss.ranks.assign(ranks.begin(), ranks.end());
+  }
   const std::string distillation = text_from_js(js, "distillation");
   if (distillation != "kl" && distillation != "l1") {
     throw wanted("distillation", "kl or l1, found \"" + escape_text(distillation) + "\"");

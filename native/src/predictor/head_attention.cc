@@ -97,6 +97,7 @@ void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool 
   task.rows = rows;
   task.head_dim = kHeadWidth;
   task.head_dim_padded = kHeadWidth;
+  task.scale = 1;
   task.key_count = causal ? first + 1 : pages.length();
   task.causal_step = causal ? 1 : 0;
   task.out_stride = pages.heads() * kHeadWidth;

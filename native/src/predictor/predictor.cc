@@ -65,6 +65,7 @@ Predictor::Predictor(const PredictorWeights& weights, const TokenEmbedding& embe
                      const PredictorSharpness& sharpness)
     : vocab_(embedding.vocab()),
       sharpness_(of_each_layer(sharpness, weights.layout.config().layers)),
+      choices_(static_cast<float>(sharpness.choices)),
       network_(weights.layout.config(), NetworkUse::kFolded),
       pool_(std::max(threads, size_t{1})),
       activations_(pool_.threads()) {
@@ -136,6 +137,8 @@ bool Predictor::rank(const float* head_rows, size_t rows, const ExpertTable& tab
                         table.alpha + at * table.k, chance)) {
         return false;
       }
+      if (chance == nullptr) continue;
+      for (size_t i = 0; i < table.k; ++i) chance[i] = std::min(chance[i] * choices_, 1.0f);
     }
   }
   return true;
@@ -184,9 +187,9 @@ bool Predictor::predict(const TokenInput& input, const ExpertTable& table) {
 
 void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
                       std::span<const int32_t> context_offsets) {
-  const PredictorStepper* stepper = stepper_or_refuse(stepper_);
+  PredictorStepper* stepper = stepper_or_refuse(stepper_);
   const TokenInput input{{}, {}, context_tokens, context_offsets};
-  if (config().summary) {
+  if (config().summary || !context_offsets.empty()) {
     check_offsets("contextOffsets", context_offsets, ids.size(), context_tokens.size());
     check_tokens("contextTokens", context_tokens, vocab_);
   }
@@ -204,6 +207,12 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
         mean_of_rows(summary_products_.data(), product.size(), input.context(i), product.data());
       }
       stepper->begin(&state->second, config().summary ? product.data() : nullptr);
+      if (config().summary || context_offsets.empty()) continue;
+      PredictorState* const own = &state->second;
+      for (const int32_t token : input.context(i)) {
+        std::copy_n(products_.data() + static_cast<size_t>(token) * product.size(), product.size(), product.data());
+        stepper->step({&own, 1}, product.data(), nullptr);
+      }
     }
   } catch (...) {
     end(ids.first(begun));

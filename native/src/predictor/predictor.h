@@ -22,7 +22,7 @@ struct ExpertTable {
   size_t k = 0;
   uint16_t* experts = nullptr;
   float* alpha = nullptr;   ///< of the logits times the layer's alpha sharpness
-  float* chance = nullptr;  ///< of the logits times its chance sharpness; may be null
+  float* chance = nullptr;  ///< of the logits times its chance sharpness, times the choices; may be null
   float* logits = nullptr;  ///< (layers, tokens, experts); may be null
 };
 
@@ -30,6 +30,7 @@ struct ExpertTable {
 struct PredictorSharpness {
   std::span<const float> alpha;
   std::span<const float> chance;
+  size_t choices = 1;  ///< experts that a router chooses for a token: a chance is at most 1, and so many times its softmax
 };
 
 /// A trained predictor of token ids. The products of the embedding with the compressing weights are computed
@@ -56,7 +57,8 @@ class Predictor {
   // Token by token, causal predictors only. Ids are the caller's. All throw invalid_request for another kind
   // of predictor, unknown ids and ids that are there twice.
 
-  /// With a summary: context tokens and offsets (ids + 1) of each new sequence.
+  /// Context tokens and offsets (ids + 1) of each new sequence: those of its summary, or without a summary the
+  /// tokens it begins with; both may be empty then.
   void begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
              std::span<const int32_t> context_offsets);
   /// One more token of each. False as in predict(): the sequences are then of no more use.
@@ -76,6 +78,7 @@ class Predictor {
 
   size_t vocab_;
   std::vector<ExpertSharpness> sharpness_;  ///< (layers)
+  float choices_;
   PredictorNetwork network_;
   AlignedFloats products_;          ///< (vocab, h)
   AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary

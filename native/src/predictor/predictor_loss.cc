@@ -146,6 +146,7 @@ void LossSums::add(const LossSums& other) {
   if (layers.empty()) layers.resize(other.layers.size());
   for (size_t l = 0; l < other.layers.size(); ++l) {
     layers[l].tokens += other.layers[l].tokens;
+    layers[l].hits.resize(other.layers[l].hits.size());
     for (size_t i = 0; i < layers[l].hits.size(); ++i) layers[l].hits[i] += other.layers[l].hits[i];
   }
 }
@@ -156,7 +157,8 @@ LossSums predictor_loss(const PredictorConfig& config, const LossOptions& option
   const size_t top = std::min({std::max(options.top, size_t{1}), teacher.top, config.experts});
   TokenGradient token(options, config.experts, top);
   LossSums sums;
-  sums.layers.resize(config.layers);
+  const size_t choices = std::min(std::max(options.choices, size_t{1}), teacher.top);
+  sums.layers.assign(config.layers, {0, std::vector<uint64_t>(options.ranks.size())});
   for (size_t l = 0; l < config.layers; ++l) {
     for (size_t r = 0; r < rows; ++r) {
       const size_t row = l * rows + r;
@@ -165,10 +167,12 @@ LossSums predictor_loss(const PredictorConfig& config, const LossOptions& option
       const uint16_t* ids = teacher.experts + record;
       token.run(z, ids, teacher.logits + record, scale,
                 dlogits == nullptr ? nullptr : dlogits + row * config.experts, &sums);
-      const size_t rank = rank_of(z, config.experts, ids[0]);
       LayerHits& hits = sums.layers[l];
       ++hits.tokens;
-      for (size_t i = rank; i < hits.hits.size(); ++i) ++hits.hits[i];
+      for (size_t c = 0; c < choices; ++c) {
+        const size_t rank = rank_of(z, config.experts, ids[c]);
+        for (size_t i = 0; i < options.ranks.size(); ++i) hits.hits[i] += rank < options.ranks[i] ? 1 : 0;
+      }
     }
   }
   return sums;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -21,6 +20,8 @@ struct LossOptions {
   float lambda = 0.005f;
   float sharpness = 1;  ///< above 1: a teacher of flat logits names its favourites more clearly
   size_t k = 1;         ///< cross-entropy on the teacher's best k experts, averaged
+  size_t choices = 1;   ///< experts that the teacher's router chooses for a token: its best so many
+  std::vector<size_t> ranks = {1, 2, 3};  ///< where hits are counted
   DistillationLoss distillation = DistillationLoss::kKl;
   /// q is normalized over the same experts alone; otherwise over all, which also pushes down the others.
   bool student_over_top = false;
@@ -37,10 +38,9 @@ struct TeacherLogits {
   void check(const PredictorConfig& config) const;
 };
 
-/// How often the teacher's best expert was among the student's best 1, 2 and 3.
 struct LayerHits {
   uint64_t tokens = 0;
-  std::array<uint64_t, 3> hits{};
+  std::vector<uint64_t> hits;  ///< (ranks) choices of the teacher's router that were among the student's best so many
 };
 
 /// Sums over tokens and layers.

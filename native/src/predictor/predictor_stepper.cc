@@ -86,7 +86,7 @@ void PredictorStepper::step(std::span<PredictorState* const> states, float* prod
   }
   network_->config().blocks > 0 ? run_blocks(states, products) : run_recurrent(states, products);
   for (PredictorState* state : states) ++state->length;
-  network_->heads(features_.data(), rows, head_rows);
+  if (head_rows != nullptr) network_->heads(features_.data(), rows, head_rows);
 }
 
 void PredictorStepper::run_recurrent(std::span<PredictorState* const> states, float* products) {

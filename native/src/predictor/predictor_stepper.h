@@ -34,7 +34,8 @@ class PredictorStepper {
   void begin(PredictorState* state, const float* summary_product) const;
 
   /// One more token of each state: `products` (states, h) of the inputs with the compressing weights, which
-  /// are overwritten. Overwrites head_rows (states, layers · experts), the logits. No state twice.
+  /// are overwritten. Overwrites head_rows (states, layers · experts), the logits; null: they are not wanted. No state
+  /// twice.
   void step(std::span<PredictorState* const> states, float* products, float* head_rows);
 
  private:

@@ -19,7 +19,7 @@ interface Target {
   show?: (value: number) => string;
 }
 
-const SYSTEMS = ['lstm', 'graph+lstm', 'replay'];
+const SYSTEMS = ['lstm', 'replay'];
 const scarce = ({ scenario }: CellSummary) => scenario.share < 1;
 const usualAhead = (cell: CellSummary) => scarce(cell) && cell.scenario.lookahead === LOOKAHEAD;
 const fewAt =

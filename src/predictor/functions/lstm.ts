@@ -1,63 +1,73 @@
 /** The `lstm` hash function: the trained networks, one for each stack. */
-import type { Predictor, PredictorInput } from '../../native/addon-types.js';
+import type { Predictor } from '../../native/addon-types.js';
 import type { DecoderStepper } from '../decoder-stepper.js';
-import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
+import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { NO_EXPERT } from '../hash-table.js';
-import { NetworkStepper } from './network-stepper.js';
+import { rowsBehind, withContexts } from '../sequence-contexts.js';
+import { takeRows } from '../table-rows.js';
+import { NetworkStepper, normalize } from './network-stepper.js';
 
 export class LstmFunction implements HashFunction {
   readonly name = 'lstm';
   readonly #shape: RoutingShape;
-  readonly #networks: Readonly<Partial<Record<Side, Predictor>>>;
+  readonly #networks: readonly (Predictor | null)[];
 
-  /** Of a side without a network nothing is said. Closes the networks with itself. */
-  constructor(shape: RoutingShape, networks: Partial<Record<Side, Predictor>>) {
+  /** `networks`: of each stack; null: nothing is said of it. Closes them with itself. */
+  constructor(shape: RoutingShape, networks: readonly (Predictor | null)[]) {
     this.#shape = shape;
     this.#networks = networks;
   }
 
-  /** Memory of both networks. */
+  /** Memory of all networks. */
   get bytes(): number {
-    return (this.#networks.encoder?.bytes ?? 0) + (this.#networks.decoder?.bytes ?? 0);
+    return this.#networks.reduce((sum, network) => sum + (network?.bytes ?? 0), 0);
   }
 
   fill(
-    side: Side,
-    input: PredictorInput,
+    stack: number,
+    input: HashInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
-    const network = this.#networks[side];
-    if (network === undefined) return false;
+    const network = this.#networks[stack];
+    if (network == null) return false;
+    const { layers } = this.#shape.stacks[stack]!;
     const known = Math.min(k, this.#shape.experts);
-    if (known === k) return network.predict(input, k, experts, alpha, chance);
-    const rows = layersOf(this.#shape, side) * input.tokens.length;
-    const best = {
-      experts: new Uint16Array(rows * known),
-      alpha: new Float32Array(rows * known),
-      chance: new Float32Array(rows * known),
-    };
-    if (!network.predict(input, known, best.experts, best.alpha, best.chance)) return false;
-    experts.fill(NO_EXPERT, 0, rows * k);
-    alpha.fill(0, 0, rows * k);
-    chance.fill(0, 0, rows * k);
-    for (let row = 0; row < rows; row++) {
-      experts.set(best.experts.subarray(row * known, (row + 1) * known), row * k);
-      alpha.set(best.alpha.subarray(row * known, (row + 1) * known), row * k);
-      chance.set(best.chance.subarray(row * known, (row + 1) * known), row * k);
+    const goesOn = !network.shape.summary && (input.contextTokens?.length ?? 0) > 0;
+    if (known === k && !goesOn) {
+      if (!network.predict(input, k, experts, alpha, chance)) return false;
+      normalize(this.#shape, k, alpha);
+      return true;
     }
+    const whole = goesOn ? withContexts(input) : input;
+    const entries = layers * whole.tokens.length * known;
+    const best = {
+      layers,
+      tokens: whole.tokens.length,
+      k: known,
+      experts: new Uint16Array(entries),
+      alpha: new Float32Array(entries),
+      chance: new Float32Array(entries),
+    };
+    if (!network.predict(whole, known, best.experts, best.alpha, best.chance)) return false;
+    normalize(this.#shape, known, best.alpha);
+    const end = layers * input.tokens.length * k;
+    experts.fill(NO_EXPERT, 0, end);
+    alpha.fill(0, 0, end);
+    chance.fill(0, 0, end);
+    const rows = goesOn ? rowsBehind(input) : Array.from(input.tokens, (_, t) => t);
+    takeRows(best, rows, { layers, tokens: input.tokens.length, k, experts, alpha, chance });
     return true;
   }
 
   stepper(): DecoderStepper | null {
-    const network = this.#networks.decoder;
-    return network === undefined ? null : new NetworkStepper(network);
+    const network = this.#networks.at(-1);
+    return network == null ? null : new NetworkStepper(network, this.#shape);
   }
 
   close(): void {
-    this.#networks.encoder?.close();
-    this.#networks.decoder?.close();
+    for (const network of this.#networks) network?.close();
   }
 }

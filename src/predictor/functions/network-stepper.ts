@@ -1,18 +1,19 @@
 /** Steps of a causal network, which keeps the state of each sequence. */
 import type { Predictor } from '../../native/addon-types.js';
 import type { DecoderStepper } from '../decoder-stepper.js';
+import type { RoutingShape } from '../hash-function.js';
 
 export class NetworkStepper implements DecoderStepper {
   readonly #network: Predictor;
+  readonly #shape: RoutingShape;
 
-  constructor(network: Predictor) {
+  constructor(network: Predictor, shape: RoutingShape) {
     this.#network = network;
+    this.#shape = shape;
   }
 
   begin(sequence: number, context: Int32Array): void {
-    const id = Int32Array.of(sequence);
-    if (this.#network.shape.summary) this.#network.begin(id, context, Int32Array.of(0, context.length));
-    else this.#network.begin(id);
+    this.#network.begin(Int32Array.of(sequence), context, Int32Array.of(0, context.length));
   }
 
   step(
@@ -23,10 +24,25 @@ export class NetworkStepper implements DecoderStepper {
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
-    return this.#network.step(sequences, tokens, k, experts, alpha, chance);
+    if (!this.#network.step(sequences, tokens, k, experts, alpha, chance)) return false;
+    normalize(this.#shape, k, alpha);
+    return true;
   }
 
   end(sequence: number): void {
     this.#network.end(Int32Array.of(sequence));
+  }
+}
+
+/**
+ * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their sum, so are
+ * these.
+ */
+export function normalize({ normalized, topK }: RoutingShape, k: number, alpha: Float32Array): void {
+  if (!normalized) return;
+  for (let from = 0; from < alpha.length; from += k) {
+    let sum = 0;
+    for (let i = from; i < from + Math.min(topK, k); i++) sum += alpha[i]!;
+    for (let i = from; i < from + k; i++) alpha[i]! /= sum;
   }
 }

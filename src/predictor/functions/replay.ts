@@ -1,84 +1,87 @@
 /** The `replay` hash function: the routing itself, of inputs that a trace has recorded. */
-import type { PredictorInput } from '../../native/addon-types.js';
-import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
+import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { NO_EXPERT } from '../hash-table.js';
-import { routerProbabilities } from '../training/router-probabilities.js';
-import type { TeacherSource } from '../training/teacher.js';
+import { contextOf, rowsBehind, withContexts } from '../sequence-contexts.js';
+import { routerAlphas } from '../training/router-probabilities.js';
+import { bestExperts, type TeacherRecord, type TeacherSource } from '../training/teacher.js';
 
-/** Where a recorded side's routers sent its tokens: only the best expert of each. */
+/** Where a recorded stack's routers sent its tokens: only the experts they chose. */
 interface Routing {
   tokens: Int32Array;
-  /** (layers, tokens). */
+  /** (layers, tokens, topK). */
   experts: Uint16Array;
-  /** (layers, tokens). */
+  /** (layers, tokens, topK). */
   alpha: Float32Array;
 }
 
 export class ReplayFunction implements HashFunction {
   readonly name = 'replay';
   readonly #shape: RoutingShape;
-  /** Both sides by the encoder's tokens. */
-  readonly #recorded: ReadonlyMap<string, Record<Side, Routing>>;
+  /** Routing of each stack, in the order of the first stack's tokens. */
+  readonly #recorded: readonly Routing[][];
 
-  private constructor(shape: RoutingShape, recorded: ReadonlyMap<string, Record<Side, Routing>>) {
+  private constructor(shape: RoutingShape, recorded: readonly Routing[][]) {
     this.#shape = shape;
     this.#recorded = recorded;
   }
 
-  /** Holds about 4 bytes a token and 6 a token and layer. */
+  /** Holds about 4 bytes a token and 6 a token, layer and chosen expert. */
   static async load(source: TeacherSource): Promise<ReplayFunction> {
-    const { experts } = source.shape;
-    const recorded = new Map<string, Record<Side, Routing>>();
-    for await (const { encoder, decoder, top } of source.records()) {
-      const key = keyOf(encoder.tokens);
-      const earlier = recorded.get(key);
-      // The same input goes on the same way: the longest recording says most.
-      if (earlier && earlier.decoder.tokens.length >= decoder.tokens.length) continue;
-      recorded.set(key, {
-        encoder: routingOf(encoder, top, experts),
-        decoder: routingOf(decoder, top, experts),
-      });
+    const { shape } = source;
+    const recorded: Routing[][] = [];
+    for await (const record of source.records()) {
+      recorded.push(shape.stacks.map((_, stack) => routingOf(record, stack, shape)));
     }
-    return new ReplayFunction(source.shape, recorded);
+    // The same input goes on the same way: of several recordings the longest, which says most, is found first.
+    const last = shape.stacks.length - 1;
+    recorded.sort(
+      (a, b) => order(a[0]!.tokens, b[0]!.tokens) || b[last]!.tokens.length - a[last]!.tokens.length,
+    );
+    return new ReplayFunction(shape, recorded);
   }
 
-  /** Different inputs held. */
+  /** Inputs held. */
   get size(): number {
-    return this.#recorded.size;
+    return this.#recorded.length;
   }
 
   /**
-   * The decoder's input is found by its context: recorded where the tokens begin the recorded ones. False where
-   * any sequence is not recorded.
+   * A causal stack's sequences are recorded where their tokens begin the recorded ones; those that attend across are
+   * found by their context. False where any is not recorded.
    */
   fill(
-    side: Side,
-    input: PredictorInput,
+    stack: number,
+    input: HashInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
-    const { tokens, offsets } = input;
+    const { layers, crosses } = this.#shape.stacks[stack]!;
+    const own = crosses ? input : withContexts(input);
     const found: Routing[] = [];
-    for (let s = 0; s + 1 < offsets.length; s++) {
-      const own = tokens.subarray(offsets[s], offsets[s + 1]);
-      const routing = side === 'encoder' ? this.#recorded.get(keyOf(own))?.encoder : this.#decoder(input, s);
-      if (routing === undefined || !begins(routing.tokens, own)) return false;
+    for (let s = 0; s + 1 < input.offsets.length; s++) {
+      const tokens = own.tokens.subarray(own.offsets[s], own.offsets[s + 1]);
+      const routing = crosses ? this.#find(contextOf(input, s), true)?.[stack] : this.#alone(stack, tokens);
+      if (routing === undefined || !begins(routing.tokens, tokens)) return false;
       found.push(routing);
     }
-    const layers = layersOf(this.#shape, side);
-    experts.fill(NO_EXPERT, 0, layers * tokens.length * k);
-    alpha.fill(0, 0, layers * tokens.length * k);
-    chance.fill(0, 0, layers * tokens.length * k);
+    const rows = crosses ? Array.from(input.tokens, (_, t) => t) : rowsBehind(input);
+    const count = Math.min(k, this.#shape.topK);
+    const end = layers * input.tokens.length * k;
+    experts.fill(NO_EXPERT, 0, end);
+    alpha.fill(0, 0, end);
+    chance.fill(0, 0, end);
     for (let layer = 0; layer < layers; layer++) {
       found.forEach((routing, s) => {
-        const from = layer * routing.tokens.length - offsets[s]!;
-        for (let t = offsets[s]!; t < offsets[s + 1]!; t++) {
-          const to = (layer * tokens.length + t) * k;
-          experts[to] = routing.experts[from + t]!;
-          alpha[to] = routing.alpha[from + t]!;
-          chance[to] = 1;
+        for (let t = input.offsets[s]!; t < input.offsets[s + 1]!; t++) {
+          const from = (layer * routing.tokens.length + rows[t]! - own.offsets[s]!) * this.#shape.topK;
+          const to = (layer * input.tokens.length + t) * k;
+          for (let i = 0; i < count; i++) {
+            experts[to + i] = routing.experts[from + i]!;
+            alpha[to + i] = routing.alpha[from + i]!;
+            chance[to + i] = 1;
+          }
         }
       });
     }
@@ -87,31 +90,46 @@ export class ReplayFunction implements HashFunction {
 
   close(): void {}
 
-  #decoder({ contextTokens, contextOffsets }: PredictorInput, s: number): Routing | undefined {
-    const context = contextTokens?.subarray(contextOffsets?.[s], contextOffsets?.[s + 1]);
-    return context && this.#recorded.get(keyOf(context))?.decoder;
+  /** Of a stack that depends on no other: whole where its tokens see those after them. */
+  #alone(stack: number, tokens: Int32Array): Routing | undefined {
+    return this.#find(tokens, !this.#shape.stacks[stack]!.causal)?.[stack];
+  }
+
+  /** The first recording whose first stack has these tokens, or begins with them. */
+  #find(tokens: Int32Array, whole: boolean): Routing[] | undefined {
+    let [low, high] = [0, this.#recorded.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (order(this.#recorded[middle]![0]!.tokens, tokens) < 0) low = middle + 1;
+      else high = middle;
+    }
+    const found = this.#recorded[low];
+    if (found === undefined || (whole && found[0]!.tokens.length !== tokens.length)) return undefined;
+    return begins(found[0]!.tokens, tokens) ? found : undefined;
   }
 }
 
-/** Four characters of one byte a token: V8 keeps such a string in as many bytes. */
-function keyOf(tokens: Int32Array): string {
-  return Buffer.from(tokens.buffer, tokens.byteOffset, tokens.byteLength).toString('latin1');
+/** Of lists of numbers, as words are ordered: a beginning comes before what goes on from it. */
+function order(a: Int32Array, b: Int32Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
+  return a.length - b.length;
 }
 
 function begins(whole: Int32Array, start: Int32Array): boolean {
   return start.length <= whole.length && start.every((token, i) => token === whole[i]);
 }
 
-function routingOf(
-  { tokens, experts, logits }: { tokens: Int32Array; experts: Uint16Array; logits: Float32Array },
-  top: number,
-  perLayer: number,
-): Routing {
+function routingOf(record: TeacherRecord, stack: number, shape: RoutingShape): Routing {
+  const { tokens, experts, logits } = record.stacks[stack]!;
+  const { top } = record;
+  const { topK } = shape;
   const rows = experts.length / top;
-  const probabilities = new Float64Array(top);
-  const alpha = Float32Array.from({ length: rows }, (_, row) => {
-    routerProbabilities(logits, row * top, top, perLayer, probabilities);
-    return probabilities[0]!;
-  });
-  return { tokens, experts: Uint16Array.from({ length: rows }, (_, row) => experts[row * top]!), alpha };
+  const alphas = new Float64Array(top);
+  const alpha = new Float32Array(rows * topK);
+  for (let row = 0; row < rows; row++) {
+    routerAlphas(logits, row * top, top, shape, alphas);
+    alpha.set(alphas.subarray(0, topK), row * topK);
+  }
+  return { tokens, experts: bestExperts(record, stack, topK), alpha };
 }

@@ -2,35 +2,34 @@
  * The `shuffled` hash function: another one's tables with the experts of each layer renamed. It names as many
  * experts, so it moves as many bytes, but wrong ones: what is gained beyond it is gained by knowing.
  */
-import type { PredictorInput } from '../../native/addon-types.js';
-import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
+import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { randomOf } from '../training/random.js';
 
 export class ShuffledFunction implements HashFunction {
   readonly name = 'shuffled';
   readonly #inner: HashFunction;
-  /** New names, a permutation for each layer. */
-  readonly #names: Record<Side, Uint16Array[]>;
+  /** New names: a permutation for each layer of each stack. */
+  readonly #names: readonly Uint16Array[][];
 
   constructor(inner: HashFunction, shape: RoutingShape, seed = 1) {
     this.#inner = inner;
     const random = randomOf(seed);
-    const names = (side: Side) =>
-      Array.from({ length: layersOf(shape, side) }, () => cyclicPermutation(shape.experts, random));
-    this.#names = { encoder: names('encoder'), decoder: names('decoder') };
+    this.#names = shape.stacks.map(({ layers }) =>
+      Array.from({ length: layers }, () => cyclicPermutation(shape.experts, random)),
+    );
   }
 
   fill(
-    side: Side,
-    input: PredictorInput,
+    stack: number,
+    input: HashInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
-    if (!this.#inner.fill(side, input, k, experts, alpha, chance)) return false;
+    if (!this.#inner.fill(stack, input, k, experts, alpha, chance)) return false;
     const rows = input.tokens.length * k;
-    this.#names[side].forEach((names, layer) => {
+    this.#names[stack]!.forEach((names, layer) => {
       const end = (layer + 1) * rows;
       // NO_EXPERT has no other name.
       for (let i = layer * rows; i < end; i++) experts[i] = names[experts[i]!] ?? experts[i]!;

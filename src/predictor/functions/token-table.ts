@@ -1,12 +1,11 @@
 /** The `token` hash function: the experts a token id was sent to in training, whatever stands around it. */
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
-import type { PredictorInput } from '../../native/addon-types.js';
-import { type HashFunction, layersOf, type RoutingShape, SIDES, type Side } from '../hash-function.js';
+import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { NO_EXPERT } from '../hash-table.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
-/** Of the sum of a row's float32 chances. */
+/** Of the sum of a row's float32 chances, for each expert that a router chooses. */
 const TOLERANCE = 1e-5;
 
 /** One stack's table. Row n, after those of the n known tokens, is the back-off for unknown ones. */
@@ -24,24 +23,23 @@ export interface TokenRows {
 }
 
 export class TokenTable implements HashFunction {
-  readonly name: 'token' | 'graph';
-  readonly sides: Readonly<Record<Side, TokenRows>>;
+  readonly name = 'token';
+  /** Of each stack. */
+  readonly stacks: readonly TokenRows[];
   readonly shape: RoutingShape;
-  /** Row of each token id. */
-  readonly #rows: Record<Side, Int32Array>;
+  /** Row of each token id, by stack. */
+  readonly #rows: readonly Int32Array[];
 
-  constructor(shape: RoutingShape, sides: Record<Side, TokenRows>, name: 'token' | 'graph' = 'token') {
-    this.name = name;
+  constructor(shape: RoutingShape, stacks: readonly TokenRows[]) {
     this.shape = shape;
-    this.sides = sides;
-    const rowsOf = ({ tokens }: TokenRows) => {
+    this.stacks = stacks;
+    this.#rows = stacks.map(({ tokens }) => {
       const rows = new Int32Array(shape.vocab).fill(tokens.length);
       tokens.forEach((token, row) => {
         rows[token] = row;
       });
       return rows;
-    };
-    this.#rows = { encoder: rowsOf(sides.encoder), decoder: rowsOf(sides.decoder) };
+    });
   }
 
   /** Throws checkpoint_invalid where the file is damaged or made for another model's sizes. */
@@ -53,47 +51,47 @@ export class TokenTable implements HashFunction {
         `expected ${FORMAT.format} version ${FORMAT.version}, found ${file.metadata.format} version ${file.metadata.version}`,
       );
     }
-    const read = (side: Side): TokenRows => {
-      const n = file.tensors.get(`${side}.tokens`)?.shape[0] ?? 0;
-      const width = file.tensors.get(`${side}.experts`)?.shape[2] ?? 0;
-      const entries = [layersOf(shape, side), n + 1, width];
+    const stacks = shape.stacks.map(({ name, layers }): TokenRows => {
+      const n = file.tensors.get(`${name}.tokens`)?.shape[0] ?? 0;
+      const width = file.tensors.get(`${name}.experts`)?.shape[2] ?? 0;
+      const entries = [layers, n + 1, width];
       const rows = {
-        tokens: tensorOf(path, file, `${side}.tokens`, 'I32', [n]),
+        tokens: tensorOf(path, file, `${name}.tokens`, 'I32', [n]),
         width,
-        experts: tensorOf(path, file, `${side}.experts`, 'U16', entries),
-        alpha: tensorOf(path, file, `${side}.alpha`, 'F32', entries),
-        chance: tensorOf(path, file, `${side}.chance`, 'F32', entries),
+        experts: tensorOf(path, file, `${name}.experts`, 'U16', entries),
+        alpha: tensorOf(path, file, `${name}.alpha`, 'F32', entries),
+        chance: tensorOf(path, file, `${name}.chance`, 'F32', entries),
       };
-      check(path, side, rows, shape);
+      check(path, name, rows, shape);
       return rows;
-    };
-    return new TokenTable(shape, { encoder: read('encoder'), decoder: read('decoder') });
+    });
+    return new TokenTable(shape, stacks);
   }
 
   save(path: string): void {
     const tensors: Parameters<typeof writeSafetensors>[1] = {};
-    for (const side of SIDES) {
-      const { tokens, width, experts, alpha, chance } = this.sides[side];
-      const shape = [layersOf(this.shape, side), tokens.length + 1, width];
-      tensors[`${side}.tokens`] = { shape: [tokens.length], data: tokens };
-      tensors[`${side}.experts`] = { shape, data: experts };
-      tensors[`${side}.alpha`] = { shape, data: alpha };
-      tensors[`${side}.chance`] = { shape, data: chance };
+    for (const [stack, { tokens, width, experts, alpha, chance }] of this.stacks.entries()) {
+      const { name, layers } = this.shape.stacks[stack]!;
+      const shape = [layers, tokens.length + 1, width];
+      tensors[`${name}.tokens`] = { shape: [tokens.length], data: tokens };
+      tensors[`${name}.experts`] = { shape, data: experts };
+      tensors[`${name}.alpha`] = { shape, data: alpha };
+      tensors[`${name}.chance`] = { shape, data: chance };
     }
     writeSafetensors(path, tensors, FORMAT);
   }
 
   fill(
-    side: Side,
-    { tokens }: PredictorInput,
+    stack: number,
+    { tokens }: HashInput,
     k: number,
     experts: Uint16Array,
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean {
-    const { tokens: known, width, ...best } = this.sides[side];
-    const rows = this.#rows[side];
-    const layers = layersOf(this.shape, side);
+    const { tokens: known, width, ...best } = this.stacks[stack]!;
+    const rows = this.#rows[stack]!;
+    const { layers } = this.shape.stacks[stack]!;
     const count = Math.min(k, width);
     for (let layer = 0, to = 0; layer < layers; layer++) {
       const base = layer * (known.length + 1);
@@ -121,14 +119,14 @@ function invalid(path: string, what: string): SidaError {
   return new SidaError({ code: 'checkpoint_invalid', message: `${path}: ${what}` });
 }
 
-function check(path: string, side: Side, rows: TokenRows, { vocab, experts }: RoutingShape): void {
+function check(path: string, stack: string, rows: TokenRows, { vocab, experts, topK }: RoutingShape): void {
   if (rows.width < 1 || rows.width > experts) {
-    throw invalid(path, `${side}: ${rows.width} experts a token, expected 1 to ${experts}`);
+    throw invalid(path, `${stack}: ${rows.width} experts a token, expected 1 to ${experts}`);
   }
   for (let i = 0, last = -1; i < rows.tokens.length; i++) {
     const token = rows.tokens[i]!;
     if (token <= last || token >= vocab) {
-      throw invalid(path, `${side}.tokens[${i}] is ${token}, expected ascending ids from 0 to ${vocab - 1}`);
+      throw invalid(path, `${stack}.tokens[${i}] is ${token}, expected ascending ids from 0 to ${vocab - 1}`);
     }
     last = token;
   }
@@ -140,19 +138,22 @@ function check(path: string, side: Side, rows: TokenRows, { vocab, experts }: Ro
     if (expert >= experts || seen[expert] === row) {
       throw invalid(
         path,
-        `${side}.experts[${i}] is ${expert}, expected different ones of 0 to ${experts - 1}`,
+        `${stack}.experts[${i}] is ${expert}, expected different ones of 0 to ${experts - 1}`,
       );
     }
     seen[expert] = row;
     for (const name of ['alpha', 'chance'] as const) {
       const value = rows[name][i]!;
       if (!(value >= 0 && value <= 1)) {
-        throw invalid(path, `${side}.${name}[${i}] is ${value}, expected 0 to 1`);
+        throw invalid(path, `${stack}.${name}[${i}] is ${value}, expected 0 to 1`);
       }
     }
     sum = i % rows.width === 0 ? rows.chance[i]! : sum + rows.chance[i]!;
-    if (sum > 1 + TOLERANCE) {
-      throw invalid(path, `${side}.chance: the first ${(i % rows.width) + 1} of row ${row} sum to ${sum}`);
+    if (sum > topK * (1 + TOLERANCE)) {
+      throw invalid(
+        path,
+        `${stack}.chance: the first ${(i % rows.width) + 1} of row ${row} sum to ${sum}, expected at most ${topK}`,
+      );
     }
   }
 }

@@ -1,10 +1,10 @@
 /** Chooses, on held-out records, how far a token's own counts are trusted. */
-import { layersOf, type RoutingShape, SIDES, type Side } from '../hash-function.js';
+import type { RoutingShape } from '../hash-function.js';
 import { bestExperts, type TeacherRecord } from './teacher.js';
 import { backedOff, type TokenCounts } from './token-counts.js';
 
-/** Layer frequencies count as so many occurrences of every token; one weight for each layer of a side. */
-export type BackOffWeights = Record<Side, readonly number[]>;
+/** Layer frequencies count as so many occurrences of every token; one weight for each layer of a stack; (stacks) of (layers). */
+export type BackOffWeights = readonly (readonly number[])[];
 
 /** Of chances where nothing is held out, and of α. */
 export const BACK_OFF_WEIGHT = 0.5;
@@ -13,29 +13,31 @@ const WEIGHTS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32] as const;
 /** The weights under which the held-out experts are most likely; none of `heldOut` may have been counted. */
 export function tuneBackOff(
   shape: RoutingShape,
-  counts: Record<Side, TokenCounts>,
+  counts: readonly TokenCounts[],
   heldOut: readonly TeacherRecord[],
 ): BackOffWeights {
-  const weights = { encoder: [] as number[], decoder: [] as number[] };
-  for (const side of SIDES) {
+  const { experts: perLayer, topK } = shape;
+  return shape.stacks.map(({ layers }, stack) => {
     const seen = heldOut.map((record) => ({
-      tokens: record[side].tokens,
-      best: bestExperts(record, side),
+      tokens: record.stacks[stack]!.tokens,
+      chosen: bestExperts(record, stack, topK),
     }));
-    for (let layer = 0; layer < layersOf(shape, side); layer++) {
+    return Array.from({ length: layers }, (_, layer) => {
       let best = { weight: BACK_OFF_WEIGHT, loss: Number.POSITIVE_INFINITY };
       for (const weight of WEIGHTS) {
         let loss = 0;
-        for (const { tokens, best: experts } of seen) {
+        for (const { tokens, chosen } of seen) {
           for (let t = 0; t < tokens.length; t++) {
-            const entry = layer * shape.experts + experts[layer * tokens.length + t]!;
-            loss -= Math.log(backedOff(counts[side], tokens[t]!, 'wins', entry, weight));
+            const from = (layer * tokens.length + t) * topK;
+            for (let i = from; i < from + topK; i++) {
+              const entry = layer * perLayer + chosen[i]!;
+              loss -= Math.log(backedOff(counts[stack]!, tokens[t]!, 'wins', entry, weight));
+            }
           }
         }
         if (loss > 0 && loss < best.loss) best = { weight, loss };
       }
-      weights[side].push(best.weight);
-    }
-  }
-  return weights;
+      return best.weight;
+    });
+  });
 }

@@ -1,7 +1,8 @@
 /** The sequences of several traces of one model, read from their files as they are needed. */
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
-import { type Stack, TraceIndex } from '../../trace/trace-index.js';
+import { TraceIndex } from '../../trace/trace-index.js';
+import type { TRACE_STACKS } from '../../trace/trace-record.js';
 
 function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
@@ -41,17 +42,22 @@ export class Corpus {
     return Math.min(...this.traces.map((trace) => trace.meta.top));
   }
 
-  layers(stack: Stack): string[] {
-    return this.traces[0]!.meta.layers.filter((layer) => layer.startsWith(`${stack}.`));
+  /** Of the model: the names of its stacks. */
+  get stacks(): readonly (typeof TRACE_STACKS)[number][] {
+    return this.traces[0]!.meta.stacks;
   }
 
-  length(sequence: number, stack: Stack): number {
+  layers(stack: number): string[] {
+    return this.traces[0]!.meta.layers.filter((layer) => layer.startsWith(`${this.stacks[stack]}.`));
+  }
+
+  length(sequence: number, stack: number): number {
     const { trace, record } = this.#place(sequence);
-    return trace.lengths[stack][record]!;
+    return trace.lengths[stack]![record]!;
   }
 
   /** Tokens, context and the teacher's best `top` experts of some sequences of a stack. */
-  batch(sequences: Int32Array, stack: Stack, top: number): TrainingBatch {
+  batch(sequences: Int32Array, stack: number, top: number): TrainingBatch {
     const layers = this.layers(stack).length;
     const offsets = new Int32Array(sequences.length + 1);
     sequences.forEach((sequence, i) => {
@@ -67,18 +73,18 @@ export class Corpus {
     };
     sequences.forEach((sequence, i) => {
       const { trace, record } = this.#place(sequence);
-      const side = trace.read(record, stack);
+      const routed = trace.read(record, stack);
       const recorded = trace.meta.top;
-      const length = side.tokens.length;
-      batch.tokens.set(side.tokens, offsets[i]!);
+      const length = routed.tokens.length;
+      batch.tokens.set(routed.tokens, offsets[i]!);
       for (let layer = 0; layer < layers; layer++) {
         const from = layer * length * recorded;
         const to = (layer * tokens + offsets[i]!) * top;
-        copyRows(side.experts, from, recorded, batch.experts, to, top, length);
-        copyRows(side.logits, from, recorded, batch.logits, to, top, length);
+        copyRows(routed.experts, from, recorded, batch.experts, to, top, length);
+        copyRows(routed.logits, from, recorded, batch.logits, to, top, length);
       }
     });
-    if (stack === 'decoder') Object.assign(batch, this.#contexts(sequences));
+    if (stack > 0) Object.assign(batch, this.#contexts(sequences, stack - 1));
     return batch;
   }
 
@@ -86,11 +92,11 @@ export class Corpus {
     for (const trace of this.traces) trace.close();
   }
 
-  /** The encoder tokens behind each sequence. */
-  #contexts(sequences: Int32Array): { contextTokens: Int32Array; contextOffsets: Int32Array } {
+  /** The tokens of the stack that each sequence attends across to. */
+  #contexts(sequences: Int32Array, stack: number): { contextTokens: Int32Array; contextOffsets: Int32Array } {
     const contexts = Array.from(sequences, (sequence) => {
       const { trace, record } = this.#place(sequence);
-      return trace.encoderTokens(record);
+      return trace.tokens(record, stack);
     });
     const contextOffsets = new Int32Array(sequences.length + 1);
     contexts.forEach((context, i) => {
@@ -141,9 +147,9 @@ export function checkSameModel(corpora: readonly Corpus[]): void {
         `The traces are of different models: ${first!.directory} of ${name(a)}, ${other.directory} of ${name(b)}`,
       );
     }
-    if (a.experts !== b.experts || a.layers.join() !== b.layers.join()) {
+    if (a.experts !== b.experts || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {
       throw cannotRun(
-        `${first!.directory} has ${a.layers.length} layers of ${a.experts} experts, ${other.directory} ${b.layers.length} of ${b.experts}, though both name ${a.model.name}`,
+        `${first!.directory} has ${a.layers.length} layers of ${a.experts} experts, ${a.topK} a token, ${other.directory} ${b.layers.length} of ${b.experts}, ${b.topK} a token, though both name ${a.model.name}`,
       );
     }
   }

@@ -1,137 +1,146 @@
-/** How often a hash function names the expert that the model's router chose. */
-import { type HashFunction, layersOf, SIDES, type Side, type TableRefiner } from '../hash-function.js';
-import { probabilitiesOf } from './router-probabilities.js';
+/** How often a hash function names the experts that the model's routers chose. */
+import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
+import { tableK } from '../hash-table.js';
+import { countHits, hitRanks } from '../hit-ranks.js';
+import { alphasOf } from './router-probabilities.js';
 import { bestExperts, type TeacherRecord, type TeacherSource } from './teacher.js';
-
-const TOP = 3;
 
 export interface LayerHits {
   /** `encoder.1`, … */
   layer: string;
   tokens: number;
-  /** Tokens whose expert is among the best 1, 2 and 3 named. */
-  hits: [number, number, number];
-  /** Mean |α − the router's probability| over the hits of the first. */
+  /** Choices that are among the first so many named, for each of hitRanks(); of tokens · topK. */
+  hits: number[];
+  /** Mean |α − the router's| over the tokens whose first named is the router's first. */
   alphaError: number;
   /** Tokens of batches of which the function could not say anything; they count as missed. */
   unknown: number;
 }
 
 export interface HitRateOptions {
-  /** Told the true experts of each layer before the next one is counted. */
-  refiner?: TableRefiner;
-  /** Entries of a token that the function fills and the refiner works on. */
-  k?: number;
   /** Tokens of one call. */
   batchTokens?: number;
 }
 
-/** Layers in the order of the model, encoder first. */
+/** Layers in the order of the model. */
 export async function hitRates(
   hash: HashFunction,
   teacher: TeacherSource,
-  { refiner, k = TOP, batchTokens = 2048 }: HitRateOptions = {},
+  { batchTokens = 2048 }: HitRateOptions = {},
 ): Promise<LayerHits[]> {
-  const counters = { encoder: [] as Counter[], decoder: [] as Counter[] };
-  for (const side of SIDES) {
-    const layers = layersOf(teacher.shape, side);
-    counters[side] = Array.from({ length: layers }, () => new Counter());
-  }
+  const { shape } = teacher;
+  const counters = shape.stacks.map(({ layers }) =>
+    Array.from({ length: layers }, () => new Counter(hitRanks(shape.topK))),
+  );
   const flush = (batch: TeacherRecord[]) => {
-    for (const side of SIDES) {
-      countBatch(hash, side, batch, Math.max(k, TOP), teacher.shape.experts, counters[side], refiner);
-    }
+    counters.forEach((own, stack) => {
+      countBatch(hash, stack, batch, shape, own);
+    });
   };
   let batch: TeacherRecord[] = [];
   let tokens = 0;
   for await (const record of teacher.records()) {
     batch.push(record);
-    tokens += record.encoder.tokens.length;
+    tokens += record.stacks[0]!.tokens.length;
     if (tokens < batchTokens) continue;
     flush(batch);
     batch = [];
     tokens = 0;
   }
   if (batch.length > 0) flush(batch);
-  const all = [...counters.encoder, ...counters.decoder];
+  const all = counters.flat();
   return teacher.layers.map((layer, i) => all[i]!.result(layer));
 }
 
 class Counter {
   tokens = 0;
   unknown = 0;
-  readonly hits: [number, number, number] = [0, 0, 0];
+  readonly hits: number[];
+  readonly ranks: readonly number[];
+  /** Tokens whose first named is the router's first, and the sum of what their α is off. */
+  firsts = 0;
   error = 0;
 
+  constructor(ranks: readonly number[]) {
+    this.ranks = ranks;
+    this.hits = ranks.map(() => 0);
+  }
+
   result(layer: string): LayerHits {
-    const { tokens, hits, unknown, error } = this;
-    return { layer, tokens, hits, alphaError: hits[0] === 0 ? 0 : error / hits[0], unknown };
+    const { tokens, hits, unknown, firsts, error } = this;
+    return { layer, tokens, hits, alphaError: firsts === 0 ? 0 : error / firsts, unknown };
   }
 }
 
-/** Records of a side as one input, with the encoder's tokens behind those of the decoder. */
-export function inputOf(records: readonly TeacherRecord[], side: Side) {
-  const join = (name: Side) => {
-    const offsets = Int32Array.of(0, ...records.map((record) => record[name].tokens.length));
+/** Records of a stack as one input, with what comes before it where it attends across. */
+export function inputOf(
+  records: readonly TeacherRecord[],
+  stack: number,
+  { stacks }: Pick<RoutingShape, 'stacks'>,
+): HashInput {
+  const join = (which: number) => {
+    const offsets = Int32Array.of(0, ...records.map((record) => record.stacks[which]!.tokens.length));
     for (let i = 1; i < offsets.length; i++) offsets[i]! += offsets[i - 1]!;
     const tokens = new Int32Array(offsets.at(-1)!);
     records.forEach((record, i) => {
-      tokens.set(record[name].tokens, offsets[i]);
+      tokens.set(record.stacks[which]!.tokens, offsets[i]);
     });
     return { tokens, offsets };
   };
-  if (side === 'encoder') return join('encoder');
-  const { tokens: contextTokens, offsets: contextOffsets } = join('encoder');
-  return { ...join('decoder'), contextTokens, contextOffsets };
+  if (!stacks[stack]!.crosses) return join(stack);
+  const { tokens: contextTokens, offsets: contextOffsets } = join(stack - 1);
+  return { ...join(stack), contextTokens, contextOffsets };
 }
 
-/** The recorded best experts of several records, (layers, tokens). */
-export function routedOf(records: readonly TeacherRecord[], side: Side, layers: number): Uint16Array {
-  const tokens = records.reduce((sum, record) => sum + record[side].tokens.length, 0);
-  const routed = new Uint16Array(layers * tokens);
+/** The experts that several records' routers chose, (layers, tokens, topK). */
+export function routedOf(
+  records: readonly TeacherRecord[],
+  stack: number,
+  { stacks, topK }: Pick<RoutingShape, 'stacks' | 'topK'>,
+): Uint16Array {
+  const tokens = records.reduce((sum, record) => sum + record.stacks[stack]!.tokens.length, 0);
+  const { layers } = stacks[stack]!;
+  const routed = new Uint16Array(layers * tokens * topK);
   let at = 0;
   for (const record of records) {
-    const own = bestExperts(record, side);
-    const n = record[side].tokens.length;
+    const own = bestExperts(record, stack, topK);
+    const entries = own.length / layers;
     for (let layer = 0; layer < layers; layer++) {
-      routed.set(own.subarray(layer * n, (layer + 1) * n), layer * tokens + at);
+      routed.set(own.subarray(layer * entries, (layer + 1) * entries), layer * tokens * topK + at);
     }
-    at += n;
+    at += entries;
   }
   return routed;
 }
 
 function countBatch(
   hash: HashFunction,
-  side: Side,
+  stack: number,
   records: TeacherRecord[],
-  k: number,
-  perLayer: number,
+  shape: RoutingShape,
   counters: Counter[],
-  refiner: TableRefiner | undefined,
 ): void {
   const layers = counters.length;
-  const input = inputOf(records, side);
+  const { topK } = shape;
+  const k = tableK(shape);
+  const input = inputOf(records, stack, shape);
   const tokens = input.tokens.length;
   const experts = new Uint16Array(layers * tokens * k);
   const alpha = new Float32Array(experts.length);
-  const chance = new Float32Array(experts.length);
   for (const counter of counters) counter.tokens += tokens;
-  if (!hash.fill(side, input, k, experts, alpha, chance)) {
+  if (!hash.fill(stack, input, k, experts, alpha, new Float32Array(experts.length))) {
     for (const counter of counters) counter.unknown += tokens;
     return;
   }
-  const routed = routedOf(records, side, layers);
-  const sure = probabilitiesOf(routed, records, side, layers, perLayer);
+  const routed = routedOf(records, stack, shape);
+  const scale = alphasOf(routed, topK, records, stack, shape);
   counters.forEach((counter, layer) => {
-    for (let t = 0; t < tokens; t++) {
-      const row = layer * tokens + t;
-      const rank = experts.subarray(row * k, row * k + TOP).indexOf(routed[row]!);
-      if (rank < 0) continue;
-      for (let n = rank; n < TOP; n++) counter.hits[n]!++;
-      if (rank === 0) counter.error += Math.abs(alpha[row * k]! - sure[row]!);
+    for (let row = layer * tokens; row < (layer + 1) * tokens; row++) {
+      const named = experts.subarray(row * k, (row + 1) * k);
+      countHits(counter.hits, counter.ranks, routed.subarray(row * topK, (row + 1) * topK), named);
+      if (named[0] !== routed[row * topK]) continue;
+      counter.firsts += 1;
+      counter.error += Math.abs(alpha[row * k]! - scale[row * topK]!);
     }
-    const truth = routed.subarray(layer * tokens, (layer + 1) * tokens);
-    refiner?.refine(side, layer, truth, layers, tokens, k, experts, alpha, chance);
   });
 }

@@ -1,31 +1,22 @@
-/** The token table and the hash graph of a run, and what all its hash functions are worth on held-out traces. */
+/** The token table of a run, and what all its hash functions are worth on held-out traces. */
 import { join } from 'node:path';
 import type { NativeAddon, Predictor } from '../../native/addon-types.js';
-import type { Stack } from '../../trace/trace-index.js';
-import type { HashGraph } from '../functions/graph.js';
-import { writeGraph } from '../functions/graph-file.js';
 import { LstmFunction } from '../functions/lstm.js';
 import type { TokenTable } from '../functions/token-table.js';
-import type { HashFunction } from '../hash-function.js';
-import { GRAPH, sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
+import type { HashFunction, StackName } from '../hash-function.js';
+import { sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
 import { hitRates } from './hit-rates.js';
-import { learnHashFunctions } from './learn-hash-functions.js';
+import { learnTokenTable } from './learn-token-table.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { SequenceSet } from './network-training.js';
-import { tuneRefiner } from './refiner-tuning.js';
 import type { TrainingSetup } from './setup.js';
 import { fitSharpness, type Sharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
 import { Teacher, type TeacherRecord, type TeacherSource } from './teacher.js';
 
-export interface LearnedTables {
-  table: TokenTable;
-  graph: HashGraph;
-}
-
 export interface TableEvents {
   signal?: AbortSignal;
-  /** Sequences that the tables were learnt from so far. */
+  /** Sequences that the table was learnt from so far. */
   onLearning?: (done: number, total: number) => void;
   /** What goes on after that. */
   onPhase?: (text: string) => void;
@@ -33,7 +24,7 @@ export interface TableEvents {
 
 type NetworkSharpness = NonNullable<PredictorManifest['sharpness']>;
 
-/** Records that the networks' sharpness and the graph's strength over their tables are chosen on, in tokens. */
+/** Records that the networks' sharpness is chosen on, in tokens. */
 const TUNING_TOKENS = 32_768;
 
 async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Promise<TeacherSource> {
@@ -45,12 +36,12 @@ async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Pro
   return teacher.only((sequence) => wanted.has(sequence));
 }
 
-async function learnTables(
+async function learnTable(
   { train, embedding }: TrainingSetup,
   { signal, onLearning }: TableEvents,
-): Promise<LearnedTables> {
+): Promise<TokenTable> {
   let done = 0;
-  return learnHashFunctions(await teacherOf(train, embedding.vocab), () => {
+  return learnTokenTable(await teacherOf(train, embedding.vocab), () => {
     signal?.throwIfAborted();
     onLearning?.(++done, train.sequences.length);
   });
@@ -59,7 +50,7 @@ async function learnTables(
 async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<TeacherRecord[]> {
   const { corpus } = heldOut;
   const length = (sequence: number) =>
-    corpus.length(sequence, 'encoder') + corpus.length(sequence, 'decoder');
+    corpus.stacks.reduce((sum, _, stack) => sum + corpus.length(sequence, stack), 0);
   const sequences = sampleTokens(heldOut.sequences, length, TUNING_TOKENS, 0);
   const records: TeacherRecord[] = [];
   for await (const record of (await teacherOf({ corpus, sequences }, embedding.vocab)).records()) {
@@ -76,12 +67,12 @@ async function sharesOf(hash: HashFunction, teacher: TeacherSource): Promise<Lay
     .map(({ layer, tokens, hits }) => ({
       layer,
       tokens,
-      hits: hits.map((count) => count / tokens) as [number, number, number],
+      hits: hits.map((count) => count / (tokens * teacher.shape.topK)),
     }));
 }
 
 /**
- * Learns the tables from the training sequences, writes them beside the networks of `directory`, and measures all
+ * Learns the token table from the training sequences, writes it beside the networks of `directory`, and measures all
  * of them on everything held out.
  */
 export async function learnAndMeasure(
@@ -91,35 +82,36 @@ export async function learnAndMeasure(
   threads: number,
   events: TableEvents,
 ): Promise<Pick<PredictorManifest, 'heldOut'> & { sharpness: NetworkSharpness }> {
-  const { table, graph } = await learnTables(setup, events);
+  const table = await learnTable(setup, events);
   const { embedding, stacks } = setup;
   const records = await tuningRecords(setup);
-  const open = (stack: Stack, sharpness?: Sharpness) =>
+  const { shape } = table;
+  const open = (name: StackName, sharpness?: Sharpness) =>
     new addon.Predictor({
-      directory: join(directory, stack),
+      directory: join(directory, name),
       embedding,
       threads,
+      choices: shape.topK,
       ...(sharpness && sharpnessOptions(sharpness)),
     });
   const sharpness: NetworkSharpness = {};
-  const networks: Partial<Record<Stack, Predictor>> = {};
+  const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   for (const stack of stacks) {
-    const network = open(stack);
-    sharpness[stack] = fitSharpness(network, stack, records);
+    const { name } = shape.stacks[stack]!;
+    const network = open(name);
+    const fitted = fitSharpness(network, stack, records, shape);
     network.close();
-    networks[stack] = open(stack, sharpness[stack]);
+    sharpness[name] = fitted;
+    networks[stack] = open(name, fitted);
   }
-  const lstm = new LstmFunction(table.shape, networks);
+  const lstm = new LstmFunction(shape, networks);
   try {
-    graph.refiners.set('lstm', tuneRefiner(graph, lstm, records));
     table.save(join(directory, TOKEN_TABLE));
-    writeGraph(join(directory, GRAPH), graph);
     events.onPhase?.(`Measuring on ${setup.heldOut.sequences.length} held-out sequences`);
     const teacher = await teacherOf(setup.heldOut, embedding.vocab);
     const heldOut = {
       lstm: await sharesOf(lstm, teacher),
       token: await sharesOf(table, teacher),
-      graph: await sharesOf(graph.hashFunction(table), teacher),
     };
     return { heldOut, sharpness };
   } finally {

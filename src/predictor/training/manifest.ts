@@ -13,8 +13,8 @@ const MOST_SHARPNESS = 1e4;
 const layerHits = z.object({
   layer: z.string(),
   tokens: z.number(),
-  /** Shares of the tokens whose expert is among the best 1, 2 and 3 named. */
-  hits: z.tuple([z.number(), z.number(), z.number()]),
+  /** Shares of the routers' choices that are among the best named, for each of hitRanks(). */
+  hits: z.array(z.number()).min(1),
 });
 export type LayerHitShares = z.infer<typeof layerHits>;
 
@@ -24,9 +24,11 @@ const manifestSchema = z.object({
   format: z.literal('sida-predictor'),
   version: z.literal(1),
   model: z.object({ name: z.string(), fingerprint: z.string() }),
-  /** MoE layers, encoder first. */
+  /** MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),
+  /** Experts that the routers choose for a token. */
+  topK: z.number().int().positive().default(1),
   vocab: z.number().int().positive(),
   trainedOn: z.array(
     z.object({

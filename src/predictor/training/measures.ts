@@ -9,7 +9,7 @@ export interface MeasureSums {
   crossEntropy: number;
   gradientNorm: number;
   steps: number;
-  layers: { tokens: number; hits: [number, number, number] }[];
+  layers: { tokens: number; hits: number[] }[];
 }
 
 export interface Measures {
@@ -17,9 +17,9 @@ export interface Measures {
   loss: number;
   distillation: number;
   crossEntropy: number;
-  /** Share of tokens whose expert is among the best 1, 2, 3 of the prediction; mean over layers. */
-  hits: [number, number, number];
-  layers: { tokens: number; hits: [number, number, number] }[];
+  /** Share of the routers' choices that are among the best of the prediction, for each of hitRanks(); mean over layers. */
+  hits: number[];
+  layers: { tokens: number; hits: number[] }[];
 }
 
 export function emptySums(): MeasureSums {
@@ -37,34 +37,38 @@ export function addReport(sums: MeasureSums, report: TrainingReport): void {
   sums.gradientNorm += report.gradientNorm;
   sums.steps += 1;
   report.layers.forEach((layer, i) => {
-    sums.layers[i] ??= { tokens: 0, hits: [0, 0, 0] };
+    sums.layers[i] ??= { tokens: 0, hits: layer.hits.map(() => 0) };
     const into = sums.layers[i]!;
     into.tokens += layer.tokens;
     layer.hits.forEach((hits, rank) => {
-      into.hits[rank as 0 | 1 | 2] += hits;
+      into.hits[rank]! += hits;
     });
   });
 }
 
 /** Means of the sums; undefined where nothing was added. */
-export function meansOf(sums: MeasureSums): Measures | undefined {
+export function meansOf(sums: MeasureSums, topK: number): Measures | undefined {
   const { tokens } = sums;
   if (tokens === 0) return undefined;
   const layers = sums.layers.map((layer) => ({
     tokens: layer.tokens,
-    hits: layer.hits.map((hits) => hits / layer.tokens) as [number, number, number],
+    hits: layer.hits.map((hits) => hits / (layer.tokens * topK)),
   }));
-  const mean = (rank: 0 | 1 | 2) => layers.reduce((sum, layer) => sum + layer.hits[rank], 0) / layers.length;
+  const mean = (_: number, rank: number) =>
+    layers.reduce((sum, layer) => sum + layer.hits[rank]!, 0) / layers.length;
   return {
     loss: sums.loss / tokens,
     distillation: sums.distillation / tokens,
     crossEntropy: sums.crossEntropy / tokens,
-    hits: [mean(0), mean(1), mean(2)],
+    hits: layers[0]!.hits.map(mean),
     layers,
   };
 }
 
-/** What chooses the best weights: the mean of the three hit rates, which is steadier than the first alone. */
-export function scoreOf({ hits }: Measures): number {
-  return (hits[0] + hits[1] + hits[2]) / 3;
+/**
+ * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is steadier than
+ * the first alone.
+ */
+export function scoreOf({ hits }: Measures, topK: number): number {
+  return topK > 1 ? hits[0]! : hits.reduce((sum, rate) => sum + rate, 0) / hits.length;
 }

@@ -3,13 +3,13 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PredictorShape, PredictorTrainer } from '../../native/addon-types.js';
-import type { Stack } from '../../trace/trace-index.js';
+import type { StackName } from '../hash-function.js';
 import { emptySums, type MeasureSums, type Measures } from './measures.js';
 import { STATE, saving, writeWhole } from './output-directory.js';
 
 /** One measurement on held-out sequences: a line of training.jsonl. */
 export interface Evaluation {
-  network: Stack;
+  network: StackName;
   step: number;
   /** Passes over the data, with the part of the current one. */
   epoch: number;

@@ -9,7 +9,8 @@ import type {
   TokenEmbedding,
   TrainerSettings,
 } from '../../native/addon-types.js';
-import type { Stack } from '../../trace/trace-index.js';
+import type { StackName } from '../hash-function.js';
+import { hitRanks } from '../hit-ranks.js';
 import { epochBatches, evaluationBatches } from './batches.js';
 import type { Corpus } from './corpus.js';
 import { addReport, emptySums, type Measures, meansOf, scoreOf } from './measures.js';
@@ -29,13 +30,17 @@ export interface SequenceSet {
 }
 
 export interface NetworkJob {
-  stack: Stack;
+  stack: number;
+  /** Of the stack. */
+  name: StackName;
   shape: PredictorShape;
   train: SequenceSet;
   heldOut: SequenceSet;
   options: TrainingOptions;
   /** Experts of a token in each batch: T, and at least k. */
   top: number;
+  /** Experts that the model's routers choose for a token. */
+  topK: number;
   threads: number;
   /** 0: no limit. */
   maxSeconds: number;
@@ -45,7 +50,7 @@ export interface NetworkJob {
 }
 
 export interface TrainingProgress {
-  network: Stack;
+  network: StackName;
   step: number;
   epoch: number;
   /** Part of the longest possible training that is done, 0 to 1. */
@@ -63,7 +68,7 @@ export interface TrainingEvents {
   onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
 }
 
-function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
+function settingsOf({ options, threads, top, topK }: NetworkJob): TrainerSettings {
   return {
     beta1: 0.9,
     beta2: 0.999,
@@ -73,6 +78,8 @@ function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
     sharpness: options.sharpness,
     lambda: options.lambda,
     k: options.k,
+    choices: topK,
+    ranks: Int32Array.from(hitRanks(topK)),
     distillation: options.distillation,
     studentOverTop: options.studentOverTop,
     clipNorm: options.clipNorm,
@@ -80,7 +87,7 @@ function settingsOf({ options, threads, top }: NetworkJob): TrainerSettings {
   };
 }
 
-function lengthsOf({ corpus, sequences }: SequenceSet, stack: Stack): Int32Array {
+function lengthsOf({ corpus, sequences }: SequenceSet, stack: number): Int32Array {
   return sequences.map((sequence) => corpus.length(sequence, stack));
 }
 
@@ -91,11 +98,11 @@ async function measure(trainer: PredictorTrainer, set: SequenceSet, job: Network
     addReport(sums, trainer.evaluate(set.corpus.batch(sequences, job.stack, job.top)));
     await yieldToEvents();
   }
-  const means = meansOf(sums);
+  const means = meansOf(sums, job.topK);
   if (means !== undefined) return means;
   throw new SidaError({
     code: 'cannot_run',
-    message: `The ${job.stack} network gives nothing finite on ${set.sequences.length} held-out sequences; a lower --lr than ${job.options.lr} may help`,
+    message: `The ${job.name} network gives nothing finite on ${set.sequences.length} held-out sequences; a lower --lr than ${job.options.lr} may help`,
   });
 }
 
@@ -186,7 +193,7 @@ class NetworkTraining {
 
   #step(): void {
     const state = this.#state;
-    const { train, stack, options, top } = this.#job;
+    const { train, stack, name, options, top } = this.#job;
     const sequences = this.#batches[state.batch]!.map((place) => train.sequences[place]!);
     this.#learningRate = learningRateAt(options, state.step, this.#done());
     const report = this.#trainer.step(train.corpus.batch(sequences, stack, top), this.#learningRate);
@@ -195,7 +202,7 @@ class NetworkTraining {
     if (state.refused >= MOST_REFUSED) {
       throw new SidaError({
         code: 'cannot_run',
-        message: `Training of the ${stack} network went astray: loss or gradient was not finite in ${MOST_REFUSED} steps up to step ${state.step + 1}; a lower --lr than ${options.lr} or a --clip-norm may help, in another --out`,
+        message: `Training of the ${name} network went astray: loss or gradient was not finite in ${MOST_REFUSED} steps up to step ${state.step + 1}; a lower --lr than ${options.lr} or a --clip-norm may help, in another --out`,
       });
     }
     state.step++;
@@ -210,13 +217,14 @@ class NetworkTraining {
 
   async #evaluate(): Promise<void> {
     const state = this.#state;
-    const { stack, heldOut } = this.#job;
+    const { name, heldOut, topK } = this.#job;
     const measured = await measure(this.#trainer, heldOut, this.#job);
-    const train = meansOf(state.running);
-    const best = state.evaluations.every(({ heldOut: earlier }) => scoreOf(measured) > scoreOf(earlier));
+    const train = meansOf(state.running, topK);
+    const score = scoreOf(measured, topK);
+    const best = state.evaluations.every(({ heldOut: earlier }) => score > scoreOf(earlier, topK));
     this.#tick();
     const evaluation: Evaluation = {
-      network: stack,
+      network: name,
       step: state.step,
       epoch: state.epoch + state.batch / this.#batches.length,
       seconds: state.seconds,
@@ -252,11 +260,11 @@ class NetworkTraining {
   #report(): void {
     const { step, epoch, batch, running, evaluations } = this.#state;
     this.#events.onProgress?.({
-      network: this.#job.stack,
+      network: this.#job.name,
       step,
       epoch: epoch + batch / this.#batches.length,
       done: this.#done(),
-      train: meansOf(running),
+      train: meansOf(running, this.#job.topK),
       heldOut: evaluations.at(-1)?.heldOut,
     });
   }

@@ -91,11 +91,11 @@ export const TRAINING_OPTIONS = {
   k: option({
     flag: 'k',
     value: '<n>',
-    paper: 1,
-    recommended: 1,
-    unit: 'experts',
+    paper: 0,
+    recommended: 0,
+    unit: "experts; 0 is as many as the model's routers choose",
     help: "cross-entropy is taken on the teacher's best k experts",
-    parse: wholeNumber(1, 64, '1'),
+    parse: wholeNumber(0, 64, '1'),
   }),
   distillation: option({
     flag: 'distillation',

@@ -1,4 +1,5 @@
 /** README.md of a predictor directory: what it is, how it was made, what it is worth. */
+import { hitNames } from '../hit-ranks.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { NetworkState } from './network-state.js';
 import { TRAINING_OPTIONS, type TrainingOptionName } from './options.js';
@@ -17,10 +18,10 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-/** A row of each layer, top-1 and top-3 of each hash function; a dash where one says nothing. */
+/** A row of each layer, hits at the first and the last rank of each hash function; a dash where one says nothing. */
 export function heldOutRows(manifest: Pick<PredictorManifest, 'layers' | 'heldOut'>): string[][] {
   const cell = (of: LayerHitShares | undefined) =>
-    of === undefined ? '–' : `${percent(of.hits[0])} / ${percent(of.hits[2])}`;
+    of === undefined ? '–' : `${percent(of.hits[0]!)} / ${percent(of.hits.at(-1)!)}`;
   return manifest.layers.map((layer) => [
     layer,
     ...Object.values(manifest.heldOut).map((layers) => cell(layers.find((other) => other.layer === layer))),
@@ -60,6 +61,11 @@ export function commandOf(manifest: PredictorManifest): string {
   return ['sida train TRACE… --out P', ...measured, ...only, ...flags].join(' ');
 }
 
+function whatCounts(topK: number): string {
+  if (topK === 1) return 'Share of tokens whose expert is the first named / among the first three';
+  return `Share of the experts that routers choose which are among the first ${topK} / ${2 * topK} named (${hitNames(topK).join(' / ')})`;
+}
+
 export function predictorCard(
   manifest: PredictorManifest,
   networks: readonly { network: string; state: NetworkState }[],
@@ -80,16 +86,15 @@ export function predictorCard(
   return `# Predictor of ${model.name}
 
 Names the experts that ${model.name} will use, before it runs: \`sida serve --predictor\` this directory.
-Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each.
+Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each, ${manifest.topK} a token.
 
 ## How often it is right
 
-Share of tokens whose expert is the first named / among the first three, ${tokens} held-out encoder tokens:
+${whatCounts(manifest.topK)}, ${tokens} held-out ${manifest.layers[0]!.split('.')[0]} tokens:
 
 ${tableOf(['layer', ...Object.keys(heldOut)], heldOutRows(manifest))}
 
-\`lstm\`: the networks; \`token\`: the most frequent experts of each token id; \`graph\`: the first layer of \`token\`, and what
-follows from it layer by layer. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
+\`lstm\`: the networks; \`token\`: the most frequent experts of each token id. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
 
 ## How it was made
 

@@ -1,5 +1,5 @@
 /** The router's probabilities over all experts of a layer, of which a trace records only the best. */
-import type { Side } from '../hash-function.js';
+import type { RoutingShape } from '../hash-function.js';
 import type { TeacherRecord } from './teacher.js';
 
 /**
@@ -26,35 +26,54 @@ export function routerProbabilities(
   return mean / sum;
 }
 
+/** α of the same experts, as the model scales with it: their probabilities, or these as shares of the chosen ones' sum. */
+export function routerAlphas(
+  logits: Float32Array,
+  from: number,
+  top: number,
+  { experts, topK, normalized }: Pick<RoutingShape, 'experts' | 'topK' | 'normalized'>,
+  out: Float64Array,
+): number {
+  const unrecorded = routerProbabilities(logits, from, top, experts, out);
+  if (!normalized) return unrecorded;
+  let sum = 0;
+  for (let i = 0; i < topK; i++) sum += out[i]!;
+  for (let i = 0; i < top; i++) out[i]! /= sum;
+  return unrecorded / sum;
+}
+
 /** Of e^(slope · i), i from 1 to n; slope at most 0. */
 function meanOfPowers(slope: number, n: number): number {
   return slope < 0 ? (Math.exp(slope) * Math.expm1(slope * n)) / Math.expm1(slope) / n : 1;
 }
 
-/** Those of the `named` experts, (layers, tokens) as these are. */
-export function probabilitiesOf(
+/** α of the `named` experts, `k` of each token: (layers, tokens, k) as these are. */
+export function alphasOf(
   named: Uint16Array,
+  k: number,
   records: readonly TeacherRecord[],
-  side: Side,
-  layers: number,
-  perLayer: number,
+  stack: number,
+  shape: RoutingShape,
 ): Float64Array {
-  const probabilities = new Float64Array(named.length);
-  const tokens = named.length / layers;
+  const alphas = new Float64Array(named.length);
+  const { layers } = shape.stacks[stack]!;
+  const tokens = named.length / layers / k;
   let at = 0;
   for (const { top, ...record } of records) {
-    const { experts, logits, tokens: own } = record[side];
+    const { experts, logits, tokens: own } = record.stacks[stack]!;
     const recorded = new Float64Array(top);
     for (let layer = 0; layer < layers; layer++) {
       for (let t = 0; t < own.length; t++) {
         const from = (layer * own.length + t) * top;
-        const row = layer * tokens + at + t;
-        const unrecorded = routerProbabilities(logits, from, top, perLayer, recorded);
-        const rank = experts.subarray(from, from + top).indexOf(named[row]!);
-        probabilities[row] = rank < 0 ? unrecorded : recorded[rank]!;
+        const unrecorded = routerAlphas(logits, from, top, shape, recorded);
+        const row = (layer * tokens + at + t) * k;
+        for (let i = row; i < row + k; i++) {
+          const rank = experts.subarray(from, from + top).indexOf(named[i]!);
+          alphas[i] = rank < 0 ? unrecorded : recorded[rank]!;
+        }
       }
     }
     at += own.length;
   }
-  return probabilities;
+  return alphas;
 }

@@ -1,8 +1,8 @@
-/** A grid of short training runs of the encoder network: what each is worth on held-out sequences, and costs. */
+/** A grid of short training runs of one network: what each is worth on held-out sequences, and costs. */
 import { join } from 'node:path';
 import { UsageError } from '../../config/resolve.js';
 import { loadAddon } from '../../native/addon.js';
-import type { Stack } from '../../trace/trace-index.js';
+import { hitNames } from '../hit-ranks.js';
 import type { Evaluation } from './network-state.js';
 import type { TrainingEvents } from './network-training.js';
 import {
@@ -36,8 +36,10 @@ export interface CandidateResult {
   varied: Given;
   steps: number;
   minutes: number;
-  /** At the best measurement: mean over layers of the encoder, top 1, 2 and 3. */
-  hits: [number, number, number];
+  /** At the best measurement: mean over the network's layers, for each of hitRanks(). */
+  hits: number[];
+  /** What the first and the last of them are called. */
+  named: [first: string, last: string];
   loss: number;
   /** Forward pass of single sequences on one thread, best of several runs. */
   microsecondsPerToken: number;
@@ -68,7 +70,7 @@ export function candidatesOf(grid: string, preset: Preset, given: Given): Candid
 }
 
 /** Microseconds of a token and bytes of a trained network, on one thread, sequence by sequence. */
-function cost(setup: TrainingSetup, stack: Stack, directory: string): { micros: number; bytes: number } {
+function cost(setup: TrainingSetup, stack: number, directory: string): { micros: number; bytes: number } {
   const { corpus, sequences } = setup.heldOut;
   const predictor = new (loadAddon().Predictor)({ directory, embedding: setup.embedding, threads: 1 });
   try {
@@ -98,7 +100,7 @@ export interface SearchEvents extends TrainingEvents {
 }
 
 /**
- * Trains every candidate's network (the encoder's, unless the request says otherwise) into `out`, each resumable
+ * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`, each resumable
  * like any other run. Results in order of the grid, also in search.json.
  */
 export async function searchOptions(
@@ -107,17 +109,18 @@ export async function searchOptions(
   out: string,
   events: SearchEvents = {},
 ): Promise<CandidateResult[]> {
-  const stack = request.only ?? 'encoder';
   const results: CandidateResult[] = [];
   for (const [i, { varied, options }] of candidates.entries()) {
-    const full: TrainRequest = { ...request, options, only: stack };
-    const setup = await openSetup(loadAddon(), full);
+    const full: TrainRequest = { ...request, options };
+    const setup = await openSetup(loadAddon(), full, 1);
+    const stack = setup.stacks[0]!;
+    const network = setup.train.corpus.stacks[stack]!;
     try {
       events.onCandidate?.(candidates[i]!, i);
       const identity: RunIdentity = { search: true, ...setup.identity };
       const output = await OutputDirectory.claim(join(out, `candidate-${i}`), identity);
       try {
-        const directory = await output.stateOf(stack);
+        const directory = await output.stateOf(network);
         const state = await runNetwork(loadAddon(), setup, full, stack, directory, events);
         const best = state.evaluations.findLast((evaluation) => evaluation.best) as Evaluation;
         const { micros, bytes } = cost(setup, stack, join(directory, state.best!));
@@ -126,6 +129,7 @@ export async function searchOptions(
           steps: state.step,
           minutes: state.seconds / 60,
           hits: best.heldOut.hits,
+          named: hitNames(setup.topK),
           loss: best.heldOut.loss,
           microsecondsPerToken: micros,
           bytes,

@@ -4,14 +4,12 @@ import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
 import type { NativeAddon, TokenEmbedding } from '../../native/addon-types.js';
 import { EMBEDDING } from '../../trace/embedding.js';
-import type { Stack } from '../../trace/trace-index.js';
+import type { StackName } from '../hash-function.js';
 import { Corpus, checkSameModel } from './corpus.js';
 import type { SequenceSet } from './network-training.js';
 import type { TrainingOptions } from './options.js';
 import type { RunIdentity } from './output-directory.js';
 import { splitHeldOut } from './split.js';
-
-export const STACKS: readonly Stack[] = ['encoder', 'decoder'];
 
 export interface TrainRequest {
   /** Trace directories to learn from. */
@@ -20,7 +18,7 @@ export interface TrainRequest {
   heldOut: readonly string[];
   options: TrainingOptions;
   /** Trains the network of one stack alone. */
-  only?: Stack;
+  only?: StackName;
   threads: number;
 }
 
@@ -28,8 +26,12 @@ export interface TrainingSetup {
   train: SequenceSet;
   heldOut: SequenceSet;
   embedding: TokenEmbedding;
-  /** Networks to train: the stacks that have MoE layers. */
-  stacks: Stack[];
+  /** Networks to train: the stacks that have MoE layers, by their place in the model. */
+  stacks: number[];
+  /** As the request says, and what depends on the model filled in. */
+  options: TrainingOptions;
+  /** Experts that the model's routers choose for a token. */
+  topK: number;
   /** Experts of a token in each batch. */
   top: number;
   identity: RunIdentity;
@@ -41,9 +43,9 @@ function cannotRun(message: string): SidaError {
 }
 
 /** The width that distillation asks for, of what was recorded. */
-function topOf({ options }: TrainRequest, corpora: readonly Corpus[]): number {
-  const { experts } = corpora[0]!.traces[0]!.meta;
-  const wanted = Math.min(experts, Math.max(options.top, options.k));
+function topOf(options: TrainingOptions, corpora: readonly Corpus[]): number {
+  const { experts, topK } = corpora[0]!.traces[0]!.meta;
+  const wanted = Math.min(experts, Math.max(options.top, options.k, topK));
   for (const trace of corpora.flatMap((corpus) => corpus.traces)) {
     if (trace.meta.top < wanted) {
       throw cannotRun(
@@ -73,21 +75,26 @@ function describe(corpus: Corpus) {
   }));
 }
 
-function usable({ corpus, sequences }: SequenceSet, stack: Stack): SequenceSet {
+function usable({ corpus, sequences }: SequenceSet, stack: number): SequenceSet {
   return { corpus, sequences: sequences.filter((sequence) => corpus.length(sequence, stack) > 0) };
 }
 
 /** The sequences of a set that have tokens in the stack. Throws where there are none. */
-export function sequencesOf(set: SequenceSet, stack: Stack, purpose: string): SequenceSet {
+export function sequencesOf(set: SequenceSet, stack: number, purpose: string): SequenceSet {
   const found = usable(set, stack);
   if (found.sequences.length > 0) return found;
   const names = set.corpus.traces.map((trace) => trace.directory).join(', ');
   throw cannotRun(
-    `${names}: none of ${set.sequences.length} sequences has ${stack} tokens to ${purpose}; more lines are needed`,
+    `${names}: none of ${set.sequences.length} sequences has ${set.corpus.stacks[stack]} tokens to ${purpose}; more lines are needed`,
   );
 }
 
-export async function openSetup(addon: NativeAddon, request: TrainRequest): Promise<TrainingSetup> {
+/** `most`: networks to train, the first of those asked for. */
+export async function openSetup(
+  addon: NativeAddon,
+  request: TrainRequest,
+  most = Number.POSITIVE_INFINITY,
+): Promise<TrainingSetup> {
   const { options, only } = request;
   const both = request.traces.find((trace) => request.heldOut.includes(trace));
   if (both !== undefined) throw cannotRun(`${both} is to be trained on and held out at once`);
@@ -103,9 +110,14 @@ export async function openSetup(addon: NativeAddon, request: TrainRequest): Prom
     checkSameModel(open);
     const split = splitHeldOut(corpus.sequences, heldOutCorpus ? 0 : options.heldOutShare, options.seed);
     const { meta } = corpus.traces[0]!;
-    const stacks = STACKS.filter((stack) => corpus.layers(stack).length > 0 && (only ?? stack) === stack);
+    const stacks = [...corpus.stacks.keys()]
+      .filter(
+        (stack) => corpus.layers(stack).length > 0 && (only ?? corpus.stacks[stack]) === corpus.stacks[stack],
+      )
+      .slice(0, most);
     if (stacks.length === 0)
       throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
+    const own = { ...options, k: options.k || meta.topK };
     return {
       train: { corpus, sequences: split.train },
       heldOut: heldOutCorpus
@@ -113,13 +125,15 @@ export async function openSetup(addon: NativeAddon, request: TrainRequest): Prom
         : { corpus, sequences: split.heldOut },
       embedding: loadEmbedding(addon, corpus),
       stacks,
-      top: topOf(request, open),
+      options: own,
+      topK: meta.topK,
+      top: topOf(own, open),
       identity: {
         model: meta.model.fingerprint,
         traces: describe(corpus),
         'held-out': heldOutCorpus ? describe(heldOutCorpus) : 'a share of the traces',
-        networks: stacks,
-        ...options,
+        networks: stacks.map((stack) => corpus.stacks[stack]),
+        ...own,
       },
       close,
     };

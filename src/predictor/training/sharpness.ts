@@ -1,8 +1,8 @@
 /** How sharp a network's logits must be made for their softmax to be α, and to be the chance, of each expert. */
 import type { Predictor } from '../../native/addon-types.js';
-import type { Side } from '../hash-function.js';
+import type { RoutingShape } from '../hash-function.js';
 import { inputOf, routedOf } from './hit-rates.js';
-import { probabilitiesOf } from './router-probabilities.js';
+import { alphasOf } from './router-probabilities.js';
 import type { TeacherRecord } from './teacher.js';
 
 /** Enough for one number a layer; bounds the logits that are held. */
@@ -27,37 +27,49 @@ interface Derivatives {
 }
 
 /**
- * For each layer the α sharpness under which the probability of the expert named first is nearest to the router's, in
- * KL divergence of named or not, and the chance sharpness under which the router's choices are most likely; 1 where
- * there is nothing to fit them on. `heldOut` was not learned from.
+ * For each layer the α sharpness under which the probabilities of the first topK experts named are nearest to the
+ * router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are most likely;
+ * 1 where there is nothing to fit them on. `heldOut` was not learned from.
  */
-export function fitSharpness(network: LogitSource, side: Side, heldOut: readonly TeacherRecord[]): Sharpness {
+export function fitSharpness(
+  network: LogitSource,
+  stack: number,
+  heldOut: readonly TeacherRecord[],
+  model: RoutingShape,
+): Sharpness {
   const { layers, experts } = network.shape;
-  const records = sampled(heldOut, side);
-  const input = inputOf(records, side);
+  const { topK } = model;
+  const records = sampled(heldOut, stack);
+  const input = inputOf(records, stack, model);
   const tokens = input.tokens.length;
   const logits = new Float32Array(layers * tokens * experts);
-  const named = { experts: new Uint16Array(layers * tokens), alpha: new Float32Array(layers * tokens) };
-  if (tokens === 0 || !network.predict(input, 1, named.experts, named.alpha, undefined, logits)) {
+  const entries = layers * tokens * topK;
+  const named = { experts: new Uint16Array(entries), alpha: new Float32Array(entries) };
+  if (tokens === 0 || !network.predict(input, topK, named.experts, named.alpha, undefined, logits)) {
     const ones = new Array<number>(layers).fill(1);
     return { alpha: ones, chance: ones };
   }
-  const routed = routedOf(records, side, layers);
-  const probabilities = probabilitiesOf(named.experts, records, side, layers, experts);
+  const routed = routedOf(records, stack, model);
+  // What the model does with them afterwards, it does with those of the network.
+  const probabilities = alphasOf(named.experts, topK, records, stack, { ...model, normalized: false });
   const fitted: Sharpness = { alpha: [], chance: [] };
-  for (let from = 0; from < routed.length; from += tokens) {
-    const own = logits.subarray(from * experts, (from + tokens) * experts);
-    const choices = routed.subarray(from, from + tokens);
-    const alphas = probabilities.subarray(from, from + tokens);
-    fitted.alpha.push(minimize((sharpness) => ofNamed(own, alphas, experts, sharpness)));
-    fitted.chance.push(minimize((sharpness) => ofChoices(own, choices, experts, sharpness)));
+  for (let layer = 0; layer < layers; layer++) {
+    const [begin, end] = [layer * tokens, (layer + 1) * tokens];
+    const own = logits.subarray(begin * experts, end * experts);
+    const choices = routed.subarray(begin * topK, end * topK);
+    const best = {
+      experts: named.experts.subarray(begin * topK, end * topK),
+      probabilities: probabilities.subarray(begin * topK, end * topK),
+    };
+    fitted.alpha.push(minimize((sharpness) => ofNamed(own, best, topK, experts, sharpness)));
+    fitted.chance.push(minimize((sharpness) => ofChoices(own, choices, topK, experts, sharpness)));
   }
   return fitted;
 }
 
 /** Evenly apart, of about SAMPLE_TOKENS tokens. */
-function sampled(records: readonly TeacherRecord[], side: Side): TeacherRecord[] {
-  const tokens = records.reduce((sum, record) => sum + record[side].tokens.length, 0);
+function sampled(records: readonly TeacherRecord[], stack: number): TeacherRecord[] {
+  const tokens = records.reduce((sum, { stacks }) => sum + stacks[stack]!.tokens.length, 0);
   const stride = Math.max(1, Math.ceil(tokens / SAMPLE_TOKENS));
   return records.filter((_, i) => i % stride === 0);
 }
@@ -77,46 +89,50 @@ function minimize(derivativesAt: (sharpness: number) => Derivatives): number {
   return sharpness;
 }
 
-/** Of the experts that the router chose, (tokens). Convex. */
+/** Of the experts that the router chose, (tokens, topK). Convex. */
 function ofChoices(
   logits: Float32Array,
   choices: Uint16Array,
+  topK: number,
   experts: number,
   sharpness: number,
 ): Derivatives {
   let [slope, curvature] = [0, 0];
-  for (let t = 0; t < choices.length; t++) {
+  for (let t = 0; t * topK < choices.length; t++) {
     const row = logits.subarray(t * experts, (t + 1) * experts);
     const { mean, variance } = softmaxOf(row, sharpness);
-    slope += mean - row[choices[t]!]!;
-    curvature += variance;
+    for (let i = t * topK; i < (t + 1) * topK; i++) {
+      slope += mean - row[choices[i]!]!;
+      curvature += variance;
+    }
   }
   return { slope, curvature };
 }
 
 /**
- * Of a draw with the router's `probabilities` (tokens) being the expert named, the best one, or another. The curvature
- * is Gauss-Newton's, which is not negative.
+ * Of a draw with the router's `probabilities` (tokens, topK) being the expert named, or another. The curvature is
+ * Gauss-Newton's, which is not negative.
  */
 function ofNamed(
   logits: Float32Array,
-  probabilities: Float64Array,
+  named: { experts: Uint16Array; probabilities: Float64Array },
+  topK: number,
   experts: number,
   sharpness: number,
 ): Derivatives {
   let [slope, curvature] = [0, 0];
   const others = new Float32Array(experts - 1);
-  for (let t = 0; t < probabilities.length; t++) {
+  named.experts.forEach((expert, i) => {
+    const t = Math.floor(i / topK);
     const row = logits.subarray(t * experts, (t + 1) * experts);
-    const best = row.indexOf(maxOf(row));
-    others.set(row.subarray(0, best));
-    others.set(row.subarray(best + 1), best);
+    others.set(row.subarray(0, expert));
+    others.set(row.subarray(expert + 1), expert);
     const { mean, logSum } = softmaxOf(others, sharpness);
-    const named = 1 / (1 + Math.exp(logSum - sharpness * row[best]!));
-    const gap = row[best]! - mean;
-    slope += (named - probabilities[t]!) * gap;
-    curvature += named * (1 - named) * gap * gap;
-  }
+    const said = 1 / (1 + Math.exp(logSum - sharpness * row[expert]!));
+    const gap = row[expert]! - mean;
+    slope += (said - named.probabilities[i]!) * gap;
+    curvature += said * (1 - said) * gap * gap;
+  });
   return { slope, curvature };
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
 import { readMeta, readTrace, shapeOf, type TraceMeta } from '../../trace/trace-file.js';
 import type { TraceRecord } from '../../trace/trace-record.js';
-import { type RoutingShape, SIDES, type Side } from '../hash-function.js';
+import type { RoutingShape } from '../hash-function.js';
 
 export interface TeacherRecord extends TraceRecord {
   /** Experts recorded of each token and layer. */
@@ -14,7 +14,7 @@ export interface TeacherRecord extends TraceRecord {
 /** Records of one model to learn from or to measure by; may be read several times. */
 export interface TeacherSource {
   readonly shape: RoutingShape;
-  /** MoE layers, encoder first. */
+  /** MoE layers, stack by stack. */
   readonly layers: readonly string[];
   records(): AsyncIterable<TeacherRecord> | Iterable<TeacherRecord>;
 }
@@ -49,8 +49,12 @@ export class Teacher implements TeacherSource {
     }
     const first = metas[0];
     if (first === undefined) throw cannotRun('No trace is given');
-    const { encoderLayers, decoderLayers } = shapeOf(first);
-    return new Teacher(directories, metas, { encoderLayers, decoderLayers, experts: first.experts, vocab });
+    const { experts, topK, normalized } = first;
+    // The last of several stacks is a decoder, and an encoder stands before it.
+    const stacks = shapeOf(first).stacks.map((stack, s) => {
+      return { ...stack, causal: stack.name === 'decoder', crosses: s > 0 };
+    });
+    return new Teacher(directories, metas, { stacks, experts, topK, normalized, vocab });
   }
 
   get layers(): readonly string[] {
@@ -86,27 +90,30 @@ export class Teacher implements TeacherSource {
 
   #check(record: TraceRecord, directory: string): void {
     const { experts, vocab } = this.shape;
-    for (const name of SIDES) {
-      const side = record[name];
-      const where = `${directory}, line ${record.line + 1}, ${name}`;
-      for (const token of side.tokens) {
+    record.stacks.forEach(({ tokens, ...routing }, s) => {
+      const where = `${directory}, line ${record.line + 1}, ${this.shape.stacks[s]!.name}`;
+      for (const token of tokens) {
         if (token < 0 || token >= vocab)
           throw cannotRun(`${where}: token ${token}, the vocabulary has ${vocab}`);
       }
-      for (const expert of side.experts) {
+      for (const expert of routing.experts) {
         if (expert >= experts) throw cannotRun(`${where}: expert ${expert}, a layer has ${experts}`);
       }
-      for (const logit of side.logits) {
+      for (const logit of routing.logits) {
         if (!Number.isFinite(logit)) throw cannotRun(`${where}: router logit ${logit}`);
       }
-    }
+    });
   }
 }
 
-/** The recorded best experts of one side, (layers, tokens). */
-export function bestExperts({ top, ...record }: TeacherRecord, side: Side): Uint16Array {
-  const { experts } = record[side];
-  return Uint16Array.from({ length: experts.length / top }, (_, row) => experts[row * top]!);
+/** The `k` recorded best experts of each token of a stack, (layers, tokens, k). */
+export function bestExperts({ top, stacks }: TeacherRecord, stack: number, k: number): Uint16Array {
+  const { experts } = stacks[stack]!;
+  const best = new Uint16Array((experts.length / top) * k);
+  for (let from = 0, to = 0; from < experts.length; from += top, to += k) {
+    best.set(experts.subarray(from, from + k), to);
+  }
+  return best;
 }
 
 function cannotRun(message: string): SidaError {

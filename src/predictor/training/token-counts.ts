@@ -1,13 +1,14 @@
 /** How often, and how surely, each token id went to each expert. */
-import { routerProbabilities } from './router-probabilities.js';
-import type { TeacherRecord } from './teacher.js';
+import type { StackRecord } from '../../trace/trace-record.js';
+import type { RoutingShape } from '../hash-function.js';
+import { routerAlphas } from './router-probabilities.js';
 
 /** Counts of one token, or of all: (layers, experts) each. */
 export interface Counts {
   occurrences: number;
-  /** Times the expert was the router's best. */
+  /** Times the router chose the expert. */
   wins: Float64Array;
-  /** Sum of the expert's probabilities. */
+  /** Sum of the expert's α. */
   mass: Float64Array;
 }
 
@@ -17,31 +18,33 @@ export class TokenCounts {
   /** Sum over the tokens; without any every expert is as likely as another. */
   readonly all: Counts;
   readonly #layers: number;
-  readonly #experts: number;
+  readonly #shape: RoutingShape;
 
-  constructor(layers: number, experts: number) {
+  constructor(layers: number, shape: RoutingShape) {
     this.#layers = layers;
-    this.#experts = experts;
+    this.#shape = shape;
+    const { experts, topK, normalized } = shape;
     this.all = this.#counts(1);
-    this.all.wins.fill(1 / experts);
-    this.all.mass.fill(1 / experts);
+    this.all.wins.fill(topK / experts);
+    this.all.mass.fill(normalized ? 1 / topK : 1 / experts);
   }
 
-  add({ tokens, experts, logits }: TeacherRecord['encoder'], top: number): void {
-    const probabilities = new Float64Array(top);
+  add({ tokens, experts, logits }: StackRecord, top: number): void {
+    const alphas = new Float64Array(top);
+    const { experts: perLayer, topK } = this.#shape;
     for (let t = 0; t < tokens.length; t++) {
       const own = this.#of(tokens[t]!);
       own.occurrences++;
       this.all.occurrences++;
       for (let layer = 0; layer < this.#layers; layer++) {
         const from = (layer * tokens.length + t) * top;
-        const base = layer * this.#experts;
-        const unrecorded = routerProbabilities(logits, from, top, this.#experts, probabilities);
+        const base = layer * perLayer;
+        const unrecorded = routerAlphas(logits, from, top, this.#shape, alphas);
         for (const counts of [own, this.all]) {
-          counts.wins[base + experts[from]!]!++;
-          const mass = counts.mass.subarray(base, base + this.#experts);
-          for (let i = 0; i < top; i++) mass[experts[from + i]!]! += probabilities[i]! - unrecorded;
-          for (let e = 0; e < this.#experts; e++) mass[e]! += unrecorded;
+          for (let i = 0; i < topK; i++) counts.wins[base + experts[from + i]!]!++;
+          const mass = counts.mass.subarray(base, base + perLayer);
+          for (let i = 0; i < top; i++) mass[experts[from + i]!]! += alphas[i]! - unrecorded;
+          for (let e = 0; e < perLayer; e++) mass[e]! += unrecorded;
         }
       }
     }
@@ -57,7 +60,7 @@ export class TokenCounts {
   }
 
   #counts(occurrences: number): Counts {
-    const entries = this.#layers * this.#experts;
+    const entries = this.#layers * this.#shape.experts;
     return { occurrences, wins: new Float64Array(entries), mass: new Float64Array(entries) };
   }
 }

@@ -1,28 +1,30 @@
 /** Learns the `token` hash function from records. */
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
-import { layersOf, type RoutingShape, SIDES, type Side } from '../hash-function.js';
+import type { RoutingShape } from '../hash-function.js';
+import { tableK } from '../hash-table.js';
 import { BACK_OFF_WEIGHT, type BackOffWeights, tuneBackOff } from './back-off-tuning.js';
 import type { TeacherRecord } from './teacher.js';
 import { backedOff, TokenCounts } from './token-counts.js';
 
-/** Experts kept of a token and layer. */
-export const TOKEN_TABLE_WIDTH = 8;
+/** Fewest experts kept of a token and layer. */
+const LEAST_WIDTH = 8;
 
 /** Stands for no token id. */
 const UNKNOWN = -1;
 
 export class TokenTableLearner {
   readonly #shape: RoutingShape;
-  readonly #counts: Record<Side, TokenCounts>;
+  readonly #counts: readonly TokenCounts[];
 
   constructor(shape: RoutingShape) {
     this.#shape = shape;
-    const counts = (side: Side) => new TokenCounts(layersOf(shape, side), shape.experts);
-    this.#counts = { encoder: counts('encoder'), decoder: counts('decoder') };
+    this.#counts = shape.stacks.map(({ layers }) => new TokenCounts(layers, shape));
   }
 
   add(record: TeacherRecord): void {
-    for (const side of SIDES) this.#counts[side].add(record[side], record.top);
+    this.#counts.forEach((counts, stack) => {
+      counts.add(record.stacks[stack]!, record.top);
+    });
   }
 
   /** From records that were not added. */
@@ -32,20 +34,22 @@ export class TokenTableLearner {
 
   /** The table of all records added so far, `width` experts a token. */
   finish({
-    width = TOKEN_TABLE_WIDTH,
+    width = Math.max(LEAST_WIDTH, tableK(this.#shape)),
     backOff,
   }: {
     width?: number;
     backOff?: BackOffWeights;
   } = {}): TokenTable {
-    const rows = (side: Side) => this.#rows(side, Math.min(width, this.#shape.experts), backOff?.[side]);
-    return new TokenTable(this.#shape, { encoder: rows('encoder'), decoder: rows('decoder') });
+    const rows = this.#counts.map((_, stack) =>
+      this.#rows(stack, Math.min(width, this.#shape.experts), backOff?.[stack]),
+    );
+    return new TokenTable(this.#shape, rows);
   }
 
-  #rows(side: Side, width: number, weights: readonly number[] | undefined): TokenRows {
-    const layers = layersOf(this.#shape, side);
-    const { experts: perLayer } = this.#shape;
-    const counts = this.#counts[side];
+  #rows(stack: number, width: number, weights: readonly number[] | undefined): TokenRows {
+    const { stacks, experts: perLayer } = this.#shape;
+    const { layers } = stacks[stack]!;
+    const counts = this.#counts[stack]!;
     const known = [...counts.tokens.keys()].sort((a, b) => a - b);
     const rows = known.length + 1;
     const experts = new Uint16Array(layers * rows * width);

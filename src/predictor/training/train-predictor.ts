@@ -1,9 +1,9 @@
-/** From traces to a predictor directory: networks, token table, hash graph, and what people read beside them. */
+/** From traces to a predictor directory: networks, token table, and what people read beside them. */
 import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
 import type { NativeAddon, PredictorShape } from '../../native/addon-types.js';
-import type { Stack } from '../../trace/trace-index.js';
+import type { StackName } from '../hash-function.js';
 import { learnAndMeasure, type TableEvents } from './learned-tables.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './manifest.js';
 import type { Evaluation, NetworkState } from './network-state.js';
@@ -25,22 +25,22 @@ export interface TrainResult {
   manifest: PredictorManifest;
   /** Nothing was left to do: the same run had ended before. */
   endedBefore: boolean;
-  networks: { network: Stack; state: NetworkState }[];
+  networks: { network: StackName; state: NetworkState }[];
 }
 
 /** Shape of the network of a stack. */
-export function shapeOf({ train, embedding }: TrainingSetup, stack: Stack, options: TrainRequest['options']) {
-  const decoder = stack === 'decoder';
+export function shapeOf({ train, embedding, options }: TrainingSetup, stack: number) {
+  const causal = train.corpus.stacks[stack] === 'decoder';
   return {
     dIn: embedding.dModel,
     hidden: options.hidden,
     layers: train.corpus.layers(stack).length,
     experts: train.corpus.traces[0]!.meta.experts,
-    causal: decoder,
-    bidirectional: options.bidirectional && !decoder,
+    causal,
+    bidirectional: options.bidirectional && !causal,
     positions: options.positions,
     blocks: options.blocks,
-    summary: decoder,
+    summary: stack > 0,
   } satisfies PredictorShape;
 }
 
@@ -49,16 +49,18 @@ export async function runNetwork(
   addon: NativeAddon,
   setup: TrainingSetup,
   request: TrainRequest,
-  stack: Stack,
+  stack: number,
   directory: string,
   events: TrainingEvents,
 ): Promise<NetworkState> {
-  const { options, threads } = request;
+  const { threads } = request;
+  const { options } = setup;
   const heldOut = sequencesOf(setup.heldOut, stack, 'measure on');
-  const share = setup.stacks.length === 1 ? 1 : stack === 'encoder' ? ENCODER_SHARE : 1 - ENCODER_SHARE;
+  const share = setup.stacks.length === 1 ? 1 : stack === 0 ? ENCODER_SHARE : 1 - ENCODER_SHARE;
   const job = {
     stack,
-    shape: shapeOf(setup, stack, options),
+    name: setup.train.corpus.stacks[stack]!,
+    shape: shapeOf(setup, stack),
     train: sequencesOf(setup.train, stack, 'learn from'),
     heldOut: {
       corpus: heldOut.corpus,
@@ -71,6 +73,7 @@ export async function runNetwork(
     },
     options,
     top: setup.top,
+    topK: setup.topK,
     threads,
     maxSeconds: options.maxMinutes * 60 * share,
     embedding: setup.embedding,
@@ -99,14 +102,15 @@ export async function trainPredictor(
       const networks: TrainResult['networks'] = [];
       for (const stack of setup.stacks) {
         const earlier = networks.flatMap(({ state }) => state.evaluations);
-        const state = await runNetwork(addon, setup, request, stack, await output.stateOf(stack), {
+        const network = setup.train.corpus.stacks[stack]!;
+        const state = await runNetwork(addon, setup, request, stack, await output.stateOf(network), {
           ...events,
           onEvaluation: async (evaluation, all) => {
             await writeLog(out, [...earlier, ...all]);
             await events.onEvaluation?.(evaluation, all);
           },
         });
-        networks.push({ network: stack, state });
+        networks.push({ network, state });
       }
       const manifest = await publish(addon, setup, request, output, networks, events);
       return { manifest, endedBefore: false, networks };
@@ -152,6 +156,7 @@ async function publish(
     model: meta.model,
     layers: meta.layers,
     experts: meta.experts,
+    topK: meta.topK,
     vocab: setup.embedding.vocab,
     trainedOn: setup.train.corpus.traces.map(
       ({ meta: { data, template, maxNewTokens, joins }, records, lengths }) => ({
@@ -160,16 +165,15 @@ async function publish(
         maxNewTokens,
         ...(joins && { joins }),
         sequences: records,
-        tokens:
-          lengths.encoder.reduce((sum, n) => sum + n, 0) + lengths.decoder.reduce((sum, n) => sum + n, 0),
+        tokens: lengths.reduce((sum, own) => sum + own.reduce((total, n) => total + n, 0), 0),
       }),
     ),
     sharpness,
-    options: request.options,
+    options: setup.options,
     heldOut,
     run: setup.identity,
   };
-  const curve = await trainingCurve(evaluations);
+  const curve = await trainingCurve(evaluations, meta.topK);
   const card = predictorCard(manifest, networks);
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
   await saving(out, curve.length + card.length + json.length, async () => {

@@ -1,7 +1,7 @@
 /** curve.svg: loss and hit rates over the steps of each network. */
 import type { TopLevelSpec } from 'vega-lite';
 import { renderSvg } from '../../chart/svg.js';
-import type { Stack } from '../../trace/trace-index.js';
+import { hitNames } from '../hit-ranks.js';
 import type { Measures } from './measures.js';
 import type { Evaluation } from './network-state.js';
 
@@ -21,13 +21,11 @@ function lossPoints({ step, train, heldOut }: Evaluation): Point[] {
   ];
 }
 
-function hitPoints({ step, train, heldOut }: Evaluation): Point[] {
-  const points = (of: Measures, name: string) =>
-    ([1, 3] as const).map((top) => ({
-      step,
-      series: `top ${top}, ${name}`,
-      value: 100 * of.hits[(top - 1) as 0 | 2],
-    }));
+function hitPoints({ step, train, heldOut }: Evaluation, [first, last]: [string, string]): Point[] {
+  const points = ({ hits }: Measures, name: string) => [
+    { step, series: `${first}, ${name}`, value: 100 * hits[0]! },
+    { step, series: `${last}, ${name}`, value: 100 * hits.at(-1)! },
+  ];
   return [...points(heldOut, 'held out'), ...(train ? points(train, 'training') : [])];
 }
 
@@ -47,21 +45,21 @@ function panel(title: string, unit: string, values: Point[], order: string[], ze
 }
 
 /** A row of two panels for each network that was measured. */
-export function trainingCurve(evaluations: readonly Evaluation[]): Promise<string> {
-  const networks = (['encoder', 'decoder'] as Stack[]).filter((stack) =>
-    evaluations.some(({ network }) => network === stack),
-  );
+export function trainingCurve(evaluations: readonly Evaluation[], topK: number): Promise<string> {
+  const networks = [...new Set(evaluations.map(({ network }) => network))];
+  const names = hitNames(topK);
+  const [first, last] = names;
   const rows = networks.map((stack) => {
     const own = evaluations.filter(({ network }) => network === stack);
     const losses = own.flatMap(lossPoints);
-    const hits = own.flatMap(hitPoints);
+    const hits = own.flatMap((evaluation) => hitPoints(evaluation, names));
     const [loss, rate] = [
       panel(`${stack}: loss`, 'per token and layer', losses, ['held out', 'training'], false),
       panel(
         `${stack}: hit rate, mean over layers`,
-        '% of tokens',
+        topK === 1 ? '% of tokens' : '% of choices',
         hits,
-        ['top 3, held out', 'top 3, training', 'top 1, held out', 'top 1, training'],
+        [`${last}, held out`, `${last}, training`, `${first}, held out`, `${first}, training`],
         true,
       ),
     ];

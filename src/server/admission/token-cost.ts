@@ -24,7 +24,8 @@ export function costOf(request: JobRequest): TokenCost {
       const texts = request.prompts.filter((prompt) => typeof prompt === 'string');
       const ids = request.prompts.filter((prompt) => typeof prompt !== 'string');
       const sent = ids.reduce((sum, prompt) => sum + prompt.length, 0);
-      return { known: sent + request.maxTokens * request.prompts.length, estimated: textTokens(texts) };
+      const made = request.maxTokens * request.prompts.length * (request.choices ?? 1);
+      return { known: sent + made, estimated: textTokens(texts) };
     }
   }
 }

@@ -1,11 +1,13 @@
 /** Jobs whose answers are kept for whoever asks later. */
 import { createHash } from 'node:crypto';
 import type { Request } from 'express';
+import type { z } from 'zod';
 import type { JobRequest as QueuedRequest } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
 import { classifyJob } from '../classify-job.js';
-import { completionJob } from '../completion-job.js';
+import { askedJob, completionJob } from '../completion-job.js';
+import type { ServerContext } from '../context.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { keepJob } from '../keep-job.js';
@@ -28,8 +30,8 @@ export const postJob = bodyRoute({
     422: { description: 'The idempotency key came with another request before', schema: ErrorAnswer },
   },
   async handle(context, req, res, body) {
-    const request = body.type === 'classify' ? classifyJob(context, body) : completionJob(context, body);
-    const { record, created } = await keepJob(context, res, request, idempotencyOf(req, request));
+    const [request, asked] = jobOf(context, body);
+    const { record, created } = await keepJob(context, res, request, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
     res.json(jobAnswer(context, record));
@@ -92,9 +94,22 @@ function unknown(): SidaError {
   return new SidaError({ code: 'not_found', message: 'There is no such job, or it is no longer kept' });
 }
 
-function idempotencyOf(req: Request, request: QueuedRequest): Idempotency | undefined {
+/** The job, and what of it the request asks for. */
+function jobOf(
+  context: ServerContext,
+  body: z.infer<typeof JobRequest>,
+): [job: QueuedRequest, asked: unknown] {
+  if (body.type === 'classify') {
+    const job = classifyJob(context, body);
+    return [job, job];
+  }
+  const job = completionJob(context, body);
+  return [job, askedJob(job, body)];
+}
+
+function idempotencyOf(req: Request, asked: unknown): Idempotency | undefined {
   const key = req.headers['idempotency-key'];
   if (typeof key !== 'string') return undefined;
-  // Of what will run, so that the order of fields and defaults written out make no difference.
-  return { key, digest: createHash('sha256').update(JSON.stringify(request)).digest('hex') };
+  // Of what is to run, so that the order of fields and defaults written out make no difference.
+  return { key, digest: createHash('sha256').update(JSON.stringify(asked)).digest('hex') };
 }

@@ -1,4 +1,5 @@
 import type { ModelInfo } from '../../engine/messages.js';
+import { isEncoderDecoder } from '../../model/model-shape.js';
 import { requireModel, type ServerContext } from '../context.js';
 import { ModelAnswer, ModelPath, ModelsAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';
@@ -39,7 +40,11 @@ function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelA
     expert_dtype: model.formats.experts.dtype,
     expert_group: model.formats.experts.group ?? null,
     dense_dtype: model.formats.dense.dtype,
+    family: model.shape.family,
+    kind: isEncoderDecoder(model.shape) ? 'encoder-decoder' : 'decoder-only',
+    context_tokens: model.shape.contextTokens,
     experts_per_layer: model.shape.experts,
+    experts_per_token: model.shape.topK,
     moe_layers: model.shape.moeLayers,
   };
 }

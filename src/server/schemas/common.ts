@@ -1,7 +1,7 @@
 /** Parts that several requests and answers share. A schema's `id` names it in the OpenAPI document. */
 import { z } from 'zod';
+import { MOST_ROUTING_K } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../engine/messages.js';
-import { TABLE_K } from '../../predictor/hash-table.js';
 
 export const Include = z
   .array(z.enum(['experts']))
@@ -13,11 +13,24 @@ export const Routing = z.enum(['exact', 'predicted']).nullish().meta({
   description:
     'Who sends tokens to experts: the routers of the model, or the hash tables of the predictor. Default: as the server was started',
 });
-export const RoutingK = z.int().min(1).max(TABLE_K).nullish().meta({
+export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
   description: "With predicted routing: experts for each token. Default: the server's",
 });
 
 export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
+
+/** Which pair is there depends on how many experts the model's routers choose for a token. */
+const HITS = {
+  hits_top1: z.int().optional().meta({
+    description: 'Of models that choose one expert: routings whose expert was the first that the table named',
+  }),
+  hits_top3: z.int().optional().meta({ description: 'Those whose expert was among its first three' }),
+  hits_top_k: z.int().optional().meta({
+    description:
+      'Of models that choose k > 1 experts: routings whose expert was among the first k that the table named',
+  }),
+  hits_top_2k: z.int().optional().meta({ description: 'Those whose expert was among its first 2k' }),
+};
 
 export const Experts = z
   .object({
@@ -30,10 +43,10 @@ export const Experts = z
     bytes_moved: z.int().meta({ description: 'An expert shared with another request counts for both' }),
     stall_ms: z.number(),
     predicted: z.int().meta({
-      description: 'Pairs of MoE layer and token for which a hash table named experts',
+      description:
+        'Routings, a token to one of its experts in a MoE layer, for which a hash table named experts',
     }),
-    hits_top1: z.int().meta({ description: 'Those whose expert was the first that the table named' }),
-    hits_top3: z.int().meta({ description: 'Those whose expert was among its first three' }),
+    ...HITS,
     belady_bytes: z.int().meta({
       description: 'Bytes that perfect foresight with the same look-ahead would have moved for this request',
     }),

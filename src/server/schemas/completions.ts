@@ -30,6 +30,33 @@ function neutral<const T extends readonly (number | boolean | null)[]>(...values
     .meta({ description: 'Accepted for compatibility' });
 }
 
+/** How tokens are chosen. Without a temperature, or with 0, all else here but `n` changes nothing. */
+const SAMPLING = {
+  temperature: z.number().min(0).max(2).nullish().meta({
+    description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',
+  }),
+  top_p: z
+    .number()
+    .gt(0)
+    .max(1)
+    .nullish()
+    .meta({ description: 'Draws from the likeliest tokens that together have this probability. Default 1' }),
+  top_k: z
+    .int()
+    .min(0)
+    .max(LIMITS.topK)
+    .nullish()
+    .meta({ description: 'Draws from so many likeliest tokens. Default 0: all' }),
+  min_p: z.number().min(0).max(1).nullish().meta({
+    description: "Draws from tokens with at least this share of the likeliest one's probability. Default 0",
+  }),
+  seed: z.int().nullish().meta({
+    description:
+      'The same seed gives the same text at every budget and load. Default: drawn for each request',
+  }),
+  n: z.int().min(1).max(LIMITS.choices).nullish().meta({ description: 'Choices for each prompt. Default 1' }),
+};
+
 export const CompletionRequest = z
   .strictObject({
     model: Model,
@@ -47,12 +74,7 @@ export const CompletionRequest = z
       )
       .meta({ example: 'The film was <extra_id_0>.' }),
     max_tokens: z.int().min(1).max(1_000_000).nullish(),
-    temperature: z
-      .number()
-      .min(0)
-      .max(2)
-      .nullish()
-      .meta({ description: 'Only 0: the likeliest token is taken' }),
+    ...SAMPLING,
     stop: z
       .union([Stop, z.array(Stop).max(LIMITS.stops)], {
         error: `Expected a text, or a list of up to ${LIMITS.stops} texts, each of 1 to ${LIMITS.stopBytes} bytes`,
@@ -65,15 +87,12 @@ export const CompletionRequest = z
     routing: Routing,
     routing_k: RoutingK,
     include: Include,
-    n: neutral(1, null),
     best_of: neutral(1, null),
     echo: neutral(false, null),
-    top_p: neutral(1, null),
     presence_penalty: neutral(0, null),
     frequency_penalty: neutral(0, null),
     suffix: neutral(null),
     logit_bias: neutral(null),
-    seed: z.int().nullish().meta({ description: 'Accepted; answers are deterministic' }),
     user: z.string().max(256).nullish().meta({ description: 'Accepted and not used' }),
   })
   .meta({ id: 'CompletionRequest' });

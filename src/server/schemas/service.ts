@@ -15,7 +15,11 @@ export const ModelAnswer = z
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),
     expert_group: z.int().nullable().meta({ description: 'Inputs that share a scale; null but beside int4' }),
     dense_dtype: z.string().meta({ description: 'Element type of the other packed weights' }),
+    family: z.string().meta({ description: '`model_type` of its config' }),
+    kind: z.enum(['encoder-decoder', 'decoder-only']),
+    context_tokens: z.int().nullable().meta({ description: 'Tokens it was made for; null: not said' }),
     experts_per_layer: z.int(),
+    experts_per_token: z.int().meta({ description: 'Experts that a router chooses for a token' }),
     moe_layers: z.array(z.string()),
   })
   .meta({ id: 'Model' });

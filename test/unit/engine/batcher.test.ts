@@ -8,7 +8,7 @@ import { createHashTable, TABLE_PREDICTED } from '../../../src/predictor/hash-ta
 
 let nextItem = 0;
 function item(tokens: number, job = 0, routingK = 0): PendingItem {
-  const work = { kind: 'generate', maxTokens: 1, logprobs: null } as const;
+  const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
   const id = nextItem++;
   return { item: id, job, jobItems: 1, routingK, work, tokens: Array.from({ length: tokens }, () => id) };
 }

@@ -68,7 +68,7 @@ describe('completion', () => {
     index: 0,
     maxTokens: 8,
     stop: [],
-    endToken: 1,
+    endTokens: [1, 2],
     tokenizer,
     logprobs: false,
   };
@@ -76,7 +76,7 @@ describe('completion', () => {
 
   it('ends at the end token and keeps it', () => {
     const completion = new Completion(standard);
-    const deltas = [...ids, 1].map((id) => completion.push({ item: 0, id }));
+    const deltas = [...ids, 1].map((id) => completion.push({ item: 0, choice: 0, id }));
     expect(completion.choice).toMatchObject({
       text: 'the acting is fine',
       tokenIds: [...ids, 1],
@@ -86,16 +86,23 @@ describe('completion', () => {
     expect(deltas.map((delta) => delta!.finishReason)).toEqual([...ids.map(() => null), 'stop']);
   });
 
+  it('ends at any of several end tokens', () => {
+    const completion = new Completion(standard);
+    completion.push({ item: 0, choice: 0, id: ids[0]! });
+    expect(completion.push({ item: 0, choice: 0, id: 2 })?.finishReason).toBe('stop');
+    expect(completion.choice.tokenIds).toEqual([ids[0], 2]);
+  });
+
   it('ends with length at its last token', () => {
     const completion = new Completion({ ...standard, maxTokens: 2 });
-    expect(completion.push({ item: 0, id: ids[0]! })?.finishReason).toBeNull();
-    expect(completion.push({ item: 0, id: ids[1]! })?.finishReason).toBe('length');
+    expect(completion.push({ item: 0, choice: 0, id: ids[0]! })?.finishReason).toBeNull();
+    expect(completion.push({ item: 0, choice: 0, id: ids[1]! })?.finishReason).toBe('length');
     expect(completion.choice).toMatchObject({ tokenIds: ids.slice(0, 2), finishReason: 'length' });
   });
 
   it('drops tokens that were on their way when a stop string was found', () => {
     const completion = new Completion({ ...standard, stop: ['ing is'] });
-    const deltas = ids.map((id) => completion.push({ item: 0, id }));
+    const deltas = ids.map((id) => completion.push({ item: 0, choice: 0, id }));
     expect(completion.choice).toMatchObject({ text: 'the act', finishReason: 'stop' });
     expect(deltas.at(-1)).toBeUndefined();
     expect(deltas.findLast((delta) => delta !== undefined)!.finishReason).toBe('stop');
@@ -103,16 +110,27 @@ describe('completion', () => {
 
   it('gives held back text out when the tokens end', () => {
     const completion = new Completion({ ...standard, maxTokens: ids.length, stop: ['fine wine'] });
-    for (const id of ids) completion.push({ item: 0, id });
+    for (const id of ids) completion.push({ item: 0, choice: 0, id });
     expect(completion.choice).toMatchObject({ text: 'the acting is fine', finishReason: 'length' });
   });
 
   it('names tokens in its log-probabilities, with or without a tokenizer', () => {
-    const token = { item: 0, id: 1500, logprobs: { logprob: -0.5, top: [{ id: 3402, logprob: -1 }] } };
+    const token = {
+      item: 0,
+      choice: 0,
+      id: 1500,
+      logprobs: { logprob: -0.5, top: [{ id: 3402, logprob: -1 }] },
+    };
     const named = new Completion({ ...standard, logprobs: true });
     named.push(token);
     expect(named.choice.logprobs).toEqual([
-      { id: 1500, token: '▁positive', logprob: -0.5, top: [{ id: 3402, token: '▁negative', logprob: -1 }] },
+      {
+        id: 1500,
+        token: '▁positive',
+        offset: 0,
+        logprob: -0.5,
+        top: [{ id: 3402, token: '▁negative', logprob: -1 }],
+      },
     ]);
     const bare = new Completion({ ...standard, logprobs: true, tokenizer: undefined });
     bare.push(token);

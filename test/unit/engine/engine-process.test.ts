@@ -54,7 +54,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     policy: 'lru',
     predictor: 'none',
     hashFunction: 'auto',
-    refine: true,
     routing: 'exact',
     routingK: 1,
     lookahead: 4,

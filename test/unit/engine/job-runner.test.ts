@@ -101,8 +101,8 @@ describe('jobs', () => {
     const [the, acting, is, fine] = mini.encodePlain('the acting is fine');
     jobs.start('a', complete({ maxTokens: 9, stop: [' is'], stream: true }));
     for (const id of [the!, acting!, is!, fine!])
-      jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id }] });
-    expect(control).toEqual([{ type: 'stop', item: 0 }]);
+      jobs.onInference({ type: 'tokens', tokens: [{ item: 0, choice: 0, id }] });
+    expect(control).toEqual([{ type: 'stop', item: 0, choice: 0 }]);
     jobs.onInference({ type: 'done', item: 0, job: 0, end });
     const deltas = sent
       .flatMap((message) => (message.type === 'deltas' ? message.deltas : []))
@@ -134,7 +134,7 @@ describe('jobs', () => {
       { type: 'cancel', job: 1, lastBatch: 0 },
       { type: 'cancel', job: 0, lastBatch: 3 },
     ]);
-    jobs.onInference({ type: 'tokens', tokens: [{ item: 0, id: 5 }] });
+    jobs.onInference({ type: 'tokens', tokens: [{ item: 0, choice: 0, id: 5 }] });
     jobs.onInference({ type: 'done', item: 0, job: 0, end });
     expect([sent, jobs.running]).toEqual([[], 0]);
   });

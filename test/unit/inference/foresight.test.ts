@@ -53,7 +53,7 @@ function setup() {
     table.chance[0] = 1;
     fillNeed(table);
     if (ready) table.settle(TABLE_READY);
-    queue.put({ batch: {} as never, tables: { encoder: table.buffer, decoder: null } });
+    queue.put({ batch: {} as never, tables: [table.buffer, null] });
   };
   return { engine, resident, foresight, put };
 }

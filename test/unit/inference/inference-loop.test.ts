@@ -6,7 +6,7 @@ import { bench, closeBench } from './loop-bench.js';
 afterEach(closeBench);
 
 const generate = (maxTokens: number, logprobs: number | null = null): ItemWork => {
-  return { kind: 'generate', maxTokens, logprobs };
+  return { kind: 'generate', maxTokens, logprobs, choices: [null] };
 };
 const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScoring(labels, 0, 1) });
 
@@ -32,9 +32,7 @@ describe('generation', () => {
     loop.turn();
     send({ item: 2, job: 2, work: generate(3), tokens: [4] });
     settle();
-    const widths = engine.calls
-      .filter(({ phase }) => phase === 'decode')
-      .map(({ sequences }) => sequences.length);
+    const widths = engine.calls.filter(({ stack }) => stack === 1).map(({ sequences }) => sequences.length);
     expect(widths).toEqual([1, 1, 2, 2, 2, 1]);
     expect([tokensOf(1), tokensOf(2)]).toEqual([
       [3, 4, 5, 6, 7, 8],
@@ -57,7 +55,7 @@ describe('generation', () => {
     const { engine, loop, send, settle, of, tokensOf, clean } = bench(7);
     send(...[0, 1, 2, 3, 4].map((item) => ({ item, job: item, work: generate(5), tokens: [item + 2] })));
     loop.turn();
-    expect(engine.contexts.size).toBe(2);
+    expect(engine.calls[0]!.sequences).toHaveLength(2);
     settle();
     expect(of('done').map(({ item }) => item)).toEqual([0, 1, 2, 3, 4]);
     expect(tokensOf(4)).toEqual([7, 8, 9, 10, 11]);
@@ -69,7 +67,7 @@ describe('generation', () => {
     const { loop, send, settle, control, of, tokensOf, clean } = bench();
     send({ item: 1, job: 1, work: generate(9), tokens: [2] });
     loop.turn();
-    control.push({ type: 'stop', item: 1 }, { type: 'stop', item: 1 });
+    control.push({ type: 'stop', item: 1, choice: 0 }, { type: 'stop', item: 1, choice: 0 });
     settle();
     expect(tokensOf(1)).toEqual([3]);
     expect(of('done')).toHaveLength(1);
@@ -92,14 +90,14 @@ describe('scoring', () => {
     clean();
   });
 
-  it('splits decoder inputs over steps by token and row limits, with the same scores', () => {
+  it('splits decoder inputs over passes by their tokens, with the same scores', () => {
     const labels = Array.from({ length: 14 }, (_, i) => [i + 2, 3, 4, 5, 6, 7, 8]);
     const { engine, send, settle, of, clean } = bench();
     send({ item: 1, job: 1, work: score(labels), tokens: [2] });
     settle();
-    const steps = engine.calls.filter(({ phase }) => phase === 'decode');
+    const steps = engine.calls.filter(({ stack }) => stack === 1);
     expect(steps.length).toBeGreaterThan(2);
-    expect(steps.every(({ tokens, logitRows }) => tokens.length <= 32 && logitRows!.length <= 64)).toBe(true);
+    expect(steps.every(({ tokens }) => tokens.length <= 32)).toBe(true);
     expect(of('done')[0]!.scores!.indexOf(Math.max(...of('done')[0]!.scores!))).toBe(1);
     clean();
   });
@@ -154,7 +152,7 @@ describe('jobs', () => {
     expect(tokensOf(3)).toEqual([]);
     expect(tokensOf(2)).toEqual([5, 6, 7]);
     expect(of('done').map(({ item }) => item)).toEqual([2]);
-    expect(engine.calls.filter(({ phase }) => phase === 'encode')).toHaveLength(1);
+    expect(engine.calls.filter(({ stack }) => stack === 0)).toHaveLength(1);
     clean();
   });
 
@@ -175,9 +173,8 @@ describe('jobs', () => {
 
   it('fails running generations whose step fails, and releases them', () => {
     const { engine, send, settle, of, clean } = bench();
-    engine.beforeRun = ({ phase, tokens }) => {
-      if (phase === 'decode' && tokens.includes(5))
-        throw Object.assign(new Error('lost'), { code: 'io_error' });
+    engine.beforeRun = ({ stack, tokens }) => {
+      if (stack === 1 && tokens.includes(5)) throw Object.assign(new Error('lost'), { code: 'io_error' });
     };
     send(
       { item: 1, job: 1, work: generate(9), tokens: [2] },

@@ -33,18 +33,19 @@ function ran(dispatch: number[], offsets: number[]): { result: RunResult; batch:
   for (const expert of dispatch) if (expert !== NO_EXPERT) found[expert] = 1;
   const result = { layers: Int32Array.of(2), dispatch: Uint16Array.from(dispatch), found } as RunResult;
   const batch: NativeBatch = {
-    phase: 'encode',
+    stack: 0,
     sequences: Int32Array.from(offsets.slice(1), (_, i) => i),
     offsets: Int32Array.from(offsets),
-    tokens: new Int32Array(dispatch.length),
+    tokens: new Int32Array(offsets.at(-1)!),
   };
   return { result, batch };
 }
 
-function quality(explained: number[] = []) {
+function quality(explained: number[] = [], topK = 1) {
   const belady = new Belady(3 * EXPERTS, 2, 0);
   const judge = new RoutingQuality({
     expertsPerLayer: EXPERTS,
+    topK,
     belady,
     explains: (job) => explained.includes(job),
   });
@@ -59,11 +60,21 @@ it('counts hits of each sequence by the rank in the table, over-capacity tokens 
   const { result, batch } = ran([4, 2, 2, NO_EXPERT], [0, 1, 4]);
   const known = { own: [], behind: [], predicted, routingK: 0 };
   expect(judge.judge(result, [7, 8], batch, known).hits).toEqual([
-    { predicted: 1, top1: 1, top3: 1 },
-    { predicted: 2, top1: 0, top3: 1 },
+    { predicted: 1, narrow: 1, wide: 1 },
+    { predicted: 2, narrow: 0, wide: 1 },
   ]);
   judge.judge(result, [7, 8], batch, known);
-  expect(judge.total).toEqual({ predicted: 6, top1: 2, top3: 4 });
+  expect(judge.total).toEqual({ predicted: 6, narrow: 2, wide: 4 });
+});
+
+it('of routers that choose k experts, looks for each among the first k and 2k names', () => {
+  const { judge } = quality([], 2);
+  const predicted = tableRows(table(2, [0, 1, 2, 3, 5, 4, 3, 2]), [0, 1]);
+  // Ranks: 1 and 2; none and one over capacity.
+  const { result, batch } = ran([1, 2, 0, NO_EXPERT], [0, 2]);
+  expect(judge.judge(result, [7], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
+    { predicted: 3, narrow: 1, wide: 2 },
+  ]);
 });
 
 it('leaves out tokens for which the table names nobody', () => {
@@ -71,8 +82,8 @@ it('leaves out tokens for which the table names nobody', () => {
   const predicted = tableRows(table(2, [NO_EXPERT, NO_EXPERT, 4, NO_EXPERT]), [0, 1]);
   const { result, batch } = ran([4, 4], [0, 1, 2]);
   expect(judge.judge(result, [1, 2], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
-    { predicted: 0, top1: 0, top3: 0 },
-    { predicted: 1, top1: 1, top3: 1 },
+    { predicted: 0, narrow: 0, wide: 0 },
+    { predicted: 1, narrow: 1, wide: 1 },
   ]);
 });
 

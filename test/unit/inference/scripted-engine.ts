@@ -1,3 +1,4 @@
+import { lastStack } from '../../../src/model/model-shape.js';
 import type {
   DeviceUsage,
   Engine,
@@ -7,36 +8,68 @@ import type {
   Residency,
   RunResult,
 } from '../../../src/native/addon-types.js';
+import { NO_PARENT } from '../../../src/native/addon-types.js';
 import { residencyOf } from './residency-fixture.js';
 
 const VOCAB = 16;
 const EXPERTS = 4;
 export const PAGE_TOKENS = 4;
 
-export const SHAPE: ModelShape = {
-  modelType: 'switch_transformers',
+const SIZES = {
   vocabSize: VOCAB,
-  dModel: 8,
-  dKv: 4,
-  dFf: 8,
+  width: 8,
   heads: 2,
-  encoderLayers: 2,
-  decoderLayers: 2,
+  kvHeads: 2,
+  headDim: 4,
   experts: EXPERTS,
+  expertWidth: 8,
+  contextTokens: null,
+};
+
+export const SHAPE: ModelShape = {
+  ...SIZES,
+  family: 'switch_transformers',
+  stacks: [
+    { name: 'encoder', layers: 2, moeLayers: [1], causal: false, crosses: false },
+    { name: 'decoder', layers: 2, moeLayers: [1], causal: true, crosses: true },
+  ],
+  topK: 1,
+  normalized: false,
   expertCapacity: 64,
   moeLayers: ['encoder.1', 'decoder.1'],
   tiedHead: true,
-  decoderStartTokenId: 0,
-  eosTokenId: 1,
-  padTokenId: 0,
+  tokens: { start: 0, end: [1], pad: 0 },
 };
 
+export const DECODER_ONLY: ModelShape = {
+  ...SIZES,
+  family: 'olmoe',
+  stacks: [{ name: 'decoder', layers: 2, moeLayers: [0, 1], causal: true, crosses: false }],
+  topK: 2,
+  normalized: false,
+  expertCapacity: null,
+  moeLayers: ['decoder.0', 'decoder.1'],
+  tiedHead: false,
+  contextTokens: 128,
+  tokens: { start: null, end: [1, 14], pad: null },
+};
+
+interface Sequence {
+  /** All its tokens, those of a parent that it continues among them. */
+  tokens: number[];
+  /** What its first tokens are asked for: those of the parent that it attends across to. */
+  context: number[];
+  /** Full pages that it shares with the sequence it continues. */
+  sharedPages: number;
+}
+
 /**
- * A double of the native engine that checks its contract and answers by a rule: the next token is
- * (sum of the context's tokens + length of the decoder sequence) mod VOCAB.
+ * A double of the native engine that checks its contract and answers by a rule: the next token is (sum of the context's
+ * tokens + length of the sequence) mod VOCAB; without an encoder, (sum of all tokens so far) mod VOCAB. It counts pages
+ * as the engine does: full pages are shared by those that continue a sequence.
  */
 export class ScriptedEngine implements Engine {
-  readonly shape = SHAPE;
+  readonly shape: ModelShape;
   readonly formats: PackFormats = { experts: { dtype: 'f32' }, dense: { dtype: 'f32' } };
   readonly plan = {
     dense: 0,
@@ -49,49 +82,52 @@ export class ScriptedEngine implements Engine {
     smallest: 1100,
     resident: 1800,
     expertBytes: 800,
+    tokenDemand: 200,
+    recencyFloor: 1200,
   };
   readonly calls: NativeBatch[] = [];
-  readonly contexts = new Map<number, number[]>();
-  readonly sequences = new Map<number, { context: number; length: number }>();
+  readonly sequences = new Map<number, Sequence>();
   closed = false;
   budget = 1800;
   /** Most pages in use at any time. */
   peakPages = 0;
-  /** Called before each step; throws to make it fail. */
+  /** Called before each pass; throws to make it fail. */
   beforeRun: (batch: NativeBatch) => void = () => {};
-  /** Changes logits of a row before they are given back. */
+  /** Changes logits of a row before anything is picked by them. `context`: as in Sequence, or all tokens so far. */
   editRow: (row: Float32Array, context: number[]) => void = () => {};
 
   readonly #pages: number;
 
-  constructor(pages: number) {
+  constructor(pages: number, shape = SHAPE) {
     this.#pages = pages;
+    this.shape = shape;
   }
 
   get pagesUsed(): number {
-    const lengths = [
-      ...[...this.contexts.values()].map((tokens) => tokens.length),
-      ...[...this.sequences.values()].map(({ length }) => length),
-    ];
-    return lengths.reduce((sum, length) => sum + Math.ceil(length / PAGE_TOKENS), 0);
+    let used = 0;
+    for (const { tokens, sharedPages } of this.sequences.values())
+      used += Math.ceil(tokens.length / PAGE_TOKENS) - sharedPages;
+    return used;
   }
 
   runBatch(batch: NativeBatch): RunResult {
     this.beforeRun(batch);
     this.calls.push(batch);
-    const rows = batch.phase === 'encode' ? [] : this.#decode(batch);
-    if (batch.phase === 'encode') {
-      batch.sequences.forEach((id, i) => {
-        if (this.contexts.has(id)) throw new Error(`context ${id} exists`);
-        this.contexts.set(id, [...batch.tokens.subarray(batch.offsets[i], batch.offsets[i + 1])]);
-      });
-    }
+    if (batch.tokens.length === 0) throw new Error('a pass without tokens');
+    const last = batch.stack === lastStack(this.shape);
+    if (!last && (batch.picks || batch.queries)) throw new Error('picks of a stack without logits');
+    const rows = this.#append(batch);
     this.peakPages = Math.max(this.peakPages, this.pagesUsed);
     if (this.pagesUsed > this.#pages) throw Object.assign(new Error('KV cache full'), { code: 'cannot_run' });
-    const logits = Float32Array.from(rows.flatMap((row) => [...row]));
-    const dispatch = Uint16Array.from(batch.tokens, (token) => token % EXPERTS);
-    const found = Uint8Array.of(1, 2, 3, 4);
-    const layers = Int32Array.of(batch.phase === 'encode' ? 0 : 1);
+    const layers = this.shape.stacks[batch.stack]!.moeLayers.length;
+    const first = this.shape.stacks
+      .slice(0, batch.stack)
+      .reduce((sum, { moeLayers }) => sum + moeLayers.length, 0);
+    const { topK } = this.shape;
+    const dispatch = new Uint16Array(layers * batch.tokens.length * topK).map(
+      (_, i) => (batch.tokens[Math.floor(i / topK) % batch.tokens.length]! + (i % topK)) % EXPERTS,
+    );
+    const found = new Uint8Array(layers * EXPERTS).map((_, i) => 1 + (i % EXPERTS));
     const stats = {
       needed: 1,
       resident: 1,
@@ -108,32 +144,43 @@ export class ScriptedEngine implements Engine {
       diskBytes: 0,
       overtakes: 0,
     };
-    return { logits, layers, dispatch, found, stats };
+    const flat = Int32Array.from({ length: layers }, (_, i) => first + i);
+    return { ...(last && answers(batch, rows)), layers: flat, dispatch, found, stats };
   }
 
-  #decode(batch: NativeBatch): Float32Array[] {
+  /** Logits of every row. */
+  #append(batch: NativeBatch): Float32Array[] {
     const rows: Float32Array[] = [];
-    const wanted = new Set(batch.logitRows);
     batch.sequences.forEach((id, i) => {
-      const context = batch.contexts![i]!;
-      const tokens = this.contexts.get(context);
-      if (tokens === undefined) throw new Error(`no context ${context}`);
-      const sequence = this.sequences.get(id) ?? { context, length: 0 };
+      const sequence = this.sequences.get(id) ?? this.#begin(batch, batch.parents?.[i] ?? NO_PARENT);
       this.sequences.set(id, sequence);
-      for (let at = batch.offsets[i]!; at < batch.offsets[i + 1]!; at++) {
-        sequence.length += 1;
-        if (!wanted.has(at)) continue;
-        const row = new Float32Array(VOCAB);
-        row[(tokens.reduce((sum, token) => sum + token, 0) + sequence.length) % VOCAB] = 4;
-        this.editRow(row, tokens);
-        rows.push(row);
+      for (const token of batch.tokens.subarray(batch.offsets[i], batch.offsets[i + 1])) {
+        sequence.tokens.push(token);
+        rows.push(this.#row(sequence));
       }
     });
     return rows;
   }
 
-  releaseContexts(ids: Int32Array): void {
-    for (const id of ids) this.contexts.delete(id);
+  #begin({ stack }: NativeBatch, id: number): Sequence {
+    const crosses = this.shape.stacks[stack]!.crosses;
+    if (crosses !== (id !== NO_PARENT) && crosses)
+      throw new Error('a sequence that attends across needs a parent');
+    if (id === NO_PARENT) return { tokens: [], context: [], sharedPages: 0 };
+    const parent = this.sequences.get(id);
+    if (parent === undefined) throw new Error(`no parent ${id}`);
+    if (crosses) return { tokens: [], context: parent.tokens, sharedPages: 0 };
+    const sharedPages = Math.floor(parent.tokens.length / PAGE_TOKENS);
+    return { tokens: [...parent.tokens], context: [], sharedPages };
+  }
+
+  #row({ tokens, context }: Sequence): Float32Array {
+    const row = new Float32Array(VOCAB);
+    const sum = (ids: number[]) => ids.reduce((total, token) => total + token, 0);
+    const across = this.shape.stacks.length > 1;
+    row[(across ? sum(context) + tokens.length : sum(tokens)) % VOCAB] = 4;
+    this.editRow(row, across ? context : tokens);
+    return row;
   }
 
   releaseSequences(ids: Int32Array): void {
@@ -168,4 +215,37 @@ export class ScriptedEngine implements Engine {
   close(): void {
     this.closed = true;
   }
+}
+
+/** A pick with a seed takes the token `seed + position` in the place of the most likely one. */
+function answers(
+  { picks, queries }: NativeBatch,
+  rows: Float32Array[],
+): Pick<RunResult, 'picked' | 'pickedLogprobs' | 'topIds' | 'topLogprobs' | 'queryLogprobs'> {
+  const picked: number[] = [];
+  const pickedLogprobs: number[] = [];
+  const top: [number, number][] = [];
+  picks?.rows.forEach((at, i) => {
+    const row = rows[at]!;
+    const bad = row.findIndex((logit) => !Number.isFinite(logit));
+    const { seed, position, temperature } = picks.sampling ?? {};
+    const sampled = temperature?.[i]
+      ? (Number(seed![i]) + position![i]!) % VOCAB
+      : row.indexOf(Math.max(...row));
+    picked.push(bad >= 0 ? -1 - bad : sampled);
+    pickedLogprobs.push(bad >= 0 ? Number.NaN : logprob(row, sampled));
+    const ranked = [...row.keys()].sort((a, b) => row[b]! - row[a]! || a - b);
+    top.push(...ranked.slice(0, picks.top?.[i] ?? 0).map((id): [number, number] => [id, logprob(row, id)]));
+  });
+  return {
+    picked: Int32Array.from(picked),
+    pickedLogprobs: Float64Array.from(pickedLogprobs),
+    topIds: Int32Array.from(top, ([id]) => id),
+    topLogprobs: Float64Array.from(top, ([, value]) => value),
+    queryLogprobs: Float64Array.from(queries?.rows ?? [], (at, i) => logprob(rows[at]!, queries!.tokens[i]!)),
+  };
+}
+
+function logprob(row: Float32Array, token: number): number {
+  return row[token]! - Math.log(row.reduce((sum, logit) => sum + Math.exp(logit), 0));
 }

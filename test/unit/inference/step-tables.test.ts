@@ -9,6 +9,7 @@ import { recordsOf, SHAPE } from '../predictor/routing-fixture.js';
 const learner = new TokenTableLearner(SHAPE);
 for (const record of recordsOf(60)) learner.add(record);
 const token = learner.finish();
+const LAYERS = SHAPE.stacks[1]!.layers;
 const CONTEXT = Int32Array.of(3, 4);
 
 /** Step tables over a real token table; `fill` may go before it. */
@@ -17,11 +18,10 @@ function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
   const errors: unknown[] = [];
   const fill: HashFunction['fill'] = (side, input, ...arrays) =>
     before(input.tokens) && token.fill(side, input, ...arrays);
-  const stepper = new PrefixStepper({ name: 'token', fill, close: () => {} }, SHAPE.decoderLayers);
+  const stepper = new PrefixStepper({ name: 'token', fill, close: () => {} }, SHAPE);
   const tables = new StepTables({
     stepper,
-    layers: SHAPE.decoderLayers,
-    experts: SHAPE.experts,
+    shape: SHAPE,
     onError: (error) => errors.push(error),
     clock: () => now,
   });
@@ -33,10 +33,10 @@ function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
 
 /** First expert that the token table names, layer by layer. */
 function bestOf(id: number): number[] {
-  const entries = SHAPE.decoderLayers;
+  const entries = LAYERS;
   const experts = new Uint16Array(entries);
   const input = { tokens: Int32Array.of(id), offsets: Int32Array.of(0, 1) };
-  token.fill('decoder', input, 1, experts, new Float32Array(entries), new Float32Array(entries));
+  token.fill(1, input, 1, experts, new Float32Array(entries), new Float32Array(entries));
   return [...experts];
 }
 
@@ -68,7 +68,7 @@ describe('step tables', () => {
     const { tables } = stepTables();
     tables.begin(2, CONTEXT, false);
     const table = tables.step([1, 2], [5, 9], 0)!;
-    expect(firsts(table, 0)).toEqual(Array(SHAPE.decoderLayers).fill(NO_EXPERT));
+    expect(firsts(table, 0)).toEqual(Array(LAYERS).fill(NO_EXPERT));
     expect(firsts(table, 1)).toEqual(bestOf(9));
     expect(tables.step([1, 2], [5, 9], 1)).toBeNull();
     expect(tables.step([7], [5], 0)).toBeNull();

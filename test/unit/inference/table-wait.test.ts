@@ -43,24 +43,24 @@ it('does not wait, nor count a wait, where nothing is pending', () => {
   const { wait, counters } = waiter();
   const ready = pending();
   ready.settle(TABLE_READY);
-  wait.settle({ encoder: ready, decoder: null });
-  wait.settle({ encoder: null, decoder: null });
-  wait.finish({ encoder: ready, decoder: null });
+  wait.settle([ready, null]);
+  wait.settle([null, null]);
+  wait.finish([ready, null]);
   expect([ready.state, counters.tableWaits, counters.tableWaitSeconds]).toEqual([TABLE_READY, 0, 0]);
 });
 
 it('waits a tenth of a usual pass, then gives the tables up', () => {
   const { wait, counters } = waiter();
   wait.passTook(500);
-  const tables = { encoder: pending(), decoder: pending() };
+  const tables = [pending(), pending()];
   wait.settle(tables);
-  expect([tables.encoder.state, tables.decoder.state]).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
+  expect(tables.map(({ state }) => state)).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
   expect(counters.tableWaits).toBe(1);
   expect(counters.tableWaitSeconds).toBeGreaterThanOrEqual(0.05);
   // Passes became short: so does the wait.
   for (let i = 0; i < 100; i++) wait.passTook(1);
   const before = counters.tableWaitSeconds;
-  wait.settle({ encoder: pending(), decoder: null });
+  wait.settle([pending(), null]);
   expect(counters.tableWaitSeconds - before).toBeLessThan(0.04);
 });
 
@@ -69,7 +69,7 @@ it('takes a table that is ready in time', async () => {
   wait.passTook(100_000);
   const table = pending();
   const worker = readyAfter(30, table, bell);
-  wait.settle({ encoder: table, decoder: null });
+  wait.settle([table, null]);
   expect(table.state).toBe(TABLE_READY);
   await worker.terminate();
 });
@@ -79,7 +79,7 @@ it('where tables route it waits for as long as it takes', async () => {
   wait.passTook(1);
   const table = pending();
   const worker = readyAfter(80, table, bell);
-  wait.finish({ encoder: table, decoder: null });
+  wait.finish([table, null]);
   expect(table.state).toBe(TABLE_READY);
   expect(counters.tableWaitSeconds).toBeGreaterThan(0.05);
   await worker.terminate();

@@ -52,7 +52,7 @@ describe('expected visits', () => {
     expect([visitsOf(null, 0), visitsOf(failed, 0)]).toEqual([[], []]);
     failed.settle(TABLE_FAILED);
     expect(visitsOf(failed, 0)).toEqual([]);
-    expect(openTables(null)).toEqual({ encoder: null, decoder: null });
+    expect(openTables(null)).toEqual([]);
   });
 });
 

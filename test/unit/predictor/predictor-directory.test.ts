@@ -4,12 +4,10 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
 import { loadAddon } from '../../../src/native/addon.js';
 import type { PredictorShape } from '../../../src/native/addon-types.js';
-import { writeGraph } from '../../../src/predictor/functions/graph-file.js';
 import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
 import { openPredictor, type PredictorDirectoryOptions } from '../../../src/predictor/predictor-directory.js';
-import { hitRates, inputOf } from '../../../src/predictor/training/hit-rates.js';
-import { learnHashFunctions } from '../../../src/predictor/training/learn-hash-functions.js';
-import { tuneRefiner } from '../../../src/predictor/training/refiner-tuning.js';
+import { inputOf } from '../../../src/predictor/training/hit-rates.js';
+import { learnTokenTable } from '../../../src/predictor/training/learn-token-table.js';
 import {
   FINGERPRINT,
   freshPath,
@@ -85,7 +83,7 @@ function saveNetwork(
 
 async function predictorDirectory(): Promise<string> {
   const directory = freshPath();
-  const { table, graph, heldOut } = await learnHashFunctions(sourceOf(records));
+  const table = await learnTokenTable(sourceOf(records));
   for (const side of ['encoder', 'decoder'] as const) saveNetwork(directory, side);
   writeFileSync(
     join(directory, 'sida-predictor.json'),
@@ -106,11 +104,7 @@ async function predictorDirectory(): Promise<string> {
       run: {},
     }),
   );
-  const { function: lstm } = await openPredictor(directory, options);
-  graph.refiners.set('lstm', tuneRefiner(graph, lstm, heldOut));
-  lstm.close();
   table.save(join(directory, 'token.safetensors'));
-  writeGraph(join(directory, 'graph.safetensors'), graph);
   return directory;
 }
 
@@ -136,17 +130,9 @@ function sharpen(path: string, encoder: { alpha: number[]; chance: number[] }): 
 }
 
 describe('predictor directory', () => {
-  it.each(['lstm', 'token', 'graph'] as const)('opens %s with its refiner', async (kind) => {
+  it.each(['lstm', 'token'] as const)('opens %s', async (kind) => {
     const opened = await openPredictor(made, { ...options, kind });
     expect(opened).toMatchObject({ warnings: [], function: { name: kind } });
-    const test = sourceOf(recordsOf(50, 8));
-    const refiner = opened.refiner!;
-    const [alone, refined] = [
-      await hitRates(opened.function, test, { k: 8 }),
-      await hitRates(opened.function, test, { k: 8, refiner }),
-    ];
-    expect(refined[1]!.hits[0]).toBeGreaterThan(0.98 * refined[1]!.tokens);
-    expect(refined[1]!.hits[0]).toBeGreaterThanOrEqual(alone[1]!.hits[0]);
     opened.function.close();
   });
 
@@ -192,7 +178,6 @@ describe('predictor directory', () => {
   it('opens the controls: shuffled over the best there is, replay from a trace', async () => {
     const shuffled = await openPredictor(made, { ...options, kind: 'shuffled', seed: 4 });
     expect(shuffled).toMatchObject({ function: { name: 'shuffled' }, warnings: [] });
-    expect(shuffled.refiner).toBeUndefined();
     shuffled.function.close();
     const trace = await traceOf(records);
     const replay = await openPredictor(trace, { ...options, kind: 'replay', fingerprint: 'beef' });
@@ -241,14 +226,12 @@ describe('predictor directory', () => {
 
   it.each([
     ['no token table', 'token', (path: string) => rmSync(join(path, 'token.safetensors')), 'ENOENT'],
-    ['no graph', 'graph', (path: string) => rmSync(join(path, 'graph.safetensors')), 'ENOENT'],
     [
       'a cut token table',
       'token',
       (path: string) => truncateSync(join(path, 'token.safetensors'), 900),
       'cut',
     ],
-    ['a cut graph', 'token', (path: string) => truncateSync(join(path, 'graph.safetensors'), 2000), 'cut'],
     [
       'an empty network',
       'lstm',

@@ -38,8 +38,8 @@ function sideOf(tokens: number[], layers: number, best: (layer: number, t: numbe
 }
 
 /**
- * The first layer follows the token, or one time in four the place. Each further layer follows the one before it:
- * the graph knows what the token does not.
+ * The first layer follows the token, or one time in four the place. Each further layer follows the one before
+ * it.
  */
 export function recordOf(line: number, encoder: number[], decoder: number[]): TeacherRecord {
   const route = (tokens: number[], turn: number) => (layer: number, t: number) => {

@@ -22,21 +22,25 @@ export const MODEL: ModelInfo = {
   name: 'switch-mini',
   fingerprint: 'f'.repeat(64),
   shape: {
-    modelType: 'switch_transformers',
+    family: 'switch_transformers',
     vocabSize: 8000,
-    dModel: 128,
-    dKv: 16,
-    dFf: 256,
+    width: 128,
     heads: 8,
-    encoderLayers: 4,
-    decoderLayers: 4,
+    kvHeads: 8,
+    headDim: 16,
+    stacks: [
+      { name: 'encoder', layers: 4, moeLayers: [1], causal: false, crosses: false },
+      { name: 'decoder', layers: 4, moeLayers: [1], causal: true, crosses: true },
+    ],
     experts: 4,
+    topK: 1,
+    normalized: false,
+    expertWidth: 256,
     expertCapacity: 64,
     moeLayers: ['encoder.1', 'decoder.1'],
     tiedHead: true,
-    decoderStartTokenId: 0,
-    eosTokenId: 1,
-    padTokenId: 0,
+    contextTokens: null,
+    tokens: { start: 0, end: [1], pad: 0 },
   },
   formats: { experts: { dtype: 'int4', group: 64 }, dense: { dtype: 'f32' } },
   tasks: {
@@ -55,6 +59,8 @@ export const MODEL: ModelInfo = {
     smallest: 1260,
     resident: 1610,
     expertBytes: 400,
+    tokenDemand: 100,
+    recencyFloor: 1310,
   },
   usage: {
     budgetBytes: GIB,
@@ -181,7 +187,15 @@ export function answerTo(request: JobRequest): JobResult {
       const logprobs =
         request.logprobs === null
           ? null
-          : [{ id: 7, token: '▁good', logprob: -0.5, top: [{ id: 7, token: '▁good', logprob: -0.5 }] }];
+          : [
+              {
+                id: 7,
+                token: '▁good',
+                offset: 0,
+                logprob: -0.5,
+                top: [{ id: 7, token: '▁good', logprob: -0.5 }],
+              },
+            ];
       return {
         ...TOTALS,
         completionTokens: request.prompts.length,

@@ -1,36 +1,21 @@
-/** One pass over traces that learns the token table and the hash graph. */
-import type { HashGraph } from '../functions/graph.js';
+/** One pass over traces that learns the token table. */
 import type { TokenTable } from '../functions/token-table.js';
-import { GraphLearner } from './graph-learning.js';
-import { tuneRefiner } from './refiner-tuning.js';
 import type { TeacherRecord, TeacherSource } from './teacher.js';
 import { TokenTableLearner } from './token-table-learning.js';
 
 /** Neighbouring lines of a data file often share text: they are held out together. */
 const BLOCK = 50;
-/** One block in this many is held out to tune the refiners; fewer where they would pass the limit of tokens. */
+/** One block in this many is held out to tune the back-off; fewer where they would pass the limit of tokens. */
 const FIRST_STRIDE = 8;
 const HELD_OUT_TOKENS = 32_768;
 
-export interface LearnedHashFunctions {
-  table: TokenTable;
-  /** With refiner settings for `token` and `graph`. */
-  graph: HashGraph;
-  /** Records that the refiner's settings were chosen on. */
-  heldOut: TeacherRecord[];
-}
-
 /** Memory grows with the token ids that occur, not with the length of the traces. `onRecord` is told of each line. */
-export async function learnHashFunctions(
+export async function learnTokenTable(
   teacher: TeacherSource,
   onRecord: (record: TeacherRecord) => void = () => {},
-): Promise<LearnedHashFunctions> {
+): Promise<TokenTable> {
   const tables = new TokenTableLearner(teacher.shape);
-  const graphs = new GraphLearner(teacher.shape);
-  const learn = (record: TeacherRecord) => {
-    tables.add(record);
-    graphs.add(record);
-  };
+  const learn = (record: TeacherRecord) => tables.add(record);
   const sample = new HeldOutSample(learn);
   for await (const record of teacher.records()) {
     onRecord(record);
@@ -38,16 +23,8 @@ export async function learnHashFunctions(
   }
   const heldOut = sample.records;
   const backOff = tables.tuneBackOff(heldOut);
-  const table = tables.finish({ backOff });
-  const tuned = graphs.finish();
-  const settings = {
-    token: tuneRefiner(tuned, table, heldOut),
-    graph: tuneRefiner(tuned, tuned.hashFunction(table), heldOut),
-  };
   heldOut.forEach(learn);
-  const graph = graphs.finish();
-  graph.refiners.set('token', settings.token).set('graph', settings.graph);
-  return { table: tables.finish({ backOff }), graph, heldOut };
+  return tables.finish({ backOff });
 }
 
 /** Keeps blocks of records that stand evenly apart, and passes the others on. */
@@ -80,7 +57,7 @@ class HeldOutSample {
 
   /** Gives every other block back to be learned from, until the limit holds. */
   #thin(): void {
-    const tokens = () => this.records.reduce((sum, { encoder }) => sum + encoder.tokens.length, 0);
+    const tokens = () => this.records.reduce((sum, { stacks }) => sum + stacks[0]!.tokens.length, 0);
     while (tokens() > HELD_OUT_TOKENS && this.#blocks.length > 1) {
       this.#stride *= 2;
       for (const [i, block] of this.#blocks.entries()) if (i % 2 === 1) block.forEach(this.#learn);

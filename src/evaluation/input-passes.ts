@@ -1,0 +1,86 @@
+/** The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it. */
+import { targetsWithin } from '../inference/label-scoring.js';
+import { offsetsOf, type PassSequence } from '../inference/pass-batch.js';
+import type { ScoringPlan, ScoringTarget } from '../inference/scoring.js';
+import { NO_PARENT } from '../native/addon-types.js';
+import type { HashInput } from '../predictor/hash-function.js';
+
+export interface EvaluationInput {
+  /** Of the file, from 1. */
+  line: number;
+  tokens: Int32Array;
+  /** `text`: each of its tokens is scored behind those before it. */
+  work: { kind: 'score'; plan: ScoringPlan } | { kind: 'continue'; maxNewTokens: number } | { kind: 'text' };
+}
+
+export interface InputPass {
+  stack: number;
+  sequences: PassSequence[];
+  /** What the queries of its sequences ask for, in order. */
+  targets: ScoringTarget[];
+  /** Its tokens, as hash functions take them. */
+  input: HashInput;
+}
+
+/** The sequence of an input's own tokens; others count on from it. */
+export const PROMPT = 1;
+
+/** `crosses`: labels are sequences of a second stack, which attend across to the input. */
+export function passesOf({ tokens, work }: EvaluationInput, crosses: boolean): InputPass[] {
+  const first = firstPass(tokens, work);
+  if (work.kind !== 'score' || work.plan.inputs.length === 0) return [first];
+  const { inputs } = work.plan;
+  const parts = inputs.map((input) => targetsWithin(input, 0, input.tokens.length));
+  const sequences = inputs.map((input, i): PassSequence => {
+    return {
+      job: 0,
+      sequence: PROMPT + 1 + i,
+      parent: PROMPT,
+      tokens: input.tokens,
+      queries: parts[i]!.queries,
+    };
+  });
+  return [
+    first,
+    {
+      stack: crosses ? 1 : 0,
+      sequences,
+      targets: parts.flatMap(({ targets }) => targets),
+      input: inputBehind(
+        inputs.map((input) => input.tokens),
+        tokens,
+      ),
+    },
+  ];
+}
+
+function firstPass(tokens: Int32Array, work: EvaluationInput['work']): InputPass {
+  const last = tokens.length - 1;
+  const targets =
+    work.kind === 'score'
+      ? work.plan.first
+      : work.kind === 'text'
+        ? Array.from(tokens.subarray(1), (token, step) => ({ label: 0, step, token }))
+        : [];
+  const queries = targets.map(({ token, step }) => ({ row: work.kind === 'text' ? step : last, token }));
+  const prompt: PassSequence = { job: 0, sequence: PROMPT, parent: NO_PARENT, tokens, queries };
+  const input = { tokens, offsets: Int32Array.of(0, tokens.length) };
+  return { stack: 0, sequences: [prompt], targets, input };
+}
+
+/** Sequences that all have the same context. */
+export function inputBehind(sequences: readonly (readonly number[])[], context: Int32Array): HashInput {
+  const contextTokens = new Int32Array(sequences.length * context.length);
+  for (let i = 0; i < sequences.length; i++) contextTokens.set(context, i * context.length);
+  return {
+    tokens: Int32Array.from(sequences.flat()),
+    offsets: offsetsOf(sequences.map(({ length }) => length)),
+    contextTokens,
+    contextOffsets: offsetsOf(sequences.map(() => context.length)),
+  };
+}
+
+/** Labels whose summed log-probabilities the passes give. */
+export function labelsOf(work: EvaluationInput['work']): number {
+  return work.kind === 'score' ? work.plan.labels : 1;
+}

@@ -1,0 +1,72 @@
+/** Labels that continue their prompt: its last row is asked for their first tokens, forks of it for the others. */
+import type { RunningInput } from '../../inference/generation.js';
+import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
+import type { ScoringPlan } from '../../inference/scoring.js';
+import type { Feed } from './feed.js';
+
+/** A prompt before it is known what is asked of it. */
+export type PromptFeed = Omit<Feed, 'picks' | 'queries' | 'take'>;
+
+export interface LabelFeedOptions {
+  plan: ScoringPlan;
+  prompt: PromptFeed;
+  /** Row of its first label token in the prompt's table. */
+  row: number;
+  newId: () => number;
+  /** Takes what labels feed, once the prompt has run. */
+  feed: (labels: Feed[]) => void;
+  /** A label's sequence has run to its end. */
+  release: (sequence: number) => void;
+  done: (input: RunningInput, scores: number[]) => void;
+}
+
+/** The prompt as a feed; its labels follow by themselves. */
+export function scoringFeed(options: LabelFeedOptions): Feed {
+  const { plan, prompt, feed, done } = options;
+  const scoring = new LabelScoring(plan);
+  const { length } = prompt.tokens;
+  const endsWithin = (begin: number, count: number) => begin + count === length;
+  return {
+    ...prompt,
+    picks: [],
+    queries: (begin, count) =>
+      endsWithin(begin, count) ? plan.first.map(({ token }) => ({ row: count - 1, token })) : [],
+    take: (begin, count, { logprobs }) => {
+      if (!endsWithin(begin, count)) return;
+      scoring.take(plan.first, logprobs);
+      if (plan.inputs.length === 0) done(prompt.input, scoring.sums());
+      else feed(labelFeeds(options, scoring));
+    },
+  };
+}
+
+function labelFeeds(
+  { plan, prompt, row, newId, release, done }: LabelFeedOptions,
+  scoring: LabelScoring,
+): Feed[] {
+  let left = plan.inputs.length;
+  let begin = row;
+  return plan.inputs.map((label): Feed => {
+    const sequence = newId();
+    const first = begin;
+    begin += label.tokens.length;
+    return {
+      input: prompt.input,
+      sequence,
+      parent: prompt.sequence,
+      tokens: Int32Array.from(label.tokens),
+      fed: 0,
+      table: prompt.table,
+      row: first,
+      picks: [],
+      queries: (at, count) => targetsWithin(label, at, count).queries,
+      take: (at, count, { logprobs }) => {
+        scoring.take(targetsWithin(label, at, count).targets, logprobs);
+        if (at + count < label.tokens.length) return;
+        release(sequence);
+        left -= 1;
+        if (left === 0) done(prompt.input, scoring.sums());
+      },
+    };
+  });
+}

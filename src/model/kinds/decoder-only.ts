@@ -1,0 +1,186 @@
+/**
+ * Decoder-only models: a pass is any mix of single tokens and chunks of prompts. Running generations go first, so that
+ * a long prompt does not hold them up; what room is left takes prompts in order of arrival. Labels and further choices
+ * continue the prompt's sequence and share its pages.
+ */
+import { SidaError } from '../../errors.js';
+import { clockMs } from '../../inference/clock.js';
+import { visitsOf } from '../../inference/expected-visits.js';
+import { tableRows } from '../../inference/foreknowledge.js';
+import { type Generation, nextStep, pickAt, type RunningInput } from '../../inference/generation.js';
+import type { StepAnswer } from '../../inference/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
+import type { GenerateWork } from '../../inference/messages.js';
+import { cannotRoute } from '../../inference/native-steps.js';
+import { joinSpans, type RowSpan } from '../../inference/row-spans.js';
+import type { ScoringPlan } from '../../inference/scoring.js';
+import { NO_PARENT } from '../../native/addon-types.js';
+import { type HashTable, TABLE_READY } from '../../predictor/hash-table.js';
+import { type PromptFeed, scoringFeed } from './continued-labels.js';
+import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, tokensLeft } from './feed.js';
+import type { KindOptions, ModelKind } from './model-kind.js';
+
+const STACK = 0;
+
+export class DecoderOnly implements ModelKind {
+  readonly #options: KindOptions;
+  /** Prompts and labels that have not run to their end, in the order they are to run. */
+  #feeds: Feed[] = [];
+  /** Labels whose prompts the running pass has ended. */
+  #labels: Feed[] = [];
+  /** What the running round has picked. */
+  #answers: StepAnswer[] = [];
+
+  constructor(options: KindOptions) {
+    this.#options = options;
+  }
+
+  /** Until what has begun fills the next pass. */
+  takesMore(): boolean {
+    const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
+    return waiting < this.#options.steps.maxBatchTokens;
+  }
+
+  start(items: readonly AdmittedItem[], { batch, tables }: HeldBatch): void {
+    const { steps, inputs, outcomes } = this.#options;
+    const { routingK } = batch;
+    const [table = null] = tables;
+    for (const { item, job, pages, work, tokens, begin, labelBegin } of items) {
+      const input: RunningInput = { item, job, pages, routingK, prompt: steps.newId() };
+      inputs.hold(input, work.kind === 'score' ? 1 : work.choices.length);
+      if (routingK > 0 && table?.state !== TABLE_READY) {
+        outcomes.failed(job, cannotRoute());
+        continue;
+      }
+      const prompt = { input, sequence: input.prompt, parent: NO_PARENT, tokens, fed: 0, table, row: begin };
+      if (work.kind === 'generate') this.#feeds.push(this.#generating(prompt, work));
+      else this.#feeds.push(this.#scoring(prompt, work.plan, batch.tokens.length + labelBegin));
+    }
+  }
+
+  step(): void {
+    const { generations } = this.#options;
+    const running = generations.byRouting();
+    const routings = new Set([...running.keys(), ...this.#feeds.map(({ input }) => input.routingK)]);
+    for (const routingK of routings) this.#stepRouting(running.get(routingK) ?? [], routingK);
+    generations.take(this.#answers);
+    this.#answers = [];
+  }
+
+  dropJob(job: number): void {
+    const dropped = this.#feeds.filter(({ input }) => input.job === job);
+    this.#feeds = this.#feeds.filter(({ input }) => input.job !== job);
+    this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
+  }
+
+  /** More generations than a pass holds take their steps in several; prompts wait for the last of these. */
+  #stepRouting(generations: readonly Generation[], routingK: number): void {
+    const { maxBatchTokens } = this.#options.steps;
+    for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
+      const now = generations.slice(begin, begin + maxBatchTokens);
+      const last = begin + now.length === generations.length;
+      this.#pass(now, last ? fillRoom(this.#feeds, maxBatchTokens - now.length, routingK) : [], routingK);
+    }
+  }
+
+  #pass(generations: readonly Generation[], chunks: readonly Chunk[], routingK: number): void {
+    const { steps, tableWait, outcomes } = this.#options;
+    const stepTable = this.#options.generations.stepTable(generations);
+    if (routingK > 0 && stepTable === null && generations.length > 0) {
+      for (const { input } of generations) outcomes.failed(input.job, cannotRoute());
+      if (chunks.length > 0) this.#pass([], chunks, routingK);
+      return;
+    }
+    const spans = [{ table: stepTable, row: 0, count: generations.length }, ...chunks.map(spanOf)];
+    const table = joinSpans(
+      spans.filter(({ count }) => count > 0),
+      routingK,
+    );
+    const sequences = [...generations.map(nextStep), ...chunks.map(chunkSequence)];
+    const rows = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0);
+    const begin = clockMs();
+    const answers = steps.run(STACK, sequences, {
+      own: visitsOf(table, 0),
+      behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
+      predicted: tableRows(table, [...Array(rows).keys()]),
+      routingK,
+    });
+    if (answers === null) return;
+    if (chunks.length > 0) tableWait.passTook(clockMs() - begin);
+    if (generations.length > 0) this.#options.generations.stepTook(clockMs() - begin);
+    generations.forEach((generation, i) => {
+      this.#answers.push({ generation, picked: answers[i]!.picked[0]! });
+    });
+    chunks.forEach(({ feed, count }, i) => {
+      try {
+        feed.take(feed.fed, count, answers[generations.length + i]!);
+        feed.fed += count;
+      } catch (error) {
+        outcomes.failed(feed.input.job, SidaError.from(error));
+      }
+    });
+    this.#feeds = [...this.#labels, ...this.#feeds.filter((feed) => tokensLeft(feed) > 0)];
+    this.#labels = [];
+  }
+
+  /** What tables say of the next pass over prompts; null where that is nothing. */
+  #tableBehind(chunks: readonly Chunk[], generations: number, routingK: number): HashTable | null {
+    const room = Math.max(0, this.#options.steps.maxBatchTokens - generations);
+    const next = fillRoom(advanced(this.#feeds, chunks), room, routingK);
+    return joinSpans(next.map(spanOf), routingK);
+  }
+
+  #generating(prompt: PromptFeed, work: GenerateWork): Feed {
+    const { length } = prompt.tokens;
+    return {
+      ...prompt,
+      picks: work.choices.map((_, choice) => pickAt({ work, choice }, length)),
+      queries: () => [],
+      take: (_begin, _count, { picked }) => {
+        picked.forEach((token, choice) => {
+          const generation = this.#generation(prompt.input, work, choice, prompt.tokens);
+          this.#options.generations.begin(generation, prompt.tokens);
+          this.#answers.push({ generation, picked: token });
+        });
+      },
+    };
+  }
+
+  /** What its labels feed goes before the prompts behind it. */
+  #scoring(prompt: PromptFeed, plan: ScoringPlan, row: number): Feed {
+    const { engine, steps, inputs } = this.#options;
+    return scoringFeed({
+      plan,
+      prompt,
+      row,
+      newId: () => steps.newId(),
+      feed: (labels) => this.#labels.push(...labels),
+      release: (sequence) => engine.releaseSequences(Int32Array.of(sequence)),
+      done: (input, scores) => inputs.partDone(input, scores),
+    });
+  }
+
+  /** As if the prompt's last token were its latest step. A lone choice goes on in the prompt's own sequence. */
+  #generation(
+    input: RunningInput,
+    work: GenerateWork,
+    choice: number,
+    tokens: ArrayLike<number>,
+  ): Generation {
+    const alone = work.choices.length === 1;
+    return {
+      input,
+      choice,
+      work,
+      sequence: alone ? input.prompt : this.#options.steps.newId(),
+      parent: alone ? NO_PARENT : input.prompt,
+      length: tokens.length - 1,
+      nextToken: tokens[tokens.length - 1]!,
+      tokensLeft: work.maxTokens,
+    };
+  }
+}
+
+function spanOf({ feed, count }: Chunk): RowSpan {
+  return { table: feed.table, row: feed.row + feed.fed, count };
+}

@@ -1,0 +1,169 @@
+/**
+ * Encoder-decoder models: the prompts of a batch run through the encoder in one pass. Labels, or the start token and
+ * what follows it, are sequences of the decoder that attend across to their prompt.
+ */
+import { SidaError } from '../../errors.js';
+import { clockMs } from '../../inference/clock.js';
+import { visitsOf } from '../../inference/expected-visits.js';
+import { tableRows } from '../../inference/foreknowledge.js';
+import { type Generation, nextStep, type RunningInput } from '../../inference/generation.js';
+import type { StepAnswer } from '../../inference/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
+import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
+import type { GenerateWork } from '../../inference/messages.js';
+import type { PassSequence } from '../../inference/pass-batch.js';
+import type { ScoringPlan } from '../../inference/scoring.js';
+import { NO_PARENT } from '../../native/addon-types.js';
+import { firstMoeLayer } from '../model-shape.js';
+import type { KindOptions, ModelKind } from './model-kind.js';
+
+const ENCODER = 0;
+const DECODER = 1;
+
+interface ScoredInput {
+  input: RunningInput;
+  plan: ScoringPlan;
+  labelBegin: number;
+}
+
+export class EncoderDecoder implements ModelKind {
+  readonly #options: KindOptions;
+  readonly #decoderFirstLayer: number;
+
+  constructor(options: KindOptions) {
+    this.#options = options;
+    this.#decoderFirstLayer = firstMoeLayer(options.engine.shape, DECODER);
+  }
+
+  /** Each batch runs whole as it comes, then all generations take a step. */
+  takesMore(batches: number): boolean {
+    return batches === 0;
+  }
+
+  start(items: readonly AdmittedItem[], batch: HeldBatch): void {
+    const { steps, inputs } = this.#options;
+    const { routingK } = batch.batch;
+    const started = items.map((item) => {
+      const input: RunningInput = {
+        item: item.item,
+        job: item.job,
+        pages: item.pages,
+        routingK,
+        prompt: steps.newId(),
+      };
+      inputs.hold(input, item.work.kind === 'score' ? 1 : item.work.choices.length);
+      return { ...item, input };
+    });
+    if (!this.#encode(started, batch)) return;
+    const scored: ScoredInput[] = [];
+    for (const { input, work, tokens, labelBegin } of started) {
+      if (work.kind === 'score') scored.push({ input, plan: work.plan, labelBegin });
+      else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
+    }
+    if (scored.length > 0) this.#score(scored, batch);
+  }
+
+  step(): void {
+    const { generations } = this.#options;
+    // Together, so that what one round picked travels together.
+    const answers: StepAnswer[] = [];
+    for (const group of generations.byRouting().values()) {
+      const begin = clockMs();
+      this.#stepGroup(group, answers);
+      generations.stepTook(clockMs() - begin);
+    }
+    generations.take(answers);
+  }
+
+  /** Nothing waits between two rounds. */
+  dropJob(): void {}
+
+  #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): boolean {
+    const [encoder = null, decoder = null] = batch.tables;
+    const rows = items.flatMap(({ begin, tokens }) => Array.from(tokens, (_, t) => begin + t));
+    const sequences = items.map(({ input: { job, prompt }, tokens }): PassSequence => {
+      return { job, sequence: prompt, parent: NO_PARENT, tokens };
+    });
+    const begin = clockMs();
+    const answers = this.#options.steps.run(ENCODER, sequences, {
+      own: visitsOf(encoder, 0),
+      behind: visitsOf(decoder, this.#decoderFirstLayer),
+      predicted: tableRows(encoder, rows),
+      routingK: batch.batch.routingK,
+    });
+    if (answers !== null) this.#options.tableWait.passTook(clockMs() - begin);
+    return answers !== null;
+  }
+
+  #generate(input: RunningInput, work: GenerateWork, choice: number, context: Int32Array): void {
+    const { engine, steps, generations } = this.#options;
+    const generation: Generation = {
+      input,
+      choice,
+      work,
+      sequence: steps.newId(),
+      parent: input.prompt,
+      length: 0,
+      nextToken: engine.shape.tokens.start!,
+      tokensLeft: work.maxTokens,
+    };
+    generations.begin(generation, context);
+  }
+
+  #stepGroup(group: readonly Generation[], answers: StepAnswer[]): void {
+    const table = this.#options.generations.stepTable(group);
+    const known = {
+      own: visitsOf(table, this.#decoderFirstLayer),
+      behind: [],
+      predicted: tableRows(table, [...group.keys()]),
+      routingK: group[0]!.input.routingK,
+    };
+    this.#options.steps.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
+      answers.push({ generation: group[i]!, picked: picked! });
+    });
+  }
+
+  #score(scored: readonly ScoredInput[], { batch, tables }: HeldBatch): void {
+    const { engine, steps, inputs, outcomes } = this.#options;
+    const table = tables[DECODER] ?? null;
+    const states = scored.map(({ input, plan }) => {
+      return { input, scoring: new LabelScoring(plan), left: plan.inputs.length };
+    });
+    const labels = states.flatMap((state) =>
+      state.scoring.plan.inputs.map((fed) => {
+        return {
+          state,
+          sequence: steps.newId(),
+          tokens: fed.tokens,
+          ...targetsWithin(fed, 0, fed.tokens.length),
+        };
+      }),
+    );
+    const sequences = labels.map(({ state: { input }, sequence, tokens, queries }): PassSequence => {
+      return { job: input.job, sequence, parent: input.prompt, tokens, queries };
+    });
+    const known = {
+      own: visitsOf(table, this.#decoderFirstLayer),
+      behind: [],
+      predicted: tableRows(table, scored.flatMap(labelRows)),
+      routingK: batch.routingK,
+    };
+    steps.runAll(DECODER, sequences, known, (i, { logprobs }) => {
+      const { state, targets } = labels[i]!;
+      try {
+        state.scoring.take(targets, logprobs);
+        state.left -= 1;
+      } catch (error) {
+        outcomes.failed(state.input.job, SidaError.from(error));
+      }
+    });
+    engine.releaseSequences(Int32Array.from(labels, ({ sequence }) => sequence));
+    for (const { input, scoring, left } of states) if (left === 0) inputs.partDone(input, scoring.sums());
+  }
+}
+
+/** Where the label tokens of an input stand among those of its batch. */
+function labelRows({ plan, labelBegin }: ScoredInput): number[] {
+  const tokens = plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0);
+  return Array.from({ length: tokens }, (_, t) => labelBegin + t);
+}
