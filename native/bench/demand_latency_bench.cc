@@ -55,10 +55,10 @@ class Demands {
     const double share = std::uniform_real_distribution(0.1, 0.5)(random_);
     std::this_thread::sleep_for(std::chrono::duration<double>(busy ? share * seconds_for(count) : 0.002));
     if (store_.snapshot().state[wanted] != static_cast<uint8_t>(ResidencyState::kAbsent)) return -1;
-    std::vector<uint8_t> found(layout_.experts_per_layer);
-    const uint16_t index = static_cast<uint16_t>(wanted % layout_.experts_per_layer);
+    std::vector<uint8_t> found(layout_.shape.experts_per_layer);
+    const uint16_t index = static_cast<uint16_t>(wanted % layout_.shape.experts_per_layer);
     const auto start = Clock::now();
-    LayerVisit visit(store_, wanted / layout_.experts_per_layer, {&index, 1}, found.data());
+    LayerVisit visit(store_, wanted / layout_.shape.experts_per_layer, {&index, 1}, found.data());
     visit.next();
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }

@@ -42,7 +42,7 @@ struct Experts {
   }
   ExpertRows rows(size_t i, const uint32_t* order, size_t count, float* y) const {
     const std::byte* block = memory + i * bytes;
-    return {{block, format, kD, kFf}, {block + wi_bytes, format, kFf, kD}, order, count, y};
+    return {{}, {block, format, kD, kFf}, {block + wi_bytes, format, kFf, kD}, order, count, y};
   }
 };
 

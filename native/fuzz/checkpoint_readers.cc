@@ -4,6 +4,7 @@
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
+#include "model/model_config.h"
 #include "checkpoint/pack.h"
 #include "predictor/predictor_checkpoint.h"
 #include "readers.h"
@@ -55,12 +56,15 @@ void read_index(std::string_view bytes) {
 
 void read_config(std::string_view bytes) {
   expect_clean([&] {
-    const SwitchConfig config = parse_switch_config(bytes, "config.json");
+    const auto [family, spec] = parse_model_config(bytes, "config.json");
+    for_each_dense_slot(spec, [&](const TensorSlot& slot) {
+      require(!family->source(spec, slot).candidates.empty(), "a tensor has a name in the checkpoint");
+    });
     constexpr WeightFormat kFormats[] = {
         kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 64}};
     for (const WeightFormat experts : kFormats) {
-      const Pack pack = describe_pack("pack", config, experts, kF32Format);
-      const MemoryPlan plan = plan_memory(config, experts, kF32Format, {});
+      const Pack pack = describe_pack("pack", spec, experts, kF32Format);
+      const MemoryPlan plan = plan_memory(spec, experts, kF32Format, {});
       require(pack.experts.block_bytes % 4096 == 0, "a block is whole pages");
       require(pack.experts.block_bytes <= (uint64_t{1} << 62) / (pack.experts.experts() + 1),
               "experts fit 62 bits");

@@ -55,26 +55,28 @@ std::string repeated(std::string_view bytes, uint64_t size) {
   return whole;
 }
 
-void run(const std::string& pack, Activations activations) {
+void run(const std::string& pack, ActivationFormat activations) {
   EngineOptions options = testing::options_for(pack, {.max_batch_tokens = 16, .kv_tokens = 64}, 0.5);
   options.limits.activations = activations;
   options.reads = {1, 4096};
   Engine engine(options);
-  const std::vector<int32_t> ids{1}, offsets{0, 6}, tokens{1, 9, 0, 3, 3, 7};
-  std::vector<uint16_t> dispatch(tokens.size());
-  std::vector<uint8_t> found(static_cast<size_t>(engine.config().num_experts));
-  std::vector<float> logits(static_cast<size_t>(engine.config().vocab_size));
-  const BatchOutput output{.logits = logits.data(), .dispatch = dispatch.data(), .found = found.data()};
-  engine.run({.sequences = ids, .offsets = offsets, .tokens = tokens}, {}, output);
-  const std::vector<int32_t> ends{0, 2}, row{1};
-  engine.run({.phase = Phase::kDecode,
-              .sequences = ids,
-              .contexts = ids,
+  const std::vector<int32_t> encoded{1}, decoded{2}, offsets{0, 6}, tokens{1, 9, 0, 3, 3, 7};
+  std::vector<uint16_t> dispatch(tokens.size() * engine.spec().top_k());
+  std::vector<uint8_t> found(engine.spec().experts());
+  std::vector<PickedToken> picked(1);
+  std::vector<RankedToken> top(3);
+  const BatchOutput output{.picked = picked, .top = top, .dispatch = dispatch.data(), .found = found.data()};
+  engine.run({.sequences = encoded, .offsets = offsets, .tokens = tokens}, {}, output);
+  const std::vector<int32_t> ends{0, 2};
+  const Pick pick{1, {}, 3};
+  engine.run({.stack = 1,
+              .sequences = decoded,
+              .parents = encoded,
               .offsets = ends,
               .tokens = std::span(tokens).first(2),
-              .logit_rows = row},
+              .picks = {&pick, 1}},
              {}, output);
-  engine.store().check_integrity();
+  engine.check_integrity();
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ void read_weights(std::string_view bytes) {
         std::pair{"experts.sida", pack.experts.experts() * pack.experts.block_bytes}}) {
     small.files().write(name, (choice & kCut) != 0 ? std::string(weights) : repeated(weights, size));
   }
-  const auto activations = (choice & kInt8Activations) != 0 ? Activations::kInt8 : Activations::kF32;
+  const auto activations = (choice & kInt8Activations) != 0 ? ActivationFormat::kInt8 : ActivationFormat::kF32;
   expect_clean([&] { run(small.files().path(), activations); });
 }
 

@@ -43,17 +43,24 @@ class Model {
   TempDir directory_;
 };
 
+std::string embedding_name(const Checkpoint& checkpoint, size_t stack) {
+  const ModelSpec& spec = checkpoint.spec();
+  const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, stack, 0, 0, {spec.vocab, spec.width}};
+  return checkpoint.source_of(slot).tensor->name;
+}
+
 TEST_CASE("checkpoint: opens the bundled model and finds all its tensors") {
   const Checkpoint checkpoint = Checkpoint::open(repo() + "/models/switch-mini");
   CHECK_NOTHROW(checkpoint.check_tensors());
-  CHECK(checkpoint.config().num_experts == 64);
-  CHECK(checkpoint.config().moe_layers() ==
+  CHECK(checkpoint.spec().experts() == 64);
+  CHECK(checkpoint.spec().moe_layers() ==
         std::vector<std::string>{"encoder.1", "encoder.3", "decoder.1", "decoder.3"});
   CHECK(checkpoint.dtype_summary() == "mixed");
   CHECK(checkpoint.files().size() == 1);
   CHECK(checkpoint.total_bytes() == 37'842'944);
-  CHECK(checkpoint.encoder_embedding().name == "shared.weight");
-  CHECK(checkpoint.head().name == "shared.weight");
+  CHECK(embedding_name(checkpoint, 0) == "shared.weight");
+  // Predictors name it.
+  CHECK(checkpoint.fingerprint() == "a99fb878587e30f71b6f24b7c513cf1a80a33f08ff4efb33bdb6892f435bb4f1");
   const TensorInfo& norm = checkpoint.require("encoder.final_layer_norm.weight", {128});
   std::vector<float> values(128);
   checkpoint.read_f32(norm, values.data());
@@ -62,16 +69,19 @@ TEST_CASE("checkpoint: opens the bundled model and finds all its tensors") {
 
 TEST_CASE("checkpoint: every oracle model passes its checks") {
   for (const char* name :
-       {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-step1", "switch-tiny-untied"}) {
+       {"switch-tiny", "switch-tiny-capacity4", "switch-tiny-step1", "switch-tiny-untied", "olmoe-tiny"}) {
     const std::string directory = fixture(name);
     if (directory.empty()) continue;
     CAPTURE(name);
     const Checkpoint checkpoint = Checkpoint::open(directory);
     CHECK_NOTHROW(checkpoint.check_tensors());
+    if (std::string(name) == "olmoe-tiny") {
+      CHECK(embedding_name(checkpoint, 0) == "model.embed_tokens.weight");
+      continue;
+    }
     const bool untied = std::string(name) == "switch-tiny-untied";
-    CHECK(checkpoint.encoder_embedding().name == (untied ? "encoder.embed_tokens.weight" : "shared.weight"));
-    CHECK(checkpoint.decoder_embedding().name == (untied ? "decoder.embed_tokens.weight" : "shared.weight"));
-    CHECK(checkpoint.head().name == (untied ? "lm_head.weight" : "shared.weight"));
+    CHECK(embedding_name(checkpoint, 0) == (untied ? "encoder.embed_tokens.weight" : "shared.weight"));
+    CHECK(embedding_name(checkpoint, 1) == (untied ? "decoder.embed_tokens.weight" : "shared.weight"));
   }
 }
 
@@ -138,6 +148,34 @@ TEST_CASE("checkpoint: the fingerprint names config and headers") {
   CHECK(second != first);
   model.write("config.json", tiny_config() + " ");
   CHECK(model.open().fingerprint() != second);
+}
+
+TEST_CASE("checkpoint: the fingerprint names the tokens of generation_config.json where they are others") {
+  const Model model;
+  model.write_tensors(tiny_tensors());
+  const std::string without = model.open().fingerprint();
+  model.write("generation_config.json", R"({"eos_token_id":1,"max_length":20})");
+  CHECK(model.open().fingerprint() == without);
+  model.write("generation_config.json", R"({"eos_token_id":[1,4]})");
+  const Checkpoint checkpoint = model.open();
+  CHECK(checkpoint.spec().tokens.end == std::vector<int32_t>{1, 4});
+  CHECK(checkpoint.fingerprint() != without);
+}
+
+TEST_CASE("checkpoint: a generation_config.json that is damaged, huge or elsewhere is refused") {
+  const Model model;
+  model.write_tensors(tiny_tensors());
+  model.write("generation_config.json", R"({"eos_token_id":10})");
+  check_has(error_of([&] { model.open(); }), {"generation_config.json", "\"eos_token_id\"", "0 to 9", "found 10"});
+  model.write("generation_config.json", "");
+  check_has(error_of([&] { model.open(); }), {"generation_config.json"});
+  fs::resize_file(model.at("generation_config.json"), (16 << 20) + 1);
+  check_has(error_of([&] { model.open(); }, "io_error"), {"generation_config.json"});
+  fs::remove(model.at("generation_config.json"));
+  const TempDir outside;
+  write_file(outside.path() + "/g.json", "{}");
+  fs::create_symlink(outside.path() + "/g.json", model.at("generation_config.json"));
+  check_has(error_of([&] { model.open(); }), {"link out", "generation_config.json"});
 }
 
 TEST_CASE("checkpoint: missing weights are named with what to do") {
@@ -233,6 +271,12 @@ TEST_CASE("checkpoint: an index that lies is refused") {
     model.write("model.safetensors.index.json", text);
     error_of([&] { model.open(); });
   }
+  std::string many = "\"0\":\"s\"";
+  for (int i = 1; i < 2'000'000; ++i) many += ",\"" + std::to_string(i) + "\":\"s\"";
+  model.write_index(many);
+  check_has(error_of([&] { model.open(); }), {"at most 41943040 bytes of values"});
+  model.write("model.safetensors.index.json", std::string(65 << 20, ' '));
+  check_has(error_of([&] { model.open(); }), {"at most 67108864 bytes", "found 68157440"});
   model.write_index(a);
   CHECK_NOTHROW(model.open());
 }
@@ -322,6 +366,116 @@ TEST_CASE("checkpoint: aliases are accepted, surplus layers and integer weights 
   std::vector<BuiltTensor> integers = tensors;
   integers[3].dtype = "I32";
   check_has(error_of([&] { check(integers); }), {"dtype", "F32, BF16 or F16", "I32"});
+}
+
+/// A decoder-only model's directory.
+class OlmoeModel : public Model {
+ public:
+  OlmoeModel() { write("config.json", tiny_olmoe_config()); }
+};
+
+/// Gives each element of a tensor a number of its own.
+void count_up(BuiltTensor& tensor, float from) {
+  std::vector<float> values(tensor.data.size() / sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = from + static_cast<float>(i);
+  tensor.data = bytes_of(values);
+}
+
+TEST_CASE("checkpoint: experts are read one tensor each or out of a fused one") {
+  const OlmoeModel model;
+  std::vector<BuiltTensor> fused = tiny_tensors(tiny_olmoe_config(), true);
+  for (BuiltTensor& tensor : fused) {
+    if (tensor.name == "model.layers.1.mlp.experts.gate_up_proj") {
+      CHECK(tensor.shape == std::vector<uint64_t>{3, 12, 8});
+      count_up(tensor, 1000);
+    }
+    if (tensor.name == "model.layers.1.mlp.experts.down_proj") {
+      CHECK(tensor.shape == std::vector<uint64_t>{3, 8, 6});
+      count_up(tensor, 5000);
+    }
+  }
+  model.write_tensors(fused);
+  const Checkpoint checkpoint = model.open();
+  CHECK_NOTHROW(checkpoint.check_tensors());
+  const auto first_of = [](const Checkpoint& from, const TensorSlot& slot) {
+    const SlotData data = from.source_of(slot);
+    float value = 0;
+    from.read_f32(*data.tensor, data.first_element, 1, &value);
+    return value;
+  };
+  const std::vector<TensorSlot> slots = expert_slots(checkpoint.spec(), 0, 1, 2);
+  REQUIRE(slots.size() == 3);
+  // Expert 2's gates, then its ups; each (6, 8).
+  CHECK(first_of(checkpoint, slots[0]) == 1000 + 2 * 12 * 8);
+  CHECK(first_of(checkpoint, slots[1]) == 1000 + 2 * 12 * 8 + 6 * 8);
+  CHECK(first_of(checkpoint, slots[2]) == 5000 + 2 * 8 * 6);
+
+  // One tensor a matrix is taken where both are there.
+  for (const TensorSlot& slot : slots) {
+    const bool gate = slot.role == TensorRole::kExpertGate, up = slot.role == TensorRole::kExpertUp;
+    BuiltTensor own = zeros(std::string("model.layers.1.mlp.experts.2.") + (gate ? "gate" : up ? "up" : "down") +
+                                "_proj.weight",
+                            slot.shape);
+    count_up(own, 7);
+    fused.push_back(own);
+  }
+  model.write_tensors(fused);
+  const Checkpoint both = model.open();
+  CHECK_NOTHROW(both.check_tensors());
+  for (const TensorSlot& slot : slots) CHECK(first_of(both, slot) == 7);
+}
+
+TEST_CASE("checkpoint: a decoder-only model's missing, misshapen and surplus tensors are named") {
+  const OlmoeModel model;
+  const auto check = [&](const std::function<void(std::vector<BuiltTensor>&)>& change, bool fused = false) {
+    std::vector<BuiltTensor> tensors = tiny_tensors(tiny_olmoe_config(), fused);
+    change(tensors);
+    model.write_tensors(tensors);
+    model.open().check_tensors();
+  };
+  const auto without = [&](const std::string& name, bool fused = false) {
+    return error_of([&] {
+      check([&](auto& all) { std::erase_if(all, [&](const BuiltTensor& tensor) { return tensor.name == name; }); },
+            fused);
+    });
+  };
+  const auto reshaped = [&](const std::string& name, const std::vector<uint64_t>& shape, bool fused = false) {
+    return error_of([&] {
+      check(
+          [&](auto& all) {
+            for (BuiltTensor& tensor : all) {
+              if (tensor.name == name) tensor = zeros(name, shape);
+            }
+          },
+          fused);
+    });
+  };
+  CHECK_NOTHROW(check([](auto&) {}));
+  CHECK_NOTHROW(check([](auto&) {}, true));
+  CHECK_NOTHROW(check([](auto& all) { all.push_back(zeros("model.layers.0.self_attn.rotary_emb.inv_freq", {1})); }));
+  for (const BuiltTensor& tensor : tiny_tensors(tiny_olmoe_config())) {
+    check_has(without(tensor.name), {"tensor \"" + tensor.name + "\"", "missing tensor"});
+  }
+  check_has(without("model.layers.0.mlp.experts.gate_up_proj", true),
+            {"model.layers.0.mlp.experts.0.gate_proj.weight", "missing tensor", "[6, 8]"});
+  check_has(reshaped("model.layers.1.self_attn.k_proj.weight", {8, 8}), {"k_proj", "[4, 8]", "[8, 8]"});
+  check_has(reshaped("model.layers.1.self_attn.q_norm.weight", {2}), {"q_norm", "[8]", "[2]"});
+  check_has(reshaped("model.layers.1.mlp.experts.2.up_proj.weight", {8, 6}), {"experts.2.up_proj", "[6, 8]"});
+  check_has(reshaped("model.layers.1.mlp.experts.gate_up_proj", {3, 8, 12}, true),
+            {"gate_up_proj", "[3, 12, 8]", "[3, 8, 12]"});
+  check_has(reshaped("model.layers.1.mlp.experts.down_proj", {4, 8, 6}, true), {"down_proj", "[3, 8, 6]", "[4, 8, 6]"});
+  for (const char* name : {"model.layers.2.input_layernorm.weight", "model.layers.0.self_attn.q_proj.bias",
+                           "model.layers.0.mlp.experts.3.up_proj.weight", "model.layers.0.mlp.shared_expert.up_proj"}) {
+    check_has(error_of([&] { check([&](auto& all) { all.push_back(zeros(name, {8})); }); }),
+              {name, "not of the model", "2 decoder layers and 3 experts"});
+  }
+  model.write("config.json", tiny_olmoe_config(R"("tie_word_embeddings":true)"));
+  CHECK_NOTHROW(check([](auto& all) {
+    std::erase_if(all, [](const BuiltTensor& tensor) { return tensor.name == "lm_head.weight"; });
+  }));
+  CHECK_NOTHROW(check([](auto& all) {
+    std::erase_if(all, [](const BuiltTensor& tensor) { return tensor.name == "model.embed_tokens.weight"; });
+  }));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
   CAPTURE(stripes);
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
-  const uint64_t block = make_expert_layout(kF32Format, 16, 32, 1, 1).block_bytes;
+  const uint64_t block = small_layout(1, 1).block_bytes;
   size_t failed = 0, answered = 0;
   for (int round = 0; round < 12; ++round) {
     StoreFixture f(3 + below(6), host_blocks * block, reads, stripes);

@@ -195,7 +195,7 @@ TEST_CASE("expert store: shrinking returns memory, growing takes it within the b
 }
 
 TEST_CASE("expert store: the host tier serves what it has read before, least recently used out") {
-  StoreFixture f(1, make_expert_layout(kF32Format, 16, 32, 1, 1).block_bytes * 8);
+  StoreFixture f(1, small_layout(1, 1).block_bytes * 8);
   for (int round = 0; round < 3; ++round) f.visit(0, {0, 1, 2, 3, 4, 5});
   CHECK(f.host->experts() == 6);
   f.visit(1, {0, 1, 2, 3, 4, 5});

@@ -42,11 +42,11 @@ TEST_CASE("finite weights: the first that is none is named with tensor, row and 
       check_experts_finite(pack, 0, 5);
       check_has(
           error_of([&] { check_experts_finite(pack, 0, 100); }, "pack_invalid"),
-          {"experts.sida", "decoder.1 expert 2: wo: row 1, column 3", "expected a finite number", "found"});
+          {"experts.sida", "decoder.1 expert 2: down: row 1, column 3", "expected a finite number", "found"});
 
       write_with(model, in_dense, format, "encoder.final_layer_norm.weight", 2, value);
       check_has(error_of([&] { check_dense_finite(open_pack(in_dense.path())); }, "pack_invalid"),
-                {"dense.sida", "encoder.final_layer_norm.weight"});
+                {"dense.sida", "encoder.final_norm: row 2"});
 
       write_with(model, sound, format, "shared.weight", 0, 1.5f);
       check_dense_finite(open_pack(sound.path()));

@@ -21,7 +21,8 @@ TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail siz
     for (const size_t rows : {1, 2, 7, 8, 9, 19}) {
       for (const size_t n : {1, 31, 32, 33, 96}) {
         for (const size_t k : {1, 2, 7, 64, 100, 129}) {
-          for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd}) {
+          for (const Epilogue epilogue :
+               {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
             const auto x = random_floats(rows * k, 1);
             const auto w = random_floats(n * k, 2);
             const auto before = random_floats(rows * n, 3);
@@ -45,8 +46,13 @@ TEST_CASE("gemm: agrees with float64 and across instruction sets on all tail siz
                       size += std::abs(static_cast<double>(x[i * k + l]) * row[l]);
                     }
                     double expected = epilogue == Epilogue::kRelu ? std::max(sum, 0.0) : sum;
+                    double scale = 1;
                     if (epilogue == Epilogue::kAdd) expected += before[i * n + j];
-                    REQUIRE(std::abs(y[i * n + j] - expected) <= 1e-6 * (size + 1));
+                    if (epilogue == Epilogue::kSwiglu) {
+                      scale = before[i * n + j] / (1 + std::exp(-static_cast<double>(before[i * n + j])));
+                      expected *= scale;
+                    }
+                    REQUIRE(std::abs(y[i * n + j] - expected) <= 1e-6 * std::abs(scale) * (size + 1));
                   }
                 }
               }

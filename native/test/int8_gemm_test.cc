@@ -75,7 +75,8 @@ TEST_CASE(
         for (const size_t k : {1, 3, 31, 33, 63, 65, 100, 767}) {
           Product p(rows, n, k, format);
           p.pack();
-          for (const Epilogue epilogue : {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd}) {
+          for (const Epilogue epilogue :
+               {Epilogue::kStore, Epilogue::kRelu, Epilogue::kAdd, Epilogue::kSwiglu}) {
             const std::vector<float> y = p.run(epilogue), before = random_floats(rows * n, 3);
             std::vector<float> weight(k);
             for (size_t j = 0; j < n; ++j) {
@@ -97,7 +98,11 @@ TEST_CASE(
                 REQUIRE(std::abs(sum - exact) <= step + 1e-6);
                 if (epilogue == Epilogue::kRelu) sum = std::max(sum, 0.0);
                 if (epilogue == Epilogue::kAdd) sum += before[i * n + j];
-                REQUIRE(std::abs(y[i * n + j] - sum) <= 2e-6 * (size + 1));
+                double scale = 1;
+                if (epilogue == Epilogue::kSwiglu) {
+                  scale = before[i * n + j] / (1 + std::exp(-static_cast<double>(before[i * n + j])));
+                }
+                REQUIRE(std::abs(y[i * n + j] - scale * sum) <= 2e-6 * std::abs(scale) * (size + 1));
               }
             }
           }

@@ -4,11 +4,19 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/file.h"
 #include "doctest/doctest.h"
+#include "error_checks.h"
+#include "repo_paths.h"
+#include "safetensors_builder.h"
 
 namespace {
 
 using namespace sida;
+using testing::check_has;
+using testing::error_of;
+using testing::TempDir;
+using testing::write_file;
 
 JsonDocument parse(const std::string& text) { return JsonDocument::parse(text, {"x.json"}); }
 
@@ -157,6 +165,7 @@ TEST_CASE("json: numbers are taken only where they fit") {
     CHECK(document.root().try_i64().has_value() == row.i64);
     CHECK(document.root().try_double().has_value() == row.real);
   }
+  check_has(error_of([] { parse("[0,1e99999]"); }), {"a finite number", "found 1e99999 at byte 3"});
   CHECK(parse("9007199254740993").root().as_u64() == 9007199254740993u);
   CHECK(parse("18446744073709551615").root().as_u64() == UINT64_MAX);
 }
@@ -171,6 +180,48 @@ TEST_CASE("json: a wrong kind is named with its place") {
   CHECK_THROWS_AS(document.root().elements(), Error);
   CHECK_THROWS_AS(document.root().at("a").members(), Error);
   CHECK_FALSE(document.root().at("a").find("x").has_value());
+}
+
+TEST_CASE("json: a file is read in pieces, with positions as of one text") {
+  std::string text = "[";
+  std::vector<size_t> positions;
+  // Values and an escape lie across the edges of pieces of any size up to this one.
+  while (text.size() < 300'000) {
+    const size_t size = text.size() % 777;
+    positions.push_back(text.size() + 1);
+    text += "\"" + std::string(size, 'x') + "\\u00e9\",\n ";
+    positions.push_back(text.size());
+    text += std::to_string(text.size()) + " , ";
+  }
+  text += "null]";
+  const TempDir directory;
+  write_file(directory.path() + "/x.json", "12345678" + text);
+  const File file = File::open(directory.path() + "/x.json");
+  const JsonDocument document = JsonDocument::parse(JsonInput(file, 8, text.size()), {"x.json"});
+  CHECK(document.root().size() == positions.size() + 1);
+  size_t at = 0;
+  for (const JsonValue value : document.root().elements()) {
+    if (value.is_null()) break;
+    REQUIRE(value.position() == positions[at++]);
+    if (const auto number = value.try_u64()) REQUIRE(*number == value.position());
+    if (const auto name = value.try_text()) REQUIRE(name->ends_with("é"));
+  }
+  CHECK(at == positions.size());
+}
+
+TEST_CASE("json: a text, a string and what is held have bounds") {
+  check_has(error_of([] { JsonDocument::parse("[1, 2]", {"x.json", "pack_invalid", 5}); }, "pack_invalid"),
+            {"x.json", "at most 5 bytes", "found 6"});
+  const auto quoted = [](size_t size) { return "[\"" + std::string(size, 'x') + "\"]"; };
+  CHECK(parse(quoted(4'000'000)).root().size() == 1);
+  check_has(error_of([&] { parse(quoted(5'000'000)); }), {"at most 4194304 bytes in a string", "byte 0"});
+  check_has(error_of([&] { parse("[1," + std::string(5'000'000, '\n') + "2]"); }), {"in a string or between"});
+  std::string many = "1";
+  for (int i = 0; i < 2'000'000; ++i) many += ",1";
+  const std::string says = "at most 16777216 bytes of values";
+  check_has(error_of([&] { parse("[" + many + "]"); }), {says, "found more at byte"});
+  check_has(error_of([&] { for_each_json_member("{\"a\":0,\"b\":[" + many + "]}", {"x"}, [](auto, auto) {}); }),
+            {says, "found more in \"b\""});
 }
 
 TEST_CASE("json: errors carry the code of the source") {

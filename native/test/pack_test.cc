@@ -7,15 +7,18 @@
 #include <fstream>
 #include <limits>
 
+#include "checkpoint/pack_sources.h"
 #include "checkpoint/pack_verifier.h"
 #include "checkpoint/pack_writer.h"
 #include "core/dtype.h"
 #include "core/file.h"
 #include "doctest/doctest.h"
 #include "error_checks.h"
+#include "model/model_config.h"
 #include "ops/panel_layout.h"
 #include "repo_paths.h"
 #include "test_pack.h"
+#include "tiny_model.h"
 
 namespace sida {
 namespace {
@@ -73,22 +76,29 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
            {kInt4, "\"group\":64", "\"group\":4294967360", {"experts.group", "found 4294967360"}},
            {kInt4, "\"group\":64", "\"group\":\"64\"", {"manifest.json", "\"64\""}},
            {kInt4, ",\"group\":64", "", {"experts.group", "expected 32, 64 or 128", "found none"}},
-           {kInt4, "\"group\":64", "\"group\":32", {"experts.wo_offset"}},
+           {kInt4, "\"group\":64", "\"group\":32", {"experts.matrices.offset: expected"}},
            {kInt8,
             "\"int8\"",
             "\"int8\",\"group\":64",
             {"experts.group", "expected none beside int8", "found 64"}},
            {kF32Format, "\"dtype\":\"f32\"", "\"dtype\":\"int8\"", {"experts.block_bytes: expected"}},
            {kInt8, "\"int8\"", "\"f32\"", {"experts.block_bytes: expected"}},
-           {kInt8, "\"version\":2", "\"version\":1", {"version: expected 2, found 1"}},
-           {kInt8, "\"version\":2", "\"version\":3", {"version: expected 2, found 3"}},
+           {kInt8, "\"version\":3", "\"version\":1", {"version: expected 3, found 1; convert the model again"}},
+           {kInt8, "\"version\":3", "\"version\":2", {"version: expected 3, found 2; convert the model again"}},
+           {kInt8, "\"version\":3", "\"version\":4", {"version: expected 3, found 4"}},
+           {kInt8, "\"matrices\":[", "\"matrices\":[1,", {"experts.matrices: expected 2, found 3"}},
+           {kInt8, "\"up\"", "\"gate\"", {"experts.matrices.name: expected up, found gate"}},
+           {kInt8, "[128,64]", "[64,128]", {"experts.matrices.shape: expected 128, found 64"}},
+           {kInt8, "[128,64]", "[128]", {"experts.matrices.shape: expected 2, found 1"}},
+           {kInt8, "\"encoder.1\"", "\"encoder.0\"", {"experts.layers: expected encoder.1, found encoder.0"}},
+           {kInt8, "\"head\"", "\"tail\"", {"dense.tensors.name: expected head, found tail"}},
            {kInt8,
             "\"dense\":{\"dtype\":\"f32\"",
             "\"dense\":{\"dtype\":\"int4\",\"group\":64",
             {"dense.dtype", "expected f32, bf16 or int8", "found int4"}},
            {kInt8,
-            "embed_tokens.weight\",\"dtype\":\"f32\"",
-            "embed_tokens.weight\",\"dtype\":\"int8\"",
+            "embedding\",\"dtype\":\"f32\"",
+            "embedding\",\"dtype\":\"int8\"",
             {"dense.tensors.dtype: expected f32, found int8"}},
        }) {
     CAPTURE(std::string(c.to));
@@ -125,19 +135,11 @@ TEST_CASE("pack writer: writes nothing once it is closed") {
   error_of([&] { writer.write_experts(experts, experts); }, "internal");
 }
 
-TEST_CASE("pack: version 1 is read where it could say what it holds") {
-  for (const WeightFormat format : {kF32Format, kBf16Format}) {
-    TempDir dir;
-    testing::write_pack(checkpoint(), dir.path(), format, format);
-    replace_in(dir.path() + "/manifest.json", "\"version\":2", "\"version\":1");
-    CHECK(open_pack(dir.path()).experts.format == format);
-  }
-}
-
 TEST_CASE("pack: quantized experts are a fraction of the bytes, in whole pages") {
-  const SwitchConfig config;  // Switch-base: 768 x 2048
+  // Switch-base: 768 x 2048
+  const ModelSpec spec = parse_model_config(R"({"model_type":"switch_transformers"})", "config.json").spec;
   const auto bytes = [&](WeightFormat format) {
-    return describe_pack("", config, format, kF32Format).experts.block_bytes;
+    return describe_pack("", spec, format, kF32Format).experts.block_bytes;
   };
   const double whole = static_cast<double>(bytes(kF32Format));
   CHECK(static_cast<double>(bytes(kInt8)) < 0.26 * whole);
@@ -197,14 +199,12 @@ class Verified {
 };
 
 TEST_CASE("pack verifier: a sound pack is within half a step of its checkpoint, and close to it") {
-  CHECK(Verified(kF32Format, kF32Format).check().wi == 0);
+  CHECK(Verified(kF32Format, kF32Format).check().experts == 0);
   for (const auto& [experts, dense] : std::vector<std::pair<WeightFormat, WeightFormat>>{
            {kBf16Format, kBf16Format}, {kInt8, kInt8}, {kInt4, kF32Format}}) {
     const PackVerifier::Report report = Verified(experts, dense).check();
-    for (const double largest : {report.wi, report.wo}) {
-      CHECK(largest <= error_bound(experts));
-      CHECK(largest > 0.9 * error_bound(experts));
-    }
+    CHECK(report.experts <= error_bound(experts));
+    CHECK(report.experts > 0.9 * error_bound(experts));
     CHECK(report.dense <= error_bound(dense));
     CHECK((report.dense == 0) == (dense == kF32Format));
   }
@@ -217,13 +217,14 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
   {
     const Verified verified(kInt8, kF32Format);
     const ExpertLayout& layout = verified.pack().experts;
-    // Expert 1 of the second MoE layer; wo; the scale of column 33: the second panel's second.
-    const uint64_t panel = (layout.experts_per_layer + 1) * layout.block_bytes + layout.wo_offset +
-                           panel_stride(layout.d_ff, kInt8);
-    const uint64_t scale = panel + code_bytes(layout.d_ff, WeightType::kInt8) + 4;
+    const ExpertMatrix& down = layout.matrices.back();
+    // Expert 1 of the second MoE layer; down; the scale of column 33: the second panel's second.
+    const uint64_t panel = (layout.shape.experts_per_layer + 1) * layout.block_bytes + down.offset +
+                           panel_stride(down.k, kInt8);
+    const uint64_t scale = panel + code_bytes(down.k, WeightType::kInt8) + 4;
     const std::string path = verified.pack().expert_path(0);
     const auto right = read_at<float>(path, scale);
-    const std::string expert = verified.pack().config.moe_layers()[1] + " expert 1: wo";
+    const std::string expert = verified.pack().spec.moe_layers()[1] + " expert 1: down";
     write_at(path, scale, std::bit_cast<float>(std::bit_cast<uint32_t>(right) ^ 1u << 22));
     check_found(verified, {"experts.sida", expert, "row 33", "at most 0.394 %", "convert the model again"});
     write_at(path, scale, std::nanf(""));
@@ -239,7 +240,7 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
     const std::string path = verified.pack().expert_path(0);
     const uint64_t scale = code_bytes(64, WeightType::kInt4);
     write_at(path, scale, static_cast<uint16_t>(read_at<uint16_t>(path, scale) ^ 1u << 6));
-    check_found(verified, {"expert 0: wi", "row 0", "at most 7.2 %"});
+    check_found(verified, {"expert 0: up", "row 0", "at most 7.2 %"});
   }
   {
     const Verified verified(kInt4, kInt8);
@@ -251,12 +252,110 @@ TEST_CASE("pack verifier: a flipped scale, sum or code is found and named with e
   {
     const Verified verified(kInt4, kInt8);
     for (const DenseTensor& tensor : verified.pack().dense.tensors) {
-      if (tensor.panels) continue;
+      if (tensor.panels()) continue;
       write_at(verified.pack().dense_path(), tensor.offset, 1234.5f);
       check_found(verified, {"dense.sida", tensor.name, "the checkpoint's numbers"});
       break;
     }
   }
+}
+
+TEST_CASE("pack: gated experts are packed gate, up, down, out of tensors of their own or fused ones") {
+  const std::string config = testing::tiny_olmoe_config();
+  std::vector<testing::BuiltTensor> single = testing::tiny_tensors(config);
+  float next = 1;
+  for (testing::BuiltTensor& tensor : single) {
+    std::vector<float> values(tensor.data.size() / sizeof(float));
+    for (float& value : values) value = next++;
+    tensor.data = testing::bytes_of(values);
+  }
+  // The same numbers, fused.
+  std::vector<testing::BuiltTensor> fused = testing::tiny_tensors(config, true);
+  const auto data_of = [&](const std::string& name) {
+    for (const testing::BuiltTensor& tensor : single) {
+      if (tensor.name == name) return tensor.data;
+    }
+    return std::string();
+  };
+  for (testing::BuiltTensor& tensor : fused) {
+    const size_t at = tensor.name.find(".experts.");
+    if (at == std::string::npos) {
+      tensor.data = data_of(tensor.name);
+      continue;
+    }
+    tensor.data.clear();
+    for (int e = 0; e < 3; ++e) {
+      const std::string own = tensor.name.substr(0, at + 9) + std::to_string(e);
+      const bool down = tensor.name.ends_with("down_proj");
+      for (const char* name : down ? std::vector{".down_proj"} : std::vector{".gate_proj", ".up_proj"}) {
+        tensor.data += data_of(own + name + ".weight");
+      }
+    }
+  }
+  std::string blocks[2], dense[2];
+  for (int i = 0; i < 2; ++i) {
+    TempDir model, out;
+    testing::write_file(model.path() + "/config.json", config);
+    testing::write_file(model.path() + "/generation_config.json", R"({"eos_token_id":[2,3]})");
+    testing::write_file(model.path() + "/model.safetensors", testing::build_safetensors(i == 0 ? single : fused));
+    testing::write_pack(model.path(), out.path());
+    const Pack pack = open_pack(out.path());
+    CHECK(pack.spec.tokens.end == std::vector<int32_t>{2, 3});
+    CHECK(pack.experts.matrices.size() == 3);
+    for (auto [path, to] : {std::pair{pack.expert_path(), &blocks[i]}, std::pair{pack.dense_path(), &dense[i]}}) {
+      const File file = File::open(path);
+      to->resize(file.size());
+      file.pread_exact(0, to->data(), to->size());
+    }
+    PackVerifier verifier(model.path(), out.path());
+    verifier.check_dense(0, pack.dense.tensors.size());
+    verifier.check_experts(0, pack.experts.experts());
+    CHECK(verifier.report().experts == 0);
+    CHECK(expert_name(pack, 4) == "decoder.1 expert 1");
+    // Row 2 of the up matrix of expert 1 of layer 1.
+    const std::string up = data_of("model.layers.1.mlp.experts.1.up_proj.weight");
+    std::vector<float> row(8), expected(8);
+    std::memcpy(expected.data(), up.data() + 2 * 8 * sizeof(float), 8 * sizeof(float));
+    const auto* block = reinterpret_cast<const std::byte*>(blocks[i].data() + 4 * pack.experts.block_bytes);
+    read_panel_row(pack.experts.matrix(block, Projection::kUp), 2, row.data());
+    CHECK(row == expected);
+  }
+  CHECK(blocks[0] == blocks[1]);
+  CHECK(dense[0] == dense[1]);
+}
+
+TEST_CASE("pack verifier: a checkpoint of another family is refused") {
+  TempDir model, pack;
+  testing::write_file(model.path() + "/config.json", testing::tiny_olmoe_config());
+  testing::write_file(model.path() + "/model.safetensors",
+                      testing::build_safetensors(testing::tiny_tensors(testing::tiny_olmoe_config())));
+  testing::write_pack(checkpoint(), pack.path(), kInt8);
+  check_has(error_of([&] { PackVerifier(model.path(), pack.path()); }, "pack_invalid"),
+            {"model_type: expected olmoe, found switch_transformers"});
+}
+
+TEST_CASE("lossless formats: bf16 where all matrices of the kind are, whatever norms and routers are") {
+  const std::string config = testing::tiny_olmoe_config();
+  const auto formats = [&](const std::vector<std::string>& wide) {
+    TempDir model;
+    std::vector<testing::BuiltTensor> tensors = testing::tiny_tensors(config);
+    for (testing::BuiltTensor& tensor : tensors) {
+      const auto is = [&](const std::string& part) { return tensor.name.find(part) != std::string::npos; };
+      if (std::any_of(wide.begin(), wide.end(), is)) continue;
+      tensor.dtype = "BF16";
+      tensor.data.resize(tensor.data.size() / 2);
+    }
+    testing::write_file(model.path() + "/config.json", config);
+    testing::write_file(model.path() + "/model.safetensors", testing::build_safetensors(tensors));
+    return lossless_formats(Checkpoint::open(model.path()));
+  };
+  const LosslessFormats narrow = formats({"norm", "mlp.gate.weight"});
+  CHECK(narrow.experts == kBf16Format);
+  CHECK(narrow.dense == kBf16Format);
+  CHECK(formats({"experts.1.up_proj"}).experts == kF32Format);
+  CHECK(formats({"experts.1.up_proj"}).dense == kBf16Format);
+  CHECK(formats({"lm_head"}).experts == kBf16Format);
+  CHECK(formats({"lm_head"}).dense == kF32Format);
 }
 
 }  // namespace

@@ -85,13 +85,13 @@ std::vector<Bad> bad_files() {
       {"header longer by one", length_prefix(3) + "{}", {"at most 2", "found 3"}},
       {"header just over 100 MB", length_prefix(100'000'001) + "{}", {"100000000", "100000001"}},
       {"header not UTF-8", with_header("{\"\xff\":1}", ""), {"UTF-8", "0xff", "byte 2"}},
-      {"header not JSON", with_header("{hello}", ""), {"a key", "\"h\"", "byte 1"}},
+      {"header not JSON", with_header("{hello}", ""), {"object key", "\"h\"", "byte 1"}},
       {"array at the top", with_header("[]", ""), {"no JSON object", "\"[]\""}},
       {"string at the top", with_header("\"x\"", ""), {"no JSON object"}},
       {"number at the top", with_header("12", ""), {"no JSON object", "\"12\""}},
       {"blanks only", with_header("    ", ""), {"no JSON object", "blanks"}},
       {"NULs after the JSON", with_header(std::string("{}\0\0", 4), ""), {"nothing after", "\\u0000", "byte 2"}},
-      {"garbage after the JSON", with_header("{}x", ""), {"nothing after", "\"x\"", "byte 2"}},
+      {"garbage after the JSON", with_header("{}x", ""), {"expected end of input", "\"x\"", "byte 2"}},
       {"duplicate tensor name",
        with_header("{\"t\":" + entry("U8", "[1]", "[0,1]") + ",\"t\":" + entry("U8", "[1]", "[1,2]") + "}", "xx"),
        {name, "stands twice"}},
@@ -245,6 +245,14 @@ TEST_CASE("safetensors: a 100 MB header of zeros is refused without being read")
   getrusage(RUSAGE_SELF, &after);
   CHECK(message.find("no JSON object") != std::string::npos);
   CHECK(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+}
+
+TEST_CASE("safetensors: a shape of 49 million dimensions is refused where it becomes too long") {
+  std::string shape(98'000'000, '1');
+  for (size_t i = 1; i < shape.size(); i += 2) shape[i] = ',';
+  shape.back() = ']';
+  const OpenFile file(with_header("{\"t\":{\"dtype\":\"F32\",\"shape\":[" + shape + "}}", ""));
+  check_has(error_of([&] { file.open(); }), {"at most 16777216 bytes of values", "in \"t\""});
 }
 
 TEST_CASE("safetensors: as many tensors as a header may hold are read, and no more") {

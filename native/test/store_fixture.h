@@ -19,11 +19,15 @@ namespace sida {
 inline constexpr size_t kLayers = 3;
 inline constexpr size_t kExperts = 6;
 
+inline ExpertLayout small_layout(size_t layers, size_t experts) {
+  return make_expert_layout({16, 32, Activation::kRelu, layers, experts}, kF32Format);
+}
+
 /// A store of 18 experts whose blocks are filled with their id.
 class StoreFixture {
  public:
   explicit StoreFixture(size_t slots, uint64_t host_bytes = 0, ReadTuning reads = {}, size_t stripes = 1)
-      : layout(make_expert_layout(kF32Format, 16, 32, kLayers, kExperts)),
+      : layout(small_layout(kLayers, kExperts)),
         backend(make_cpu_backend()),
         memory(*backend, slots * layout.block_bytes) {
     const StripeLayout striped({stripes, "test"}, layout.experts(), layout.block_bytes);

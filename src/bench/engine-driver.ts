@@ -5,13 +5,21 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
-import { scoreBatch, scoresOf } from '../evaluation/model-runner.js';
 import { expertBuffering } from '../inference/eviction/expert-buffering.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
+import { LabelScoring, targetsWithin } from '../inference/label-scoring.js';
+import { passAnswers, passBatch } from '../inference/pass-batch.js';
 import { planOnDemand } from '../inference/residency-planner.js';
-import { planScoring } from '../inference/scoring.js';
+import { planScoring, type ScoringPlan } from '../inference/scoring.js';
+import { firstMoeLayer } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, NativeBatch, RunResult, RunStats } from '../native/addon-types.js';
+import {
+  type Engine,
+  type NativeBatch,
+  NO_PARENT,
+  type RunResult,
+  type RunStats,
+} from '../native/addon-types.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
@@ -61,11 +69,10 @@ function openEngine({ flags, pack }: CellWork): Engine {
 
 function passOf(engine: Engine, { system, hot }: CellWork): Pass {
   const { experts, moeLayers } = engine.shape;
-  const encoderLayers = moeLayers.filter((layer) => layer.startsWith('encoder.')).length;
   if (system === 'layer-streaming') {
     const planFrom = (first: number) => streamingPlan(first, moeLayers.length, experts);
-    const plans = { encode: planFrom(0), decode: planFrom(encoderLayers) };
-    return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.phase]);
+    const plans = engine.shape.stacks.map((_, stack) => planFrom(firstMoeLayer(engine.shape, stack)));
+    return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.stack]!);
   }
   if (system === 'expert-buffering')
     return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), expertBuffering));
@@ -78,46 +85,51 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
 }
 
-/** Sequences one after the other, as a native batch takes them. */
-function joined(group: readonly Int32Array[]): { offsets: Int32Array; tokens: Int32Array } {
-  const offsets = new Int32Array(group.length + 1);
-  group.forEach((tokens, i) => {
-    offsets[i + 1] = offsets[i]! + tokens.length;
+interface GroupAnswer {
+  /** Of each sentence. */
+  scores: number[][];
+  stats: RunStats[];
+}
+
+/** Sentences through the encoder in one pass, all their labels through the decoder in another. */
+function scoreGroup(
+  engine: Engine,
+  pass: Pass,
+  group: readonly Int32Array[],
+  plan: ScoringPlan,
+): GroupAnswer {
+  const sentences = group.map((tokens, i) => ({ job: 0, sequence: i + 1, parent: NO_PARENT, tokens }));
+  const encoded = pass(passBatch(0, sentences));
+  const labels = sentences.flatMap(({ sequence: parent }, i) =>
+    plan.inputs.map((fed, j) => {
+      const sequence = group.length + 1 + i * plan.inputs.length + j;
+      return { job: 0, sequence, parent, tokens: fed.tokens, ...targetsWithin(fed, 0, fed.tokens.length) };
+    }),
+  );
+  const decoded = pass(passBatch(1, labels));
+  const scorings = group.map(() => new LabelScoring(plan));
+  passAnswers(labels, decoded).forEach(({ logprobs }, i) => {
+    scorings[Math.floor(i / plan.inputs.length)]!.take(labels[i]!.targets, logprobs);
   });
-  const tokens = new Int32Array(offsets[group.length]!);
-  group.forEach((own, i) => {
-    tokens.set(own, offsets[i]);
-  });
-  return { offsets, tokens };
+  engine.releaseSequences(Int32Array.from([...labels, ...sentences], ({ sequence }) => sequence));
+  return { scores: scorings.map((scoring) => scoring.sums()), stats: [encoded.stats, decoded.stats] };
 }
 
 function measure(engine: Engine, work: CellWork): Sample {
   const { pack, texts, labels, warmUp, right, batch } = work;
-  const { vocabSize, decoderStartTokenId, eosTokenId } = engine.shape;
+  const { vocabSize, tokens: special } = engine.shape;
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
     vocabSize,
     maxInputBytes: 1 << 20,
   });
   const scoring = planScoring(
     labels.map((label) => tokenizer.encodePlain(label)),
-    decoderStartTokenId,
-    eosTokenId,
+    special.start,
+    special.end[0],
   );
-  const rows = scoring.inputs.reduce((sum, input) => sum + input.rows.length, 0) * vocabSize;
   const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
   const pass = passOf(engine, work);
-  const answer = (group: readonly Int32Array[]): { scores: number[][]; stats: RunStats[] } => {
-    const contexts = Int32Array.from(group, (_, i) => i + 1);
-    const encoded = pass({ phase: 'encode', sequences: contexts, ...joined(group) });
-    const decode = scoreBatch(scoring, group.length);
-    const decoded = pass(decode);
-    engine.releaseSequences(decode.sequences);
-    engine.releaseContexts(contexts);
-    const scores = group.map((_, i) =>
-      scoresOf(scoring, decoded.logits!.subarray(i * rows, (i + 1) * rows), vocabSize),
-    );
-    return { scores, stats: [encoded.stats, decoded.stats] };
-  };
+  const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, scoring);
   const warm = warmUp.map((text) => Int32Array.from(tokenizer.encode(text)));
   for (const group of groupsOf(warm, batch)) answer(group);
 

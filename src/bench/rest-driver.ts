@@ -49,7 +49,13 @@ export async function runOverRest(work: CellWork, arrivals: ArrivalWork): Promis
     const since = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
     const found = (how: string) => since(`sida_experts_found_total{found="${how}"}`);
     const { maxBatchTokens, kvTokens, threads, routing, routingK } = engineConfig(work.flags);
-    const limits = { maxBatchTokens, kvTokens, threads, ...(routingK !== null && { maxRoutingK: routingK }), routers: routing === 'exact' };
+    const limits = {
+      maxBatchTokens,
+      kvTokens,
+      threads,
+      ...(routingK !== null && { maxRoutingK: routingK }),
+      routers: routing === 'exact',
+    };
     const plan = loadAddon().planMemory({ pack }, limits);
     const ms = (percentile: number) => histogram.getValueAtPercentile(percentile) / 1000;
     return {

@@ -67,9 +67,9 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
     maxInputBytes: 1 << 20,
   });
   const labelIds = labels.map((label) => tokenizer.encodePlain(label));
-  const scoring = planScoring(labelIds, shape.decoderStartTokenId, shape.eosTokenId);
+  const scoring = planScoring(labelIds, shape.tokens.start, shape.tokens.end[0]);
   const inputs = texts.map((text) => tokenizer.encode(text));
-  const routingK = config.routing === 'predicted' ? config.routingK : 0;
+  const routingK = config.routing === 'predicted' ? (config.routingK ?? shape.topK) : 0;
   let nextJob = 0;
   let nextItem = 0;
   /** A batch is one job of as many items. */
@@ -153,8 +153,8 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
     prefetchesBegun: since('prefetchesBegun'),
     prefetchesWasted: since('prefetchesWasted'),
     routingsPredicted: since('routingsPredicted'),
-    routingHitsTop1: since('routingHitsTop1'),
-    routingHitsTop3: since('routingHitsTop3'),
+    routingHitsTop1: since('routingHitsNarrow'),
+    routingHitsTop3: since('routingHitsWide'),
     ...answersOf(scores, work.right),
     warnings: [...new Set(warnings)],
   };

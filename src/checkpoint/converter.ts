@@ -54,6 +54,7 @@ const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', '
 const JOURNAL = 'journal.json';
 
 const journalSchema = z.object({
+  version: z.literal(PACK_VERSION),
   identity: z.string(),
   experts: expertFormatSchema,
   dense: denseFormatSchema,
@@ -64,6 +65,7 @@ const journalSchema = z.object({
 });
 
 interface Journal extends PackFormats {
+  version: typeof PACK_VERSION;
   identity: string;
   stripes: readonly string[];
   done: number;
@@ -141,6 +143,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   const info = addon.inspectCheckpoint(model);
   const identity = await checkpointIdentity(model, info);
   const plan: Journal = {
+    version: PACK_VERSION,
     identity,
     experts: resolveFormat(options.experts, info.lossless.experts),
     dense: resolveFormat(options.dense, info.lossless.dense),
@@ -267,19 +270,27 @@ async function describePack(
 
 /** A finished pack of the same weights and types is kept; anything else in its place is not ours to overwrite. */
 async function refuseForeign(out: string, plan: Journal): Promise<void> {
-  if (isPack(out)) {
-    const { source, experts, dense } = await readManifest(out);
-    // Where its stripes lie may have changed since; how many there are has not.
-    const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
-    const found: Journal = { identity: source.identity, experts, dense, stripes, done: 0 };
-    if (sameWork(found, plan)) {
-      // Sizes only: a lost stripe must not pass for a pack that is made already.
-      await verifyPack(out, { maxBytes: 0 });
-      return;
-    }
+  if (await holdsPack(out, plan)) {
+    // Sizes only: a lost stripe must not pass for a pack that is made already.
+    await verifyPack(out, { maxBytes: 0 });
+    return;
   }
   throw new SidaError({
     code: 'cannot_run',
     message: `${out} exists already and is not a pack of this model in ${formatName(plan.experts)} (dense ${formatName(plan.dense)})${plan.stripes.length > 0 ? ` in ${plan.stripes.length} stripes` : ''}; name another --out or remove it`,
   });
+}
+
+/** Whether a pack of this work, of this version, stands there. */
+async function holdsPack(out: string, plan: Journal): Promise<boolean> {
+  if (!isPack(out)) return false;
+  const manifest = await readManifest(out).catch((error: unknown) => {
+    if (error instanceof SidaError && error.code === 'pack_invalid') return undefined;
+    throw error;
+  });
+  if (manifest === undefined) return false;
+  const { version, source, experts, dense } = manifest;
+  // Where its stripes lie may have changed since; how many there are has not.
+  const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
+  return sameWork({ version, identity: source.identity, experts, dense, stripes, done: 0 }, plan);
 }

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
-import { lstat, open, readFile, rename, stat } from 'node:fs/promises';
+import { lstat, open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { PackLayout } from '../native/addon-types.js';
-import { parseJson } from '../text/one-line.js';
+import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
-export const PACK_VERSION = 2;
+/** Packs of an older one are made again: their experts and tensors were described in other words. */
+export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
 /** The files a pack may consist of, with `experts.sida` or its stripes; a name is never a path. */
@@ -37,9 +38,8 @@ const fileSchema = z.object({
 /** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
-  /** Version 1 knew f32 and bf16 only, and laid them out as version 2 does. */
-  version: z.literal([1, PACK_VERSION], {
-    error: ({ input }) => `expected 1 or ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
+  version: z.literal(PACK_VERSION, {
+    error: ({ input }) => `expected ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
   }),
   /** The checkpoint it was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
@@ -67,7 +67,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   const path = join(directory, MANIFEST);
   let manifest: z.infer<typeof manifestSchema>;
   try {
-    manifest = parseJson(await readFile(path), manifestSchema);
+    manifest = await readJsonFile(path, manifestSchema);
   } catch (error) {
     const message = `${path}: ${(error as Error).message}; convert the model again`;
     throw new SidaError({ code: 'pack_invalid', message });

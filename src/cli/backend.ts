@@ -4,17 +4,15 @@ import { windowTokens } from '../engine/batcher.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
-import { resolvePlacement } from '../placement/worth-passing.js';
 import { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory-queue.js';
-import type { PlacementStats } from '../queue/placement-stats.js';
 import { queueNameOf } from '../queue/queue-name.js';
 import { QueueWorker } from '../queue/queue-worker.js';
 import { logFaults } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
 import { RemoteEngine } from '../queue/remote-engine.js';
-import { type EngineOptions, engineConfig } from './engine-config.js';
+import { engineConfig } from './engine-config.js';
 
 /** Ended jobs that are kept, however small. */
 const KEPT_JOBS = 10_000;
@@ -30,8 +28,6 @@ interface Telling {
 export interface Backend {
   engine: EngineHandle;
   queue: JobQueue;
-  /** Undefined where no worker here passes jobs on. */
-  placement: () => PlacementStats | undefined;
   /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
   close(drainMs: number): Promise<void>;
 }
@@ -53,7 +49,7 @@ export function openBackend(
       answerBytes: options.jobResults,
       onKeptEnd,
     });
-    return { engine, queue, placement: () => undefined, close: () => engine.close(0) };
+    return { engine, queue, close: () => engine.close(0) };
   }
   return options.worker === 'none'
     ? remote(options, options.redis, logger, onKeptEnd)
@@ -79,7 +75,6 @@ function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: O
   return {
     engine,
     queue,
-    placement: () => undefined,
     async close() {
       warned.abort();
       await queue.close();
@@ -89,7 +84,7 @@ function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: O
 }
 
 function embedded(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
-  const engine = sharedEngine(options);
+  const engine = new EngineProcess(engineConfig(options));
   let worker: QueueWorker | undefined;
   const queue = sharedQueue(options, url, { logger, onKeptEnd }, () => worker?.queueName);
   const off = engine.onState(({ phase }) => {
@@ -100,7 +95,6 @@ function embedded(options: ServeOptions, url: string, logger: Logger, onKeptEnd:
   return {
     engine,
     queue,
-    placement: () => worker?.placement,
     async close(drainMs) {
       warned.abort();
       off();
@@ -141,8 +135,6 @@ export type WorkerOptions = Pick<
   | 'routing'
   | 'routingK'
   | 'concurrency'
-  | 'placement'
-  | 'linkBandwidth'
   | 'lockDuration'
   | 'stalledInterval'
   | 'maxStalledCount'
@@ -150,11 +142,6 @@ export type WorkerOptions = Pick<
   | 'jobRetention'
   | 'jobResults'
 >;
-
-/** The engine of a worker. */
-export function sharedEngine(options: EngineOptions & Pick<ServeOptions, 'placement'>): EngineProcess {
-  return new EngineProcess({ ...engineConfig(options), tellsResident: options.placement !== 'any' });
-}
 
 /** `engine` is ready. */
 export function startWorker(
@@ -164,9 +151,6 @@ export function startWorker(
   { logger, onKeptEnd }: Telling,
 ): QueueWorker {
   const model = engine.model!;
-  const { plan, usage } = model;
-  const placement = resolvePlacement(options.placement, plan, usage, options.linkBandwidth);
-  logger.info({ placement }, 'worker');
   return new QueueWorker(
     engine,
     model,
@@ -174,7 +158,6 @@ export function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
-      placement,
       lockDurationMs: options.lockDuration,
       stalledIntervalMs: options.stalledInterval,
       maxStalledCount: options.maxStalledCount,

@@ -49,7 +49,7 @@ export function engineConfig(options: EngineOptions): EngineConfig {
     predictor: options.predictor,
     hashFunction: options.hashFunction,
     routing: options.routing,
-    routingK: options.routingK,
+    routingK: options.routingK ?? null,
     activations: options.activations,
     lookahead: options.lookahead,
     maxBatchTokens: options.maxBatchTokens,

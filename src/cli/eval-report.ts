@@ -65,7 +65,12 @@ function hitTable(layers: readonly LayerReport[], named: [string, string]): stri
     .filter((name) => layers.some(({ functions }) => functions[name]!.unknown > 0))
     .map((name) => `${name} said nothing of some inputs: their tokens count as missed`);
   const table = formatTable(`lrr${'r'.repeat(2 * names.length)}`, [
-    [named[0] === 'top-1' ? 'hits top-1 / 2 / 3, %' : `hits, ${named.join(' / ')}, %`, 'tokens', 'α', ...names.flatMap((name) => [name, '|Δα|'])],
+    [
+      named[0] === 'top-1' ? 'hits top-1 / 2 / 3, %' : `hits, ${named.join(' / ')}, %`,
+      'tokens',
+      'α',
+      ...names.flatMap((name) => [name, '|Δα|']),
+    ],
     ...rows,
   ]);
   return [table, ...unknown].join('\n');

@@ -71,9 +71,16 @@ export function evalCommand(): Command {
       "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
       (join: string, joins: string[] = []) => [...joins, join],
     )
-    .option('--text <file>', 'plain text to measure perplexity on: window by window, or of a model with an encoder by span corruption')
+    .option(
+      '--text <file>',
+      'plain text to measure perplexity on: window by window, or of a model with an encoder by span corruption',
+    )
     .option('--limit <n>', 'first lines only, of --data and of --text')
-    .option('--max-new-tokens <n>', 'tokens of each line of data without labels that the model goes on with', '4')
+    .option(
+      '--max-new-tokens <n>',
+      'tokens of each line of data without labels that the model goes on with',
+      '4',
+    )
     .option(
       '--routing-k <list>',
       'experts a token in predicted mode (default 1,3 where routers choose one; else as many as they choose, and twice as many)',

@@ -74,7 +74,7 @@ export function planCommand(): Command {
         maxBatchTokens: options.maxBatchTokens,
         kvTokens: options.kvTokens,
         threads: options.threads,
-        ...(options.routingK !== null && { maxRoutingK: options.routingK }),
+        ...(options.routingK !== undefined && { maxRoutingK: options.routingK }),
         activations: options.activations,
         device: options.device,
         routers: options.routing === 'exact',

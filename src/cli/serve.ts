@@ -60,7 +60,7 @@ async function serve(options: ServeOptions): Promise<number> {
   const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
-  const metrics: Metrics = createMetrics(engine, queue, backend.placement);
+  const metrics: Metrics = createMetrics(engine, queue);
   const limits = sharedLimits(options, logger);
   const rateLimiter = limits?.limiter;
   const start = () => startServer({ engine, queue, options, keys, logger, metrics, rateLimiter });

@@ -44,7 +44,11 @@ export function traceCommand(): Command {
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .requiredOption('--out <dir>', 'directory of the trace')
-    .option('--top <n>', 'experts kept of each token and layer; at least twice as many as the routers choose', '30')
+    .option(
+      '--top <n>',
+      'experts kept of each token and layer; at least twice as many as the routers choose',
+      '30',
+    )
     .option('--max-new-tokens <n>', 'tokens recorded of each line that the model itself goes on with', '4')
     .addHelpText(
       'after',

@@ -2,6 +2,8 @@
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { resolveOptions, UsageError } from '../config/resolve.js';
+import type { StackName } from '../predictor/hash-function.js';
+import { hitNames } from '../predictor/hit-ranks.js';
 import {
   PRESETS,
   type Preset,
@@ -13,8 +15,6 @@ import {
 import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
-import type { StackName } from '../predictor/hash-function.js';
-import { hitNames } from '../predictor/hit-ranks.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { formatTable } from './table.js';
@@ -128,7 +128,10 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
       process.stdout.write(`${JSON.stringify({ directory: out, endedBefore, ...manifest }, null, 1)}\n`);
       return;
     }
-    const rows = [[`hits ${hitNames(manifest.topK).join(' / ')}`, ...Object.keys(manifest.heldOut)], ...heldOutRows(manifest)];
+    const rows = [
+      [`hits ${hitNames(manifest.topK).join(' / ')}`, ...Object.keys(manifest.heldOut)],
+      ...heldOutRows(manifest),
+    ];
     process.stdout.write(
       `${out}${endedBefore ? ' (was trained before)' : ''}\n${formatTable(`l${'r'.repeat(rows[0]!.length - 1)}`, rows)}\n` +
         `curve: ${join(out, 'curve.svg')}\n`,

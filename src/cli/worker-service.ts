@@ -37,7 +37,7 @@ export class WorkerService {
     const keys = new KeyRing(options);
     const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
     const queue = sharedQueue(options, options.redis, { logger, onKeptEnd }, () => worker()?.queueName);
-    const metrics = createMetrics(engine, queue, () => worker()?.placement);
+    const metrics = createMetrics(engine, queue);
     const serving = { engine, queue, options: { ...options, port }, keys, logger, metrics };
     const server = await listening(host, port, '--metrics-port', () =>
       startServer(serving, SERVICE_ROUTES),

@@ -4,6 +4,7 @@ import { formatBytes } from '../config/bytes.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
+import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
 import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger } from '../observability/logger.js';
@@ -11,8 +12,8 @@ import type { KeptEnd } from '../queue/job-queue.js';
 import type { QueueWorker } from '../queue/queue-worker.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { sharedEngine, startWorker } from './backend.js';
-import { ENGINE_OPTIONS } from './engine-config.js';
+import { startWorker } from './backend.js';
+import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -23,7 +24,6 @@ const OPTIONS = [
   ...ENGINE_OPTIONS,
   'redis',
   'concurrency',
-  'placement',
   'attempts',
   'lockDuration',
   'stalledInterval',
@@ -67,7 +67,7 @@ export function workerCommand(): Command {
 /** Resolves with the exit code when the worker has ended. */
 async function work(options: Options, redis: string, serving: ServeOptions | undefined): Promise<number> {
   const logger = createLogger(options.logLevel);
-  const engine = sharedEngine(options);
+  const engine = new EngineProcess(engineConfig(options));
   const progress = new Progress();
   let worker: QueueWorker | undefined;
   const watched = { engine, logger, worker: () => worker };

@@ -1,5 +1,4 @@
 /** Options of servers and workers that share a Redis. */
-import { PLACEMENTS } from '../placement/choose-worker.js';
 import { option } from './option.js';
 import { duration, oneOf, redisUrl, wholeNumber } from './parsers.js';
 
@@ -28,14 +27,6 @@ export const QUEUE_OPTIONS = {
     unit: 'jobs',
     help: 'jobs that a worker of --redis takes at a time; its engine makes batches of them',
     parse: wholeNumber(1, 4096, '64'),
-  }),
-  placement: option({
-    flag: 'placement',
-    value: '<by>',
-    env: 'SIDA_PLACEMENT',
-    default: 'auto',
-    help: 'with --redis: experts lets a worker pass a job on to another one that already holds its experts, within a bound of load; any runs jobs wherever they come up; auto is experts where loading all that has no slot takes 100 ms or more',
-    parse: oneOf(PLACEMENTS),
   }),
   attempts: option({
     flag: 'attempts',

@@ -20,6 +20,8 @@ export class Completion {
   readonly #decoder: IncrementalDecoder;
   readonly #stops: StopStrings;
   readonly #choice: CompletionChoice;
+  /** Characters of its tokens so far. */
+  #decoded = 0;
   #finished = false;
 
   constructor(options: CompletionOptions) {
@@ -39,7 +41,8 @@ export class Completion {
     if (this.#finished) return undefined;
     const choice = this.#choice;
     choice.tokenIds.push(token.id);
-    let { text, stopped } = this.#stops.push(this.#decoder.push(token.id));
+    const offset = this.#decoded;
+    let { text, stopped } = this.#stops.push(this.#decode(token.id));
     const ended = this.#options.endTokens.includes(token.id);
     const full = choice.tokenIds.length === this.#options.maxTokens;
     if (!stopped && (ended || full)) {
@@ -50,7 +53,7 @@ export class Completion {
     this.#finished = stopped || ended || full;
     if (stopped || ended) choice.finishReason = 'stop';
     choice.text += text;
-    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, token.logprobs)];
+    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, offset, token.logprobs)];
     if (logprobs !== null) choice.logprobs?.push(...logprobs);
     return {
       index: choice.index,
@@ -61,11 +64,22 @@ export class Completion {
     };
   }
 
-  #named(id: number, { logprob, top }: NonNullable<GeneratedToken['logprobs']>): TokenLogprobs {
+  #decode(id: number): string {
+    const text = this.#decoder.push(id);
+    this.#decoded += text.length;
+    return text;
+  }
+
+  #named(
+    id: number,
+    offset: number,
+    { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
+  ): TokenLogprobs {
     const token = (tokenId: number) => this.#options.tokenizer?.idToToken(tokenId) ?? `<${tokenId}>`;
     return {
       id,
       token: token(id),
+      offset,
       logprob,
       top: top.map((ranked) => ({ id: ranked.id, token: token(ranked.id), logprob: ranked.logprob })),
     };

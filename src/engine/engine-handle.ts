@@ -47,8 +47,6 @@ export interface EngineHandle {
   /** Kept while the engine restarts; undefined until it was ready once. */
   readonly model: ModelInfo | undefined;
   readonly counters: EngineCounters | undefined;
-  /** (⌈experts / 8⌉), one bit an expert by flat id; where the engine was asked to tell (`tellsResident`). */
-  readonly resident?: Uint8Array | undefined;
   /** Times the engine process was started again after a crash. */
   readonly restarts: number;
   start(): void;

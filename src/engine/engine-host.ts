@@ -28,7 +28,6 @@ import type {
   ToEngine,
 } from './messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
-import { NeedDesk } from './need-desk.js';
 import { predictorChoice } from './predictor-choice.js';
 import type { ModelLimits } from './prepare-job.js';
 
@@ -113,10 +112,9 @@ async function open(): Promise<void> {
   const toHashBuilder = (message: ToHashBuilder) => hashBuilder.post(message);
   const toInference = (message: ToInference) => inference.post(message);
   const jobs = new JobRunner({ limits, toHashBuilder, toInference, send });
-  const needs = new NeedDesk({ limits, toHashBuilder, send });
-  hashBuilder.listen((message) => onHashBuilder(message, jobs, needs));
+  hashBuilder.listen((message) => onHashBuilder(message, jobs));
   inference.listen((message) => onInference(message, jobs));
-  process.on('message', (message: ToEngine) => onParent(message, { jobs, needs, inference, model: name }));
+  process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
   const model: ModelInfo = {
     name,
@@ -146,9 +144,8 @@ function noPredictor({ warnings }: PredictorInfo): SidaError {
   return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
 }
 
-function onHashBuilder(message: FromHashBuilder, jobs: JobRunner, needs: NeedDesk): void {
+function onHashBuilder(message: FromHashBuilder, jobs: JobRunner): void {
   if (message.type === 'cancelled') jobs.onCancelled(message.job, message.lastBatch);
-  else if (message.type === 'needs') needs.answer(message.question, message.need);
   else if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
 }
 
@@ -157,7 +154,6 @@ function onInference(message: FromInference, jobs: JobRunner): void {
     case 'control-reply':
     case 'control-error':
     case 'counters':
-    case 'resident':
       send(message);
       return;
     case 'closed':
@@ -170,12 +166,11 @@ function onInference(message: FromInference, jobs: JobRunner): void {
 
 interface Rooms {
   jobs: JobRunner;
-  needs: NeedDesk;
   inference: InferenceLink;
   model: string;
 }
 
-function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): void {
+function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
   switch (message.type) {
     case 'job':
       jobs.start(message.id, message.request);
@@ -189,7 +184,6 @@ function onParent(message: ToEngine, { jobs, needs, inference, model }: Rooms): 
     case 'control': {
       const { id, request } = message;
       if (request.kind === 'start-profile' || request.kind === 'stop-profile') control(id, request, model);
-      else if (request.kind === 'need') needs.ask(id, request.request);
       else inference.post({ type: 'control', id, request });
       return;
     }

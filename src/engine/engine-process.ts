@@ -47,7 +47,6 @@ export class EngineProcess implements EngineHandle {
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
   #counters: EngineCounters | undefined;
-  #resident: Uint8Array | undefined;
   #child: ChildProcess | undefined;
   #restarts = 0;
   #startsInARow = 0;
@@ -71,10 +70,6 @@ export class EngineProcess implements EngineHandle {
 
   get counters(): EngineCounters | undefined {
     return this.#counters;
-  }
-
-  get resident(): Uint8Array | undefined {
-    return this.#resident;
   }
 
   get restarts(): number {
@@ -233,9 +228,6 @@ export class EngineProcess implements EngineHandle {
       case 'counters':
         this.#counters = message.counters;
         return;
-      case 'resident':
-        this.#resident = message.resident;
-        return;
       case 'alive':
         return;
     }
@@ -251,7 +243,6 @@ export class EngineProcess implements EngineHandle {
 
   #onExit(reason: string): void {
     this.#child = undefined;
-    this.#resident = undefined;
     this.#watchdog.stop();
     if (this.#closing !== undefined) return;
     const message = `The engine process ended (${reason})`;

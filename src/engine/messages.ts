@@ -52,8 +52,6 @@ export interface EngineConfig extends FormatChoices {
   linkLatencyMs: number;
   /** On each file of experts; 0 measures it. */
   readDepth: number;
-  /** Tell which experts are resident, as often as that changes. */
-  tellsResident?: boolean;
 }
 
 export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
@@ -168,6 +166,8 @@ export interface CompletionChoice {
 export interface TokenLogprobs {
   id: number;
   token: string;
+  /** Characters of its choice's text that were certain before it. */
+  offset: number;
   logprob: number;
   top: { id: number; token: string; logprob: number }[];
 }
@@ -212,13 +212,7 @@ export type ProfileRequest =
   /** Answers when the file is written; null: what was recorded is thrown away. */
   | { kind: 'stop-profile'; file: string | null };
 
-/** What the hash-building thread answers: which experts a job would need. Fails with what running it would fail with. */
-export interface NeedRequest {
-  kind: 'need';
-  request: RunRequest;
-}
-
-export type ControlRequest = ModelRequest | ProfileRequest | NeedRequest;
+export type ControlRequest = ModelRequest | ProfileRequest;
 
 export interface ExpertState {
   index: number;
@@ -231,11 +225,6 @@ export type ControlReply =
   | { kind: 'usage'; usage: DeviceUsage }
   | { kind: 'experts'; layers: { layer: string; experts: ExpertState[] }[] }
   | { kind: 'set-budget'; usage: DeviceUsage }
-  /**
-   * (experts of the model) by flat id, chance that the job needs the expert; of a long job, its first inputs. Null: nobody
-   * predicts, or every expert is resident.
-   */
-  | { kind: 'need'; need: Float64Array | null }
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
@@ -302,7 +291,5 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** (⌈experts / 8⌉), one bit an expert by flat id, the lowest bit of the first byte first. */
-  | { type: 'resident'; resident: Uint8Array }
   /** Sent every second by the main thread, which never computes. */
   | { type: 'alive' };

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SidaError } from '../errors.js';
-import { parseJson } from '../text/one-line.js';
+import { isMissing, SidaError } from '../errors.js';
+import { readJsonFile } from '../text/json-file.js';
 import { Tokenizer, type TokenizerLimits } from '../tokenizer/tokenizer.js';
 
 const tasksSchema = z.object({
@@ -14,27 +14,24 @@ export type Tasks = z.infer<typeof tasksSchema>['tasks'];
 
 /** Undefined for a model without tokenizer.json. */
 export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
-  const json = await readOptional(join(model, 'tokenizer.json'));
-  return json === undefined ? undefined : new Tokenizer(json, limits);
+  const path = join(model, 'tokenizer.json');
+  let json: Buffer;
+  try {
+    json = await readFile(path);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw invalid(`${path}: ${(error as Error).message}`);
+  }
+  return new Tokenizer(json, limits);
 }
 
 /** Tasks of sida.json; none when there is no such file. */
 export async function readTasks(model: string): Promise<Tasks> {
   const path = join(model, 'sida.json');
-  const json = await readOptional(path);
-  if (json === undefined) return {};
   try {
-    return parseJson(json, tasksSchema).tasks;
+    return (await readJsonFile(path, tasksSchema)).tasks;
   } catch (error) {
-    throw invalid(`${path}: ${(error as Error).message}`);
-  }
-}
-
-async function readOptional(path: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if (isMissing(error)) return {};
     throw invalid(`${path}: ${(error as Error).message}`);
   }
 }

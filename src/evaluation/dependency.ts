@@ -2,7 +2,7 @@
  * Cross-embedding dependency: how often does a token go to other experts when other tokens of its input are replaced?
  * After the corruption experiment of SiDA-MoE (MLSys 2024, figures 6 and 7), on the model's own routers.
  */
-import { NO_PARENT, type Engine } from '../native/addon-types.js';
+import { type Engine, NO_PARENT } from '../native/addon-types.js';
 import { randomOf, shuffle } from '../predictor/training/random.js';
 import { trueRouting } from './model-runner.js';
 
@@ -60,7 +60,8 @@ class Changes {
     for (let layer = 0; layer < this.#changed.length; layer++) {
       const at = (layer * tokens + t) * k;
       const now = after.subarray(at, at + k);
-      for (const expert of before.subarray(at, at + k)) if (!now.includes(expert)) this.#changed[layer]! += 1 / k;
+      for (const expert of before.subarray(at, at + k))
+        if (!now.includes(expert)) this.#changed[layer]! += 1 / k;
     }
   }
 

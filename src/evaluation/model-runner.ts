@@ -6,7 +6,14 @@ import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../nati
 import type { HashInput } from '../predictor/hash-function.js';
 import type { HashTable } from '../predictor/hash-table.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
-import { type EvaluationInput, type InputPass, inputBehind, labelsOf, PROMPT, passesOf } from './input-passes.js';
+import {
+  type EvaluationInput,
+  type InputPass,
+  inputBehind,
+  labelsOf,
+  PROMPT,
+  passesOf,
+} from './input-passes.js';
 
 /** Where the routers sent some tokens, (layers, tokens, topK) each. */
 export interface TrueRouting {

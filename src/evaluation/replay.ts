@@ -47,7 +47,7 @@ export function replay<Pass extends ReplayPass>(
 }
 
 /** One store under one rule, batch after batch. */
-export class Replay<Pass extends ReplayPass> {
+class Replay<Pass extends ReplayPass> {
   readonly #store: ReplayStore<Pass>;
   readonly #rule: ReplayRule;
   readonly #calibration: NeedCalibration;

@@ -23,7 +23,6 @@ import { KvPages } from './kv-pages.js';
 import type { FromInference, QueuedBatch, ToInference } from './messages.js';
 import { NativeSteps } from './native-steps.js';
 import type { Outcomes } from './outcomes.js';
-import { ResidentTeller } from './resident-teller.js';
 import { RoutingQuality } from './routing-quality.js';
 import type { StepTables } from './step-tables.js';
 import { TableWait } from './table-wait.js';
@@ -41,7 +40,6 @@ export interface InferenceLoopOptions {
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
-  tellsResident?: boolean;
   /** The next control message, if one has arrived. */
   nextControl: () => ToInference | undefined;
   emit: (message: FromInference) => void;
@@ -60,7 +58,6 @@ export class InferenceLoop {
   readonly #belady: Belady;
   readonly #quality: RoutingQuality;
   readonly #tableWait: TableWait;
-  readonly #residents: ResidentTeller | undefined;
   readonly #generations: Generations;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
@@ -86,7 +83,6 @@ export class InferenceLoop {
     const { experts: expertsPerLayer, topK } = shape;
     this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains });
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
-    if (options.tellsResident) this.#residents = new ResidentTeller(engine, options.emit);
     const outcomes: Outcomes = {
       tokens: (tokens) => options.emit({ type: 'tokens', tokens }),
       done: (item, job, scores) => this.#done(item, job, scores),
@@ -116,10 +112,7 @@ export class InferenceLoop {
     while (!this.#closed) {
       const seen = queue.arrivals.rings;
       if (!this.turn()) profiled('idle', () => this.#idle(seen));
-      else {
-        this.#residents?.changed();
-        if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
-      }
+      else if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
     }
     this.#options.engine.close();
     this.#options.emit({ type: 'closed' });
@@ -141,7 +134,6 @@ export class InferenceLoop {
   #idle(seen: number): void {
     const begin = clockMs();
     this.#counters.idleWaits += 1;
-    this.#residents?.settled();
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {

@@ -105,7 +105,6 @@ if (opened !== undefined) {
     linkBandwidth: data.config.linkBandwidth,
     builderStats: new BuilderStats(data.builderStats),
     resident: new ResidentFlag(data.resident),
-    tellsResident: data.config.tellsResident ?? false,
     stepTables,
     queue: new QueueConsumer<QueuedBatch>(data.queue),
     nextControl: () => receiveMessageOnPort(port)?.message as ToInference | undefined,

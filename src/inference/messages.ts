@@ -22,7 +22,7 @@ export interface GenerateWork {
   /** Most likely tokens to name for each generated one; null for none. */
   logprobs: number | null;
   /** How each choice is drawn; null: the most likely token always. */
-  choices: (Sampling | null)[];
+  choices: readonly (Sampling | null)[];
 }
 
 /** One input of a job: its prompt stands in the batch. */
@@ -121,5 +121,4 @@ export type FromInference =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  | { type: 'resident'; resident: Uint8Array }
   | { type: 'closed' };

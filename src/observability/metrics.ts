@@ -2,7 +2,6 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { JobOutcome, JobQueue, QueueStats } from '../queue/job-queue.js';
-import { PLACEMENT_FATES, type PlacementStats } from '../queue/placement-stats.js';
 import { copyCounter, copyGauge } from './copied-metrics.js';
 import { copyEngine } from './engine-metrics.js';
 import { copyKeptJobs } from './kept-jobs.js';
@@ -28,17 +27,11 @@ export interface Metrics {
   countSlowReader(): void;
 }
 
-/** `placement`: of the process's worker, once there is one. */
-export function createMetrics(
-  engine: EngineHandle,
-  queue: Pick<JobQueue, 'stats' | 'outage'>,
-  placement: () => PlacementStats | undefined = () => undefined,
-): Metrics {
+export function createMetrics(engine: EngineHandle, queue: Pick<JobQueue, 'stats' | 'outage'>): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sida_' });
   copyQueue(registry, queue);
   copyKeptJobs(registry, queue);
-  copyPlacement(registry, placement);
   copyEngine(registry, engine);
 
   const registers = [registry];
@@ -145,20 +138,6 @@ function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'outage'>
     collect() {
       this.reset();
       for (const outcome of outcomes) this.inc({ outcome }, queue.stats[outcome satisfies keyof QueueStats]);
-    },
-  });
-}
-
-function copyPlacement(registry: Registry, placement: () => PlacementStats | undefined): void {
-  new Counter({
-    name: 'sida_placement_jobs_total',
-    help: 'Jobs that this worker was given, by what came of looking for a better one (--placement): here, passed (on), returned (another one did not take it); and those received from others',
-    labelNames: ['fate'],
-    registers: [registry],
-    collect() {
-      const stats = placement();
-      this.reset();
-      for (const fate of PLACEMENT_FATES) this.inc({ fate }, stats?.[fate] ?? 0);
     },
   });
 }

@@ -15,7 +15,8 @@ export function batchInput(batch: EncodeBatch, { stacks }: Pick<RoutingShape, 's
     const prompt = tokens.subarray(offsets[i], offsets[i + 1]);
     for (const input of work.plan.inputs) labels.add(input.tokens, prompt);
   });
-  if (labels.empty) return { id, routingK, inputs: stacks.map((_, s) => (s === 0 ? { tokens, offsets } : null)) };
+  if (labels.empty)
+    return { id, routingK, inputs: stacks.map((_, s) => (s === 0 ? { tokens, offsets } : null)) };
   if (stacks.length > 1) return { id, routingK, inputs: [{ tokens, offsets }, labels.input()] };
   const prompts = new Sequences();
   for (let i = 0; i + 1 < offsets.length; i++) prompts.add(tokens.subarray(offsets[i], offsets[i + 1]));

@@ -7,7 +7,6 @@ import { batchInput } from './batch-input.js';
 import type { BuilderStats } from './builder-stats.js';
 import type { FromHashBuilder, ToHashBuilder } from './hash-builder-thread.js';
 import type { QueueProducer } from './hash-table-queue.js';
-import type { RequestNeeds } from './request-needs.js';
 import type { ResidentFlag } from './resident-flag.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 
@@ -16,8 +15,6 @@ export interface BuilderLoopOptions {
   batcher: BatchMaker;
   /** Null: nobody predicts. */
   builder: TableBuilder | null;
-  /** Answers those who ask before they give a job. */
-  needs: RequestNeeds;
   stats: BuilderStats;
   resident: ResidentFlag;
   /** The next message, if one has arrived. */
@@ -54,7 +51,6 @@ export class BuilderLoop {
     const { queue, batcher } = this.#options;
     // With a batch ahead of it the inference thread does not wait for the next: that may fill up, and be chosen with care.
     if (queue.length === 0 && this.#due()) this.#handOn();
-    else if (this.#options.needs.answerOne()) return true;
     else if (this.#nameOne()) return true;
     else if (batcher.full && !queue.full) this.#handOn();
     else return false;
@@ -68,10 +64,9 @@ export class BuilderLoop {
   }
 
   #readMessages(): void {
-    const { nextMessage, batcher, needs, emit } = this.#options;
+    const { nextMessage, batcher, emit } = this.#options;
     for (let message = nextMessage(); message !== undefined; message = nextMessage()) {
       if (message.type === 'add') batcher.add(message.items, this.#clock());
-      else if (message.type === 'ask') needs.ask(message);
       else {
         batcher.cancel(message.job);
         emit({ type: 'cancelled', job: message.job, lastBatch: batcher.lastBatch });
@@ -85,7 +80,11 @@ export class BuilderLoop {
     if (builder === null || waiting === undefined) return false;
     if (!this.#predicts(waiting.item.routingK)) return false;
     const { length: tokens } = waiting.item.tokens;
-    const tables = profiled('build table', () => builder.ahead(batchInput(encodeBatch(0, [waiting.item]), builder.shape)), { tokens });
+    const tables = profiled(
+      'build table',
+      () => builder.ahead(batchInput(encodeBatch(0, [waiting.item]), builder.shape)),
+      { tokens },
+    );
     batcher.name(waiting, tables);
     return true;
   }

@@ -30,8 +30,6 @@ export interface PredictorChoice {
 /** To be followed by a ring of the queue's departures: the thread sleeps on them, not on its port. */
 export type ToHashBuilder =
   | { type: 'add'; items: PendingItem[] }
-  /** Asks which experts items of one routingK need; `needs` answers. */
-  | { type: 'ask'; question: number; items: PendingItem[] }
   /** Takes out what waits of the job; `cancelled` answers. */
   | { type: 'cancel'; job: number };
 
@@ -39,8 +37,6 @@ export type FromHashBuilder =
   | { type: 'opened'; predictor: PredictorInfo }
   /** No batch after `lastBatch` has items of the job. */
   | { type: 'cancelled'; job: number; lastBatch: number }
-  /** `need`: as in ControlReply. */
-  | { type: 'needs'; question: number; need: Float64Array | null }
   | { type: 'warning'; message: string };
 
 await runHashBuilder((options) => new Batcher(options));

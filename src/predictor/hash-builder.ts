@@ -10,7 +10,6 @@ import type { FromHashBuilder, HashBuilderThreadData, ToHashBuilder } from './ha
 import { routingShape } from './hash-function.js';
 import { QueueProducer } from './hash-table-queue.js';
 import { openPredictor } from './predictor-directory.js';
-import { RequestNeeds } from './request-needs.js';
 import { ResidentFlag } from './resident-flag.js';
 import { TableBuilder } from './table-builder.js';
 
@@ -26,7 +25,6 @@ export async function runHashBuilder(batcherOf: (options: BatcherOptions) => Bat
     queue: new QueueProducer<QueuedBatch>(data.queue),
     batcher: batcherOf(data.batching),
     builder,
-    needs: new RequestNeeds({ builder, shape: routingShape(data.model), resident, emit }),
     stats,
     resident,
     nextMessage: () => receiveMessageOnPort(port)?.message as ToHashBuilder | undefined,

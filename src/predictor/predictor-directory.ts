@@ -26,10 +26,7 @@ type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 
 export interface PredictorDirectoryOptions {
   /** The model to be served. */
-  model: Pick<
-    ModelShape,
-    'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'
-  >;
+  model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
   fingerprint: string;
   /** The best that the directory holds when not given: `lstm`, else `token`. */
   kind?: HashFunctionName;

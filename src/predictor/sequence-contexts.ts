@@ -25,5 +25,7 @@ export function rowsBehind({ tokens, offsets, contextOffsets }: HashInput): numb
 
 /** The context of one sequence. */
 export function contextOf({ contextTokens, contextOffsets }: HashInput, sequence: number): Int32Array {
-  return contextTokens?.subarray(contextOffsets?.[sequence], contextOffsets?.[sequence + 1]) ?? new Int32Array();
+  return (
+    contextTokens?.subarray(contextOffsets?.[sequence], contextOffsets?.[sequence + 1]) ?? new Int32Array()
+  );
 }

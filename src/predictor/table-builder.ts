@@ -135,12 +135,7 @@ export class TableBuilder {
     return table.settle(filled ? TABLE_READY : TABLE_FAILED);
   }
 
-  #name(
-    stack: number,
-    batch: BatchInput,
-    table: HashTable,
-    onError: (error: unknown) => void,
-  ): boolean {
+  #name(stack: number, batch: BatchInput, table: HashTable, onError: (error: unknown) => void): boolean {
     const { hashFunction } = this.#options;
     try {
       const { experts, alpha, chance, k } = table;

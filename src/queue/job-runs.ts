@@ -45,18 +45,12 @@ export class JobRuns {
   readonly #runs = new Set<Run>();
   readonly #offState: () => void;
   #engineChanged: (() => void)[] = [];
-  #load = 0;
   #leaving = false;
   #closed = false;
 
   constructor(options: RunsOptions) {
     this.#options = options;
     this.#offState = options.engine.onState(() => this.#wake());
-  }
-
-  /** Runs in the engine or waiting for it. */
-  get load(): number {
-    return this.#load;
   }
 
   get all(): Run[] {
@@ -78,34 +72,27 @@ export class JobRuns {
     const { ledger, logger } = this.#options;
     const token = randomUUID();
     try {
-      const begun = await this.persist(() => ledger.begin(id, token));
+      const begun = await this.#persist(() => ledger.begin(id, token));
       if (begun !== undefined && 'status' in begun) this.#options.onKeptEnd?.(begun);
-      return begun === undefined || 'status' in begun ? undefined : this.resume(id, token, begun);
+      return begun === undefined || 'status' in begun ? undefined : this.#add(id, token, begun);
     } catch (error) {
       if (!isReply(error)) throw error;
       // The record's key holds something that is no record.
       logger.error({ job: id, reason: (error as Error).message }, 'a broken job is dropped');
-      await this.persist(() => ledger.forget(id));
+      await this.#persist(() => ledger.forget(id));
       return undefined;
     }
   }
 
-  /** A run that another worker began. */
-  resume(id: string, token: string, begun: Begun): Run {
+  #add(id: string, token: string, begun: Begun): Run {
     const abort = new AbortController();
     const run: Run = { id, token, begun, abort, inside: false, alone: false, sinceMs: performance.now() };
     this.#runs.add(run);
     return run;
   }
 
-  /** It goes on elsewhere. */
-  forget(run: Run): void {
-    this.#runs.delete(run);
-  }
-
   /** Runs it to its end. */
   async finish(run: Run): Promise<AfterRun> {
-    this.#load += 1;
     const leave = await this.#gate.enter(run.begun.crashes >= 2);
     const inside = this.all.filter((other) => other.inside);
     for (const other of inside) other.alone = false;
@@ -116,7 +103,6 @@ export class JobRuns {
       end = await this.#toEnd(run);
     } finally {
       this.#runs.delete(run);
-      this.#load -= 1;
       leave();
     }
     const { logger } = this.#options;
@@ -157,7 +143,7 @@ export class JobRuns {
   }
 
   /** Tries until Redis is back. */
-  persist<T>(command: () => Promise<T>): Promise<T> {
+  #persist<T>(command: () => Promise<T>): Promise<T> {
     return persist(command, () => this.#closed);
   }
 
@@ -168,20 +154,20 @@ export class JobRuns {
       const result = await this.#compute(run);
       const text = resultText(result);
       this.#checkSize(text, run.begun);
-      const end = await this.persist(() => ledger.complete(run.id, run.token, text));
+      const end = await this.#persist(() => ledger.complete(run.id, run.token, text));
       return this.#tell(run, end, result);
     } catch (thrown) {
       const error = SidaError.from(thrown);
       if (run.ended === 'stopped') return 'stopped';
       // An engine that was told to end says nothing about the job.
       if (error.code === 'shutting_down') this.#end(run, 'handed back');
-      if (run.ended === 'handed back') return this.persist(() => ledger.handBack(run.id, run.token));
+      if (run.ended === 'handed back') return this.#persist(() => ledger.handBack(run.id, run.token));
       if (error.code === 'engine_crashed') {
-        const end = await this.persist(() => ledger.crash(run.id, run.token, run.alone));
+        const end = await this.#persist(() => ledger.crash(run.id, run.token, run.alone));
         return this.#tell(run, end, JSON.parse(GIVEN_UP) as ErrorBody);
       }
       if (error.code === 'internal') logger.error({ job: run.id, err: error }, 'job failed');
-      const end = await this.persist(() => ledger.fail(run.id, run.token, error.toBody()));
+      const end = await this.#persist(() => ledger.fail(run.id, run.token, error.toBody()));
       return this.#tell(run, end, error.toBody());
     }
   }

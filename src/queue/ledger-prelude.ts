@@ -12,8 +12,6 @@
  *   queued       those of them that wait for a run         deadlines  those that have one, by it
  *   ended        sorted set: kept ids by when they go      sizes      hash: bytes of their answers
  *   key:<hash>   string: the id that a key made            workers    sorted set: worker ids by last sign of life
- *   pass:<id>    hash: an offer of a job: token (of the run) entry (token of BullMQ's lock) from to untilMs state (offered,
- *                taken or kept)                            summaries  hash: of each worker, behind the time it was told
  *   counters     hash: bytes (of answers that are kept), fenced, retried, quarantined, and what was dropped for which reason
  */
 const PRELUDE = `

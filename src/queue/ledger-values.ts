@@ -12,6 +12,14 @@ const amount = z.number().min(0);
 const texts = z.array(z.string()).max(4096);
 const routing = z.object({ mode: z.enum(['exact', 'predicted']).nullable(), k: z.int().min(1).nullable() });
 
+const sampling = z.object({
+  temperature: z.number().gt(0),
+  topP: z.number().gt(0).max(1),
+  topK: count,
+  minP: z.number().min(0).max(1),
+  seed: z.int(),
+});
+
 const jobRequest = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('classify'),
@@ -26,7 +34,9 @@ const jobRequest = z.discriminatedUnion('kind', [
       .array(z.union([z.string(), z.array(count)]))
       .min(1)
       .max(4096),
+    choices: z.int().min(1).max(4096).optional(),
     maxTokens: z.int().min(1),
+    sampling: sampling.optional(),
     stop: texts,
     logprobs: count.nullable(),
     stream: z.boolean(),
@@ -42,6 +52,7 @@ const experts = z.record(z.string(), z.number());
 const tokenLogprobs = z.object({
   id: count,
   token: z.string(),
+  offset: count,
   logprob: z.number(),
   top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
 });

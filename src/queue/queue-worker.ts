@@ -8,19 +8,15 @@ import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import type { ModelInfo } from '../engine/messages.js';
 import type { Logger } from '../observability/logger.js';
-import type { Placement } from '../placement/choose-worker.js';
 import { bullmqQueue, idOf } from './bullmq-entry.js';
 import type { KeptEnd } from './job-queue.js';
 import { JobRuns } from './job-runs.js';
-import { stoppedWhileRunning } from './passed-entries.js';
 import { later } from './persist.js';
-import type { PlacementStats } from './placement-stats.js';
 import { publishModel } from './published-models.js';
 import { KEY_PREFIX } from './queue-name.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
 import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
 import { sweep } from './sweep.js';
-import { WorkerPlacement } from './worker-placement.js';
 
 export interface QueueWorkerOptions extends LedgerLimits {
   url: string;
@@ -30,7 +26,6 @@ export interface QueueWorkerOptions extends LedgerLimits {
   lockDurationMs: number;
   stalledIntervalMs: number;
   maxStalledCount: number;
-  placement: Exclude<Placement, 'auto'>;
   /** Told of kept jobs that this worker ended. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
@@ -51,7 +46,6 @@ export class QueueWorker {
   readonly #bullmq: Queue;
   readonly #worker: Worker;
   readonly #runs: JobRuns;
-  readonly #placement: WorkerPlacement | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #offState: () => void;
   #beating = false;
@@ -85,19 +79,6 @@ export class QueueWorker {
       runRetryDelay: 1_000,
     });
     this.#worker.on('error', this.#tell);
-    const [bullmq, worker] = [this.#bullmq, this.#worker];
-    const parts = {
-      id: this.id,
-      engine,
-      model,
-      client: this.#client,
-      ledger,
-      runs: this.#runs,
-      bullmq,
-      worker,
-    };
-    if (options.placement === 'experts')
-      this.#placement = new WorkerPlacement({ ...parts, concurrency, lockDurationMs, logger });
     this.#subscribe();
     this.#offState = engine.onState((state) => this.#onEngineState(state));
     this.#timer = setInterval(() => void this.#beat(), ALIVE_MS);
@@ -106,11 +87,6 @@ export class QueueWorker {
 
   get queueName(): string {
     return this.#options.queueName;
-  }
-
-  /** Undefined where jobs run wherever BullMQ gives them. */
-  get placement(): PlacementStats | undefined {
-    return this.#placement?.stats;
   }
 
   /** Takes no more jobs, gives running ones up to `drainMs` and hands back the rest. Resolves true when there was none. */
@@ -123,7 +99,7 @@ export class QueueWorker {
     this.#leaving = true;
     this.#runs.leave();
     let finished = true;
-    const closing = Promise.all([this.#worker.close(), this.#placement?.leave()]);
+    const closing = this.#worker.close();
     const timer = setTimeout(() => {
       finished = this.#runs.all.length === 0;
       this.#runs.handBack();
@@ -134,7 +110,6 @@ export class QueueWorker {
     clearTimeout(timer);
     this.#closed = true;
     this.#runs.close();
-    this.#placement?.close();
     clearInterval(this.#timer);
     this.#offState();
     await Promise.race([this.#ledger.gone(this.id).catch(() => undefined), later(500)]);
@@ -147,11 +122,9 @@ export class QueueWorker {
     if (!(await this.#runs.engineReady())) return this.#putBack(job);
     const run = await this.#runs.begin(idOf(job.id!));
     if (run === undefined) return;
-    // Nothing was moved: the error only makes BullMQ let go of a job whose lock is another worker's.
-    if (await this.#placement?.passOn(run, job.token!)) throw new WaitingError();
     const after = await this.#runs.finish(run);
     if (after === 'elsewhere') return this.#putBack(job);
-    if (after === 'again') throw stoppedWhileRunning();
+    if (after === 'again') throw new Error('The engine stopped while it ran this job');
   }
 
   /** Back into the queue, for another worker, and without counting as a failure. */
@@ -162,12 +135,8 @@ export class QueueWorker {
 
   #subscribe(): void {
     const { stops } = this.#ledger;
-    const channels = [stops, ...(this.#placement === undefined ? [] : [this.#placement.channel])];
-    this.#subscriber.on('ready', () => this.#subscriber.subscribe(...channels).catch(() => undefined));
-    this.#subscriber.on('message', (channel: string, message: string) => {
-      if (channel === stops) this.#runs.stop(message);
-      else this.#placement?.onMessage(message);
-    });
+    this.#subscriber.on('ready', () => this.#subscriber.subscribe(stops).catch(() => undefined));
+    this.#subscriber.on('message', (_channel: string, id: string) => this.#runs.stop(id));
   }
 
   #onEngineState({ phase }: EngineState): void {

@@ -2,7 +2,6 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../observability/logger.js';
 import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
-import { PLACEMENT_SCRIPTS, type PlacementScript } from './placement-scripts.js';
 
 /** What a producer waits for one command. */
 export const COMMAND_MS = 1_000;
@@ -18,7 +17,7 @@ const SILENT_WORKER_MS = 12_000;
 const COMMON = {
   connectTimeout: 2_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
-  scripts: { ...LEDGER_SCRIPTS, ...PLACEMENT_SCRIPTS },
+  scripts: LEDGER_SCRIPTS,
 } satisfies RedisOptions;
 
 /** Commands are refused at once without a connection, and fail after COMMAND_MS. */
@@ -52,16 +51,17 @@ export function subscriberClient(url: string): Redis {
   });
 }
 
-type ScriptName = LedgerScript | PlacementScript;
-
 /** `prefix`: of every key of the queue. */
 export function callScript(
   client: Redis,
-  script: ScriptName,
+  script: LedgerScript,
   prefix: string,
   ...values: (string | number)[]
 ): Promise<unknown> {
-  const commands = client as unknown as Record<ScriptName, (...all: (string | number)[]) => Promise<unknown>>;
+  const commands = client as unknown as Record<
+    LedgerScript,
+    (...all: (string | number)[]) => Promise<unknown>
+  >;
   return commands[script](prefix, ...values);
 }
 

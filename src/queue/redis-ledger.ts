@@ -51,7 +51,7 @@ export interface Begun {
 }
 
 /** As a script gives it. */
-export type BegunFields = [
+type BegunFields = [
   attempt: number,
   crashes: number,
   request: string,
@@ -61,7 +61,7 @@ export type BegunFields = [
   startedMs: string,
 ];
 
-export function begunOf(fields: BegunFields): Begun {
+function begunOf(fields: BegunFields): Begun {
   const [attempt, crashes, request, sync, kind, createdMs, startedMs] = fields;
   const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
   return { attempt, crashes, request, sync: sync === '1', kind, ...times };

@@ -1,5 +1,5 @@
 /** The answer of a completion, whole or as pieces of a stream, in OpenAI's shape. */
-import type { CompletionDelta, TokenLogprobs } from '../engine/messages.js';
+import type { CompletionDelta } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import type { AnswerForm } from '../queue/job-queue.js';
 import type { ResultOf } from './jobs.js';
@@ -17,11 +17,9 @@ export interface CompletionAbout {
   includeUsage?: boolean;
 }
 
-/** Builds every piece of one answer: they share an id, a time, and where each choice's text stands. */
+/** Builds every piece of one answer: they share an id and a time. */
 export class CompletionAnswers {
   readonly #about: CompletionAbout;
-  /** Characters of each choice's tokens so far. */
-  readonly #offsets = new Map<number, number>();
 
   constructor(about: CompletionAbout) {
     this.#about = about;
@@ -67,14 +65,9 @@ export class CompletionAnswers {
     };
   }
 
-  #logprobs({ index, logprobs }: CompletionDelta): CompletionLogprobs | null {
+  #logprobs({ logprobs }: CompletionDelta): CompletionLogprobs | null {
     const shown = this.#about.form.logprobs;
     if (shown === null || logprobs === null) return null;
-    const text_offset = logprobs.map((token) => {
-      const offset = this.#offsets.get(index) ?? 0;
-      this.#offsets.set(index, offset + textLength(token, offset === 0));
-      return offset;
-    });
     return {
       tokens: logprobs.map(({ token }) => token),
       token_logprobs: logprobs.map(({ logprob }) => finite(logprob)),
@@ -84,15 +77,9 @@ export class CompletionAnswers {
           : logprobs.map(({ top }) =>
               Object.fromEntries(top.map(({ token, logprob }) => [token, finite(logprob)])),
             ),
-      text_offset,
+      text_offset: logprobs.map(({ offset }) => offset),
     };
   }
-}
-
-/** Special tokens leave no text; the word mark of the first token is no space. */
-function textLength({ token }: TokenLogprobs, first: boolean): number {
-  if (/^<.+>$/.test(token)) return 0;
-  return token.length - (first && token.startsWith('▁') ? 1 : 0);
 }
 
 function finite(logprob: number): number {

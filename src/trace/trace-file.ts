@@ -1,10 +1,10 @@
 /** A routing trace on disk: trace.json beside records.bin. */
 import { existsSync } from 'node:fs';
-import { type FileHandle, mkdir, open, readFile, rename, truncate, writeFile } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
-import { parseJson } from '../text/one-line.js';
+import { readJsonFile } from '../text/json-file.js';
 import {
   decodeRecord,
   encodeRecord,
@@ -21,7 +21,10 @@ const metaSchema = z.object({
   version: z.literal(1),
   model: z.object({ name: z.string(), fingerprint: z.string() }),
   /** The model's stacks. */
-  stacks: z.array(z.enum(TRACE_STACKS)).min(1).default([...TRACE_STACKS]),
+  stacks: z
+    .array(z.enum(TRACE_STACKS))
+    .min(1)
+    .default([...TRACE_STACKS]),
   /** MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),
@@ -54,7 +57,7 @@ export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'lay
 export async function readMeta(directory: string): Promise<TraceMeta> {
   const path = join(directory, META);
   try {
-    return parseJson(await readFile(path), metaSchema);
+    return await readJsonFile(path, metaSchema);
   } catch (error) {
     throw new SidaError({
       code: 'invalid_request',

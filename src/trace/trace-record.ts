@@ -109,6 +109,8 @@ export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
   return {
     line: buffer.readUInt32LE(4),
     input: buffer.readUInt32LE(INPUT_FIELD),
-    stacks: shape.stacks.map(({ layers }, s) => decodeStack(bytes, places[s]!, lengths[s]!, layers, shape.top)),
+    stacks: shape.stacks.map(({ layers }, s) =>
+      decodeStack(bytes, places[s]!, lengths[s]!, layers, shape.top),
+    ),
   };
 }

@@ -28,7 +28,7 @@ describeWithRedis('with Redis', () => {
     const worker = new workers.QueueWorker(
       engine,
       engine.model!,
-      { url, queueName, concurrency: 64, placement: 'experts', ...times, ...LIMITS },
+      { url, queueName, concurrency: 64, ...times, ...LIMITS },
       pino({ level: 'silent' }),
     );
     const deadlines = { deadlineMs: 60_000, keptDeadlineMs: 60_000 };

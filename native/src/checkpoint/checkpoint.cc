@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/checkpoint_error.h"
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/contained_path.h"
 #include "checkpoint/model_files.h"
+#include "core/checkpoint_error.h"
+#include "core/file.h"
 #include "core/sha256.h"
 
 namespace sida {
 namespace {
-
-constexpr uint64_t kMaxIndexBytes = 256 << 20;
 
 bool exists(const std::string& directory, const std::string& name) {
   return !contained_path(directory, name).empty();
@@ -26,9 +25,9 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
     files.push_back(SafetensorsFile::open(path, join_path(directory, single)));
     return files;
   }
-  if (exists(directory, index)) {
-    const std::string text = read_contained(directory, index, kMaxIndexBytes);
-    return open_shards(directory, text, join_path(directory, index));
+  if (const std::string path = contained_path(directory, index); !path.empty()) {
+    const File file = File::open(path);
+    return open_shards(directory, JsonInput(file), join_path(directory, index));
   }
   const bool pickle =
       exists(directory, "pytorch_model.bin") || exists(directory, "pytorch_model.bin.index.json");

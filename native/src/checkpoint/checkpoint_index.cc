@@ -13,9 +13,12 @@ namespace sida {
 namespace {
 
 constexpr size_t kMaxShards = 4096;
+// 250 thousand tensors with names of 60 bytes. The largest models published have indices of some 20 MB.
+constexpr uint32_t kMaxIndexText = 64 << 20;
+constexpr uint32_t kMaxIndexHeld = 40 << 20;
 
-// Shard → the tensors it must hold, sorted.
-using WeightMap = std::map<std::string, std::vector<std::string>>;
+// Shard → the tensors it must hold, sorted; views of the index.
+using WeightMap = std::map<std::string_view, std::vector<std::string_view>>;
 
 class IndexReader {
  public:
@@ -27,10 +30,10 @@ class IndexReader {
       throw fault("", "bad \"weight_map\"", "an object", map ? map->describe() : "none");
     }
     WeightMap shards;
-    for (JsonMember member : map->members()) {
-      const auto shard = member.value.try_string();
+    for (const JsonMember& member : map->members()) {
+      const auto shard = member.value.try_text();
       if (!shard) throw fault(member.key, "bad shard", "a file name", member.value.describe());
-      shards[*shard].push_back(std::move(member.key));
+      shards[*shard].push_back(member.key);
       if (shards.size() > kMaxShards) {
         throw fault("", "too many shards", "at most " + std::to_string(kMaxShards), "more");
       }
@@ -65,14 +68,14 @@ class IndexReader {
   const std::string& file_;
 };
 
-void check_shard(const IndexReader& reader, const SafetensorsFile& file, const std::string& shard,
-                 const std::vector<std::string>& named) {
+void check_shard(const IndexReader& reader, const SafetensorsFile& file, std::string_view shard,
+                 const std::vector<std::string_view>& named) {
   std::vector<std::string_view> held;
   held.reserve(file.tensors().size());
   for (const TensorInfo& tensor : file.tensors()) held.push_back(tensor.name);
   std::sort(held.begin(), held.end());
   const std::string where = "in \"" + escape_text(shard) + "\"";
-  for (const std::string& name : named) {
+  for (const std::string_view name : named) {
     if (std::binary_search(held.begin(), held.end(), name)) continue;
     throw reader.fault(name, "not in its shard", "the tensor " + where, "none");
   }
@@ -84,15 +87,17 @@ void check_shard(const IndexReader& reader, const SafetensorsFile& file, const s
 
 }  // namespace
 
-std::vector<SafetensorsFile> open_shards(const std::string& directory, std::string_view index_text,
+std::vector<SafetensorsFile> open_shards(const std::string& directory, const JsonInput& index,
                                          const std::string& index_file) {
-  const JsonDocument document = JsonDocument::parse(std::string(index_text), {index_file});
+  const JsonDocument document =
+      JsonDocument::parse(index, {index_file, "checkpoint_invalid", kMaxIndexText, kMaxIndexHeld});
   const IndexReader reader(document.root(), index_file);
   const WeightMap shards = reader.weight_map();
   std::vector<SafetensorsFile> files;
   std::map<std::string, std::string> seen;
   uint64_t bytes = 0;
-  for (const auto& [shard, names] : shards) {
+  for (const auto& [name, names] : shards) {
+    const std::string shard(name);
     const std::string path = contained_path(directory, shard);
     if (path.empty()) {
       throw reader.fault(names.front(), "missing shard", "the file \"" + escape_text(shard) + "\"", "none");

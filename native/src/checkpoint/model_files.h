@@ -20,7 +20,4 @@ struct ModelFiles {
 /// Throws io_error or checkpoint_invalid.
 ModelFiles read_model_files(const std::string& directory);
 
-/// The text of a file that must be there, inside the directory (contained_path). Throws as read_model_files.
-std::string read_contained(const std::string& directory, const std::string& name, uint64_t max_bytes);
-
 }  // namespace sida

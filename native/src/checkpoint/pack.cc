@@ -9,8 +9,6 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kMaxManifestBytes = 64 << 20;
-
 class ManifestCheck {
  public:
   ManifestCheck(std::string file, JsonValue root) : file_(std::move(file)), root_(root) {}
@@ -112,7 +110,7 @@ Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, 
 
 Pack open_pack(const std::string& directory) {
   const std::string path = directory + "/manifest.json";
-  const auto document = JsonDocument::parse(read_text_file(path, kMaxManifestBytes), {path, "pack_invalid"});
+  const auto document = JsonDocument::parse(JsonInput(File::open(path)), {path, "pack_invalid"});
   const JsonValue root = document.root();
   const ManifestCheck check(path, root);
   const std::string format = root.at("format").as_string();

@@ -36,7 +36,7 @@ uint64_t read_header_length(const File& file, const std::string& display) {
   return length;
 }
 
-// Looks at the first bytes before room is made for what may be 100 MB of something else.
+// A plain word where the file is something else.
 void check_begins_object(const File& file, uint64_t header_bytes, const std::string& display) {
   std::string begin(std::min<uint64_t>(header_bytes, 4096), '\0');
   file.pread_exact(kLengthBytes, begin.data(), begin.size());
@@ -49,7 +49,7 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
   throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, hint, {}});
 }
 
-// Before room is made for header and tensors.
+// Before room is made for tensors.
 void check_object_count(const File& file, uint64_t header_bytes, const std::string& display) {
   std::vector<char> piece(std::min<uint64_t>(header_bytes, kCountedBytes));
   size_t objects = 0;
@@ -87,10 +87,9 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string
   result.header_bytes_ = read_header_length(file, result.display_);
   check_begins_object(file, result.header_bytes_, result.display_);
   check_object_count(file, result.header_bytes_, result.display_);
-  std::string header(result.header_bytes_, '\0');
-  file.pread_exact(kLengthBytes, header.data(), header.size());
-  result.tensors_ =
-      parse_safetensors_header(header, file.size() - kLengthBytes - header.size(), result.display_);
+  const uint64_t data_bytes = file.size() - kLengthBytes - result.header_bytes_;
+  result.tensors_ = parse_safetensors_header(JsonInput(file, kLengthBytes, result.header_bytes_), data_bytes,
+                                             result.display_);
   return result;
 }
 

@@ -2,12 +2,12 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/dtype.h"
 #include "core/file.h"
+#include "core/json.h"
 
 namespace sida {
 
@@ -26,7 +26,7 @@ struct TensorInfo {
 std::string shape_text(const std::vector<uint64_t>& shape);
 
 // Longest header that is read, as in the reference implementation.
-inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr uint32_t kMaxHeaderBytes = 100'000'000;
 
 // Most objects of a header: itself, its metadata, and one a tensor. All 2,048 experts of Switch-C's 15 layers
 // are 61 thousand tensors.
@@ -58,7 +58,7 @@ class SafetensorsFile {
 
 // Checks a header (the JSON alone) in front of `data_bytes` of data and gives its tensors, in its order, with
 // offsets from the beginning of the file. Throws checkpoint_invalid.
-std::vector<TensorInfo> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
+std::vector<TensorInfo> parse_safetensors_header(const JsonInput& header, uint64_t data_bytes,
                                                  const std::string& file);
 
 }  // namespace sida

@@ -4,7 +4,6 @@
 
 #include "core/checkpoint_error.h"
 #include "checkpoint/safetensors_file.h"
-#include "core/json.h"
 
 namespace sida {
 namespace {
@@ -209,12 +208,12 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
   return text + "]";
 }
 
-std::vector<TensorInfo> parse_safetensors_header(std::string_view header, uint64_t data_bytes,
+std::vector<TensorInfo> parse_safetensors_header(const JsonInput& header, uint64_t data_bytes,
                                                  const std::string& file) {
   HeaderReader reader(file, data_bytes);
-  for_each_json_member(header, {file, "checkpoint_invalid"},
+  for_each_json_member(header, {file, "checkpoint_invalid", kMaxHeaderBytes},
                        [&](std::string name, JsonValue value) { reader.visit(std::move(name), value); });
-  return reader.finish(8 + header.size());
+  return reader.finish(8 + header.size);
 }
 
 }  // namespace sida

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,26 +15,52 @@ namespace sida {
 
 enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, kObject };
 
-// What a JSON text is called in errors, and the code they carry.
+class File;
+
+/// A text of JSON, read piece by piece; what it lies in must outlive it.
+struct JsonInput {
+  template <std::convertible_to<std::string_view> Text>
+  JsonInput(const Text& text) : JsonInput(std::string_view(text)) {}  // NOLINT: a text is one
+  explicit JsonInput(std::string_view text);
+  explicit JsonInput(const File& file);
+  JsonInput(const File& file, uint64_t offset, uint64_t bytes);
+
+  uint64_t size;
+  std::function<void(uint64_t offset, char* out, size_t bytes)> read;
+};
+
+/// What a JSON text is called in errors, the code they carry, and the bounds that it is refused beyond.
 struct JsonSource {
   std::string name;
   std::string code = "checkpoint_invalid";
+  uint32_t max_text = 8 << 20;
+  /// Bytes of the values that are held at once: 16 each, and the characters of strings and numbers.
+  uint32_t max_held = 16 << 20;
 };
 
 // One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key,
 // value.
 struct JsonNode {
-  uint32_t begin;  // of the raw text; inside the quotes of a string
-  uint32_t size;   // raw bytes; of a container the number of elements or members
-  uint32_t next;   // node after this value and everything in it
+  uint32_t position;  // in the text; inside the quotes of a string
+  uint32_t at;        // of a scalar, where its characters begin; of a container, the node after all in it
+  uint32_t size;      // bytes of characters; of a container the number of elements or members
   JsonKind kind;
-  bool escaped;  // a string with escapes in it
 };
 
 struct JsonTree {
+  std::string_view characters_of(const JsonNode& node) const {
+    return std::string_view(characters).substr(node.at, node.size);
+  }
+  /// The node after a value and everything in it.
+  uint32_t after(uint32_t node) const {
+    const bool container = nodes[node].kind == JsonKind::kArray || nodes[node].kind == JsonKind::kObject;
+    return container ? nodes[node].at : node + 1;
+  }
+
   JsonSource source;
-  std::string_view text;
   std::vector<JsonNode> nodes;
+  /// Strings as they read unescaped, numbers as they stand.
+  std::string characters;
 };
 
 class JsonElements;
@@ -57,6 +84,8 @@ class JsonValue {
   std::optional<int64_t> try_i64() const;
   std::optional<double> try_double() const;
   std::optional<std::string> try_string() const;
+  // The characters of a string, valid as the value is.
+  std::optional<std::string_view> try_text() const;
 
   // The same, throwing an error that says where and what was found.
   bool as_bool() const;
@@ -75,7 +104,7 @@ class JsonValue {
   JsonValue at(std::string_view key) const;
 
   // Byte offset in the text.
-  size_t position() const { return node().begin; }
+  size_t position() const { return node().position; }
   // What was found, for a message: `-3`, `"abc"`, `an array of 2`. Escaped and cut.
   std::string describe() const;
 
@@ -88,7 +117,7 @@ class JsonValue {
 };
 
 struct JsonMember {
-  std::string key;
+  std::string_view key;
   JsonValue value;
 };
 
@@ -148,27 +177,23 @@ class JsonMembers {
 inline constexpr int kJsonMaxDepth = 64;
 
 // A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates,
-// nothing after the value, at most kJsonMaxDepth deep, below 4 GiB.
+// nothing after the value, at most kJsonMaxDepth deep, no string above 4 MiB.
 class JsonDocument {
  public:
-  // Throws an Error of the source's code that names the position.
-  static JsonDocument parse(std::string text, JsonSource source);
+  // Throws an Error of the source's code that names the position. The text is not held.
+  static JsonDocument parse(const JsonInput& text, JsonSource source);
 
-  JsonValue root() const { return {&state_->tree, 0}; }
+  JsonValue root() const { return {tree_.get(), 0}; }
 
  private:
-  struct State {
-    std::string text;
-    JsonTree tree;
-  };
-  explicit JsonDocument(std::unique_ptr<State> state) : state_(std::move(state)) {}
+  explicit JsonDocument(std::unique_ptr<JsonTree> tree) : tree_(std::move(tree)) {}
 
-  std::unique_ptr<State> state_;
+  std::unique_ptr<JsonTree> tree_;
 };
 
-// Reads a text whose value is an object, member by member, keeping only the member at hand; for objects with
+// Reads a text whose value is an object, member by member, holding only the member at hand; for objects with
 // millions of members. Duplicate keys of that object are left to the caller. Throws as JsonDocument::parse.
-void for_each_json_member(std::string_view text, const JsonSource& source,
+void for_each_json_member(const JsonInput& text, const JsonSource& source,
                           const std::function<void(std::string key, JsonValue value)>& visit);
 
 }  // namespace sida

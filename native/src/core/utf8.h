@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace sida {
@@ -11,11 +10,5 @@ namespace sida {
 // empty or does not begin with well-formed UTF-8 (overlong forms, surrogates and values past U+10FFFF are
 // malformed).
 size_t decode_utf8(std::string_view text, uint32_t* code_point);
-
-// Appends a scalar value as UTF-8.
-void append_utf8(uint32_t code_point, std::string* out);
-
-// Position of the first malformed byte, or npos.
-size_t find_invalid_utf8(std::string_view text);
 
 }  // namespace sida

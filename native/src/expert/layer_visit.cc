@@ -11,7 +11,7 @@ namespace sida {
 
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
     : store_(store),
-      first_id_(static_cast<ExpertId>(layer * store.layout_.experts_per_layer)),
+      first_id_(static_cast<ExpertId>(layer * store.layout_.shape.experts_per_layer)),
       leased_(store.visit_.leased),
       missing_(store.visit_.missing),
       held_(store.visit_.held) {
@@ -124,7 +124,7 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
       if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
     }
     const ProfileScope scope(ProfileOp::kStall,
-                             {.layer = static_cast<int32_t>(first_id_ / store_.layout_.experts_per_layer)});
+                             {.layer = static_cast<int32_t>(first_id_ / store_.layout_.shape.experts_per_layer)});
     const auto start = std::chrono::steady_clock::now();
     store_.changed_.wait(lock);
     store_.stats_.stall_ns += static_cast<uint64_t>(

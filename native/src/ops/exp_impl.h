@@ -9,8 +9,8 @@ namespace {
 // From here on 2^k is a normal number.
 constexpr double kSmallestNormalExp = -707;
 
-// portable_exp for kSmallestNormalExp <= x <= -kTinyExp; any value elsewhere. Sign bits instead of comparisons,
-// which would keep the compiler from taking several x at a time.
+// portable_exp for kSmallestNormalExp <= x <= -kTinyExp; any value elsewhere. Sign bits instead of
+// comparisons, which would keep the compiler from taking several x at a time.
 inline double exp_negative(double x) {
   // A sum with this is rounded to a whole number, which stands in the last bits.
   constexpr double shift = 0x1.8p52;

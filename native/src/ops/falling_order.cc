@@ -1,5 +1,9 @@
 #include "ops/falling_order.h"
 
+#include <algorithm>
+#include <string>
+
+#include "core/error.h"
 #include "core/portable_math.h"
 #include "ops/kernels.h"
 
@@ -7,15 +11,17 @@ namespace sida {
 
 namespace {
 
-// Of a logit's distance to the highest, in temperatures. Weights beyond are below 2^-92 together, whatever the
-// vocabulary: their tokens share the last bucket.
-constexpr double kFarthest = 80;
+// Tokens farther from the most likely one than both of these share the last bucket: their weights are next to
+// nothing, and logits that only forbid a token, such as -1e9, must not widen the buckets of all others.
+constexpr double kFarthestTemperatures = 80;
+constexpr double kFarthestLogits = 100;
 
 }  // namespace
 
 FallingOrder::FallingOrder(std::span<const float> logits, float most, float least, double temperature)
     : logits_(logits), most_(most), temperature_(temperature) {
-  const double range = std::min(most_ - least, kFarthest * temperature);
+  const double range =
+      std::min(most_ - least, std::max(kFarthestTemperatures * temperature, kFarthestLogits));
   buckets_per_logit_ = range > 0 ? kBuckets / range : 0;
   constexpr size_t kBlock = 256;
   double weight[kBlock];
@@ -29,6 +35,46 @@ FallingOrder::FallingOrder(std::span<const float> logits, float most, float leas
       bucket.mass += weight[i];
     }
   }
+}
+
+double FallingOrder::mass_of_first(size_t count) const {
+  size_t passed = 0;
+  double mass = 0;
+  for (size_t b = 0; b < kBuckets && passed < count; ++b) {
+    if (passed + buckets_[b].count <= count) {
+      passed += buckets_[b].count;
+      mass += buckets_[b].mass;
+      continue;
+    }
+    if (buckets_[b].mass == 0) return mass;  // From here on all weights are 0.
+    for (int32_t id : sorted(b)) {
+      if (passed++ == count) return mass;
+      mass += weight_of(id);
+    }
+  }
+  return mass;
+}
+
+FallingOrder::Beginning FallingOrder::shortest(FunctionRef<bool(size_t count, double mass)> enough) const {
+  size_t passed = 0;
+  double mass = 0;
+  for (size_t b = 0; b < kBuckets; ++b) {
+    if (!enough(passed + buckets_[b].count, mass + buckets_[b].mass)) {
+      passed += buckets_[b].count;
+      mass += buckets_[b].mass;
+      continue;
+    }
+    Beginning found{passed, 0};
+    for (int32_t id : sorted(b)) {
+      found = {found.count + 1, id};
+      mass += weight_of(id);
+      if (enough(found.count, mass)) break;
+    }
+    // Where none was enough: in this order the weights add up to a little less than the bucket's mass.
+    return found;
+  }
+  throw Error("internal",
+              "no beginning of " + std::to_string(logits_.size()) + " tokens is enough. This is a bug.");
 }
 
 size_t FallingOrder::bucket_of(float logit) const {

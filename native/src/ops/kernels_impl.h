@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/exp16_impl.h"
 #include "ops/exp_impl.h"
 #include "ops/gemm_impl.h"
 #include "ops/int8_gemm_impl.h"

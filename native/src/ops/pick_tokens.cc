@@ -29,8 +29,8 @@ struct Extremes {
 // Throws nonfinite_output.
 Extremes finite_extremes(std::span<const float> logits) {
   if (logits.empty()) throw Error("internal", "a token is picked from no logits. This is a bug.");
-  // Lanes, because the compiler may not reorder one running maximum into several. Any lane that meets a NaN or an
-  // infinity ends with a sum that is not 0.
+  // Lanes, because the compiler may not reorder one running maximum into several. Any lane that meets a NaN
+  // or an infinity ends with a sum that is not 0.
   constexpr size_t kLanes = 16;
   float most[kLanes], least[kLanes], broken[kLanes] = {};
   std::fill_n(most, kLanes, logits[0]);
@@ -47,7 +47,8 @@ Extremes finite_extremes(std::span<const float> logits) {
   for (size_t id = start; id < logits.size(); ++id) take(id - start, logits[id]);
   for (size_t lane = 0; lane < kLanes; ++lane) {
     if (broken[lane] == 0) continue;
-    const auto found = std::find_if_not(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
+    const auto found =
+        std::find_if_not(logits.begin(), logits.end(), [](float x) { return std::isfinite(x); });
     const auto id = found - logits.begin();
     throw Error("nonfinite_output",
                 "The model gave " + name_of(*found) + " as the logit of token " + std::to_string(id),
@@ -60,8 +61,8 @@ Extremes finite_extremes(std::span<const float> logits) {
   return row;
 }
 
-// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids: these bits are those of
-// every answer given so far.
+// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids: these bits are
+// those of every answer given so far.
 double log_sum_exp(std::span<const float> logits, double most) {
   constexpr size_t kBlock = 256;
   double power[kBlock];
@@ -77,8 +78,8 @@ double log_sum_exp(std::span<const float> logits, double most) {
 
 void rank(std::span<const float> logits, double log_sum, std::span<RankedToken> top) {
   if (top.size() > logits.size()) {
-    throw Error("internal", "the " + std::to_string(top.size()) + " most likely of " + std::to_string(logits.size()) +
-                                " tokens are asked for. This is a bug.");
+    throw Error("internal", "the " + std::to_string(top.size()) + " most likely of " +
+                                std::to_string(logits.size()) + " tokens are asked for. This is a bug.");
   }
   if (top.empty()) return;
   size_t found = 0;
@@ -88,7 +89,9 @@ void rank(std::span<const float> logits, double log_sum, std::span<RankedToken> 
     if (found == top.size() && !(logit > lowest)) continue;
     if (found < top.size()) ++found;
     size_t place = found - 1;
-    for (; place > 0 && logit > logits[static_cast<size_t>(top[place - 1].id)]; --place) top[place] = top[place - 1];
+    for (; place > 0 && logit > logits[static_cast<size_t>(top[place - 1].id)]; --place) {
+      top[place] = top[place - 1];
+    }
     top[place] = {static_cast<int32_t>(id), logit - log_sum};
     lowest = logits[static_cast<size_t>(top[found - 1].id)];
   }
@@ -99,9 +102,8 @@ int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling&
   const FallingOrder order(logits, row.most, row.least, temperature);
   size_t kept = logits.size();
   if (sampling.top_k > 0) kept = std::min<size_t>(kept, sampling.top_k);
-  const auto first_kept = [&] { return order.shortest([&](size_t count, double) { return count >= kept; }); };
   if (sampling.top_p < 1) {
-    const double wanted = first_kept().mass * sampling.top_p;
+    const double wanted = order.mass_of_first(kept) * sampling.top_p;
     kept = order.shortest([&](size_t count, double mass) { return mass >= wanted || count >= kept; }).count;
   }
   if (sampling.min_p > 0) {
@@ -110,7 +112,7 @@ int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling&
                                       [&](float x) { return x - static_cast<double>(row.most) >= farthest; });
     kept = std::min(kept, static_cast<size_t>(likely));
   }
-  const double target = first_kept().mass * uniform_number(sampling.seed, sampling.position);
+  const double target = order.mass_of_first(kept) * uniform_number(sampling.seed, sampling.position);
   return order.shortest([&](size_t count, double mass) { return mass > target || count >= kept; }).last;
 }
 
@@ -120,8 +122,7 @@ PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, 
   const Extremes row = finite_extremes(logits);
   const double log_sum = log_sum_exp(logits, row.most);
   rank(logits, log_sum, top);
-  const size_t id =
-      sampling.temperature == 0 ? row.best : static_cast<size_t>(draw(logits, row, sampling));
+  const size_t id = sampling.temperature == 0 ? row.best : static_cast<size_t>(draw(logits, row, sampling));
   return {static_cast<int32_t>(id), logits[id] - log_sum};
 }
 

@@ -95,8 +95,9 @@ void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool 
   AttentionTask task{};
   task.q_stride = q_stride;
   task.rows = rows;
-  task.d_kv = kHeadWidth;
-  task.d_kv_padded = kHeadWidth;
+  task.head_dim = kHeadWidth;
+  task.head_dim_padded = kHeadWidth;
+  task.scale = 1;
   task.key_count = causal ? first + 1 : pages.length();
   task.causal_step = causal ? 1 : 0;
   task.out_stride = pages.heads() * kHeadWidth;

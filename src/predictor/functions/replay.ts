@@ -34,7 +34,9 @@ export class ReplayFunction implements HashFunction {
     }
     // The same input goes on the same way: of several recordings the longest, which says most, is found first.
     const last = shape.stacks.length - 1;
-    recorded.sort((a, b) => order(a[0]!.tokens, b[0]!.tokens) || b[last]!.tokens.length - a[last]!.tokens.length);
+    recorded.sort(
+      (a, b) => order(a[0]!.tokens, b[0]!.tokens) || b[last]!.tokens.length - a[last]!.tokens.length,
+    );
     return new ReplayFunction(shape, recorded);
   }
 

@@ -1,9 +1,8 @@
 /** sida-predictor.json: what a directory of trained hash functions is. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../../errors.js';
-import { parseJson } from '../../text/one-line.js';
+import { readJsonFile } from '../../text/json-file.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
@@ -58,7 +57,7 @@ export type PredictorManifest = z.infer<typeof manifestSchema>;
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
   const path = join(directory, MANIFEST);
   try {
-    return parseJson(await readFile(path), manifestSchema);
+    return await readJsonFile(path, manifestSchema);
   } catch (error) {
     throw new SidaError({
       code: 'cannot_run',

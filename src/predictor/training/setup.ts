@@ -111,7 +111,9 @@ export async function openSetup(
     const split = splitHeldOut(corpus.sequences, heldOutCorpus ? 0 : options.heldOutShare, options.seed);
     const { meta } = corpus.traces[0]!;
     const stacks = [...corpus.stacks.keys()]
-      .filter((stack) => corpus.layers(stack).length > 0 && (only ?? corpus.stacks[stack]) === corpus.stacks[stack])
+      .filter(
+        (stack) => corpus.layers(stack).length > 0 && (only ?? corpus.stacks[stack]) === corpus.stacks[stack],
+      )
       .slice(0, most);
     if (stacks.length === 0)
       throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);

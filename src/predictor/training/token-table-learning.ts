@@ -40,7 +40,9 @@ export class TokenTableLearner {
     width?: number;
     backOff?: BackOffWeights;
   } = {}): TokenTable {
-    const rows = this.#counts.map((_, stack) => this.#rows(stack, Math.min(width, this.#shape.experts), backOff?.[stack]));
+    const rows = this.#counts.map((_, stack) =>
+      this.#rows(stack, Math.min(width, this.#shape.experts), backOff?.[stack]),
+    );
     return new TokenTable(this.#shape, rows);
   }
 

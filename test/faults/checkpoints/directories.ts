@@ -108,6 +108,26 @@ export const DIRECTORY_CASES: CheckpointCase[] = [
     harm: sharded((map) => ({ metadata: { total_size: 7 }, weight_map: map })),
     says: [INDEX, 'total_size', 'found 7'],
   },
+  {
+    item: 40,
+    what: 'an index of 260 MB',
+    harm: sharded((map) => ({ weight_map: map, more: 'x'.repeat(260e6) })),
+    says: [INDEX, 'at most 67108864 bytes', /found 26\d{7}/],
+  },
+  {
+    item: 40,
+    what: 'an index of three million tensors',
+    harm: sharded((map) => ({
+      weight_map: { ...map, ...Object.fromEntries(Array.from({ length: 3e6 }, (_, i) => [`t${i}`, 'a'])) },
+    })),
+    says: [INDEX, 'at most 41943040 bytes of values'],
+  },
+  {
+    item: 41,
+    what: 'a config of 20 MB',
+    harm: config({ note: 'x'.repeat(20e6) }),
+    says: ['config.json', 'at most 8388608 bytes', /found 20\d{6}/],
+  },
   ...[0, -1, 1e9].map((num_experts) => ({
     item: 41,
     what: `${num_experts} experts`,

@@ -106,11 +106,11 @@ export const HEADER_CASES: CheckpointCase[] = [
     says: [FILE, 'after the last', 'found 1099511627766'],
   },
   refused(9, 'a header that is not UTF-8', header(Buffer.from([0x7b, 0x22, 0xff, 0x22])), 'UTF-8', '0xff'),
-  refused(10, 'a header that is not JSON', header('{hello}'), 'expected a key'),
+  refused(10, 'a header that is not JSON', header('{hello}'), 'object key', 'expected string literal'),
   ...['[]', '"x"', '12'].map((text) => refused(11, `${text} at the top`, header(text), 'no JSON object')),
   taken(12, 'leading blanks', header(` \n\t${headerText}`)),
   refused(13, 'NULs after the JSON', header(`${headerText}\0\0`), 'nothing after'),
-  refused(13, 'garbage after the JSON', header(`${headerText}x`), 'nothing after'),
+  refused(13, 'garbage after the JSON', header(`${headerText}x`), 'expected end of input'),
   refused(
     14,
     'a tensor name twice',
@@ -197,6 +197,12 @@ export const HEADER_CASES: CheckpointCase[] = [
   },
   refused(33, 'a million tensors', million(), FILE, 'too many tensors', 'at most 262144'),
   refused(34, 'a shape of 100 dimensions', raw('shape', `[${'1,'.repeat(99)}4]`), NORM, 'too many'),
+  {
+    item: 34,
+    what: 'a shape of 49 million dimensions',
+    harm: (directory) => write(raw('shape', `[${'1,'.repeat(49e6)}4]`))(directory),
+    says: [FILE, 'at most 16777216 bytes of values', NORM],
+  },
   taken(
     35,
     'tensors without elements, and of rank 0',

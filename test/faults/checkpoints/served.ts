@@ -110,6 +110,12 @@ export const SERVED_CASES: CheckpointCase[] = [
     'found 3',
   ),
   manifest('a pack of something else', (json) => Object.assign(json, { format: 'zip' }), 'format'),
+  manifest(
+    'a manifest of 200 MB',
+    (json) => Object.assign(json, { more: 'x'.repeat(200e6) }),
+    'at most 8388608 bytes',
+    'found 200',
+  ),
   {
     item: 43,
     what: 'a hash that was edited',

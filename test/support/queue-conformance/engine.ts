@@ -26,6 +26,16 @@ const REQUESTS: JobRequest[] = [
     }),
   ),
   { kind: 'complete', prompts: SENTENCES, maxTokens: 24, stop: [], logprobs: 1, stream: false },
+  {
+    kind: 'complete',
+    prompts: SENTENCES,
+    choices: 2,
+    maxTokens: 12,
+    sampling: { temperature: 1, topP: 0.95, topK: 0, minP: 0, seed: 7 },
+    stop: [],
+    logprobs: null,
+    stream: false,
+  },
 ];
 
 const STREAM: JobRequest = {

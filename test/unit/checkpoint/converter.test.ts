@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../../src/checkpoint/converter.js';
-import { isPack, verifyPack } from '../../../src/checkpoint/manifest.js';
+import { isPack, PACK_VERSION, verifyPack } from '../../../src/checkpoint/manifest.js';
 import { preparePack } from '../../../src/checkpoint/prepare-pack.js';
 
 const MINI = join(import.meta.dirname, '../../../models/switch-mini');
@@ -20,6 +20,8 @@ const root = mkdtempSync(join(tmpdir(), 'sida-convert-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const BF16 = { dtype: 'bf16' };
+/** Of an interrupted run. */
+const JOURNAL = { version: PACK_VERSION, experts: BF16, dense: BF16 };
 
 let out: string;
 let count = 0;
@@ -30,12 +32,28 @@ beforeEach(() => {
 const convert = (extra: object = {}) =>
   convertCheckpoint({ model: MINI, out, experts: 'auto', dense: 'auto', ...extra });
 
+function setVersion(pack: string, version: number): void {
+  const path = join(pack, 'manifest.json');
+  const manifest = JSON.parse(readFileSync(path, 'utf8'));
+  expect(manifest.version).toBe(PACK_VERSION);
+  writeFileSync(path, JSON.stringify({ ...manifest, version }));
+}
+
 describe('conversion', () => {
   it('makes a pack that verifies, keeping the element types of the checkpoint', async () => {
     expect(await convert()).toEqual({ pack: out, resumedFrom: 0 });
     await verifyPack(out);
     const manifest = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
     expect(manifest.experts).toMatchObject({ dtype: 'bf16', block_bytes: 131072, experts_per_layer: 64 });
+    expect(manifest.experts.matrices).toEqual([
+      { name: 'up', shape: [256, 128], offset: 0 },
+      { name: 'down', shape: [128, 256], offset: 65536 },
+    ]);
+    expect(manifest.dense.tensors.map(({ name }: { name: string }) => name).slice(0, 3)).toEqual([
+      'embedding',
+      'encoder.position_bias',
+      'encoder.0.attention_norm',
+    ]);
     expect(manifest.experts.layers).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
     expect(existsSync(join(out, 'tokenizer.json'))).toBe(true);
     expect(existsSync(`${out}.partial`)).toBe(false);
@@ -71,7 +89,7 @@ describe('conversion', () => {
     truncateSync(join(`${resumed}.partial`, 'experts.sida'), 200 * 131072 + 77);
     writeFileSync(
       join(`${resumed}.partial`, 'journal.json'),
-      JSON.stringify({ identity: source.identity, experts: BF16, dense: BF16, done: 200 }),
+      JSON.stringify({ ...JOURNAL, identity: source.identity, done: 200 }),
     );
     expect(await convert({ out: resumed })).toEqual({ pack: resumed, resumedFrom: 200 });
     expect(readFileSync(join(resumed, 'experts.sida')).equals(reference)).toBe(true);
@@ -80,7 +98,7 @@ describe('conversion', () => {
 
   it('does not go on with the work of other weights or types', async () => {
     cpSync(MINI, `${out}.partial`, { recursive: true });
-    const journal = { identity: 'other', experts: BF16, dense: BF16, done: 100 };
+    const journal = { ...JOURNAL, identity: 'other', done: 100 };
     writeFileSync(join(`${out}.partial`, 'journal.json'), JSON.stringify(journal));
     expect((await convert()).resumedFrom).toBe(0);
     expect(existsSync(join(out, 'model.safetensors'))).toBe(false);
@@ -104,8 +122,9 @@ describe('conversion', () => {
       rmSync(out, { recursive: true });
       return resumedFrom;
     };
-    const journal = { identity: source.identity, done: 100 };
+    const journal = { version: PACK_VERSION, identity: source.identity, done: 100 };
     expect(await resumed({ ...journal, ...wanted })).toBe(100);
+    expect(await resumed({ ...journal, ...wanted, version: 2 })).toBe(0);
     expect(await resumed({ ...journal, experts, dense })).toBe(0);
   });
 
@@ -189,17 +208,23 @@ describe('verification', () => {
     });
   });
 
-  it('reads a pack of version 1, whose types it laid out alike', async () => {
+  it('refuses a pack of an older version, and says to convert again', async () => {
     await convert();
-    const path = join(out, 'manifest.json');
-    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 2', '"version": 1'));
-    await verifyPack(out);
+    setVersion(out, 2);
+    const message = `${join(out, 'manifest.json')}: version: expected 3, found 2; convert the model again`;
+    await expect(verifyPack(out)).rejects.toMatchObject({ code: 'pack_invalid', message });
+    const options = { model: out, packDir: root, experts: 'auto' as const };
+    await expect(preparePack(options)).rejects.toMatchObject({ code: 'pack_invalid', message });
+    // Nothing is overwritten that was not made now.
+    await expect(convert()).rejects.toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining('name another --out or remove it'),
+    });
   });
 
   it('refuses an edited manifest', async () => {
     await convert();
-    const path = join(out, 'manifest.json');
-    writeFileSync(path, readFileSync(path, 'utf8').replace('"version": 2', '"version": 9'));
+    setVersion(out, 9);
     await expect(verifyPack(out)).rejects.toMatchObject({ code: 'pack_invalid' });
   });
 });
@@ -237,6 +262,14 @@ describe('first use', () => {
     const { pack } = await preparePack(options);
     truncateSync(join(pack, 'experts.sida'), 5000);
     await preparePack(options);
+    await verifyPack(pack);
+  });
+
+  it('makes a pack of an older version in its own cache again', async () => {
+    const options = { model: MINI, packDir: join(root, 'packs5'), experts: 'auto' as const };
+    const { pack, fingerprint } = await preparePack(options);
+    setVersion(pack, 2);
+    expect(await preparePack(options)).toEqual({ pack, name: 'switch-mini', fingerprint });
     await verifyPack(pack);
   });
 

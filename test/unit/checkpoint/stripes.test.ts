@@ -58,7 +58,7 @@ function hiddenStates(pack: string): Uint8Array {
   const tokens = Int32Array.from({ length: 60 }, (_, i) => (i * 131) % 8000);
   const { hiddenStates: states } = engine.runBatch(
     {
-      phase: 'encode',
+      stack: 0,
       sequences: Int32Array.of(1),
       offsets: Int32Array.of(0, 60),
       tokens,

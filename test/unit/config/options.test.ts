@@ -49,7 +49,7 @@ describe('defaults', () => {
       predictor: 'auto',
       hashFunction: 'auto',
       routing: 'exact',
-      routingK: 1,
+      routingK: undefined,
       activations: 'f32',
       lookahead: 4,
       linkBandwidth: 0,

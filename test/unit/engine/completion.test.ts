@@ -124,7 +124,13 @@ describe('completion', () => {
     const named = new Completion({ ...standard, logprobs: true });
     named.push(token);
     expect(named.choice.logprobs).toEqual([
-      { id: 1500, token: '▁positive', logprob: -0.5, top: [{ id: 3402, token: '▁negative', logprob: -1 }] },
+      {
+        id: 1500,
+        token: '▁positive',
+        offset: 0,
+        logprob: -0.5,
+        top: [{ id: 3402, token: '▁negative', logprob: -1 }],
+      },
     ]);
     const bare = new Completion({ ...standard, logprobs: true, tokenizer: undefined });
     bare.push(token);

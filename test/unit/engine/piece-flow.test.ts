@@ -9,7 +9,7 @@ function piece(index: number, token: number, last = false): CompletionDelta {
     index,
     text: `${token} `,
     tokenIds: [token],
-    logprobs: [{ id: token, token: `${token}`, logprob: -1, top: [] }],
+    logprobs: [{ id: token, token: `${token}`, offset: 0, logprob: -1, top: [] }],
     finishReason: last ? 'length' : null,
   };
 }

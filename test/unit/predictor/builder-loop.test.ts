@@ -9,7 +9,6 @@ import type { FromHashBuilder, ToHashBuilder } from '../../../src/predictor/hash
 import type { HashFunction } from '../../../src/predictor/hash-function.js';
 import { TABLE_FAILED, TABLE_READY } from '../../../src/predictor/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
-import { RequestNeeds } from '../../../src/predictor/request-needs.js';
 import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
 import { TableBuilder } from '../../../src/predictor/table-builder.js';
 
@@ -65,7 +64,6 @@ function bench({
     queue: new QueueProducer<QueuedBatch>(producer),
     batcher: new Batcher({ order, maxBatchTokens: 4, maxPassedOver: 8, waitMs }),
     builder,
-    needs: new RequestNeeds({ builder, shape: SHAPE, resident, emit }),
     stats,
     resident,
     nextMessage: () => inbox.shift(),
@@ -82,8 +80,6 @@ function bench({
   return {
     add: (...items: number[][]) => inbox.push({ type: 'add', items: items.map((tokens) => item(...tokens)) }),
     post: (message: ToHashBuilder) => inbox.push(message),
-    ask: (question: number, ...tokens: number[]) =>
-      inbox.push({ type: 'ask', question, items: [item(...tokens)] }),
     settle: () => {
       for (let turns = 0; loop.turn(); turns++) if (turns > 100) throw new Error('does not settle');
     },
@@ -123,32 +119,6 @@ describe('builder loop', () => {
     expect(take()!.items).toEqual([3, 4]);
     expect(asked).toHaveLength(5);
     expect(stats.figures()).toMatchObject({ inputs: 6, passedOver: 2, overdue: 0, ready: 3 });
-  });
-
-  it('tells whoever asks which experts an input needs, and makes no batch of it', () => {
-    const { ask, settle, queue, out, resident, stats } = bench();
-    ask(7, 10, 30, 31);
-    ask(8, 99);
-    settle();
-    const answers = out.map((message) => message.type === 'needs' && [message.question, message.need]);
-    // Two encoder layers of eight experts need 1 and 3; the label's first token is the input's, so the decoder needs 1.
-    const ids = [1, 3, 8 + 1, 8 + 3, 16 + 1];
-    expect(answers).toEqual([
-      [7, Float64Array.from({ length: 24 }, (_, id) => (ids.includes(id) ? 1 : 0))],
-      [8, null],
-    ]);
-    expect([queue.length, stats.figures().inputs]).toEqual([0, 0]);
-    resident.all = true;
-    ask(9, 10);
-    settle();
-    expect(out.at(-1)).toEqual({ type: 'needs', question: 9, need: null });
-  });
-
-  it('says that it does not know what a job needs where nobody predicts', () => {
-    const { ask, settle, out } = bench({ predictor: null });
-    ask(1, 10);
-    settle();
-    expect(out).toEqual([{ type: 'needs', question: 1, need: null }]);
   });
 
   it('makes no batch while the queue is full', () => {

@@ -34,7 +34,6 @@ describeWithRedis('with Redis', () => {
           url: server.url,
           queueName,
           concurrency: settings.concurrency,
-          placement: 'experts',
           lockDurationMs: 5_000,
           stalledIntervalMs: 1_000,
           maxStalledCount: 2,

@@ -44,7 +44,7 @@ describeWithRedis('kept jobs in Redis', () => {
     const worker = new QueueWorker(
       engine,
       MODEL,
-      { url, queueName, concurrency: 8, placement: 'any', ...times, ...LIMITS, onKeptEnd },
+      { url, queueName, concurrency: 8, ...times, ...LIMITS, onKeptEnd },
       pino({ level: 'silent' }),
     );
     close = async () => {

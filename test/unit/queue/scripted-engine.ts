@@ -34,6 +34,7 @@ export const MODEL: ModelInfo = {
     ],
     experts: 4,
     topK: 1,
+    normalized: false,
     expertWidth: 256,
     expertCapacity: 64,
     moeLayers: ['encoder.1', 'decoder.1'],
@@ -186,7 +187,15 @@ export function answerTo(request: JobRequest): JobResult {
       const logprobs =
         request.logprobs === null
           ? null
-          : [{ id: 7, token: '▁good', logprob: -0.5, top: [{ id: 7, token: '▁good', logprob: -0.5 }] }];
+          : [
+              {
+                id: 7,
+                token: '▁good',
+                offset: 0,
+                logprob: -0.5,
+                top: [{ id: 7, token: '▁good', logprob: -0.5 }],
+              },
+            ];
       return {
         ...TOTALS,
         completionTokens: request.prompts.length,

@@ -29,7 +29,6 @@ function answerControls(server: TestServer): void {
     if (kind === 'experts') return { kind, layers: [] };
     if (kind === 'start-profile') return { kind };
     if (kind === 'stop-profile') return { kind, written: null };
-    if (kind === 'need') return { kind, need: null };
     return { kind, usage: server.engine.model!.usage };
   };
 }

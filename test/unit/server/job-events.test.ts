@@ -132,7 +132,7 @@ describe('the events of a job', () => {
   it('begin the pieces again after a crash', async () => {
     const path = await accept({ ...COMPLETION, logprobs: 0 });
     const reader = await Reader.open(path);
-    const logprobs = [{ id: 7, token: 'a', logprob: -1, top: [] }];
+    const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: -1, top: [] }];
     (await run()).options.onDelta!({ ...delta('a'), logprobs });
     await reader.until(2);
     server.engine.crash();
@@ -214,7 +214,7 @@ describe('the events of a job', () => {
     const running = await run();
     const reader = await Reader.open(path);
     await reader.until(1);
-    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];
     running.options.onDelta!({ ...delta('a'), logprobs });
     await eventually(() => reader.ended);
     expect(reader.told).toEqual(['running 1']);

@@ -93,7 +93,7 @@ describe('POST /v1/jobs', () => {
     ['task and labels', { ...CLASSIFY, labels: ['a', 'b'] }, 400, 'labels'],
     ['an unknown task', { ...CLASSIFY, task: 'x' }, 400, 'task'],
     ['no prompt', { type: 'completion' }, 400, 'prompt'],
-    ['temperature', { type: 'completion', prompt: 'a', temperature: 1 }, 400, 'temperature'],
+    ['temperature', { type: 'completion', prompt: 'a', temperature: 3 }, 400, 'temperature'],
     ['too many tokens', { type: 'completion', prompt: 'a', max_tokens: 3073 }, 422, 'max_tokens'],
     ['another model', { ...CLASSIFY, model: 'gpt-2' }, 404, 'model'],
     ['a list', [], 400, null],
@@ -179,6 +179,14 @@ describe('the idempotency key', () => {
     const first = await post({ type: 'completion', prompt: 'a' }, headers);
     const same = { max_tokens: 16, prompt: ['a'], model: 'switch-mini', temperature: 0, type: 'completion' };
     expect((await post(same, headers)).json.id).toBe(first.json.id);
+  });
+
+  it('looks past the seed that it draws for a request without one', async () => {
+    const headers = { 'idempotency-key': key() };
+    const body = { type: 'completion', prompt: 'a', temperature: 1 };
+    const first = await post(body, headers);
+    expect((await post(body, headers)).json.id).toBe(first.json.id);
+    expect((await post({ ...body, seed: 7 }, headers)).status).toBe(422);
   });
 
   it.each([
@@ -289,7 +297,7 @@ describe('a job', () => {
     expect(await figure('sida_kept_jobs{status="ended"}')).toBeGreaterThan(10);
     expect(await figure('sida_kept_answers_bytes')).toBeGreaterThan(1_000);
     expect(await figure('sida_kept_repeated_total')).toBeGreaterThanOrEqual(99);
-    expect(await figure('sida_kept_conflicts_total')).toBe(4);
+    expect(await figure('sida_kept_conflicts_total')).toBe(5);
     expect(await figure('sida_kept_dropped_total{reason="retention"}')).toBe(0);
   });
 });

@@ -5,7 +5,7 @@ import { joinPieces } from '../../../src/server/join-pieces.js';
 const status: JobEvent = { type: 'status', record: { status: 'running' } as JobRecord };
 
 function piece(text: string, { index = 0, attempt = 1, last = false } = {}): JobEvent {
-  const token = { id: 7, token: text, logprob: -1, top: [] };
+  const token = { id: 7, token: text, offset: 0, logprob: -1, top: [] };
   const finishReason = last ? 'stop' : null;
   return { type: 'delta', attempt, delta: { index, text, tokenIds: [7], logprobs: [token], finishReason } };
 }

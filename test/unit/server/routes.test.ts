@@ -182,6 +182,19 @@ describe('POST /v1/completions', () => {
     expect(last).toMatchObject({ prompts });
   });
 
+  it('draws tokens where a temperature is given, with the seed of the request or one of its own', async () => {
+    const body = { prompt: 'a', temperature: 0.7, top_p: 0.9, top_k: 40, min_p: 0.05, seed: -3, n: 2 };
+    expect((await server.post('/v1/completions', body)).status).toBe(200);
+    const { temperature, top_p: topP, top_k: topK, min_p: minP, seed } = body;
+    expect(last).toMatchObject({ choices: 2, sampling: { temperature, topP, topK, minP, seed } });
+    const drawn = async () => {
+      await server.post('/v1/completions', { prompt: 'a', temperature: 1 });
+      return (last as Extract<JobRequest, { kind: 'complete' }>).sampling!.seed;
+    };
+    const [first, second] = [await drawn(), await drawn()];
+    expect([Number.isSafeInteger(first), first === second]).toEqual([true, false]);
+  });
+
   it('gives token ids, log-probabilities and cost when asked', async () => {
     const { json } = await server.post('/v1/completions', {
       prompt: 'a',
@@ -228,8 +241,13 @@ describe('POST /v1/completions', () => {
     ['a text among ids', { prompt: [[7], [7, 'a']] }, 'prompt.1.1', 400],
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
     ['more ids than a pass takes', { prompt: Array(2049).fill(5) }, 'prompt', 422],
-    ['temperature', { prompt: 'a', temperature: 0.7 }, 'temperature', 400],
-    ['n', { prompt: 'a', n: 2 }, 'n', 400],
+    ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
+    ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
+    ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
+    ['a part of a token as top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
+    ['a seed that is no integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
+    ['17 choices', { prompt: 'a', n: 17 }, 'n', 400],
+    ['65 choices of all prompts', { prompt: Array(13).fill('a'), n: 5 }, 'n', 400],
     ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],
     ['2^53 tokens', { prompt: 'a', max_tokens: 2 ** 53 }, 'max_tokens', 400],
     ['more tokens than the KV cache', { prompt: 'a', max_tokens: 3073 }, 'max_tokens', 422],

@@ -67,7 +67,7 @@ describe('a stream', () => {
   it('ends with the error when a piece cannot be told, and hurts nobody else', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
     const run = await firstRun();
-    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];
     run.options.onDelta!(piece('a'));
     // The engine's messages arrive outside of any request: what this throws would end the process.
     run.options.onDelta!({ ...piece('b'), logprobs });
@@ -80,7 +80,7 @@ describe('a stream', () => {
 
   it('has a status of its own when its first piece cannot be told', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
-    const logprobs = [{ id: 7, token: 'a', logprob: Number.NaN, top: [] }];
+    const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];
     (await firstRun()).options.onDelta!({ ...piece('a'), logprobs });
     const { status, json } = await answer;
     expect([status, json.error.code]).toEqual([500, 'nonfinite_output']);

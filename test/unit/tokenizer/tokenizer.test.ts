@@ -13,6 +13,10 @@ const t5 = new URL('../shared/tokenizers/t5/', root);
 const hasT5 = existsSync(t5);
 if (!hasT5) console.warn(`SKIPPED: the 307 cases of the T5 tokenizer, ${t5.pathname} does not exist`);
 
+const qwen3 = new URL('../shared/tokenizers/qwen3/', root);
+const hasQwen3 = existsSync(qwen3);
+if (!hasQwen3) console.warn(`SKIPPED: the cases of a byte-level tokenizer, ${qwen3.pathname} does not exist`);
+
 function thrown(run: () => unknown): SidaError {
   try {
     run();
@@ -163,5 +167,43 @@ describe.skipIf(!hasT5)('the T5 tokenizer', () => {
       const decoder = new IncrementalDecoder((window) => tokenizer.decode(window, true));
       expect(ids.map((id) => decoder.push(id)).join('') + decoder.finish(), line).toBe(decoded);
     }
+  });
+});
+
+describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
+  const tokenizer = () =>
+    new Tokenizer(readFileSync(new URL('tokenizer.json', qwen3)), {
+      vocabSize: 151_936,
+      maxInputBytes: 1 << 20,
+    });
+
+  it('agrees with the reference on ids and text, and gives the text out piece by piece', () => {
+    const library = tokenizer();
+    const lines = readFileSync(new URL('cases.jsonl', qwen3), 'utf8').split('\n').filter(Boolean);
+    expect(lines.length).toBeGreaterThan(100);
+    for (const line of lines) {
+      const {
+        text,
+        ids,
+        decoded_skip_special: decoded,
+      } = JSON.parse(line) as {
+        text: string;
+        ids: number[];
+        decoded_skip_special: string;
+      };
+      expect(library.encode(text), line).toEqual(ids);
+      const decoder = new IncrementalDecoder((window) => library.decode(window, true));
+      expect(ids.map((id) => decoder.push(id)).join('') + decoder.finish(), line).toBe(decoded);
+    }
+  });
+
+  it('gives a character out whole whose bytes are spread over tokens', () => {
+    const library = tokenizer();
+    const decoder = new IncrementalDecoder((window) => library.decode(window, true));
+    const ids = library.encode('\u{1f9ff}\u{1d6a5}');
+    expect(ids.length).toBeGreaterThan(2);
+    const pieces = ids.map((id) => decoder.push(id)).filter((piece) => piece !== '');
+    expect(pieces.join('')).toBe('\u{1f9ff}\u{1d6a5}');
+    expect(pieces.some((piece) => piece.includes('\ufffd'))).toBe(false);
   });
 });

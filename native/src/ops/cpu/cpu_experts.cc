@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/profile.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/top_experts.h"
 
@@ -9,7 +8,6 @@ namespace sida {
 
 void CpuOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation,
                           size_t tokens) {
-  const ProfileScope scope(ProfileOp::kDense);
   const ExpertRows all{gate, up, down, nullptr, tokens, work_.hidden};
   expert_ffn(pool_, {&all, 1}, work_.normed, 1, work_.expert_scratch(), Epilogue::kAdd);
 }
@@ -45,7 +43,6 @@ void CpuOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> ex
 }
 
 void CpuOps::combine(const Dispatch& dispatch, size_t) {
-  const ProfileScope scope(ProfileOp::kCombine);
   const size_t width = spec_.width, lines = (width + 15) / 16;
   // By expert: experts come as they are at hand, and sums must not depend on that. Threads share the columns, so that
   // a token of several experts keeps the order too.

@@ -16,6 +16,7 @@ CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory&
       pool_(limits.threads),
       activations_{work_.hidden, work_.normed, work_.queries, work_.keys, work_.values},
       page_pointers_(pool_.threads()) {
+  for (auto& pointers : page_pointers_) pointers.reserve(2 * cache.pages());
   for (size_t i = 0; i < spec.stacks.size(); ++i) {
     biases_.emplace_back();
     if (work_.biases[i] == nullptr) continue;
@@ -81,7 +82,6 @@ void CpuOps::rotate(float* x, size_t heads, size_t head_dim) {
 }
 
 void CpuOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {
-  const ProfileScope scope(ProfileOp::kHead, {.tokens = static_cast<int32_t>(rows.size())});
   const size_t width = spec_.width;
   for (size_t i = 0; i < rows.size(); ++i) {
     const float* state = work_.normed + static_cast<size_t>(rows[i]) * width;
