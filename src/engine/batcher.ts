@@ -110,8 +110,7 @@ export class Batcher {
   /** Gives a waiting item its tables. */
   name(waiting: WaitingItem, tables: PendingTables | null): void {
     waiting.tables = tables;
-    waiting.experts =
-      tables && expertSet(tables.decoder ? [tables.encoder, tables.decoder] : [tables.encoder]);
+    waiting.experts = tables && expertSet(tables.filter((table) => table !== null));
   }
 
   /** The next batch; there must be an item. */
