@@ -71,7 +71,7 @@ export interface InferenceThreadData {
 }
 
 export type ToInference =
-  /** Drops every item of the job, in batches up to `lastBatch`; Infinity until a second message tells which is the last. */
+  /** Drops every item of the job, in batches up to `lastBatch`, the last that holds any. */
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a generation early; its `done` still comes. */
   | { type: 'stop'; item: number }
