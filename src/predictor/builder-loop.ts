@@ -61,7 +61,7 @@ export class BuilderLoop {
   }
 
   #put(batch: EncodeBatch, tables: PendingTables | null): void {
-    const buffers = tables && tables.map((table) => table && table.buffer);
+    const buffers = tables === null ? null : tables.map((table) => (table === null ? null : table.buffer));
     this.#options.queue.put({ batch, tables: buffers });
   }
 }
