@@ -92,11 +92,14 @@ function layerRow({ layer, experts }) {
 }
 
 function costText(experts) {
-  const { needed, resident, prefetched, late, on_demand, bytes_moved, stall_ms, predicted, hits_top1, hits_top3 } = experts;
+  const { needed, resident, prefetched, late, on_demand, bytes_moved, stall_ms, predicted } = experts;
+  const [narrow, wide, k] = experts.hits_top1 === undefined
+    ? [experts.hits_top_k, experts.hits_top_2k, 'k and 2k']
+    : [experts.hits_top1, experts.hits_top3, '1 and 3'];
   const found = needed + ' experts needed: ' + resident + ' resident, ' + prefetched + ' prefetched, ' + late + ' late, '
     + on_demand + ' on demand; ' + size(bytes_moved) + ' moved, ' + stall_ms.toFixed(1) + ' ms stalled. ';
-  return found + (predicted === 0 ? 'No predictions.' : 'The predictor named the expert of ' + hits_top1 + ' of '
-    + predicted + ' routings first, of ' + hits_top3 + ' among three.');
+  return found + (predicted === 0 ? 'No predictions.' : 'Of ' + predicted + ' predicted routings, '
+    + narrow + ' and ' + wide + ' were to an expert among the first ' + k + ' names.');
 }
 function showScores({ label, scores }, experts) {
   const rows = Object.entries(scores).sort((a, b) => b[1] - a[1]).flatMap(([name, score]) => {

@@ -57,7 +57,9 @@ describe('choices of a prompt', () => {
   });
 
   it('are greedy without sampling', () => {
-    expect(prepareJob(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({ choices: [null, null] });
+    expect(prepareJob(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({
+      choices: [null, null],
+    });
   });
 });
 
@@ -82,7 +84,11 @@ describe('a decoder-only model', () => {
   });
 
   it('has labels that continue the prompt, within its context', () => {
-    const classify = (text: string): RunRequest => ({ kind: 'classify', inputs: [text], labels: ['no', 'not at all'] });
+    const classify = (text: string): RunRequest => ({
+      kind: 'classify',
+      inputs: [text],
+      labels: ['no', 'not at all'],
+    });
     const [input] = prepareJob(classify('the film'), limits());
     const { plan } = input!.work as Extract<typeof input.work, { kind: 'score' }>;
     const no = tokenizer.encodePlain('no');

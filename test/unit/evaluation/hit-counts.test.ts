@@ -1,8 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { HitCounts } from '../../../src/evaluation/hit-counts.js';
+import type { RoutingShape } from '../../../src/predictor/hash-function.js';
 import { createHashTable, NO_EXPERT, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
 
-const SHAPE = { encoderLayers: 2, decoderLayers: 1, experts: 8, vocab: 10 };
+const SHAPE: RoutingShape = {
+  stacks: [
+    { name: 'encoder', layers: 2, causal: false, crosses: false },
+    { name: 'decoder', layers: 1, causal: true, crosses: true },
+  ],
+  experts: 8,
+  topK: 1,
+  normalized: false,
+  vocab: 10,
+};
 
 /** Two layers of two tokens, three entries each. */
 function table() {
@@ -19,22 +29,42 @@ function table() {
   return made;
 }
 
-const TRUTH = { routed: Uint16Array.of(1, 6, 2, 7), alpha: Float32Array.of(0.25, 0.5, 0.5, 0.5) };
+const TRUTH = { experts: Uint16Array.of(1, 6, 2, 7), alpha: Float32Array.of(0.25, 0.5, 0.5, 0.5) };
 
 describe('hit counts', () => {
   it('tell ranks by layer, and the error of α over the first rank', () => {
     const counts = new HitCounts(SHAPE);
-    counts.add('encoder', table(), TRUTH, 2);
+    counts.add(0, table(), TRUTH, 2);
     expect(counts.result().slice(0, 2)).toEqual([
       { hits: [0.5, 0.5, 1], alphaError: 0.25, unknown: 0 },
       { hits: [0, 0.5, 0.5], alphaError: null, unknown: 0 },
     ]);
   });
 
+  it('tell the shares of several choices among as many named, and twice as many', () => {
+    const counts = new HitCounts({ ...SHAPE, topK: 2 });
+    const wide = createHashTable({
+      batchId: 0,
+      layers: 2,
+      tokens: 1,
+      k: 4,
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: 8,
+    });
+    wide.experts.set([1, 2, 3, 4, 5, 6, 7, 0]);
+    wide.alpha.fill(0.25);
+    const alpha = Float32Array.of(0.5, 0.25, 0.5, 0.25);
+    counts.add(0, wide, { experts: Uint16Array.of(1, 4, 7, 3), alpha }, 1);
+    expect(counts.result().slice(0, 2)).toEqual([
+      { hits: [0.5, 1], alphaError: 0.25, unknown: 0 },
+      { hits: [0, 0.5], alphaError: null, unknown: 0 },
+    ]);
+  });
+
   it('miss the tokens that a function says nothing of', () => {
     const counts = new HitCounts(SHAPE);
-    counts.add('encoder', table(), TRUTH, 2);
-    counts.add('encoder', null, TRUTH, 2);
+    counts.add(0, table(), TRUTH, 2);
+    counts.add(0, null, TRUTH, 2);
     expect(counts.result()[0]).toEqual({ hits: [0.25, 0.25, 0.5], alphaError: 0.25, unknown: 2 });
   });
 });

@@ -9,6 +9,8 @@ import { openPredictor, type PredictorDirectoryOptions } from '../../../src/pred
 import { inputOf } from '../../../src/predictor/training/hit-rates.js';
 import { learnTokenTable } from '../../../src/predictor/training/learn-token-table.js';
 import {
+  DECODER,
+  ENCODER,
   FINGERPRINT,
   freshPath,
   LAYERS,
@@ -24,7 +26,18 @@ afterAll(removeFiles);
 
 const addon = loadAddon();
 const D_MODEL = 16;
-const model = { moeLayers: LAYERS, experts: SHAPE.experts, vocabSize: SHAPE.vocab, dModel: D_MODEL };
+const model: PredictorDirectoryOptions['model'] = {
+  stacks: [
+    { name: 'encoder', layers: 6, moeLayers: [1, 3, 5], causal: false, crosses: false },
+    { name: 'decoder', layers: 4, moeLayers: [1, 3], causal: true, crosses: true },
+  ],
+  moeLayers: LAYERS,
+  experts: SHAPE.experts,
+  topK: 1,
+  normalized: false,
+  vocabSize: SHAPE.vocab,
+  width: D_MODEL,
+};
 const records = recordsOf(400);
 
 const embeddingFile = `${freshPath()}.safetensors`;
@@ -140,10 +153,10 @@ describe('predictor directory', () => {
     const { function: lstm } = await openPredictor(made, options);
     expect(lstm.name).toBe('lstm');
     for (const [side, layers] of [
-      ['encoder', 3],
-      ['decoder', 2],
+      [ENCODER, 3],
+      [DECODER, 2],
     ] as const) {
-      const input = inputOf(records.slice(0, 3), side);
+      const input = inputOf(records.slice(0, 3), side, SHAPE);
       const rows = layers * input.tokens.length;
       const experts = new Uint16Array(rows * 10);
       const alpha = new Float32Array(rows * 10);
@@ -155,7 +168,7 @@ describe('predictor directory', () => {
         const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
         expect(sum).toBeCloseTo(1, 4);
         // Both are of the same sharpness in the encoder's first layer alone.
-        expect(chance[row * 10] === alpha[row * 10]).toBe(side === 'encoder' && row < input.tokens.length);
+        expect(chance[row * 10] === alpha[row * 10]).toBe(side === ENCODER && row < input.tokens.length);
       }
     }
     lstm.close();
@@ -165,14 +178,16 @@ describe('predictor directory', () => {
     const directory = copy((path) => rmSync(join(path, 'decoder'), { recursive: true }));
     const { function: lstm, warnings } = await openPredictor(directory, options);
     expect(warnings).toEqual([expect.stringContaining('no decoder network')]);
-    const input = inputOf(records.slice(0, 1), 'decoder');
-    expect(lstm.fill('decoder', input, 1, ...rows())).toBe(false);
+    const input = inputOf(records.slice(0, 1), DECODER, SHAPE);
+    expect(lstm.fill(DECODER, input, 1, ...rows())).toBe(false);
     lstm.close();
     const without = copy((path) => {
       for (const side of ['encoder', 'decoder']) rmSync(join(path, side), { recursive: true });
     });
     expect((await openPredictor(without, options)).function.name).toBe('token');
-    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow('neither');
+    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow(
+      'no network of encoder or decoder',
+    );
   });
 
   it('opens the controls: shuffled over the best there is, replay from a trace', async () => {
@@ -182,8 +197,8 @@ describe('predictor directory', () => {
     const trace = await traceOf(records);
     const replay = await openPredictor(trace, { ...options, kind: 'replay', fingerprint: 'beef' });
     expect(replay.warnings).toEqual([expect.stringContaining('fingerprint f00d, this model has beef')]);
-    const input = inputOf(records.slice(0, 2), 'encoder');
-    expect(replay.function.fill('encoder', input, 1, ...rows())).toBe(true);
+    const input = inputOf(records.slice(0, 2), ENCODER, SHAPE);
+    expect(replay.function.fill(ENCODER, input, 1, ...rows())).toBe(true);
   });
 
   it('warns of another fingerprint and opens', async () => {
@@ -197,7 +212,8 @@ describe('predictor directory', () => {
     ['layers', { moeLayers: LAYERS.slice(1) }, 'made for 5 MoE layers (encoder.1, encoder.3'],
     ['experts', { experts: 9 }, 'made for 8 experts a layer, the model has 9'],
     ['vocabulary', { vocabSize: 25 }, 'made for a vocabulary of 24, the model has 25'],
-    ['width', { dModel: 32 }, 'dIn is 16, the model'],
+    ['choices', { topK: 2 }, 'made for 1 experts a token, the model chooses 2'],
+    ['width', { width: 32 }, 'dIn is 16, the model'],
   ])('refuses a model of other %s', async (_, change, message) => {
     await expect(openPredictor(made, { ...options, model: { ...model, ...change } })).rejects.toMatchObject({
       code: 'checkpoint_invalid',

@@ -8,6 +8,10 @@ import { randomOf } from '../../../src/predictor/training/random.js';
 import { Teacher } from '../../../src/predictor/training/teacher.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import {
+  ALONE,
+  aloneOf,
+  DECODER,
+  ENCODER,
   freshPath,
   LAYERS,
   recordOf,
@@ -23,24 +27,27 @@ afterAll(removeFiles);
 const records = recordsOf(20);
 const replay = await ReplayFunction.load(await Teacher.open([await traceOf(records)], SHAPE.vocab));
 
-function fill(side: 'encoder' | 'decoder', input: ReturnType<typeof inputOf>, k = 2) {
-  const layers = side === 'encoder' ? 3 : 2;
+function fill(stack: number, input: ReturnType<typeof inputOf>, k = 2) {
+  const { layers } = SHAPE.stacks[stack]!;
   const experts = new Uint16Array(layers * input.tokens.length * k).fill(77);
   const alpha = new Float32Array(experts.length).fill(77);
   const chance = new Float32Array(experts.length).fill(77);
-  return { known: replay.fill(side, input, k, experts, alpha, chance), experts, alpha, chance };
+  return { known: replay.fill(stack, input, k, experts, alpha, chance), experts, alpha, chance };
 }
 
 describe('replay', () => {
   it('names the recorded expert of every token and no other, with its probability', async () => {
     expect(await hitRates(replay, sourceOf(records), { batchTokens: 30 })).toEqual(
       LAYERS.map((layer, i) => {
-        const tokens = records.reduce((sum, r) => sum + r[i < 3 ? 'encoder' : 'decoder'].tokens.length, 0);
+        const tokens = records.reduce(
+          (sum, r) => sum + r.stacks[i < 3 ? ENCODER : DECODER]!.tokens.length,
+          0,
+        );
         const alphaError = expect.closeTo(0, 6);
         return { layer, tokens, hits: [tokens, tokens, tokens], alphaError, unknown: 0 };
       }),
     );
-    const { experts, alpha, chance } = fill('encoder', inputOf(records.slice(3, 5), 'encoder'));
+    const { experts, alpha, chance } = fill(ENCODER, inputOf(records.slice(3, 5), ENCODER, SHAPE));
     for (let i = 0; i < experts.length; i += 2) {
       expect(chance[i]).toBe(1);
       expect([experts[i + 1], alpha[i + 1], chance[i + 1]]).toEqual([NO_EXPERT, 0, 0]);
@@ -49,31 +56,62 @@ describe('replay', () => {
 
   it('finds batches of recorded sequences in any order', () => {
     const some = [records[7]!, records[2]!, records[7]!];
-    for (const side of ['encoder', 'decoder'] as const) {
-      const { known, experts } = fill(side, inputOf(some, side), 1);
+    for (const side of [ENCODER, DECODER]) {
+      const { known, experts } = fill(side, inputOf(some, side, SHAPE), 1);
       expect(known).toBe(true);
-      expect(experts).toEqual(routedOf(some, side, side === 'encoder' ? 3 : 2));
+      expect(experts).toEqual(routedOf(some, side, SHAPE));
     }
   });
 
   it('finds the beginning of a recorded decoder input, by its context', () => {
-    const record = records.find(({ decoder }) => decoder.tokens.length > 2)!;
-    const whole = inputOf([record], 'decoder');
+    const record = records.find(({ stacks }) => stacks[DECODER]!.tokens.length > 2)!;
+    const whole = inputOf([record], DECODER, SHAPE);
     const begun = { ...whole, tokens: whole.tokens.slice(0, 2), offsets: Int32Array.of(0, 2) };
-    const { known, experts } = fill('decoder', begun, 1);
+    const { known, experts } = fill(DECODER, begun, 1);
     expect(known).toBe(true);
-    const all = routedOf([record], 'decoder', 2);
-    const n = record.decoder.tokens.length;
+    const all = routedOf([record], DECODER, SHAPE);
+    const n = record.stacks[DECODER]!.tokens.length;
     expect([...experts]).toEqual([all[0], all[1], all[n], all[n + 1]]);
     const other = { ...begun, tokens: begun.tokens.map((token) => token + 1) };
-    expect(fill('decoder', other).known).toBe(false);
-    expect(fill('decoder', { tokens: begun.tokens, offsets: begun.offsets }).known).toBe(false);
+    expect(fill(DECODER, other).known).toBe(false);
+    expect(fill(DECODER, { tokens: begun.tokens, offsets: begun.offsets }).known).toBe(false);
+  });
+
+  it('names all choices of a decoder alone, from the beginning of a recorded sequence or behind its prompt', async () => {
+    const alone = aloneOf(records);
+    const own = await ReplayFunction.load(sourceOf(alone, ALONE));
+    expect(await hitRates(own, sourceOf(alone, ALONE))).toEqual(
+      ['decoder.1', 'decoder.3'].map((layer) => {
+        const tokens = alone.reduce((sum, { stacks }) => sum + stacks[0]!.tokens.length, 0);
+        return {
+          layer,
+          tokens,
+          hits: [2 * tokens, 2 * tokens],
+          alphaError: expect.closeTo(0, 6),
+          unknown: 0,
+        };
+      }),
+    );
+    const record = alone.find(({ stacks }) => stacks[0]!.tokens.length === 4)!;
+    const { tokens } = record.stacks[0]!;
+    const behind = {
+      tokens: tokens.slice(2),
+      offsets: Int32Array.of(0, 2),
+      contextTokens: tokens.slice(0, 2),
+      contextOffsets: Int32Array.of(0, 2),
+    };
+    const experts = new Uint16Array(2 * 2 * 2);
+    expect(own.fill(0, behind, 2, experts, new Float32Array(8), new Float32Array(8))).toBe(true);
+    const all = routedOf([record], 0, ALONE);
+    expect([...experts]).toEqual([...all.slice(4, 8), ...all.slice(12, 16)]);
+    behind.contextTokens[0]! += 1;
+    expect(own.fill(0, behind, 2, experts, new Float32Array(8), new Float32Array(8))).toBe(false);
   });
 
   it('says nothing of a batch with one sequence that was not recorded', () => {
-    const cut = recordOf(0, [...records[0]!.encoder.tokens.slice(0, -1)], [0]);
-    expect(fill('encoder', inputOf([records[1]!, cut], 'encoder')).known).toBe(false);
-    expect(fill('encoder', inputOf([records[1]!], 'encoder')).known).toBe(true);
+    const cut = recordOf(0, [...records[0]!.stacks[ENCODER]!.tokens.slice(0, -1)], [0]);
+    expect(fill(ENCODER, inputOf([records[1]!, cut], ENCODER, SHAPE)).known).toBe(false);
+    expect(fill(ENCODER, inputOf([records[1]!], ENCODER, SHAPE)).known).toBe(true);
   });
 
   it('counts what it cannot say as missed', async () => {
@@ -90,10 +128,10 @@ describe('teacher', () => {
     expect(teacher.shape).toEqual(SHAPE);
     const read = async (source: Pick<Teacher, 'records'> | ReturnType<Teacher['only']>) => {
       const lines: Int32Array[] = [];
-      for await (const { encoder } of source.records()) lines.push(encoder.tokens);
+      for await (const { stacks } of source.records()) lines.push(stacks[ENCODER]!.tokens);
       return lines;
     };
-    const all = [...recordsOf(4), ...recordsOf(3, 5)].map(({ encoder }) => encoder.tokens);
+    const all = [...recordsOf(4), ...recordsOf(3, 5)].map(({ stacks }) => stacks[ENCODER]!.tokens);
     expect(await read(teacher)).toEqual(all);
     expect(await read(teacher.only((i) => i % 3 === 1))).toEqual([all[1], all[4]]);
   });
@@ -110,11 +148,11 @@ describe('teacher', () => {
     const small = await Teacher.open([good], 7);
     await expect(small.records().next()).rejects.toThrow(/line 1, encoder: token \d+, the vocabulary has 7/);
     const strange = recordsOf(1);
-    strange[0]!.decoder.experts[3] = 8;
+    strange[0]!.stacks[DECODER]!.experts[3] = 8;
     const odd = await open(await traceOf(strange));
     await expect(odd.records().next()).rejects.toThrow('decoder: expert 8, a layer has 8');
     const broken = recordsOf(1);
-    broken[0]!.encoder.logits[3] = Number.NaN;
+    broken[0]!.stacks[ENCODER]!.logits[3] = Number.NaN;
     const nan = await open(await traceOf(broken));
     await expect(nan.records().next()).rejects.toThrow('router logit NaN');
   });
@@ -134,11 +172,11 @@ describe('shuffled', () => {
 
   it('names as many experts of each layer as the function behind it, but wrong ones', async () => {
     const shuffled = new ShuffledFunction(replay, SHAPE, 3);
-    const input = inputOf(records, 'encoder');
+    const input = inputOf(records, ENCODER, SHAPE);
     const experts = new Uint16Array(3 * input.tokens.length * 2);
     const [alpha, chance] = [new Float32Array(experts.length), new Float32Array(experts.length)];
-    expect(shuffled.fill('encoder', input, 2, experts, alpha, chance)).toBe(true);
-    const truth = fill('encoder', input);
+    expect(shuffled.fill(ENCODER, input, 2, experts, alpha, chance)).toBe(true);
+    const truth = fill(ENCODER, input);
     expect(chance).toEqual(truth.chance);
     const distinct = (of: Uint16Array, layer: number) =>
       new Set(of.subarray((layer * of.length) / 3, ((layer + 1) * of.length) / 3)).size;
@@ -147,8 +185,8 @@ describe('shuffled', () => {
       expect(experts[i] === truth.experts[i]).toBe(truth.experts[i] === NO_EXPERT);
     }
     for (const { hits } of await hitRates(shuffled, sourceOf(records))) expect(hits[2]).toBe(0);
-    const unknown = inputOf([recordOf(0, [9, 9, 9], [0])], 'encoder');
-    expect(shuffled.fill('encoder', unknown, 1, new Uint16Array(9), alpha, chance)).toBe(false);
+    const unknown = inputOf([recordOf(0, [9, 9, 9], [0])], ENCODER, SHAPE);
+    expect(shuffled.fill(ENCODER, unknown, 1, new Uint16Array(9), alpha, chance)).toBe(false);
   });
 });
 
@@ -158,19 +196,19 @@ describe('hit rates', () => {
     const once = [recordOf(0, [3, 4, 5], [0])];
     for (const record of once) learner.add(record);
     const table = learner.finish();
-    const truth = routedOf(once, 'encoder', 3);
+    const truth = routedOf(once, ENCODER, SHAPE);
     const places = [0, 1, 3];
     const fixed = {
       name: 'token' as const,
       // The true expert stands first, second and fourth.
       fill: (
-        side: string,
+        stack: number,
         { tokens }: { tokens: Int32Array },
         k: number,
         experts: Uint16Array,
         alpha: Float32Array,
       ) => {
-        if (side === 'decoder') return false;
+        if (stack === DECODER) return false;
         experts.fill(NO_EXPERT);
         for (let row = 0; row < 3 * tokens.length; row++) experts[row * k + places[row % 3]!] = truth[row]!;
         alpha.fill(0.5);
@@ -178,7 +216,7 @@ describe('hit rates', () => {
       },
       close() {},
     };
-    const rates = await hitRates(fixed, sourceOf(once), { k: 4 });
+    const rates = await hitRates(fixed, sourceOf(once));
     const sure = 1 / Array.from({ length: 8 }, (_, i) => Math.exp(-i)).reduce((a, b) => a + b);
     const alphaError = expect.closeTo(sure - 0.5, 6);
     for (const i of [0, 1, 2]) {

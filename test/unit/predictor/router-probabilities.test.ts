@@ -1,10 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import {
-  probabilitiesOf,
-  routerProbabilities,
-} from '../../../src/predictor/training/router-probabilities.js';
+import { alphasOf, routerProbabilities } from '../../../src/predictor/training/router-probabilities.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
-import { recordsOf, SHAPE, TOP } from './routing-fixture.js';
+import { ENCODER, recordsOf, SHAPE, TOP } from './routing-fixture.js';
 
 function softmax(logits: number[]): number[] {
   const sum = logits.reduce((total, z) => total + Math.exp(z), 0);
@@ -42,11 +39,11 @@ describe('router probabilities', () => {
 
   it('name recorded and other experts of several records, and sum to 1', () => {
     const records = recordsOf(3);
-    const tokens = records.reduce((sum, { encoder }) => sum + encoder.tokens.length, 0);
+    const tokens = records.reduce((sum, { stacks }) => sum + stacks[ENCODER]!.tokens.length, 0);
     const sums = new Float64Array(3 * tokens);
     for (let e = 0; e < SHAPE.experts; e++) {
       const named = new Uint16Array(3 * tokens).fill(e);
-      probabilitiesOf(named, records, 'encoder', 3, SHAPE.experts).forEach((p, row) => {
+      alphasOf(named, 1, records, ENCODER, SHAPE).forEach((p, row) => {
         sums[row]! += p;
       });
     }
@@ -56,7 +53,7 @@ describe('router probabilities', () => {
   it('make the token table say the probability among all experts', () => {
     const learner = new TokenTableLearner(SHAPE);
     for (const record of recordsOf(60)) learner.add(record);
-    const { alpha, width } = learner.finish({ width: SHAPE.experts }).sides.encoder;
+    const { alpha, width } = learner.finish({ width: SHAPE.experts }).stacks[ENCODER]!;
     expect(TOP).toBeLessThan(SHAPE.experts);
     for (let from = 0; from < alpha.length; from += width) {
       expect(alpha.subarray(from, from + width).reduce((sum, p) => sum + p, 0)).toBeCloseTo(1, 5);

@@ -5,7 +5,24 @@ import type { RoutingShape } from '../../../src/predictor/hash-function.js';
 import type { TeacherRecord, TeacherSource } from '../../../src/predictor/training/teacher.js';
 import { TraceWriter } from '../../../src/trace/trace-file.js';
 
-export const SHAPE: RoutingShape = { encoderLayers: 3, decoderLayers: 2, experts: 8, vocab: 24 };
+export const ENCODER = 0;
+export const DECODER = 1;
+export const SHAPE: RoutingShape = {
+  stacks: [
+    { name: 'encoder', layers: 3, causal: false, crosses: false },
+    { name: 'decoder', layers: 2, causal: true, crosses: true },
+  ],
+  experts: 8,
+  topK: 1,
+  normalized: false,
+  vocab: 24,
+};
+/** A decoder alone, whose routers choose two experts. */
+export const ALONE: RoutingShape = {
+  ...SHAPE,
+  stacks: [{ name: 'decoder', layers: 2, causal: true, crosses: false }],
+  topK: 2,
+};
 export const LAYERS = ['encoder.1', 'encoder.3', 'encoder.5', 'decoder.1', 'decoder.3'];
 export const TOP = 4;
 export const FINGERPRINT = 'f00d';
@@ -18,8 +35,8 @@ export function randomOf(seed: number): (below: number) => number {
   };
 }
 
-/** Routing of one side, `best(layer, t)` first and its neighbours after it. */
-function sideOf(tokens: number[], layers: number, best: (layer: number, t: number) => number) {
+/** Routing of one stack, `best(layer, t)` first and its neighbours after it. */
+function stackOf(tokens: number[], layers: number, best: (layer: number, t: number) => number) {
   const experts: number[] = [];
   const logits: number[] = [];
   for (let layer = 0; layer < layers; layer++) {
@@ -49,8 +66,11 @@ export function recordOf(line: number, encoder: number[], decoder: number[]): Te
   return {
     line,
     top: TOP,
-    encoder: sideOf(encoder, SHAPE.encoderLayers, route(encoder, 1)),
-    decoder: sideOf(decoder, SHAPE.decoderLayers, route(decoder, 5)),
+    input: encoder.length,
+    stacks: [
+      stackOf(encoder, SHAPE.stacks[ENCODER]!.layers, route(encoder, 1)),
+      stackOf(decoder, SHAPE.stacks[DECODER]!.layers, route(decoder, 5)),
+    ],
   };
 }
 
@@ -63,8 +83,14 @@ export function recordsOf(count: number, seed = 1): TeacherRecord[] {
   );
 }
 
-export function sourceOf(records: TeacherRecord[]): TeacherSource {
-  return { shape: SHAPE, layers: LAYERS, records: () => records };
+export function sourceOf(records: TeacherRecord[], shape = SHAPE): TeacherSource {
+  const layers = LAYERS.filter((layer) => shape.stacks.some(({ name }) => layer.startsWith(name)));
+  return { shape, layers, records: () => records };
+}
+
+/** The decoders' part of records, as a model without an encoder records it. */
+export function aloneOf(records: TeacherRecord[]): TeacherRecord[] {
+  return records.map((record) => ({ ...record, input: 1, stacks: [record.stacks[DECODER]!] }));
 }
 
 const root = mkdtempSync(join(tmpdir(), 'sida-hash-functions-'));

@@ -1,9 +1,17 @@
 import { describe, expect, it } from 'vitest';
+import type { RoutingShape } from '../../../src/predictor/hash-function.js';
 import { randomOf } from '../../../src/predictor/training/random.js';
 import { fitSharpness, type LogitSource } from '../../../src/predictor/training/sharpness.js';
 import type { TeacherRecord } from '../../../src/predictor/training/teacher.js';
 
 const E = 16;
+const MODEL: RoutingShape = {
+  stacks: [{ name: 'encoder', layers: 2, causal: false, crosses: false }],
+  experts: E,
+  topK: 1,
+  normalized: false,
+  vocab: 1,
+};
 const TOKENS = 4000;
 const random = randomOf(3);
 /** (layers, tokens, E). */
@@ -31,7 +39,7 @@ function orderOf(row: number): number[] {
 /** A router whose logits are those of the network times each layer's β, of which `top` are recorded. */
 function scaledRecords(betas: readonly number[], top: number): TeacherRecord[] {
   const rows = Array.from({ length: betas.length * TOKENS }, (_, row) => orderOf(row).slice(0, top));
-  const encoder = {
+  const stack = {
     tokens: new Int32Array(TOKENS),
     experts: Uint16Array.from(rows.flat()),
     logits: Float32Array.from(
@@ -40,32 +48,30 @@ function scaledRecords(betas: readonly number[], top: number): TeacherRecord[] {
       ),
     ),
   };
-  const decoder = { tokens: new Int32Array(0), experts: new Uint16Array(0), logits: new Float32Array(0) };
-  return [{ line: 0, top, encoder, decoder }];
+  return [{ line: 0, input: TOKENS, top, stacks: [stack] }];
 }
 
 function recordsOf(betas: readonly number[]): TeacherRecord[] {
   const experts = betas.flatMap((beta, layer) =>
     Array.from({ length: TOKENS }, (_, t) => draw(layer * TOKENS + t, beta)),
   );
-  const side = { tokens: new Int32Array(TOKENS), logits: new Float32Array(experts.length) };
-  const encoder = { ...side, experts: Uint16Array.from(experts) };
-  const decoder = { tokens: new Int32Array(0), experts: new Uint16Array(0), logits: new Float32Array(0) };
-  return [{ line: 0, top: 1, encoder, decoder }];
+  const logits = new Float32Array(experts.length);
+  const stack = { tokens: new Int32Array(TOKENS), logits, experts: Uint16Array.from(experts) };
+  return [{ line: 0, input: TOKENS, top: 1, stacks: [stack] }];
 }
 
 const source = {
   shape: { layers: 2, experts: E },
-  predict: (_input, _k, experts, _alpha, _chance, out) => {
+  predict: (_input, k, experts, _alpha, _chance, out) => {
     out!.set(logits);
-    for (let row = 0; row < experts.length; row++) experts[row] = orderOf(row)[0]!;
+    for (let row = 0; row * k < experts.length; row++) experts.set(orderOf(row).slice(0, k), row * k);
     return true;
   },
 } as LogitSource;
 
 describe('chance sharpness', () => {
   it('finds the temperature that the experts were drawn with, of each layer', () => {
-    const [first, second] = fitSharpness(source, 'encoder', recordsOf([0.5, 6])).chance;
+    const [first, second] = fitSharpness(source, 0, recordsOf([0.5, 6]), MODEL).chance;
     expect(first).toBeGreaterThan(0.4);
     expect(first).toBeLessThan(0.6);
     expect(second).toBeGreaterThan(5.6);
@@ -73,7 +79,7 @@ describe('chance sharpness', () => {
   });
 
   it('stays within its bounds where the best is always right, and where it never is', () => {
-    const [always, never] = fitSharpness(source, 'encoder', recordsOf([1e6, -1e6])).chance;
+    const [always, never] = fitSharpness(source, 0, recordsOf([1e6, -1e6]), MODEL).chance;
     expect(always).toBeGreaterThan(100);
     expect(always).toBeLessThanOrEqual(1000);
     expect(never).toBeGreaterThanOrEqual(0.001);
@@ -83,8 +89,8 @@ describe('chance sharpness', () => {
   it('is 1 without tokens and without finite logits', () => {
     const records = recordsOf([1, 1]);
     const ones = { alpha: [1, 1], chance: [1, 1] };
-    expect(fitSharpness(source, 'decoder', records)).toEqual(ones);
-    expect(fitSharpness({ ...source, predict: () => false }, 'encoder', records)).toEqual(ones);
+    expect(fitSharpness(source, 0, [], MODEL)).toEqual(ones);
+    expect(fitSharpness({ ...source, predict: () => false }, 0, records, MODEL)).toEqual(ones);
   });
 });
 
@@ -94,7 +100,7 @@ describe('alpha sharpness', () => {
     [E / 2, 0.1],
   ])('finds what the router is flatter by, of each layer, from %d recorded logits', (top, tolerance) => {
     const betas = [0.05, 3];
-    fitSharpness(source, 'encoder', scaledRecords(betas, top)).alpha.forEach((found, layer) => {
+    fitSharpness(source, 0, scaledRecords(betas, top), MODEL).alpha.forEach((found, layer) => {
       expect(Math.abs(found / betas[layer]! - 1)).toBeLessThan(tolerance);
     });
   });

@@ -8,18 +8,19 @@ import {
   TABLE_ABANDONED,
   TABLE_EXACT,
   TABLE_FAILED,
-  TABLE_K,
   TABLE_PENDING,
   TABLE_PREDICTED,
   TABLE_READY,
+  tableK,
 } from '../../../src/predictor/hash-table.js';
 import { type BatchInput, type PendingTables, TableBuilder } from '../../../src/predictor/table-builder.js';
 import { inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
-import { recordOf, recordsOf, removeFiles, SHAPE, sourceOf } from './routing-fixture.js';
+import { DECODER, ENCODER, recordOf, recordsOf, removeFiles, SHAPE, sourceOf } from './routing-fixture.js';
 
 afterAll(removeFiles);
 
+const TABLE_K = tableK(SHAPE);
 const records = recordsOf(60);
 const learner = new TokenTableLearner(SHAPE);
 for (const record of records) learner.add(record);
@@ -40,7 +41,11 @@ function builderOf(hashFunction: HashFunction) {
 }
 
 function batchOf(some = records.slice(0, 3), id = 5, routingK = 0): BatchInput {
-  return { id, routingK, encoder: inputOf(some, 'encoder'), decoder: inputOf(some, 'decoder') };
+  return { id, routingK, inputs: [inputOf(some, ENCODER, SHAPE), inputOf(some, DECODER, SHAPE)] };
+}
+
+function withoutLabels(batch: BatchInput): BatchInput {
+  return { ...batch, inputs: [batch.inputs[ENCODER]!, null] };
 }
 
 describe('table builder', () => {
@@ -48,21 +53,21 @@ describe('table builder', () => {
     const { builder, stats } = builderOf(token);
     const batch = batchOf();
     const tables = builder.begin(batch)!;
-    const tokens = batch.encoder.tokens.length;
-    for (const table of [tables.encoder, tables.decoder!]) {
+    const tokens = batch.inputs[ENCODER]!.tokens.length;
+    for (const table of [tables[ENCODER]!, tables[DECODER]!]) {
       expect(table).toMatchObject({ batchId: 5, k: TABLE_K, expertsPerLayer: 8, kind: TABLE_PREDICTED });
       expect(table.state).toBe(TABLE_PENDING);
     }
     builder.fill(batch, tables);
-    const read = openHashTable(tables.encoder.buffer);
-    expect([read.state, tables.decoder!.state]).toEqual([TABLE_READY, TABLE_READY]);
+    const read = openHashTable(tables[ENCODER]!.buffer);
+    expect([read.state, tables[DECODER]!.state]).toEqual([TABLE_READY, TABLE_READY]);
     const entries = 3 * tokens * TABLE_K;
     const said = {
       experts: new Uint16Array(entries),
       alpha: new Float32Array(entries),
       chance: new Float32Array(entries),
     };
-    token.fill('encoder', batch.encoder, TABLE_K, said.experts, said.alpha, said.chance);
+    token.fill(ENCODER, batch.inputs[ENCODER]!, TABLE_K, said.experts, said.alpha, said.chance);
     expect(read.experts).toEqual(said.experts);
     expect(read.alpha).toEqual(said.alpha);
     for (let layer = 0; layer < 3; layer++) {
@@ -81,8 +86,9 @@ describe('table builder', () => {
     const { builder } = builderOf(token);
     for (const routingK of [1, 3]) {
       const batch = batchOf(undefined, 5, routingK);
-      const { encoder } = builder.begin(batch)!;
-      builder.fill(batch, { encoder, decoder: null });
+      const tables = builder.begin(batch)!;
+      const encoder = tables[ENCODER]!;
+      builder.fill(batch, tables);
       for (let layer = 0; layer < 3; layer++) {
         const routed = new Set<number>();
         for (let t = 0; t < encoder.tokens; t++) {
@@ -103,12 +109,13 @@ describe('table builder', () => {
     const batch = batchOf();
     const tables = builder.begin(batch)!;
     builder.fill(batch, tables);
-    for (const [side, table, layers] of [
-      ['encoder', tables.encoder, 3],
-      ['decoder', tables.decoder!, 2],
+    for (const [stack, layers] of [
+      [ENCODER, 3],
+      [DECODER, 2],
     ] as const) {
+      const table = tables[stack]!;
       expect([table.kind, table.state]).toEqual([TABLE_EXACT, TABLE_READY]);
-      const routed = routedOf(records.slice(0, 3), side, layers);
+      const routed = routedOf(records.slice(0, 3), stack, SHAPE);
       const needed = new Float32Array(layers * 8);
       routed.forEach((expert, i) => {
         needed[Math.floor(i / table.tokens) * 8 + expert] = 1;
@@ -126,11 +133,11 @@ describe('table builder', () => {
     const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
     const tables = builder.begin(unknown)!;
     builder.fill(unknown, tables);
-    expect([tables.encoder.state, tables.decoder!.state]).toEqual([TABLE_FAILED, TABLE_FAILED]);
-    const known = { ...batchOf(), decoder: null };
+    expect([tables[ENCODER]!.state, tables[DECODER]!.state]).toEqual([TABLE_FAILED, TABLE_FAILED]);
+    const known = withoutLabels(batchOf());
     const next = builder.begin(known)!;
     builder.fill(known, next);
-    expect([next.encoder.state, next.decoder]).toEqual([TABLE_READY, null]);
+    expect([next[ENCODER]!.state, next[DECODER]]).toEqual([TABLE_READY, null]);
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 1 });
     expect(errors.map(String)).toEqual([
       'Error: replay cannot name the experts of batch 5 in the encoder: it was not recorded',
@@ -138,70 +145,15 @@ describe('table builder', () => {
     ]);
   });
 
-  it.each([
-    ['token', token, 0],
-    ['token', token, 2],
-    ['replay', replay, 0],
-  ] as const)(
-    'joins the tables of inputs named ahead, by %s, to those that it would have filled (routing k %s)',
-    (_, fn, k) => {
-      const { builder, stats } = builderOf(fn);
-      const some = records.slice(0, 5);
-      const whole = batchOf(some, 5, k);
-      const filled = builder.begin(whole)!;
-      builder.fill(whole, filled);
-      const parts = some.map((record) => builder.ahead(batchOf([record], 0, k))!);
-      const joined = builder.join(whole, parts);
-      for (const side of ['encoder', 'decoder'] as const) {
-        expect(new Uint8Array(joined[side]!.buffer)).toEqual(new Uint8Array(filled[side]!.buffer));
-        expect(joined[side]!.state).toBe(TABLE_READY);
-      }
-      expect(stats.figures()).toMatchObject({ ready: 2, failed: 0 });
-    },
-  );
-
-  it('joins inputs with labels and without', () => {
-    const { builder } = builderOf(token);
-    const [first, second] = [records[0]!, records[1]!];
-    const labelled = builder.ahead(batchOf([second]))!;
-    const plain = builder.ahead({ ...batchOf([first]), decoder: null })!;
-    const batch = { ...batchOf([first, second]), decoder: inputOf([second], 'decoder') };
-    const { encoder, decoder } = builder.join(batch, [plain, labelled]);
-    expect(encoder.tokens).toBe(first.encoder.tokens.length + second.encoder.tokens.length);
-    expect(decoder!.experts).toEqual(labelled.decoder!.experts);
-    expect(decoder!.state).toBe(TABLE_READY);
-  });
-
-  it('has nothing ahead where the function cannot say, quietly, and where it rests', () => {
-    const { builder, stats, errors } = builderOf(slowed(replay, 200));
-    const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
-    expect(builder.ahead(unknown)).toBeNull();
-    expect([errors, stats.figures().failed]).toEqual([[], 0]);
-    builder.fill(unknown, builder.begin(unknown)!);
-    expect(stats.figures()).toMatchObject({ failed: 1 });
-    const known = batchOf([records[0]!]);
-    expect(builder.ahead(known)).toBeNull();
-    now += 200 * 2 * 16;
-    expect(builder.ahead(known)).not.toBeNull();
-  });
-
-  it('tells a side that nobody can name, and joins the other', () => {
-    const { builder, errors } = builderOf({
-      ...slowed(token, 1),
-      fill: (side, ...rest) => side === 'encoder' && token.fill(side, ...rest),
-    });
-    const part = builder.ahead(batchOf([records[0]!]))!;
-    const { encoder, decoder } = builder.join(batchOf([records[0]!], 6), [part]);
-    expect([encoder.state, decoder!.state]).toEqual([TABLE_READY, TABLE_FAILED]);
-    expect(errors.map(String)).toEqual([expect.stringContaining('experts of batch 6 in the decoder')]);
-  });
-
   it('fails a table whose function throws, and tells it', () => {
     const { builder, stats, errors } = builderOf(token);
-    const broken = { ...batchOf(), encoder: { tokens: undefined as never, offsets: Int32Array.of(0) } };
+    const broken = {
+      ...batchOf(),
+      inputs: [{ tokens: undefined as never, offsets: Int32Array.of(0) }, batchOf().inputs[DECODER]!],
+    };
     const tables = builder.begin(batchOf())!;
     builder.fill(broken, tables);
-    expect(tables.encoder.state).toBe(TABLE_FAILED);
+    expect(tables[ENCODER]!.state).toBe(TABLE_FAILED);
     expect(errors).toEqual([expect.any(TypeError)]);
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 1 });
   });
@@ -210,10 +162,10 @@ describe('table builder', () => {
     const { builder, stats } = builderOf(token);
     const batch = batchOf();
     const tables = builder.begin(batch)!;
-    expect(tables.encoder.settle(TABLE_ABANDONED)).toBe(true);
+    expect(tables[ENCODER]!.settle(TABLE_ABANDONED)).toBe(true);
     builder.fill(batch, tables);
-    expect(tables.encoder.state).toBe(TABLE_ABANDONED);
-    expect(tables.encoder.experts.every((expert) => expert === NO_EXPERT)).toBe(true);
+    expect(tables[ENCODER]!.state).toBe(TABLE_ABANDONED);
+    expect(tables[ENCODER]!.experts.every((expert) => expert === NO_EXPERT)).toBe(true);
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 0, abandoned: 1 });
   });
 
@@ -236,7 +188,7 @@ describe('table builder', () => {
     const batch = batchOf();
     const tables = builder.begin(batch)!;
     builder.fill(batch, tables);
-    expect(tables.encoder.state).toBe(TABLE_READY);
+    expect(tables[ENCODER]!.state).toBe(TABLE_READY);
     expect(pauses(8)).toEqual([...Array(7).fill(0), 16]);
   });
 
@@ -275,7 +227,7 @@ function lateBuilder(ms: number) {
   const { builder, stats } = builderOf({
     ...late,
     fill: (...args) => {
-      current.encoder.settle(TABLE_ABANDONED);
+      current[ENCODER]!.settle(TABLE_ABANDONED);
       return late.fill(...args);
     },
   });

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { TokenTable } from '../../../src/predictor/functions/token-table.js';
 import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
-import { freshPath, recordOf, recordsOf, removeFiles, SHAPE } from './routing-fixture.js';
+import { DECODER, ENCODER, freshPath, recordOf, recordsOf, removeFiles, SHAPE } from './routing-fixture.js';
 
 afterAll(removeFiles);
 
@@ -14,13 +14,13 @@ function learned(records = recordsOf(60), width?: number): TokenTable {
   return learner.finish({ ...(width && { width }) });
 }
 
-function filled(table: TokenTable, tokens: number[], k: number, side: 'encoder' | 'decoder' = 'encoder') {
-  const layers = side === 'encoder' ? SHAPE.encoderLayers : SHAPE.decoderLayers;
+function filled(table: TokenTable, tokens: number[], k: number, stack = ENCODER) {
+  const { layers } = table.shape.stacks[stack]!;
   const experts = new Uint16Array(layers * tokens.length * k).fill(77);
   const alpha = new Float32Array(experts.length).fill(77);
   const chance = new Float32Array(experts.length).fill(77);
   const input = { tokens: Int32Array.from(tokens), offsets: Int32Array.of(0, tokens.length) };
-  expect(table.fill(side, input, k, experts, alpha, chance)).toBe(true);
+  expect(table.fill(stack, input, k, experts, alpha, chance)).toBe(true);
   return { experts, alpha, chance };
 }
 
@@ -57,8 +57,8 @@ describe('token table', () => {
   });
 
   it('learns the same from the same records, and something where there are none', () => {
-    expect(learned().sides).toEqual(learned().sides);
-    const { experts, alpha } = filled(learned([]), [4], 8, 'decoder');
+    expect(learned().stacks).toEqual(learned().stacks);
+    const { experts, alpha } = filled(learned([]), [4], 8, DECODER);
     expect([...experts.subarray(0, 8)]).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
     expect(alpha[0]).toBeCloseTo(1 / 8);
   });
@@ -67,13 +67,17 @@ describe('token table', () => {
     const path = freshPath();
     learned().save(path);
     const read = TokenTable.read(path, SHAPE);
-    expect(read.sides).toEqual(learned().sides);
+    expect(read.stacks).toEqual(learned().stacks);
     const tokens = [0, 5, 9, 23];
     expect(filled(read, tokens, 8)).toEqual(filled(learned(), tokens, 8));
   });
 
   it.each([
-    ['fewer layers', { ...SHAPE, encoderLayers: 2 }, 'expected U16 [2, 25, 8], found U16 [3, 25, 8]'],
+    [
+      'fewer layers',
+      { ...SHAPE, stacks: [{ ...SHAPE.stacks[ENCODER]!, layers: 2 }] },
+      'expected U16 [2, 25, 8], found U16 [3, 25, 8]',
+    ],
     ['fewer experts', { ...SHAPE, experts: 7 }, '8 experts a token, expected 1 to 7'],
     ['a smaller vocabulary', { ...SHAPE, vocab: 20 }, 'is 20, expected ascending ids from 0 to 19'],
   ])('refuses a model of %s', (_, shape, message) => {

@@ -26,20 +26,15 @@ const meta = {
   maxNewTokens: 2,
 } as const;
 const writable = { ...meta, layers: [...meta.layers] };
-const shape = shapeOf({ ...writable, complete: false });
+const shape = shapeOf({ ...writable, stacks: ['encoder', 'decoder'] });
 
-function recordOf(
-  line: number,
-  n: number,
-  m: number,
-  { encoderLayers, decoderLayers, top }: TraceShape = shape,
-): TraceRecord {
+function recordOf(line: number, n: number, m: number, { stacks, top }: TraceShape = shape): TraceRecord {
   const side = (tokens: number, layers: number) => ({
     tokens: Int32Array.from({ length: tokens }, (_, i) => line * 100 + i),
     experts: Uint16Array.from({ length: layers * tokens * top }, (_, i) => (i * 7 + line) % 8),
     logits: Float32Array.from({ length: layers * tokens * top }, (_, i) => Math.sin(i + line)),
   });
-  return { line, encoder: side(n, encoderLayers), decoder: side(m, decoderLayers) };
+  return { line, input: n, stacks: stacks.map(({ layers }, s) => side(s === 0 ? n : m, layers)) };
 }
 
 async function all(directory: string): Promise<TraceRecord[]> {
@@ -59,12 +54,25 @@ describe('a record', () => {
         small,
         fc.integer({ min: 1, max: 5 }),
         (n, m, encoderLayers, decoderLayers, top) => {
-          const any = { encoderLayers, decoderLayers, top };
+          const any: TraceShape = {
+            stacks: [
+              { name: 'encoder', layers: encoderLayers },
+              { name: 'decoder', layers: decoderLayers },
+            ],
+            top,
+          };
           const record = recordOf(5, n, m, any);
           expect(decodeRecord(encodeRecord(record, any), any)).toEqual(record);
         },
       ),
     );
+  });
+
+  it('of a decoder alone tells the input from what stands behind it', () => {
+    const alone: TraceShape = { stacks: [{ name: 'decoder', layers: 2 }], top: 3 };
+    const record = { ...recordOf(4, 7, 0, alone), input: 5 };
+    expect(record.stacks).toHaveLength(1);
+    expect(decodeRecord(encodeRecord(record, alone), alone)).toEqual(record);
   });
 });
 
@@ -105,6 +113,10 @@ describe('a trace', () => {
   it('is not mixed with another', async () => {
     const out = join(root, 'c');
     await (await TraceWriter.open(out, writable)).close();
+    await (await TraceWriter.open(out, { ...writable, stacks: ['encoder', 'decoder'], topK: 1 })).close();
+    await expect(TraceWriter.open(out, { ...writable, topK: 2 })).rejects.toThrow(
+      'topK is 1 there and 2 here',
+    );
     await expect(TraceWriter.open(out, { ...writable, top: 2 })).rejects.toMatchObject({
       code: 'cannot_run',
     });

@@ -10,17 +10,17 @@ const root = mkdtempSync(join(tmpdir(), 'sida-index-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe('an index', () => {
-  it('reads each side of each record as reading in order does', async () => {
+  it('reads each stack of each record as reading in order does', async () => {
     const directory = join(root, 'a');
     await writeTrace(directory, [recordOf(0, 5, 1), recordOf(1, 0, 2), recordOf(2, 1, 0), recordOf(3, 7, 4)]);
     const index = await TraceIndex.open(directory);
-    expect([...index.lengths.encoder]).toEqual([5, 0, 1, 7]);
-    expect([...index.lengths.decoder]).toEqual([1, 2, 0, 4]);
+    expect([...index.lengths[0]!]).toEqual([5, 0, 1, 7]);
+    expect([...index.lengths[1]!]).toEqual([1, 2, 0, 4]);
     let i = 0;
-    for await (const { encoder, decoder } of readTrace(directory)) {
-      expect(index.read(i, 'encoder')).toEqual(encoder);
-      expect(index.read(i, 'decoder')).toEqual(decoder);
-      expect(index.encoderTokens(i)).toEqual(encoder.tokens);
+    for await (const { stacks } of readTrace(directory)) {
+      expect([index.read(i, 0), index.read(i, 1)]).toEqual(stacks);
+      expect(index.tokens(i, 0)).toEqual(stacks[0]!.tokens);
+      expect(index.tokens(i, 1)).toEqual(stacks[1]!.tokens);
       i++;
     }
     expect(i).toBe(index.records);

@@ -17,15 +17,15 @@ describe('a corpus', () => {
   it('numbers the sequences of its traces one after the other', async () => {
     const corpus = await Corpus.open([a, b]);
     expect(corpus.sequences).toBe(3);
-    expect([0, 1, 2].map((i) => corpus.length(i, 'encoder'))).toEqual([3, 1, 2]);
-    expect([0, 1, 2].map((i) => corpus.length(i, 'decoder'))).toEqual([1, 2, 1]);
-    expect(corpus.layers('encoder')).toEqual(['encoder.1', 'encoder.3']);
+    expect([0, 1, 2].map((i) => corpus.length(i, 0))).toEqual([3, 1, 2]);
+    expect([0, 1, 2].map((i) => corpus.length(i, 1))).toEqual([1, 2, 1]);
+    expect(corpus.layers(0)).toEqual(['encoder.1', 'encoder.3']);
     corpus.close();
   });
 
   it('gives batches layer by layer, cut to the experts wanted, whatever was recorded', async () => {
     const corpus = await Corpus.open([a, b]);
-    const batch = corpus.batch(Int32Array.of(2, 0), 'encoder', 2);
+    const batch = corpus.batch(Int32Array.of(2, 0), 0, 2);
     expect([...batch.tokens]).toEqual([20, 21, 0, 1, 2]);
     expect([...batch.offsets]).toEqual([0, 2, 5]);
     // line + layer + token + rank, see the fixture
@@ -40,7 +40,7 @@ describe('a corpus', () => {
 
   it('gives decoder batches with the encoder tokens behind each sequence', async () => {
     const corpus = await Corpus.open([a, b]);
-    const batch = corpus.batch(Int32Array.of(1, 2), 'decoder', 3);
+    const batch = corpus.batch(Int32Array.of(1, 2), 1, 3);
     expect([...batch.tokens]).toEqual([10, 11, 20]);
     expect([...batch.contextTokens!]).toEqual([10, 20, 21]);
     expect([...batch.contextOffsets!]).toEqual([0, 1, 3]);

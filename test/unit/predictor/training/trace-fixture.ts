@@ -26,7 +26,7 @@ export function recordOf(line: number, n: number, m: number, top: number = META.
       (_, i) => line + Math.floor(i / top) - (i % top) / 8,
     ),
   });
-  return { line, encoder: side(n, 2), decoder: side(m, 1) };
+  return { line, input: n, stacks: [side(n, 2), side(m, 1)] };
 }
 
 export async function writeTrace(

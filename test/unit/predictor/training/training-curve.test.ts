@@ -9,20 +9,21 @@ function evaluation(network: 'encoder' | 'decoder', step: number): Evaluation {
 }
 
 it('draws loss and hit rates of each network, with units', async () => {
-  const both = await trainingCurve([
-    evaluation('encoder', 100),
-    evaluation('encoder', 200),
-    evaluation('decoder', 100),
-  ]);
+  const evaluations = [evaluation('encoder', 100), evaluation('encoder', 200), evaluation('decoder', 100)];
+  const both = await trainingCurve(evaluations, 1);
   expect(both).toMatch(/^<svg /);
   for (const text of [
     'encoder: loss',
     'decoder: hit rate, mean over layers',
     'optimizer steps',
     '% of tokens',
-    'top 3, held out',
+    'top-3, held out',
   ]) {
     expect(both).toContain(`>${text}</text>`);
   }
-  expect(await trainingCurve([evaluation('encoder', 100)])).not.toContain('decoder');
+  expect(await trainingCurve([evaluation('encoder', 100)], 1)).not.toContain('decoder');
+  const four = await trainingCurve([evaluation('decoder', 100)], 4);
+  for (const text of ['recall@4, held out', 'recall@8, held out', '% of choices']) {
+    expect(four).toContain(`>${text}</text>`);
+  }
 });
