@@ -264,21 +264,16 @@ mkdirSync(dirname(out), { recursive: true });
 const work = mkdtempSync(join(tmpdir(), 'sida-olmoe-'));
 try {
   writeCheckpoint(join(work, 'small'), small, true);
-  const formats = {
-    experts: values.experts,
-    dense: values.dense,
-    ...(values.experts === 'int4' && { group: 32 }),
-  };
+  const formats = { experts: format(values.experts), dense: format(values.dense) };
   const { pack } = await convertCheckpoint({
     model: join(work, 'small'),
     out: join(work, 'small-pack'),
     ...formats,
   });
   const addon = loadAddon();
-  const native = { experts: format(values.experts), dense: format(values.dense) };
   const layoutOf = (checkpoint, directory) => {
     mkdirSync(directory, { recursive: true });
-    const writer = new addon.PackWriter({ checkpoint, out: directory, ...native });
+    const writer = new addon.PackWriter({ checkpoint, out: directory, ...formats });
     const { layout } = writer;
     writer.close();
     return layout;

@@ -1,6 +1,7 @@
 // Paged attention on the device against the CPU's, and its rows against themselves in other company.
 #ifdef SIDA_WITH_CUDA
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "doctest/doctest.h"
@@ -8,7 +9,7 @@
 #include "ops/cuda/attention.h"
 #include "paged_batches.h"
 #include "random_floats.h"
-#include "routing_table.h"
+#include "same_bits.h"
 
 namespace sida {
 namespace {
@@ -40,7 +41,9 @@ void check_near(const std::vector<float>& found, const std::vector<float>& expec
 }
 
 void check_case(PagedCase& c, bool biased, bool causal) {
-  CAPTURE(c.config.d_kv);
+  CAPTURE(c.heads);
+  CAPTURE(c.shape.heads);
+  CAPTURE(c.shape.head_dim);
   CAPTURE(biased);
   CAPTURE(causal);
   c.fill(1);
@@ -52,11 +55,24 @@ void check_case(PagedCase& c, bool biased, bool causal) {
 
 TEST_CASE("cuda attention: agrees with the CPU's on ragged batches, widths and both kinds") {
   if (!testing::have_cuda_device()) return;
-  for (const int d_kv : {2, 10, 16, 30, 64, 80, 128, 200}) {
-    PagedCase encoder(2, d_kv, kRagged), decoder(2, d_kv, kContinued), cross(2, d_kv, kContexts);
+  for (const size_t head_dim : {2, 10, 16, 30, 64, 80, 128, 200}) {
+    PagedCase encoder(2, head_dim, kRagged), decoder(2, head_dim, kContinued), cross(2, head_dim, kContexts);
     check_case(encoder, true, false);
     check_case(decoder, true, true);
     check_case(cross, false, false);
+  }
+}
+
+TEST_CASE("cuda attention: query heads share heads of keys, and scores are scaled before the bias") {
+  if (!testing::have_cuda_device()) return;
+  for (const size_t head_dim : {16, 64, 128}) {
+    for (const auto [heads, kv_heads] : {std::pair<size_t, size_t>{4, 1}, {6, 2}, {4, 4}}) {
+      PagedCase encoder(heads, head_dim, kRagged, kv_heads), decoder(heads, head_dim, kContinued, kv_heads);
+      encoder.scale = decoder.scale = 0.25f;
+      check_case(encoder, true, false);
+      check_case(decoder, true, true);
+      check_case(decoder, false, true);
+    }
   }
 }
 
@@ -82,11 +98,12 @@ TEST_CASE("cuda attention: thousands of keys") {
 TEST_CASE(
     "cuda attention: a row alone has the bits of the same row among others, however a sequence is divided") {
   if (!testing::have_cuda_device()) return;
-  for (const int d_kv : {10, 64, 144}) {
+  for (const size_t head_dim : {10, 64, 128, 144}) {
     for (const bool causal : {false, true}) {
-      CAPTURE(d_kv);
+      CAPTURE(head_dim);
       CAPTURE(causal);
-      PagedCase c(2, d_kv, kContinued);
+      PagedCase c(4, head_dim, kContinued, 2);
+      c.scale = 0.3f;
       c.fill(3);
       const auto q = random_floats(c.tokens * c.width(), 10);
       const auto whole = DeviceBatch(c).attention(q, true, causal);
@@ -113,7 +130,7 @@ TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
   for (const bool key : {true, false}) {
     const uint32_t page = c.sequences[0].pages[0];
     float& place = key ? c.cache->keys(page, PagedCase::kLayer, 0)[3 * kPageTokens + 7]
-                       : c.cache->values(page, PagedCase::kLayer, 0)[7 * c.cache->d_kv_padded() + 3];
+                       : c.cache->values(page, PagedCase::kLayer, 0)[7 * c.cache->head_dim_padded() + 3];
     const float before = std::exchange(place, NAN);
     const auto found = DeviceBatch(c).attention(q, true, true);
     place = before;
@@ -134,21 +151,21 @@ TEST_CASE("cuda attention: a NaN reaches the rows that see it, and no other") {
 
 TEST_CASE("cuda attention: keys and values are written where the CPU's cache has them") {
   if (!testing::have_cuda_device()) return;
-  for (const int d_kv : {2, 10, 16, 64, 72}) {
-    for (const int heads : {1, 3}) {
-      CAPTURE(d_kv);
+  for (const size_t head_dim : {2, 10, 16, 64, 72}) {
+    for (const size_t heads : {1, 3}) {
+      CAPTURE(head_dim);
       CAPTURE(heads);
-      PagedCase c(heads, d_kv, kContinued);
-      const auto keys = random_floats(c.tokens * c.width(), 12),
-                 values = random_floats(c.tokens * c.width(), 13);
+      PagedCase c(2 * heads, head_dim, kContinued, heads);
+      const auto keys = random_floats(c.tokens * c.kv_width(), 12),
+                 values = random_floats(c.tokens * c.kv_width(), 13);
       const DeviceBatch batch(c);
       const testing::DeviceCopy<float> key_rows(keys), value_rows(values);
       cuda::write_keys(batch.cache, batch.view(), key_rows.data(), nullptr);
       cuda::write_values(batch.cache, batch.view(), value_rows.data(), nullptr);
       size_t row = 0;
       for (const PagedCase::Sequence& s : c.sequences) {
-        c.cache->write_keys(s.pages, PagedCase::kLayer, s.past, &keys[row * c.width()], s.count);
-        c.cache->write_values(s.pages, PagedCase::kLayer, s.past, &values[row * c.width()], s.count);
+        c.cache->write_keys(s.pages, PagedCase::kLayer, s.past, &keys[row * c.kv_width()], s.count);
+        c.cache->write_values(s.pages, PagedCase::kLayer, s.past, &values[row * c.kv_width()], s.count);
         row += s.count;
       }
       CHECK(same_bits(batch.memory.read(), c.cache_copy()));
@@ -164,7 +181,7 @@ TEST_CASE("cuda attention: a head too wide is refused, an empty batch is no laun
                      {"300", "256"});
   cuda::PagedBatch empty = batch.view();
   empty.tile_count = 0;
-  cuda::attention(batch.cache, empty, nullptr, batch.bias, false, nullptr);
+  cuda::attention(batch.cache, empty, nullptr, {2, 1, batch.bias, false}, nullptr);
   cuda::write_keys(batch.cache, empty, nullptr, nullptr);
   cuda::write_values(batch.cache, empty, nullptr, nullptr);
   testing::require_success(cudaGetLastError());

@@ -14,7 +14,7 @@
 #include "ops/cuda/gemm.h"
 #include "ops/panels.h"
 #include "random_floats.h"
-#include "routing_table.h"
+#include "same_bits.h"
 #include "weight_formats.h"
 
 namespace sida {
@@ -250,6 +250,33 @@ TEST_CASE("cuda gemm: what is no number stays none, and in its own row") {
         } else {
           REQUIRE(found[i] == expected[i]);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: swiglu scales the product by silu of what y holds, and a gate that is not finite fails") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 40, k = 70;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const WeightFormat format : kFormats) {
+    for (const size_t rows : {1, 20}) {
+      CAPTURE(std::string(weight_type_name(format.type)));
+      CAPTURE(rows);
+      const Matrix w(format, n, k, 2);
+      const auto x = random_floats(rows * k, 1);
+      auto gate = random_floats(rows * n, 3);
+      gate[0] = -200, gate[1] = 200, gate[2] = kInfinity, gate[3] = -kInfinity, gate[4] = NAN, gate[5] = 0;
+      const auto up = on_device(w.device, x, rows, Epilogue::kStore, gate);
+      const auto found = on_device(w.device, x, rows, Epilogue::kSwiglu, gate);
+      for (size_t i = 0; i < rows * n; ++i) {
+        CAPTURE(i);
+        if (!std::isfinite(gate[i])) {
+          REQUIRE(std::isnan(found[i]));
+          continue;
+        }
+        const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+        REQUIRE(std::fabs(found[i] - expected) <= 1e-6 * std::fabs(expected) + 1e-37);
       }
     }
   }

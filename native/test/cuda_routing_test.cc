@@ -1,4 +1,4 @@
-// The routing kernels against route_top1() and axpy of the CPU.
+// The routing kernels against softmax, top_experts() and axpy of the CPU.
 #ifdef SIDA_WITH_CUDA
 #include <cmath>
 #include <limits>
@@ -8,10 +8,10 @@
 #include "doctest/doctest.h"
 #include "engine/devices.h"
 #include "kernel_sets.h"
-#include "model/dispatch.h"
 #include "ops/cuda/routing.h"
+#include "ops/top_experts.h"
 #include "random_floats.h"
-#include "routing_table.h"
+#include "same_bits.h"
 
 namespace sida {
 namespace {
@@ -28,56 +28,62 @@ struct Choices {
   std::vector<float> alpha;
 };
 
-Choices device_choices(const std::vector<float>& logits, size_t experts) {
-  const size_t tokens = logits.size() / experts;
-  const DeviceCopy<float> from(logits), alpha(std::vector<float>(tokens, -1));
-  const DeviceCopy<uint16_t> expert(std::vector<uint16_t>(tokens, 0xabcd));
-  cuda::choose_top1(from.data(), tokens, experts, expert.data(), alpha.data(), nullptr);
+Choices device_choices(const std::vector<float>& logits, size_t experts, const RouterSpec& spec) {
+  const size_t tokens = logits.size() / experts, choices = tokens * spec.top_k;
+  const DeviceCopy<float> from(logits), alpha(std::vector<float>(choices, -1));
+  const DeviceCopy<uint16_t> expert(std::vector<uint16_t>(choices, 0xabcd));
+  cuda::choose(from.data(), tokens, experts, {spec.top_k, spec.normalized}, expert.data(), alpha.data(), nullptr);
   return {expert.read(), alpha.read()};
 }
 
-Choices cpu_choices(std::vector<float> logits, size_t experts) {
+Choices cpu_choices(std::vector<float> logits, size_t experts, const RouterSpec& spec) {
   const size_t tokens = logits.size() / experts;
-  const std::vector<uint32_t> pages;
-  const SequenceSpan all{0, tokens, 0, tokens, &pages};
-  Dispatch dispatch;
-  route_top1(logits.data(), tokens, experts, tokens, std::span(&all, 1), dispatch);
-  return {dispatch.expert, dispatch.alpha};
+  Choices out{std::vector<uint16_t>(tokens * spec.top_k), std::vector<float>(tokens * spec.top_k)};
+  for (size_t token = 0; token < tokens; ++token) {
+    float* row = &logits[token * experts];
+    cpu_kernels_named("scalar")->softmax(row, experts, row);
+    top_experts(row, experts, spec, &out.expert[token * spec.top_k], &out.alpha[token * spec.top_k]);
+  }
+  return out;
 }
 
-void check_alike(const std::vector<float>& logits, size_t experts) {
+void check_alike(const std::vector<float>& logits, size_t experts, const RouterSpec& spec = {}) {
   CAPTURE(experts);
-  const Choices expected = cpu_choices(logits, experts), found = device_choices(logits, experts);
+  CAPTURE(spec.top_k);
+  const Choices expected = cpu_choices(logits, experts, spec), found = device_choices(logits, experts, spec);
   CHECK(found.expert == expected.expert);
-  for (size_t token = 0; token < expected.alpha.size(); ++token) {
-    CAPTURE(token);
-    if (std::isnan(expected.alpha[token])) {
-      CHECK(std::isnan(found.alpha[token]));
+  for (size_t choice = 0; choice < expected.alpha.size(); ++choice) {
+    CAPTURE(choice);
+    if (std::isnan(expected.alpha[choice])) {
+      CHECK(std::isnan(found.alpha[choice]));
     } else {
-      CHECK(std::fabs(found.alpha[token] - expected.alpha[token]) <= kAlphaTolerance * expected.alpha[token]);
+      CHECK(std::fabs(found.alpha[choice] - expected.alpha[choice]) <= kAlphaTolerance * expected.alpha[choice]);
     }
   }
 }
 
-TEST_CASE("cuda routing: choose_top1 is route_top1, and a token alone as among others") {
+TEST_CASE("cuda routing: choose is softmax and top_experts, and a token alone as among others") {
   if (!testing::have_cuda_device()) return;
   for (const size_t experts : {1, 2, 8, 31, 32, 33, 64, 128, 256, 257, 300}) {
-    for (const size_t tokens : {1, 4, 9}) {
-      const auto logits = random_floats(tokens * experts, static_cast<unsigned>(experts + tokens));
-      check_alike(logits, experts);
-      const Choices among = device_choices(logits, experts);
-      for (size_t token = 0; token < tokens; ++token) {
-        const auto first = logits.begin() + static_cast<long>(token * experts);
-        const Choices alone = device_choices({first, first + static_cast<long>(experts)}, experts);
-        CHECK(alone.expert[0] == among.expert[token]);
-        CHECK(std::memcmp(alone.alpha.data(), &among.alpha[token], sizeof(float)) == 0);
+    for (const size_t top_k : {1, 2, 8}) {
+      if (top_k > experts) continue;
+      for (const size_t tokens : {1, 4, 9}) {
+        const RouterSpec spec{top_k, tokens == 4};
+        const auto logits = random_floats(tokens * experts, static_cast<unsigned>(experts + tokens));
+        check_alike(logits, experts, spec);
+        const Choices among = device_choices(logits, experts, spec);
+        for (size_t token = 0; token < tokens; ++token) {
+          const auto first = logits.begin() + static_cast<long>(token * experts);
+          const Choices alone = device_choices({first, first + static_cast<long>(experts)}, experts, spec);
+          CHECK(std::memcmp(alone.expert.data(), &among.expert[token * top_k], top_k * sizeof(uint16_t)) == 0);
+          CHECK(std::memcmp(alone.alpha.data(), &among.alpha[token * top_k], top_k * sizeof(float)) == 0);
+        }
       }
     }
   }
 }
 
-TEST_CASE(
-    "cuda routing: the first of equal probabilities is chosen, logits of a hair's difference among them") {
+TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a hair's difference among them") {
   if (!testing::have_cuda_device()) return;
   for (const size_t experts : {8, 128, 300}) {
     for (const size_t first : {size_t{0}, size_t{3}, experts / 2}) {
@@ -86,7 +92,7 @@ TEST_CASE(
         std::vector<float> logits(experts, -1.0f);
         logits[first] = 0;
         logits[experts - 1] = logits[experts - 2] = hair;
-        const size_t chosen = device_choices(logits, experts).expert[0];
+        const size_t chosen = device_choices(logits, experts, {}).expert[0];
         if (hair != 0 && chosen != first) {
           CHECK(!cuda_state().emulated);
           CHECK(chosen == experts - 2);
@@ -94,6 +100,7 @@ TEST_CASE(
         }
         CHECK(chosen == first);
         check_alike(logits, experts);
+        if (hair == 0) check_alike(logits, experts, {5, true});
       }
     }
   }
@@ -103,22 +110,27 @@ TEST_CASE("cuda routing: what is no number fails as on the CPU") {
   if (!testing::have_cuda_device()) return;
   for (const size_t experts : {8, 128, 300}) {
     const auto random = random_floats(experts, 5);
-    for (const size_t place : {size_t{0}, size_t{5}, experts - 1}) {
-      for (const float broken : {NAN, -NAN, kInfinity}) {
+    for (const size_t top_k : {1, 3}) {
+      const RouterSpec spec{top_k, false};
+      for (const size_t place : {size_t{0}, size_t{5}, experts - 1}) {
+        for (const float broken : {NAN, -NAN, kInfinity}) {
+          auto logits = random;
+          logits[place] = broken;
+          const Choices found = device_choices(logits, experts, spec);
+          for (size_t i = 0; i < top_k; ++i) {
+            CHECK(found.expert[i] == i);
+            CHECK(std::isnan(found.alpha[i]));
+          }
+          check_alike(logits, experts, spec);
+        }
         auto logits = random;
-        logits[place] = broken;
-        const Choices found = device_choices(logits, experts);
-        CHECK(found.expert[0] == 0);
-        CHECK(std::isnan(found.alpha[0]));
-        check_alike(logits, experts);
+        logits[place] = -kInfinity;
+        check_alike(logits, experts, spec);
       }
-      auto logits = random;
-      logits[place] = -kInfinity;
-      check_alike(logits, experts);
+      check_alike(std::vector<float>(experts, -kInfinity), experts, spec);
+      check_alike(std::vector<float>(experts, NAN), experts, spec);
+      check_alike(std::vector<float>(experts, -3e38f), experts, spec);
     }
-    check_alike(std::vector<float>(experts, -kInfinity), experts);
-    check_alike(std::vector<float>(experts, NAN), experts);
-    check_alike(std::vector<float>(experts, -3e38f), experts);
   }
 }
 
@@ -126,7 +138,7 @@ TEST_CASE("cuda routing: add_expert_outputs gives the bits of axpy in the order 
   if (!testing::have_cuda_device()) return;
   constexpr size_t tokens = 9, outputs = 20;
   for (const size_t d : {1, 7, 16, 130, 768}) {
-    for (const size_t k : {1, 2, 3}) {
+    for (const size_t k : {1, 2, 8}) {
       CAPTURE(d);
       CAPTURE(k);
       const auto y = random_floats(outputs * d, 6), alpha = random_floats(tokens * k, 7);

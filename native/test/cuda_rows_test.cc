@@ -8,7 +8,7 @@
 #include "kernel_sets.h"
 #include "ops/cuda/rows.h"
 #include "random_floats.h"
-#include "routing_table.h"
+#include "same_bits.h"
 
 namespace sida {
 namespace {
@@ -23,10 +23,12 @@ std::vector<float> device_norm(const std::vector<float>& x, const std::vector<fl
   const size_t n = weight.size();
   const DeviceCopy<float> from(x), weights(weight), y(std::vector<float>(x.size(), NAN));
   cuda::rms_norm(from.data(), weights.data(), 1e-6f, x.size() / n, n, y.data(), nullptr);
+  cuda::rms_norm(from.data(), weights.data(), 1e-6f, x.size() / n, n, from.data(), nullptr);
+  CHECK(same_bits(from.read(), y.read()));
   return y.read();
 }
 
-TEST_CASE("cuda rows: rms_norm is the CPU's, and a row alone is the same row among others") {
+TEST_CASE("cuda rows: rms_norm, in place or not, is the CPU's, and a row alone is the same row among others") {
   if (!testing::have_cuda_device()) return;
   for (const size_t n : {1, 3, 4, 33, 64, 100, 768, 1028, 4100}) {
     for (const size_t rows : {1, 5, 18}) {
@@ -112,8 +114,48 @@ TEST_CASE("cuda rows: take_rows copies rows in any order, scaled") {
   }
 }
 
+TEST_CASE("cuda rows: clip has the CPU's bits, and what is not finite becomes NaN") {
+  if (!testing::have_cuda_device()) return;
+  auto x = random_floats(300, 5);
+  x[7] = 0.5f, x[8] = -0.5f, x[9] = INFINITY, x[10] = -INFINITY, x[11] = NAN;
+  const DeviceCopy<float> clipped(x);
+  cuda::clip(clipped.data(), x.size(), 0.5f, nullptr);
+  const auto found = clipped.read();
+  cpu_kernels_named("scalar")->clip(x.data(), x.size(), 0.5f);
+  for (size_t i = 0; i < x.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::isnan(found[i]) == (i >= 9 && i <= 11));
+    if (!std::isnan(found[i])) CHECK(found[i] == x[i]);
+  }
+}
+
+TEST_CASE("cuda rows: rotate has the CPU's bits, for all of a head and for a part of it") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t tokens = 5;
+  for (const size_t heads : {1, 3, 40}) {
+    for (const size_t head_dim : {2, 10, 64, 128}) {
+      for (const size_t half : {head_dim / 2, (head_dim + 2) / 4}) {
+        CAPTURE(heads);
+        CAPTURE(head_dim);
+        CAPTURE(half);
+        auto x = random_floats(tokens * heads * head_dim, 6);
+        const auto cosines = random_floats(tokens * half, 7), sines = random_floats(tokens * half, 8);
+        const DeviceCopy<float> turned(x), cosine_rows(cosines), sine_rows(sines);
+        cuda::rotate(turned.data(), {tokens, heads, head_dim}, {cosine_rows.data(), sine_rows.data(), half}, nullptr);
+        for (size_t token = 0; token < tokens; ++token) {
+          cpu_kernels_named("scalar")->rotate(&x[token * heads * head_dim], heads, head_dim, half,
+                                              &cosines[token * half], &sines[token * half]);
+        }
+        CHECK(same_bits(turned.read(), x));
+      }
+    }
+  }
+}
+
 TEST_CASE("cuda rows: no rows are no launch") {
   if (!testing::have_cuda_device()) return;
+  cuda::clip(nullptr, 0, 1, nullptr);
+  cuda::rotate(nullptr, {0, 4, 64}, {nullptr, nullptr, 32}, nullptr);
   cuda::rms_norm(nullptr, nullptr, 1e-6f, 0, 768, nullptr, nullptr);
   cuda::embed({nullptr, kBf16Format, 768, 100}, nullptr, 0, nullptr, nullptr);
   cuda::take_rows(nullptr, nullptr, 0, 768, 1, nullptr, nullptr);

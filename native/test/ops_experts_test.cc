@@ -85,7 +85,7 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, a row as if alone"
           const auto y = net.run(&x[t * kWidth]);
           for (size_t i = 0; i < kWidth; ++i) expected[t * kWidth + i] += y[i];
         }
-        check_near(found, expected, 3e-6);
+        check_near(found, expected, product_tolerance(kind, format, 3e-6));
 
         const size_t last = tokens - 1;
         rig.write(rig.at().normed, {x.begin() + static_cast<ptrdiff_t>(last * kWidth), x.end()});
@@ -234,7 +234,7 @@ TEST_CASE("ops: experts add up by their alphas, the same bits in whatever order 
             for (size_t i = 0; i < kWidth; ++i) expected[t * kWidth + i] += layer.dispatch.alpha[choice] * y[i];
           }
           CHECK(dropped > kTokens * k / 11 + 1);
-          check_near(first, expected, 4e-6);
+          check_near(first, expected, product_tolerance(kind, format, 4e-6));
         }
       }
     }

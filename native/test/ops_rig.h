@@ -142,6 +142,12 @@ inline void check_near(const std::vector<float>& found, const std::vector<double
   }
 }
 
+/// What products may be off by where f32 sums are by `tolerance`: tensor cores meet packed weights with x cut after 17
+/// bits.
+inline double product_tolerance(DeviceKind kind, WeightFormat format, double tolerance) {
+  return kind == DeviceKind::kCuda && format != kF32Format ? 8 * tolerance : tolerance;
+}
+
 inline bool same_bits(const float* a, const float* b, size_t count) {
   return std::memcmp(a, b, count * sizeof(float)) == 0;
 }

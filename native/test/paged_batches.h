@@ -26,7 +26,9 @@ struct PagedCase {
   };
   static constexpr size_t kLayer = 1;
 
-  SwitchConfig config;
+  size_t heads;   ///< of queries
+  KvShape shape;
+  float scale = 1;
   std::unique_ptr<Backend> backend = make_cpu_backend();
   DeviceMemory memory{*backend, uint64_t{1} << 30};
   std::vector<Sequence> sequences;
@@ -35,60 +37,60 @@ struct PagedCase {
   std::vector<float> bias_memory;
   std::unique_ptr<PositionBias> bias;
 
-  PagedCase(int heads, int d_kv, std::vector<Sequence> with) : sequences(std::move(with)) {
-    config.num_heads = heads;
-    config.d_kv = d_kv;
-    config.num_decoder_layers = 3;
+  /// `kv_heads` 0: as many as query heads.
+  PagedCase(size_t query_heads, size_t head_dim, std::vector<Sequence> with, size_t kv_heads = 0)
+      : heads(query_heads), shape{3, kv_heads == 0 ? query_heads : kv_heads, head_dim}, sequences(std::move(with)) {
     size_t cached = 0;
     for (const Sequence& s : sequences) {
       tokens += s.count;
       positions = std::max({positions, s.past + s.count, s.keys});
       cached += KvCache::pages_for(held(s)) * kPageTokens;
     }
-    cache = std::make_unique<KvCache>(memory, config, cached);
+    cache = std::make_unique<KvCache>(memory, shape, cached);
     std::fill_n(first_float(), cache_floats(), NAN);
     // A page each in turn, so that no sequence's pages lie together.
     for (size_t grown = kPageTokens; grown < positions + kPageTokens; grown += kPageTokens) {
-      for (Sequence& s : sequences) cache->grow(s.pages, std::min(grown, held(s)));
+      for (Sequence& s : sequences) cache->grow(s.pages, s.pages.size() * kPageTokens, std::min(grown, held(s)));
     }
-    bias_memory.resize(PositionBias::floats(config, positions));
-    const auto weight = random_floats(static_cast<size_t>(32 * heads), 20);
-    bias = std::make_unique<PositionBias>(config, weight.data(), true, positions, bias_memory.data());
+    bias_memory.resize(PositionBias::floats(heads, positions));
+    const auto weight = random_floats(32 * heads, 20);
+    bias = std::make_unique<PositionBias>(RelativeBias{}, heads, weight.data(), true, positions, bias_memory.data());
   }
 
   static size_t held(const Sequence& s) { return std::max(s.past + s.count, s.keys); }
-  size_t width() const { return static_cast<size_t>(config.num_heads * config.d_kv); }
+  size_t width() const { return heads * shape.head_dim; }
+  size_t kv_width() const { return shape.heads * shape.head_dim; }
   float* first_float() const { return cache->keys(0, 0, 0); }
-  size_t cache_floats() const { return KvCache::bytes(config, cache->pages() * kPageTokens) / sizeof(float); }
+  size_t cache_floats() const { return KvCache::bytes(shape, cache->pages() * kPageTokens) / sizeof(float); }
   std::vector<float> cache_copy() const { return {first_float(), first_float() + cache_floats()}; }
 
   /// Keys and values of all that sequences hold.
   void fill(unsigned seed) {
     for (Sequence& s : sequences) {
-      const auto keys = random_floats(held(s) * width(), seed++),
-                 values = random_floats(held(s) * width(), seed++);
+      const auto keys = random_floats(held(s) * kv_width(), seed++),
+                 values = random_floats(held(s) * kv_width(), seed++);
       cache->write_keys(s.pages, kLayer, 0, keys.data(), held(s));
       cache->write_values(s.pages, kLayer, 0, values.data(), held(s));
     }
   }
 
-  /// As SwitchModel::attend() does it.
   void cpu_attention(std::vector<float>& q, bool biased, bool causal) const {
-    const auto d_kv = static_cast<size_t>(config.d_kv);
     const size_t stride = (positions + 15) / 16 * 16;
     std::vector<float> scratch(4 * stride);
     float* rows = q.data();
     for (const Sequence& s : sequences) {
-      for (size_t head = 0; head < static_cast<size_t>(config.num_heads); ++head) {
+      for (size_t head = 0; head < heads; ++head) {
+        const size_t kv_head = head / (heads / shape.heads);
         std::vector<const float*> keys, values;
-        for (const uint32_t page : s.pages) keys.push_back(cache->keys(page, kLayer, head));
-        for (const uint32_t page : s.pages) values.push_back(cache->values(page, kLayer, head));
+        for (const uint32_t page : s.pages) keys.push_back(cache->keys(page, kLayer, kv_head));
+        for (const uint32_t page : s.pages) values.push_back(cache->values(page, kLayer, kv_head));
         AttentionTask task{};
-        task.q = task.out = rows + head * d_kv;
+        task.q = task.out = rows + head * shape.head_dim;
         task.q_stride = task.out_stride = width();
         task.rows = s.count;
-        task.d_kv = d_kv;
-        task.d_kv_padded = cache->d_kv_padded();
+        task.head_dim = shape.head_dim;
+        task.head_dim_padded = cache->head_dim_padded();
+        task.scale = scale;
         task.key_pages = keys.data();
         task.value_pages = values.data();
         task.key_count = causal ? s.past + 1 : s.keys;
@@ -117,6 +119,8 @@ struct DeviceBatch {
   std::unique_ptr<DeviceCopy<cuda::RowTile>> tiles;
   std::unique_ptr<DeviceCopy<uint32_t>> page_table;
   cuda::CacheLayer cache;
+  uint32_t heads;
+  float scale;
   cuda::AttentionBias bias;
 
   static std::vector<Part> whole(const PagedCase& c) {
@@ -153,9 +157,11 @@ struct DeviceBatch {
     cache = {memory.data() + offset(c.cache->keys(0, PagedCase::kLayer, 0)),
              offset(c.cache->keys(1, 0, 0)),
              offset(c.cache->values(0, 0, 0)),
-             static_cast<uint32_t>(c.config.num_heads),
-             static_cast<uint32_t>(c.config.d_kv),
-             static_cast<uint32_t>(c.cache->d_kv_padded())};
+             static_cast<uint32_t>(c.shape.heads),
+             static_cast<uint32_t>(c.shape.head_dim),
+             static_cast<uint32_t>(c.cache->head_dim_padded())};
+    heads = static_cast<uint32_t>(c.heads);
+    scale = c.scale;
     bias = {biases.data() + (c.bias->head(0) - c.bias_memory.data()),
             static_cast<size_t>(c.bias->head(1) - c.bias->head(0))};
   }
@@ -166,8 +172,8 @@ struct DeviceBatch {
 
   std::vector<float> attention(const std::vector<float>& q, bool biased, bool causal) const {
     const DeviceCopy<float> rows(q);
-    cuda::attention(cache, view(), rows.data(), biased ? bias : cuda::AttentionBias{nullptr, 0}, causal,
-                    nullptr);
+    cuda::attention(cache, view(), rows.data(),
+                    {heads, scale, biased ? bias : cuda::AttentionBias{nullptr, 0}, causal}, nullptr);
     return rows.read();
   }
 };

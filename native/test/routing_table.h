@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "model/predicted_routing.h"
 #include "ops/kernels.h"
 #include "oracle_cases.h"
+#include "same_bits.h"
 
 namespace sida::testing {
 
@@ -20,11 +20,6 @@ struct Table {
 
   PredictedRouting view() const { return {experts, alpha, k}; }
 };
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
 
 /// What the routers of an exact pass chose before capacity, and its probability.
 inline Table table_of(const Run& exact, size_t experts) {

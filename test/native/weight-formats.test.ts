@@ -54,10 +54,7 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
     const engine = new addon.Engine({ pack, budgetBytes, ...tier, ...limits });
     try {
       expect(engine.formats).toEqual({ experts, dense });
-      engine.runBatch(
-        { stack: 0, sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens },
-        null,
-      );
+      engine.runBatch({ stack: 0, sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens }, null);
       const { peakBytes } = engine.usage();
       const planned = plan.fixed + slots * plan.slot;
       expect(Math.abs(peakBytes / planned - 1)).toBeLessThan(0.05);

@@ -30,23 +30,39 @@ inline float reduce_max(V v) {
   return best;
 }
 
+// Scores and outputs are chains of fused multiply-adds: several run beside each other, so that none waits for its own
+// last step.
+constexpr size_t kChains = 4;
+
+template <size_t kRows, size_t kPages>
+void score_pages(const AttentionTask& t, size_t row, size_t page) {
+  V acc[kRows][kPages];
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t p = 0; p < kPages; ++p) acc[r][p] = V::set(0.0f);
+  }
+  for (size_t d = 0; d < t.head_dim; ++d) {
+    V keys[kPages];
+    for (size_t p = 0; p < kPages; ++p) keys[p] = V::loadu(t.key_pages[page + p] + d * kPageTokens);
+    for (size_t r = 0; r < kRows; ++r) {
+      const V q = V::set(t.q[(row + r) * t.q_stride + d]);
+      for (size_t p = 0; p < kPages; ++p) acc[r][p] = V::fma(q, keys[p], acc[r][p]);
+    }
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t p = 0; p < kPages; ++p) {
+      const size_t key = (page + p) * kPageTokens;
+      V score = V::mul(acc[r][p], V::set(t.scale));
+      if (t.bias != nullptr) score = V::add(score, V::loadu(t.bias + key - static_cast<ptrdiff_t>(row + r)));
+      V::storeu(t.scratch + r * t.score_stride + key, score);
+    }
+  }
+}
+
 template <size_t kRows>
 void attention_scores(const AttentionTask& t, size_t row, size_t keys) {
-  for (size_t page = 0; page * kPageTokens < keys; ++page) {
-    V acc[kRows];
-    for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
-    const float* k = t.key_pages[page];
-    for (size_t d = 0; d < t.head_dim; ++d) {
-      V kv = V::loadu(k + d * kPageTokens);
-      for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::set(t.q[(row + r) * t.q_stride + d]), kv, acc[r]);
-    }
-    for (size_t r = 0; r < kRows; ++r) {
-      V score = V::mul(acc[r], V::set(t.scale));
-      if (t.bias != nullptr) {
-        score = V::add(score, V::loadu(t.bias + page * kPageTokens - static_cast<ptrdiff_t>(row + r)));
-      }
-      V::storeu(t.scratch + r * t.score_stride + page * kPageTokens, score);
-    }
+  const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
+  for (size_t page = 0; page < pages;) {
+    page += with_rows<kChains / kRows>(pages - page, [&]<size_t kPages>() { score_pages<kRows, kPages>(t, row, page); });
   }
 }
 
@@ -65,21 +81,32 @@ void softmax_padded(float* x, size_t n, size_t padded) {
   for (size_t i = 0; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
 }
 
-void attention_values(const AttentionTask& t, const float* weight, size_t keys, float* out) {
-  for (size_t d = 0; d < t.head_dim; d += 16) {
-    V acc = V::set(0.0f);
-    for (size_t j = 0; j < keys; ++j) {
-      const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.head_dim_padded + d;
-      acc = V::fma(V::set(weight[j]), V::loadu(v), acc);
-    }
-    const size_t width = t.head_dim - d < 16 ? t.head_dim - d : 16;
-    if (width == 16) {
-      V::storeu(out + d, acc);
+/// 16 · kBlocks columns from `d` on of one row's output.
+template <size_t kBlocks>
+void sum_values(const AttentionTask& t, const float* weight, size_t keys, size_t d, float* out) {
+  V acc[kBlocks];
+  for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
+  for (size_t j = 0; j < keys; ++j) {
+    const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.head_dim_padded + d;
+    const V w = V::set(weight[j]);
+    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, V::loadu(v + 16 * b), acc[b]);
+  }
+  for (size_t b = 0; b < kBlocks; ++b, d += 16) {
+    if (t.head_dim - d >= 16) {
+      V::storeu(out + d, acc[b]);
     } else {
       alignas(64) float lane[16];
-      V::store(lane, acc);
-      for (size_t i = 0; i < width; ++i) out[d + i] = lane[i];
+      V::store(lane, acc[b]);
+      for (size_t i = 0; i < t.head_dim - d; ++i) out[d + i] = lane[i];
     }
+  }
+}
+
+void attention_values(const AttentionTask& t, const float* weight, size_t keys, float* out) {
+  const size_t blocks = t.head_dim_padded / 16;
+  for (size_t block = 0; block < blocks;) {
+    block += with_rows<kChains>(blocks - block,
+                                [&]<size_t kBlocks>() { sum_values<kBlocks>(t, weight, keys, 16 * block, out); });
   }
 }
 
@@ -87,20 +114,7 @@ void attention(const AttentionTask& t) {
   for (size_t row = 0; row < t.rows; row += 4) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t most = t.key_count + (row + rows - 1) * t.causal_step;
-    switch (rows) {
-      case 1:
-        attention_scores<1>(t, row, most);
-        break;
-      case 2:
-        attention_scores<2>(t, row, most);
-        break;
-      case 3:
-        attention_scores<3>(t, row, most);
-        break;
-      default:
-        attention_scores<4>(t, row, most);
-        break;
-    }
+    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<kRows>(t, row, most); });
     for (size_t r = 0; r < rows; ++r) {
       const size_t keys = t.key_count + (row + r) * t.causal_step;
       float* weight = t.scratch + r * t.score_stride;

@@ -240,6 +240,9 @@ describe('first use', () => {
     expect(converted).toBe(false);
     expect(isPack(first.pack)).toBe(true);
     expect(first.name).toBe('switch-mini');
+    // The bundled predictor was made for these very weights.
+    const predictor = readFileSync(join(MINI, 'predictor', 'sida-predictor.json'), 'utf8');
+    expect(first.fingerprint).toBe(JSON.parse(predictor).model.fingerprint);
   });
 
   it('converts again when the weights changed under the same name', async () => {

@@ -8,8 +8,11 @@ namespace sida {
 void CpuOps::write_kv(size_t cache_layer) {
   const size_t width = cache_.shape().heads * cache_.shape().head_dim;
   for (const SequenceSpan& s : sequences_) {
-    cache_.write_keys(*s.pages, cache_layer, s.past, work_.keys + s.begin * width, s.count);
-    cache_.write_values(*s.pages, cache_layer, s.past, work_.values + s.begin * width, s.count);
+    share(s.count, s.count * width, [&](size_t begin, size_t end) {
+      const size_t row = (s.begin + begin) * width;
+      cache_.write_keys(*s.pages, cache_layer, s.past + begin, work_.keys + row, end - begin);
+      cache_.write_values(*s.pages, cache_layer, s.past + begin, work_.values + row, end - begin);
+    });
   }
 }
 
