@@ -106,7 +106,7 @@ async function open(): Promise<void> {
     kvPages: usage.kvPages,
     kvPageTokens,
     tokenizer,
-    routing: { mode: config.routing, k: routingKOf(config, shape), predictor: predictor.name !== null },
+    routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
   };
   const batches = new BatchFeed({
     batcher: new Batcher({ maxBatchTokens, waitMs }),
@@ -136,7 +136,7 @@ async function open(): Promise<void> {
 }
 
 /** Experts that tables may route a token to; throws cannot_run where they name fewer. */
-function routingKOf({ routingK }: EngineConfig, shape: ModelShape): number {
+function mostRoutingK({ routingK }: EngineConfig, shape: ModelShape): number {
   const named = tableK(shape);
   if (routingK === null || routingK <= named) return routingK ?? shape.topK;
   const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
