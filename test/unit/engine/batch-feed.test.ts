@@ -34,7 +34,7 @@ function bench({ capacity = 2, waitMs = 0 } = {}) {
   let nextItem = 0;
   const item = (tokens: number): PendingItem => {
     const id = nextItem++;
-    const work = { kind: 'generate', maxTokens: 1, logprobs: null } as const;
+    const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
     return { item: id, job: id, jobItems: 1, routingK: 0, work, tokens: Array(tokens).fill(id) };
   };
   void feed.follow();

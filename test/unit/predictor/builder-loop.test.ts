@@ -5,20 +5,29 @@ import type { EncodeBatch, QueuedBatch } from '../../../src/inference/messages.j
 import { BuilderLoop } from '../../../src/predictor/builder-loop.js';
 import { BuilderStats } from '../../../src/predictor/builder-stats.js';
 import { Doorbell } from '../../../src/predictor/doorbell.js';
-import type { HashFunction } from '../../../src/predictor/hash-function.js';
+import type { HashFunction, RoutingShape } from '../../../src/predictor/hash-function.js';
 import { TABLE_FAILED, TABLE_READY } from '../../../src/predictor/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
 import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
 import { TableBuilder } from '../../../src/predictor/table-builder.js';
 
-const SHAPE = { encoderLayers: 2, decoderLayers: 1, experts: 8, vocab: 100 };
+const SHAPE: RoutingShape = {
+  stacks: [
+    { name: 'encoder', layers: 2, causal: false, crosses: false },
+    { name: 'decoder', layers: 1, causal: true, crosses: true },
+  ],
+  experts: 8,
+  topK: 1,
+  normalized: false,
+  vocab: 100,
+};
 
 /** Sends every token to the expert of its tens digit. */
 const tens: HashFunction = {
   name: 'token',
-  fill: (side, { tokens }, k, experts, alpha, chance) => {
+  fill: (stack, { tokens }, k, experts, alpha, chance) => {
     if (tokens.includes(99)) return false;
-    const layers = side === 'encoder' ? SHAPE.encoderLayers : SHAPE.decoderLayers;
+    const { layers } = SHAPE.stacks[stack]!;
     for (let row = 0; row < layers * tokens.length; row++) {
       experts[row * k] = Math.floor(tokens[row % tokens.length]! / 10);
       alpha[row * k] = 1;
@@ -64,7 +73,8 @@ function bench(hashFunction: HashFunction | null = tens) {
     },
     take: () => {
       const { batch, tables } = queue.tryTake()!;
-      return { batch, tables, ...openTables(tables) };
+      const [encoder, decoder] = openTables(tables);
+      return { batch, tables, encoder, decoder };
     },
     queue,
     stats,
