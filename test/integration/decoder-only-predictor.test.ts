@@ -37,6 +37,8 @@ function byteTokenizer(): object {
     version: '1.0',
     added_tokens: [{ id: END, content: '</s>', special: true }],
     pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: false },
+    normalizer: null,
+    post_processor: null,
     decoder: { type: 'ByteLevel' },
     model: { type: 'BPE', vocab: Object.fromEntries(pieces.map((piece, i) => [piece, 64 + i])), merges: [] },
   };
@@ -143,8 +145,8 @@ describe('a predictor', () => {
     const { function: hash } = await open('lstm');
     const tokens = Int32Array.of(100, 110, 120, 130, 140);
     const whole = new Uint16Array(3 * 5 * 8);
-    const scales = () => [new Float32Array(whole.length), new Float32Array(whole.length)] as const;
-    hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, 8, whole, ...scales());
+    const scales = ({ length }: Uint16Array) => [new Float32Array(length), new Float32Array(length)] as const;
+    hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, 8, whole, ...scales(whole));
     const stepper = hash.stepper!()!;
     stepper.begin(7, tokens.slice(0, 3));
     const behind = {
@@ -154,10 +156,10 @@ describe('a predictor', () => {
       contextOffsets: Int32Array.of(0, 3),
     };
     const labels = new Uint16Array(3 * 2 * 8);
-    hash.fill(0, behind, 8, labels, ...scales());
+    hash.fill(0, behind, 8, labels, ...scales(labels));
     for (const [row, t] of [3, 4].entries()) {
       const step = new Uint16Array(3 * 8);
-      expect(stepper.step(Int32Array.of(7), tokens.slice(t, t + 1), 8, step, ...scales())).toBe(true);
+      expect(stepper.step(Int32Array.of(7), tokens.slice(t, t + 1), 8, step, ...scales(step))).toBe(true);
       for (const layer of [0, 1, 2]) {
         const named = whole.subarray((layer * 5 + t) * 8, (layer * 5 + t + 1) * 8);
         expect(step.subarray(layer * 8, (layer + 1) * 8)).toEqual(named);
@@ -211,7 +213,8 @@ describe('sida eval', () => {
     expect(continued.kind).toBe('continuations');
     for (const { functions } of continued.layers) {
       expect(functions.replay).toMatchObject({ hits: [1, 1], unknown: 0 });
-      expect(functions.replay.alphaError).toBeLessThan(1e-6);
+      // The trace holds half of the experts, so that α is estimated.
+      expect(functions.replay.alphaError).toBeLessThan(0.01);
     }
     // Of a token each: the prompt's last row scores both.
     const [labelled] = report(...args, '--labels', 'a,b', '--routing-k', '4');
