@@ -1,7 +1,6 @@
 // Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { batchOrderTable } from './batch-order-table.mjs';
 import { cudaTables } from './cuda-result-tables.mjs';
 import { diskTables } from './disk-tables.mjs';
 import { kernelTables } from './kernel-tables.mjs';
@@ -17,7 +16,6 @@ import { mib, result, source, table } from './table-format.mjs';
 const tables = {
   ...predictorTables,
   ...profileTables,
-  'batch-order': batchOrderTable,
   ...cudaTables,
   ...diskTables,
   ...kernelTables,

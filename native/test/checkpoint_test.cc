@@ -170,7 +170,7 @@ TEST_CASE("checkpoint: a generation_config.json that is damaged, huge or elsewhe
   model.write("generation_config.json", "");
   check_has(error_of([&] { model.open(); }), {"generation_config.json"});
   fs::resize_file(model.at("generation_config.json"), (16 << 20) + 1);
-  check_has(error_of([&] { model.open(); }, "io_error"), {"generation_config.json"});
+  check_has(error_of([&] { model.open(); }), {"generation_config.json"});
   fs::remove(model.at("generation_config.json"));
   const TempDir outside;
   write_file(outside.path() + "/g.json", "{}");

@@ -127,7 +127,8 @@ TEST_CASE("expert layout: a model without MoE layers has no experts") {
 }
 
 TEST_CASE("model weights: every view points at its tensor of the dense file") {
-  for (const std::string& config : {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config()}) {
+  for (const std::string& config :
+       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config()}) {
     CAPTURE(config);
     const ModelSpec spec = spec_of(config);
     const DenseLayout whole = make_dense_layout(spec, kBf16Format);

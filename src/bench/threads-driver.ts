@@ -1,6 +1,7 @@
 /** Runs a cell on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BatchFeed } from '../engine/batch-feed.js';
 import { HashBuilderLink } from '../engine/hash-builder-link.js';
 import { InferenceLink } from '../engine/inference-link.js';
 import type { EngineCounters } from '../engine/messages.js';
@@ -8,13 +9,14 @@ import { predictorChoice } from '../engine/predictor-choice.js';
 import type { FromInference } from '../inference/messages.js';
 import { planScoring } from '../inference/scoring.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
-import { createQueue } from '../predictor/hash-table-queue.js';
+import { createQueue, QueueGauge } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { Tokenizer } from '../tokenizer/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
+import { JobBatcher } from './job-batcher.js';
 import { quantile } from './statistics.js';
 
 interface Run {
@@ -46,20 +48,15 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
   });
   inference.worker.on('error', fail);
   const { shape, plan, usage } = await inference.opened;
-  const builder = new HashBuilderLink(
-    {
-      queue: queue.producer,
-      // Jobs are batches: nobody is waited for, nothing is chosen.
-      batching: { order: 'arrival', maxBatchTokens: config.maxBatchTokens, maxPassedOver: 0, waitMs: 0 },
-      predictor,
-      model: shape,
-      fingerprint,
-      pack,
-      stats: builderStats,
-      resident,
-    },
-    new URL('./job-batches-thread.js', import.meta.url),
-  );
+  const builder = new HashBuilderLink({
+    queue: queue.producer,
+    predictor,
+    model: shape,
+    fingerprint,
+    pack,
+    stats: builderStats,
+    resident,
+  });
   builder.worker.on('error', fail);
 
   const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
@@ -72,6 +69,12 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
   const routingK = config.routing === 'predicted' ? (config.routingK ?? shape.topK) : 0;
   let nextJob = 0;
   let nextItem = 0;
+  const batches = new BatchFeed({
+    batcher: new JobBatcher(),
+    queue: new QueueGauge(queue.producer),
+    handOn: (made) => builder.build(made),
+  });
+  void batches.follow();
   /** A batch is one job of as many items. */
   const send = (group: readonly (readonly number[])[]) => {
     const job = nextJob++;
@@ -79,7 +82,7 @@ export async function runOnThreads(work: CellWork): Promise<Sample> {
       const work = { kind: 'score' as const, plan: scoring };
       return { item: nextItem++, job, jobItems: group.length, routingK, work, tokens };
     });
-    builder.post({ type: 'add', items });
+    batches.add(items);
   };
 
   let onInference: (message: FromInference) => void = () => {};

@@ -1,6 +1,5 @@
 /** Engine and queue of a server, as its options choose them: all in this process, with Redis between, or all elsewhere. */
 import type { ServeOptions } from '../config/options.js';
-import { windowTokens } from '../engine/batcher.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
@@ -56,10 +55,9 @@ export function openBackend(
     : embedded(options, options.redis, logger, onKeptEnd);
 }
 
-/** What keeps an engine at full speed: generations, the running batch, those prepared ahead, one that fills up, and a choice. */
-function engineTokens({ lookahead, batchOrder, maxBatchTokens, kvTokens }: ServeOptions): number {
-  const window = batchOrder === 'overlap' ? windowTokens(maxBatchTokens) : 0;
-  return kvTokens + (lookahead + 3) * maxBatchTokens + window;
+/** What keeps an engine at full speed: generations, the running batch, those prepared ahead, and one that fills up. */
+function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
+  return kvTokens + (lookahead + 3) * maxBatchTokens;
 }
 
 function remote(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {

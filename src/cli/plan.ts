@@ -16,10 +16,12 @@ import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { budgetBytes } from '../engine/budget.js';
+import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type {
   BatchLimits,
   MemoryPlan,
+  ModelShape,
   PackFormats,
   PackLayout,
   WeightFormat,
@@ -41,6 +43,8 @@ const OPTIONS = [
 ] as const;
 
 interface Planned {
+  /** Of a checkpoint; a pack tells its layers alone. */
+  shape: ModelShape | null;
   plan: MemoryPlan;
   layers: string[];
   formats: PackFormats;
@@ -86,7 +90,7 @@ export function planCommand(): Command {
       process.stdout.write(
         values.json === true
           ? `${JSON.stringify({ ...planned, choices: slotsOfChoices(planned, bytes), budget }, null, 2)}\n`
-          : `${describe(planned)}\n\n${describeChoices(planned, bytes)}${verdict(options.memoryBudget, budget, planned.plan)}\n`,
+          : `${planned.shape === null ? '' : `${describeShape(planned.shape)}\n\n`}${describe(planned)}\n\n${describeChoices(planned, bytes)}${verdict(options.memoryBudget, budget, planned.plan)}\n`,
       );
       if (!budget.fits) process.exitCode = EXIT.failure;
     });
@@ -99,7 +103,7 @@ async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices
     const formats = await preparedFormats(dir, wanted);
     const layout = JSON.parse(await readFile(join(dir, MANIFEST), 'utf8')) as PackLayout;
     const plan = addon.planMemory({ pack: dir }, limits);
-    return { plan, layers: layout.experts.layers, formats, choices: [] };
+    return { shape: null, plan, layers: layout.experts.layers, formats, choices: [] };
   }
   const { lossless, shape } = addon.inspectCheckpoint(dir);
   const formats = {
@@ -113,13 +117,21 @@ async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices
     const experts = dtype === 'int4' ? { dtype, group } : { dtype };
     return { experts, plan: planOf(experts) };
   });
-  return { plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
+  return { shape, plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
 }
 
 /** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */
 export function slotsWithin(bytes: number, plan: MemoryPlan): number {
   if (bytes < plan.smallest) return 0;
   return Math.min(plan.experts, Math.floor((bytes - plan.fixed) / plan.slot));
+}
+
+function describeShape(shape: ModelShape): string {
+  const { family, stacks, experts, topK, moeLayers, contextTokens } = shape;
+  const layers = stacks.map(({ name, layers: count }) => `${count} ${name} layers`).join(' and ');
+  const kind = isEncoderDecoder(shape) ? 'encoder-decoder' : 'decoder-only';
+  const context = contextTokens === null ? '' : `, a context of ${contextTokens} tokens`;
+  return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
 function describe({ plan, layers, formats }: Planned): string {

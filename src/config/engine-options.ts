@@ -2,7 +2,6 @@
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
-import { BATCH_ORDERS } from '../engine/batch-order.js';
 import type { EvictionPolicyName } from '../engine/messages.js';
 import { DEVICES } from '../native/engine-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
@@ -170,23 +169,6 @@ export const ENGINE_OPTIONS = {
     unit: 'milliseconds when no unit is given',
     help: 'how long a request waits for others to share its batch while the engine computes; without other work it starts at once',
     parse: duration(0, 10_000),
-  }),
-  batchOrder: option({
-    flag: 'batch-order',
-    value: '<how>',
-    env: 'SIDA_BATCH_ORDER',
-    default: 'arrival',
-    help: 'arrival: the oldest inputs make the next batch; overlap: the oldest and those whose hash tables name the same experts as it, so that fewer experts move; needs a predictor',
-    parse: oneOf(BATCH_ORDERS),
-  }),
-  maxPassedOver: option({
-    flag: 'max-passed-over',
-    value: '<n>',
-    env: 'SIDA_MAX_PASSED_OVER',
-    default: '8',
-    unit: 'batches',
-    help: '--batch-order overlap: an input that so many batches left waiting for a younger one goes before any that is chosen for its experts',
-    parse: wholeNumber(1, 1_000_000, '8'),
   }),
   threads: option({
     flag: 'threads',

@@ -44,11 +44,6 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
       'The "--profile" option needs an engine, and the "--worker" option is none: leave one of them out',
     );
   }
-  if (options.batchOrder === 'overlap' && options.predictor === 'none') {
-    throw new UsageError(
-      'The "--batch-order" option is overlap, which chooses by hash tables, and the "--predictor" option is none: name a predictor, or leave one of them out',
-    );
-  }
   return options;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Entry of the engine process: opens the model, starts its two threads and connects them with the API process. This
- * thread tokenizes and passes messages on; it never computes.
+ * thread tokenizes, makes batches and passes messages on; it never computes.
  */
 import type { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
@@ -9,12 +9,14 @@ import type { FromInference, ToInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { BuilderStats } from '../predictor/builder-stats.js';
-import type { FromHashBuilder, ToHashBuilder } from '../predictor/hash-builder-thread.js';
+import type { FromHashBuilder } from '../predictor/hash-builder-thread.js';
 import { tableK } from '../predictor/hash-table.js';
-import { createQueue } from '../predictor/hash-table-queue.js';
+import { createQueue, QueueGauge } from '../predictor/hash-table-queue.js';
 import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
+import { BatchFeed } from './batch-feed.js';
+import { Batcher } from './batcher.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
 import { JobRunner } from './job-runner.js';
@@ -82,10 +84,9 @@ async function open(): Promise<void> {
   const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
 
-  const { maxBatchTokens, batchWaitMs: waitMs, batchOrder: order, maxPassedOver } = config;
+  const { maxBatchTokens, batchWaitMs: waitMs } = config;
   const hashBuilder = new HashBuilderLink({
     queue: queue.producer,
-    batching: { order, maxBatchTokens, maxPassedOver, waitMs },
     predictor: predictorChoice(config),
     model: shape,
     fingerprint,
@@ -99,20 +100,23 @@ async function open(): Promise<void> {
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) process.stderr.write(`${warning}. ${consequence}.\n`);
-  if (order === 'overlap' && predictor.name === null)
-    process.stderr.write('--batch-order overlap has no hash tables to choose by. Batches go by arrival.\n');
   const limits: ModelLimits = {
     shape,
     maxBatchTokens,
     kvPages: usage.kvPages,
     kvPageTokens,
     tokenizer,
-    routing: { mode: config.routing, k: routingKOf(config, shape), predictor: predictor.name !== null },
+    routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
   };
-  const toHashBuilder = (message: ToHashBuilder) => hashBuilder.post(message);
+  const batches = new BatchFeed({
+    batcher: new Batcher({ maxBatchTokens, waitMs }),
+    queue: new QueueGauge(queue.producer),
+    handOn: (batch) => hashBuilder.build(batch),
+  });
+  void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);
-  const jobs = new JobRunner({ limits, toHashBuilder, toInference, send });
-  hashBuilder.listen((message) => onHashBuilder(message, jobs));
+  const jobs = new JobRunner({ limits, batches, toInference, send });
+  hashBuilder.listen(onHashBuilder);
   inference.listen((message) => onInference(message, jobs));
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
   const hasTokenizer = tokenizer !== undefined;
@@ -132,7 +136,7 @@ async function open(): Promise<void> {
 }
 
 /** Experts that tables may route a token to; throws cannot_run where they name fewer. */
-function routingKOf({ routingK }: EngineConfig, shape: ModelShape): number {
+function mostRoutingK({ routingK }: EngineConfig, shape: ModelShape): number {
   const named = tableK(shape);
   if (routingK === null || routingK <= named) return routingK ?? shape.topK;
   const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
@@ -144,9 +148,8 @@ function noPredictor({ warnings }: PredictorInfo): SidaError {
   return new SidaError({ code: 'cannot_run', message: `--routing predicted needs a predictor${why}` });
 }
 
-function onHashBuilder(message: FromHashBuilder, jobs: JobRunner): void {
-  if (message.type === 'cancelled') jobs.onCancelled(message.job, message.lastBatch);
-  else if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
+function onHashBuilder(message: FromHashBuilder): void {
+  if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
 }
 
 function onInference(message: FromInference, jobs: JobRunner): void {

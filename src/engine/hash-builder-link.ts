@@ -1,28 +1,20 @@
 /** The main thread's end of the hash-building thread. */
 import { Worker } from 'node:worker_threads';
+import type { EncodeBatch } from '../inference/messages.js';
 import { Doorbell } from '../predictor/doorbell.js';
-import type {
-  FromHashBuilder,
-  HashBuilderThreadData,
-  ToHashBuilder,
-} from '../predictor/hash-builder-thread.js';
+import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
 import type { PredictorInfo } from './messages.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;
   /** What predicts, or why nothing does. */
   readonly opened: Promise<PredictorInfo>;
-  readonly #bell: Doorbell;
+  readonly #bell = new Doorbell();
 
-  /** `entry`: what the thread runs, by `runHashBuilder`. */
-  constructor(
-    data: HashBuilderThreadData,
-    entry = new URL('../predictor/hash-builder-thread.js', import.meta.url),
-  ) {
-    this.#bell = new Doorbell(data.queue.departures);
-    this.worker = new Worker(entry, {
+  constructor(data: Omit<HashBuilderThreadData, 'work'>) {
+    this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
-      workerData: data,
+      workerData: { ...data, work: this.#bell.buffer } satisfies HashBuilderThreadData,
       transferList: [data.queue.port],
     });
     this.opened = new Promise((resolve, reject) => {
@@ -37,9 +29,9 @@ export class HashBuilderLink {
     this.worker.on('message', listener);
   }
 
-  post(message: ToHashBuilder): void {
-    this.worker.postMessage(message);
-    // The thread sleeps on the bell, not on its port.
+  /** The queue must have room for the batch. */
+  build(batch: EncodeBatch): void {
+    this.worker.postMessage(batch);
     this.#bell.ring();
   }
 }

@@ -5,8 +5,8 @@ import { clockMs } from '../inference/clock.js';
 import { noCost } from '../inference/job-ledger.js';
 import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
 import { softmax } from '../inference/softmax.js';
-import type { ToHashBuilder } from '../predictor/hash-builder-thread.js';
 import { profiled } from '../profile/thread-events.js';
+import type { BatchFeed } from './batch-feed.js';
 import { Completion } from './completion.js';
 import type {
   Classification,
@@ -22,7 +22,7 @@ import { routingKOf } from './routing.js';
 
 export interface JobRunnerOptions {
   limits: ModelLimits;
-  toHashBuilder: (message: ToHashBuilder) => void;
+  batches: Pick<BatchFeed, 'add' | 'cancel'>;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
@@ -85,11 +85,6 @@ export class JobRunner {
     this.#pieces.taken(id, pieces);
   }
 
-  /** The hash-building thread makes no batch after `lastBatch` with items of a job that was dropped. */
-  onCancelled(job: number, lastBatch: number): void {
-    this.#options.toInference({ type: 'cancel', job, lastBatch });
-  }
-
   onInference(message: FromInference): void {
     if (message.type === 'tokens') {
       const deltas = message.tokens.map((token) => this.#onToken(token)).filter((d) => d !== undefined);
@@ -124,7 +119,7 @@ export class JobRunner {
   }
 
   #start(id: string, request: RunRequest): void {
-    const { limits, toHashBuilder } = this.#options;
+    const { limits, batches } = this.#options;
     const begin = clockMs();
     const inputs = profiled('tokenize', () => prepareJob(request, limits));
     const routingK = routingKOf(request.routing, limits.routing);
@@ -159,7 +154,7 @@ export class JobRunner {
         tokens,
       };
     });
-    toHashBuilder({ type: 'add', items });
+    batches.add(items);
   }
 
   #completions(request: CompleteRequest): Completion[] {
@@ -196,10 +191,8 @@ export class JobRunner {
   }
 
   #drop(job: RunningJob): void {
-    const { toHashBuilder, toInference } = this.#options;
-    toHashBuilder({ type: 'cancel', job: job.job });
-    // Batches with its items may be made until the hash-building thread has read this.
-    toInference({ type: 'cancel', job: job.job, lastBatch: Number.POSITIVE_INFINITY });
+    const { batches, toInference } = this.#options;
+    toInference({ type: 'cancel', job: job.job, lastBatch: batches.cancel(job.job) });
     this.#forget(job);
   }
 

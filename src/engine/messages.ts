@@ -12,7 +12,6 @@ import type {
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
-import type { BatchOrder } from './batch-order.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -43,9 +42,6 @@ export interface EngineConfig extends FormatChoices {
   /** Tokens in the KV cache. */
   kvTokens: number;
   batchWaitMs: number;
-  batchOrder: BatchOrder;
-  /** Batches that may choose a younger input by its experts before an older one goes all the same. */
-  maxPassedOver: number;
   /** Longest text taken, in bytes, before it is tokenized. */
   maxInputBytes: number;
   linkBandwidth: number;

@@ -79,7 +79,7 @@ export interface InferenceThreadData {
 }
 
 export type ToInference =
-  /** Drops every item of the job, in batches up to `lastBatch`; Infinity until a second message tells which is the last. */
+  /** Drops every item of the job, in batches up to `lastBatch`, the last that holds any. */
   | { type: 'cancel'; job: number; lastBatch: number }
   /** Ends a choice early; the `done` of its item still comes. */
   | { type: 'stop'; item: number; choice: number }

@@ -56,16 +56,6 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     (c) => c.tables.seconds,
   ],
   ['sida_batch_inputs_total', 'Inputs put into batches', (c) => c.tables.inputs],
-  [
-    'sida_batch_inputs_passed_over_total',
-    'Times an input waited on while a batch took a younger one for its experts (--batch-order overlap)',
-    (c) => c.tables.passedOver,
-  ],
-  [
-    'sida_batch_inputs_overdue_total',
-    'Inputs put into a batch because they had been passed over --max-passed-over times',
-    (c) => c.tables.overdue,
-  ],
   ['sida_hash_table_waits_total', 'Batches whose hash table was still being built', (c) => c.tableWaits],
   [
     'sida_hash_table_wait_seconds_total',

@@ -1,21 +1,9 @@
 /** What the hash-building thread has done, in shared memory: it writes, the inference thread reads. */
 
-const FIELDS = [
-  'ready',
-  'failed',
-  'abandoned',
-  'skipped',
-  'seconds',
-  'inputs',
-  'passedOver',
-  'overdue',
-] as const;
+const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
 type Field = (typeof FIELDS)[number];
 
-/**
- * Batches by what became of their tables, and the time spent on building; inputs put into batches, times one waited on
- * while a younger one went, and those that went because that had happened too often.
- */
+/** Batches by what became of their tables, the time spent on building, and the inputs of all batches. */
 export type BuilderFigures = Record<Field, number>;
 
 export class BuilderStats {

@@ -21,6 +21,12 @@ export class Doorbell {
     Atomics.notify(this.#rings, 0);
   }
 
+  /** Resolves once the bell has rung since `seen` was read: for a thread that must not block. */
+  async rung(seen: number): Promise<void> {
+    const waiting = Atomics.waitAsync(this.#rings, 0, seen);
+    if (waiting.async) await waiting.value;
+  }
+
   /** Blocks until the bell has rung since `seen` was read, or `timeoutMs` passed; true when it rang. */
   wait(seen: number, timeoutMs: number): boolean {
     const spinEnd = performance.now() + Math.min(SPIN_MS, timeoutMs);

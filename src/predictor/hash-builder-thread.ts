@@ -1,5 +1,4 @@
 /** Thread entry: runs the builder loop until the process ends. */
-import { Batcher, type BatcherOptions, type PendingItem } from '../engine/batcher.js';
 import type { PredictorInfo } from '../engine/messages.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { runHashBuilder } from './hash-builder.js';
@@ -8,7 +7,8 @@ import type { QueueEnd } from './hash-table-queue.js';
 
 export interface HashBuilderThreadData {
   queue: QueueEnd;
-  batching: BatcherOptions;
+  /** Doorbell: rung behind every batch posted, as the thread does not sleep on its port. */
+  work: SharedArrayBuffer;
   /** What predicts; null: nobody. */
   predictor: PredictorChoice | null;
   model: ModelShape;
@@ -27,16 +27,8 @@ export interface PredictorChoice {
   kind?: HashFunctionName;
 }
 
-/** To be followed by a ring of the queue's departures: the thread sleeps on them, not on its port. */
-export type ToHashBuilder =
-  | { type: 'add'; items: PendingItem[] }
-  /** Takes out what waits of the job; `cancelled` answers. */
-  | { type: 'cancel'; job: number };
-
 export type FromHashBuilder =
   | { type: 'opened'; predictor: PredictorInfo }
-  /** No batch after `lastBatch` has items of the job. */
-  | { type: 'cancelled'; job: number; lastBatch: number }
   | { type: 'warning'; message: string };
 
-await runHashBuilder((options) => new Batcher(options));
+await runHashBuilder();

@@ -1,12 +1,12 @@
 /** The hash-building thread from its data to its loop. */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { BatcherOptions, BatchMaker } from '../engine/batcher.js';
-import type { QueuedBatch } from '../inference/messages.js';
+import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import { recordThread } from '../profile/thread-events.js';
 import { BuilderLoop } from './builder-loop.js';
 import { BuilderStats } from './builder-stats.js';
-import type { FromHashBuilder, HashBuilderThreadData, ToHashBuilder } from './hash-builder-thread.js';
+import { Doorbell } from './doorbell.js';
+import type { FromHashBuilder, HashBuilderThreadData } from './hash-builder-thread.js';
 import { routingShape } from './hash-function.js';
 import { QueueProducer } from './hash-table-queue.js';
 import { openPredictor } from './predictor-directory.js';
@@ -14,7 +14,7 @@ import { ResidentFlag } from './resident-flag.js';
 import { TableBuilder } from './table-builder.js';
 
 /** Opens the predictor and works; for a worker thread, which it blocks. */
-export async function runHashBuilder(batcherOf: (options: BatcherOptions) => BatchMaker): Promise<never> {
+export async function runHashBuilder(): Promise<never> {
   const data = workerData as HashBuilderThreadData;
   const port = parentPort!;
   const emit = (message: FromHashBuilder): void => port.postMessage(message);
@@ -23,12 +23,11 @@ export async function runHashBuilder(batcherOf: (options: BatcherOptions) => Bat
   const builder = await open(data, stats, emit);
   return new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(data.queue),
-    batcher: batcherOf(data.batching),
     builder,
     stats,
     resident,
-    nextMessage: () => receiveMessageOnPort(port)?.message as ToHashBuilder | undefined,
-    emit,
+    work: new Doorbell(data.work),
+    nextBatch: () => receiveMessageOnPort(port)?.message as EncodeBatch | undefined,
   }).run();
 }
 

@@ -1,7 +1,7 @@
 /**
  * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). The
  * message names the payload and travels by MessagePort; tokens and tables lie in SharedArrayBuffers and are not
- * copied. Shared counters make the bound, doorbells wake the sleeping side.
+ * copied. The main thread keeps the bound by the shared counters; doorbells wake the inference thread and the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Doorbell } from './doorbell.js';
@@ -16,7 +16,7 @@ export interface QueueEnd {
   counters: SharedArrayBuffer;
   /** Rung for the consumer: when something was put. Other senders may ring it too. */
   arrivals: SharedArrayBuffer;
-  /** Rung for the producer: when something was taken. Other senders may ring it too. */
+  /** Rung for the main thread: when something was taken, or the consumer has nothing to do. */
   departures: SharedArrayBuffer;
   /** Most entries between the two threads: the look-ahead. */
   capacity: number;
@@ -39,8 +39,6 @@ function lengthOf(counters: Int32Array): number {
 }
 
 export class QueueProducer<T> {
-  /** Rings when an entry was taken, and for whoever else wakes this thread. */
-  readonly departures: Doorbell;
   /** Wakes the consumer. */
   readonly arrivals: Doorbell;
   readonly #end: QueueEnd;
@@ -50,33 +48,40 @@ export class QueueProducer<T> {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
     this.arrivals = new Doorbell(end.arrivals);
-    this.departures = new Doorbell(end.departures);
   }
 
-  /** Entries put and not taken. */
-  get length(): number {
-    return lengthOf(this.#counters);
+  /** Does not block. There must be room: whoever feeds the producer sees to that. */
+  put(entry: T): void {
+    const length = lengthOf(this.#counters);
+    const { capacity } = this.#end;
+    if (length >= capacity) throw new Error(`The queue holds ${length} of ${capacity}. This is a bug.`);
+    this.#end.port.postMessage(entry);
+    Atomics.add(this.#counters, PUT, 1);
+    this.arrivals.ring();
+  }
+}
+
+/** What whoever feeds the producer sees of the queue. */
+export class QueueGauge {
+  /** Rings when an entry was taken, and when the consumer has nothing to do. */
+  readonly departures: Doorbell;
+  readonly capacity: number;
+  readonly #counters: Int32Array;
+
+  constructor({ counters, departures, capacity }: Pick<QueueEnd, 'counters' | 'departures' | 'capacity'>) {
+    this.#counters = new Int32Array(counters);
+    this.departures = new Doorbell(departures);
+    this.capacity = capacity;
+  }
+
+  /** Entries taken so far, modulo 2^32. */
+  get taken(): number {
+    return Atomics.load(this.#counters, TAKEN);
   }
 
   /** The consumer has nothing to do. */
   get consumerIdle(): boolean {
     return Atomics.load(this.#counters, IDLE) === 1;
-  }
-
-  get full(): boolean {
-    return this.length >= this.#end.capacity;
-  }
-
-  /** Blocks while the queue is full. */
-  put(entry: T): void {
-    for (;;) {
-      const seen = this.departures.rings;
-      if (!this.full) break;
-      this.departures.wait(seen, Number.POSITIVE_INFINITY);
-    }
-    this.#end.port.postMessage(entry);
-    Atomics.add(this.#counters, PUT, 1);
-    this.arrivals.ring();
   }
 }
 
@@ -101,7 +106,7 @@ export class QueueConsumer<T> {
     return lengthOf(this.#counters);
   }
 
-  /** Tells the producer whether this thread has nothing to do; wakes it when so. */
+  /** Tells whether this thread has nothing to do. */
   set idle(idle: boolean) {
     Atomics.store(this.#counters, IDLE, idle ? 1 : 0);
     if (idle) this.#departures.ring();
@@ -124,18 +129,5 @@ export class QueueConsumer<T> {
     Atomics.add(this.#counters, TAKEN, 1);
     this.#departures.ring();
     return entry;
-  }
-
-  /** Waits for an entry for at most `timeoutMs`. */
-  take(timeoutMs: number): T | undefined {
-    const end = performance.now() + timeoutMs;
-    for (;;) {
-      const seen = this.arrivals.rings;
-      const entry = this.tryTake();
-      if (entry !== undefined) return entry;
-      const left = end - performance.now();
-      if (left <= 0) return undefined;
-      this.arrivals.wait(seen, left);
-    }
   }
 }

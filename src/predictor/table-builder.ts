@@ -1,4 +1,4 @@
-/** Builds the tables of batches, and of inputs that wait for one: what the hash-building thread does with each. */
+/** Builds the tables of batches: what the hash-building thread does with each. */
 import type { BuilderStats } from './builder-stats.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
 import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
@@ -11,7 +11,6 @@ import {
   tableK,
 } from './hash-table.js';
 import { Patience } from './patience.js';
-import { joinRows } from './table-rows.js';
 
 export interface BatchInput {
   id: number;
@@ -70,44 +69,6 @@ export class TableBuilder {
     else this.#patience.lost(tookMs);
   }
 
-  /**
-   * Tables of one input that waits for its batch; null where the function cannot say, or rests. What is wrong is told
-   * when its batch's tables are filled.
-   */
-  ahead(input: BatchInput): PendingTables | null {
-    if (this.#rests(input)) return null;
-    const tables = this.#tables(input);
-    const begin = this.#clock();
-    tables.forEach((table, stack) => {
-      table?.settle(this.#name(stack, input, table, () => {}) ? TABLE_READY : TABLE_FAILED);
-    });
-    this.#options.stats.add('seconds', (this.#clock() - begin) / 1000);
-    return isReady(tables) ? tables : null;
-  }
-
-  /** The tables of a batch from those of its inputs, in their order: as `fill` would have filled them. */
-  join(batch: BatchInput, parts: readonly PendingTables[]): PendingTables {
-    const begin = this.#clock();
-    const tables = this.#tables(batch);
-    for (const [stack, table] of tables.entries()) {
-      if (table === null) continue;
-      const own = parts.map((part) => part[stack] ?? null).filter((part) => part !== null);
-      const said = own.every(({ state }) => state === TABLE_READY);
-      if (said) {
-        joinRows(own, table);
-        needOf(table, batch.routingK);
-      } else {
-        this.#options.onError(new Error(this.#cannotSay(stack, batch.id)));
-      }
-      table.settle(said ? TABLE_READY : TABLE_FAILED);
-    }
-    const { stats } = this.#options;
-    stats.add('seconds', (this.#clock() - begin) / 1000);
-    stats.add('ready', 1);
-    this.#patience.kept();
-    return tables;
-  }
-
   #rests({ routingK }: BatchInput): boolean {
     return routingK === 0 && this.#patience.paused;
   }
@@ -131,12 +92,11 @@ export class TableBuilder {
   /** False when the table was abandoned meanwhile. */
   #fill(stack: number, batch: BatchInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
-    const filled = this.#name(stack, batch, table, this.#options.onError);
-    return table.settle(filled ? TABLE_READY : TABLE_FAILED);
+    return table.settle(this.#name(stack, batch, table) ? TABLE_READY : TABLE_FAILED);
   }
 
-  #name(stack: number, batch: BatchInput, table: HashTable, onError: (error: unknown) => void): boolean {
-    const { hashFunction } = this.#options;
+  #name(stack: number, batch: BatchInput, table: HashTable): boolean {
+    const { hashFunction, onError } = this.#options;
     try {
       const { experts, alpha, chance, k } = table;
       if (hashFunction.fill(stack, batch.inputs[stack]!, k, experts, alpha, chance)) {

@@ -1,4 +1,4 @@
-/** Rows of tables in another order, or together. */
+/** Rows of tables in another order. */
 import type { HashTable } from './hash-table.js';
 
 type Rows = Pick<HashTable, 'layers' | 'tokens' | 'k' | 'experts' | 'alpha' | 'chance'>;
@@ -25,19 +25,5 @@ export function takeRows(from: Rows, rows: readonly number[], to: Rows): void {
         to[name].set(from[name].subarray(at, at + from.k), (layer * to.tokens + r) * to.k);
       });
     }
-  }
-}
-
-/** The tokens of `parts` one after the other become those of `to`. */
-export function joinRows(parts: readonly Rows[], to: Rows): void {
-  let begin = 0;
-  for (const { layers, tokens, k, ...from } of parts) {
-    for (const name of ['experts', 'alpha', 'chance'] as const) {
-      for (let layer = 0; layer < layers; layer++) {
-        const rows = from[name].subarray(layer * tokens * k, (layer + 1) * tokens * k);
-        to[name].set(rows, (layer * to.tokens + begin) * k);
-      }
-    }
-    begin += tokens;
   }
 }

@@ -6,7 +6,6 @@ export const THREAD_OPS = [
   'tokenize',
   'batch wait',
   'build table',
-  'queue full',
   'step table',
   'table wait',
   'idle',

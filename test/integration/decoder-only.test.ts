@@ -64,10 +64,8 @@ describe('a model without a tokenizer', () => {
     );
     answers.forEach((answer, i) => {
       const [found] = tokensOf(answer);
-      const { greedy, length } = cases[i]!;
-      const [ids] = greedy;
-      const expected = ids!.length > 24 ? ids!.slice(length) : ids!;
-      expect(found).toEqual(expected.slice(0, found!.length));
+      expect(found!.length === 16 || found!.at(-1) === 2).toBe(true);
+      expect(found).toEqual(cases[i]!.greedy[0]!.slice(0, found!.length));
     });
   });
 

@@ -37,8 +37,6 @@ export async function startEngine(more: Partial<EngineConfig> = {}): Promise<Eng
     maxBatchTokens: 512,
     kvTokens: 768,
     batchWaitMs: 1,
-    batchOrder: 'arrival',
-    maxPassedOver: 8,
     maxInputBytes: 65_536,
     linkBandwidth: 0,
     linkLatencyMs: 0,

@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparePack } from '../../src/checkpoint/prepare-pack.js';
 import type { EvictionPolicyName } from '../../src/engine/messages.js';
 import { readTokenizer } from '../../src/engine/model-directory.js';
-import { type EvaluationInput, runExact } from '../../src/evaluation/model-runner.js';
+import type { EvaluationInput } from '../../src/evaluation/input-passes.js';
+import { type RunPart, runExact } from '../../src/evaluation/model-runner.js';
 import { type ReplayBatch, type ReplayPass, replay, simulated } from '../../src/evaluation/replay.js';
 import { dataSource } from '../../src/evaluation/sources.js';
 import { StoreSimulation } from '../../src/evaluation/store-simulation.js';
@@ -60,12 +61,9 @@ async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<
   const routing = routingShape(shape);
   const batches = inputs.map((input, i) => {
     const exact = runExact(engine, input);
-    const tables = {
-      encoder: fillTable(opened.function, routing, 'encoder', exact.inputs.encoder),
-      decoder: fillTable(opened.function, routing, 'decoder', exact.inputs.decoder),
-    };
-    const { passes, foreseen } = batchOf(exact, tables, routing.encoderLayers);
-    const native = nativeBatches(input, exact.inputs.decoder.tokens, i + 1);
+    const tables = exact.parts.map((part) => fillTable(opened.function, routing, part.stack, part.input));
+    const { passes, foreseen } = batchOf(exact, tables, routing);
+    const native = nativeBatches(input, exact.parts[1]!, i + 1);
     expect(native).toHaveLength(passes.length);
     return { foreseen, passes: passes.map((pass, p) => ({ ...pass, batch: native[p]! })) };
   });
@@ -82,8 +80,7 @@ function foretold(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
       own: own[i]!,
       behind: own.slice(i + 1).flat(),
     }));
-    const of = (phase: string) => own.filter((_, i) => passes[i]!.batch.phase === phase).flat();
-    return { passes: told, foreseen: { encoder: of('encode'), decoder: of('decode') } };
+    return { passes: told, foreseen: own.flat() };
   });
 }
 
@@ -95,20 +92,20 @@ function trueVisits({ own, visits }: RealPass): ExpectedVisit[] {
   });
 }
 
-/** `id` names the context and its only sequence. */
-function nativeBatches({ tokens, work }: EvaluationInput, decoder: Int32Array, id: number): NativeBatch[] {
-  const own = Int32Array.of(id);
+/** `id` names the input's sequence, and counted below 0 that of its decoder. */
+function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: number): NativeBatch[] {
   const offsets = (n: number) => Int32Array.of(0, n);
   const decode = (part: Int32Array): NativeBatch => ({
-    phase: 'decode',
-    sequences: own,
-    contexts: own,
+    stack: 1,
+    sequences: Int32Array.of(-id),
+    parents: Int32Array.of(id),
     offsets: offsets(part.length),
     tokens: part,
   });
+  const { tokens: fed } = decoder.input;
   return [
-    { phase: 'encode', sequences: own, offsets: offsets(tokens.length), tokens },
-    ...(work.kind === 'score' ? [decode(decoder)] : Array.from(decoder, (t) => decode(Int32Array.of(t)))),
+    { stack: 0, sequences: Int32Array.of(id), offsets: offsets(tokens.length), tokens },
+    ...(work.kind === 'score' ? [decode(fed)] : Array.from(fed, (t) => decode(Int32Array.of(t)))),
   ];
 }
 
@@ -136,8 +133,8 @@ describe('the simulated store', () => {
         prefetches.begun += stats.prefetchesBegun;
         prefetches.cancelled += stats.prefetchesCancelled;
         prefetches.unnamed += stats.onDemand;
-        engine.releaseSequences(Int32Array.of(batch.sequences[0]! - 1));
-        engine.releaseContexts(Int32Array.of(batch.sequences[0]! - 1));
+        const before = Math.abs(batch.sequences[0]!) - 1;
+        engine.releaseSequences(Int32Array.of(before, -before));
       },
     };
     replay(batches, real, rule);

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
 import { loadAddon } from '../../src/native/addon.js';
 import { readMeta, readTrace } from '../../src/trace/trace-file.js';
+import type { StackRecord } from '../../src/trace/trace-record.js';
 import { MINI, REPO, sst2 } from './server-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-trace-cli-'));
@@ -52,7 +53,9 @@ it('records every token, the same after an interruption as without one, at any b
   expect(readFileSync(records).equals(readFileSync(join(root, 'whole', 'records.bin')))).toBe(true);
 
   let count = 0;
-  for await (const { line, encoder, decoder } of readTrace(join(root, 'whole'))) {
+  for await (const { line, input, stacks } of readTrace(join(root, 'whole'))) {
+    const [encoder, decoder] = stacks as [StackRecord, StackRecord];
+    expect(input).toBe(encoder.tokens.length);
     expect(line).toBe(count++);
     expect(encoder.tokens.at(-1)).toBe(1);
     expect(encoder.experts.length).toBe(2 * encoder.tokens.length * 30);

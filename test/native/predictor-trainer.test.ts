@@ -30,7 +30,7 @@ describe('training', () => {
       const after = trainer.evaluate(heldOut);
       expect(trainer.steps).toBe(250);
       expect(after.loss).toBeLessThan(before.loss / 4);
-      for (const layer of after.layers) expect(layer.hits[0] / layer.tokens).toBeGreaterThan(0.9);
+      for (const layer of after.layers) expect(layer.hits[0]! / layer.tokens).toBeGreaterThan(0.9);
 
       const directory = fresh();
       trainer.save(directory, false);

@@ -35,8 +35,8 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
 
   it('are what the pack and its engine say', () => {
     const manifest = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8'));
-    expect(manifest).toMatchObject({ version: 2, experts, dense });
-    const embedding = manifest.dense.tensors.find(({ name }: { name: string }) => name === 'shared.weight');
+    expect(manifest).toMatchObject({ version: 3, experts, dense });
+    const embedding = manifest.dense.tensors.find(({ name }: { name: string }) => name === 'embedding');
     expect(embedding).toMatchObject({ dtype: dense.dtype, layout: 'panels' });
     const small = manifest.dense.tensors.filter(({ name }: { name: string }) =>
       /norm|router|bias/.test(name),
@@ -54,10 +54,7 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
     const engine = new addon.Engine({ pack, budgetBytes, ...tier, ...limits });
     try {
       expect(engine.formats).toEqual({ experts, dense });
-      engine.runBatch(
-        { stack: 0, sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens },
-        null,
-      );
+      engine.runBatch({ stack: 0, sequences: ONE, offsets: Int32Array.of(0, tokens.length), tokens }, null);
       const { peakBytes } = engine.usage();
       const planned = plan.fixed + slots * plan.slot;
       expect(Math.abs(peakBytes / planned - 1)).toBeLessThan(0.05);

@@ -34,7 +34,7 @@ function smallTokenizer(): Json {
 const hash = 'a'.repeat(64);
 const manifest: Json = {
   format: 'sida-pack',
-  version: 2,
+  version: 3,
   source: { name: 'm', identity: hash },
   experts: { dtype: 'int4', group: 32, stripes: { count: 2 } },
   dense: { dtype: 'int8' },

@@ -69,6 +69,7 @@ Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec) {
   const MoeSpec* moe = spec.moe();
   set("experts", spec.experts());
   set("topK", spec.top_k());
+  shape.Set("normalized", moe != nullptr && moe->router.normalized);
   set("expertWidth", moe == nullptr ? 0 : moe->expert.width);
   const bool capacity = moe != nullptr && moe->router.capacity != RouterSpec::kNoCapacity;
   shape.Set("expertCapacity",

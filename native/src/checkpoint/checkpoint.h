@@ -16,9 +16,9 @@ struct SlotData {
   uint64_t first_element;
 };
 
-// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either model.safetensors or the shards that
-// model.safetensors.index.json names. Nothing outside the directory is opened (the blobs of a Hugging Face
-// cache count as inside). Reads block and may come from any number of threads.
+// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either
+// model.safetensors or the shards that model.safetensors.index.json names. Nothing outside the directory is opened (the
+// blobs of a Hugging Face cache count as inside). Reads block and may come from any number of threads.
 class Checkpoint {
  public:
   // Opens and checks config, index and every header. Throws io_error or checkpoint_invalid.

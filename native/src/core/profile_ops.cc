@@ -32,7 +32,6 @@ constexpr std::array<ProfileOpInfo, static_cast<size_t>(kCount)> kOps{{
     {kTokenize, "tokenize", "request"},
     {kBatchWait, "batch wait", "queue"},
     {kBuildTable, "build table", "table"},
-    {kQueueFull, "queue full", "wait"},
     {kStepTable, "step table", "table"},
     {kTableWait, "table wait", "wait"},
     {kIdle, "idle", "wait"},

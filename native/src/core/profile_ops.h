@@ -32,7 +32,6 @@ enum class ProfileOp : uint16_t {
   kTokenize,
   kBatchWait,
   kBuildTable,
-  kQueueFull,
   kStepTable,
   kTableWait,
   kIdle,

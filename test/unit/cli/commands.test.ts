@@ -180,9 +180,9 @@ describe('sida plan --routing predicted', () => {
     expect(predicted.workspace).toBeGreaterThan(exact.workspace);
   });
 
-  it.each(['0', '5', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
+  it.each(['0', '65', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
     const { code, stderr } = await sida('plan', MINI, '--routing-k', k);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 4')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 64')]);
   });
 });
 
@@ -190,7 +190,7 @@ describe('sida convert', () => {
   it('packs a checkpoint that can be planned like it', async () => {
     const out = join(folder, 'pack');
     const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, '--verify');
-    const errors = 'largest error, relative to the largest weight of its scale: wi none; wo none; dense none';
+    const errors = 'largest error, relative to the largest weight of its scale: experts none; dense none';
     expect([code, stdout]).toEqual([0, `${out} (verified)\n${errors}\n`]);
     expect(stderr).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
     const [packed, checkpoint] = await Promise.all([
@@ -207,7 +207,7 @@ describe('sida convert', () => {
     const flags = ['--experts', 'int4', '--group', '32', '--dense', 'int8'];
     const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, ...flags, '--verify');
     const half = (bound: string) => `\\d\\.\\d+ % of at most ${bound.replace('.', '\\.')} %`;
-    const parts = `wi ${half('7.20')}; wo ${half('7.20')}; dense ${half('0.394')}`;
+    const parts = `experts ${half('7.20')}; dense ${half('0.394')}`;
     expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`: ${parts}\n$`))]);
     expect(stderr).toMatch(/Comparing experts: 100 % \(256\/256 experts\)/);
   });

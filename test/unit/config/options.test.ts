@@ -58,8 +58,6 @@ describe('defaults', () => {
       maxBatchTokens: 2048,
       kvTokens: 3072,
       batchWait: 2,
-      batchOrder: 'arrival',
-      maxPassedOver: 8,
       experts: 'auto',
       group: undefined,
       dense: 'auto',
@@ -225,11 +223,6 @@ describe('options that need one another', () => {
   it('are --profile-seconds and --profile', () => {
     expect(() => resolve({ profileSeconds: '5' })).toThrow(UsageError);
     expect(resolve({ profileSeconds: '5', profile: 'p.json' }).profileSeconds).toBe(5);
-  });
-
-  it('are --batch-order overlap and a predictor', () => {
-    expect(() => resolve({ batchOrder: 'overlap', predictor: 'none' })).toThrow(/predictor/);
-    expect(resolve({ batchOrder: 'overlap' }).batchOrder).toBe('overlap');
   });
 
   it('are --worker none and --redis', () => {

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { BatchOrder } from '../../../src/engine/batch-order.js';
 import { Batcher, type PendingItem } from '../../../src/engine/batcher.js';
 import { encodeBatch } from '../../../src/engine/encode-batch.js';
 import type { EncodeBatch } from '../../../src/inference/messages.js';
-import { createHashTable, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
 
 let nextItem = 0;
 function item(tokens: number, job = 0, routingK = 0): PendingItem {
@@ -13,19 +11,11 @@ function item(tokens: number, job = 0, routingK = 0): PendingItem {
   return { item: id, job, jobItems: 1, routingK, work, tokens: Array.from({ length: tokens }, () => id) };
 }
 
-function batcher(maxBatchTokens: number, { waitMs = 2, order = 'arrival' as BatchOrder } = {}) {
-  return new Batcher({ order, maxBatchTokens, maxPassedOver: 8, waitMs });
+function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
+  return new Batcher({ maxBatchTokens, waitMs });
 }
 
 const sizes = (batch: EncodeBatch) => batch.items.map((_, i) => batch.offsets[i + 1]! - batch.offsets[i]!);
-
-/** Tables of an item that is sure of these experts in one layer. */
-function tablesOf({ tokens }: PendingItem, experts: number[]) {
-  const shape = { batchId: 0, layers: 1, tokens: tokens.length, k: 1, kind: TABLE_PREDICTED } as const;
-  const encoder = createHashTable({ ...shape, expertsPerLayer: 40 });
-  for (const expert of experts) encoder.need[expert] = 1;
-  return { encoder, decoder: null };
-}
 
 describe('batcher', () => {
   it('waits for company from the first item on, no longer', () => {
@@ -100,66 +90,6 @@ describe('batcher', () => {
         }
       }),
     );
-  });
-});
-
-describe('batcher by overlap', () => {
-  it('asks for the tables of each waiting item once, the oldest first; by arrival for none', () => {
-    const under = batcher(100, { order: 'overlap' });
-    const items = [item(2), item(3)];
-    under.add(items, 0);
-    for (const expected of items) {
-      const waiting = under.unnamed()!;
-      expect(waiting.item).toBe(expected);
-      under.name(waiting, null);
-    }
-    expect(under.unnamed()).toBeUndefined();
-    const arrival = batcher(100);
-    arrival.add([item(2)], 0);
-    expect(arrival.unnamed()).toBeUndefined();
-  });
-
-  it('looks no further ahead than its window', () => {
-    const under = batcher(16_384, { order: 'overlap' });
-    under.add(
-      Array.from({ length: 8 }, () => item(10_000)),
-      0,
-    );
-    let asked = 0;
-    for (let next = under.unnamed(); next !== undefined; next = under.unnamed()) {
-      under.name(next, null);
-      asked += 1;
-    }
-    // 4 · 16384 tokens.
-    expect(asked).toBe(6);
-  });
-
-  it('hands the tables of its items on with the batch, and tells whom it passed over', () => {
-    const under = batcher(8, { order: 'overlap' });
-    const items = [item(4), item(4), item(4), item(4)];
-    under.add(items, 0);
-    const experts = [
-      [1, 2],
-      [20, 21],
-      [2, 3],
-      [20, 22],
-    ];
-    const tables = items.map((each, i) => tablesOf(each, experts[i]!));
-    for (const each of tables) under.name(under.unnamed()!, each);
-    const first = under.take();
-    expect(first.batch.items.map((each) => each.item)).toEqual([items[0]!.item, items[2]!.item]);
-    expect(first).toMatchObject({ parts: [tables[0], tables[2]], passedOver: 1, overdue: 0 });
-    const second = under.take();
-    expect(second).toMatchObject({ parts: [tables[1], tables[3]], passedOver: 0, overdue: 0 });
-  });
-
-  it('has no tables for a batch that lacks those of one item', () => {
-    const under = batcher(8, { order: 'overlap' });
-    const items = [item(4), item(4)];
-    under.add(items, 0);
-    under.name(under.unnamed()!, tablesOf(items[0]!, [1]));
-    const { batch, parts } = under.take();
-    expect([batch.items.length, parts]).toEqual([2, null]);
   });
 });
 

@@ -60,8 +60,6 @@ describe.skipIf(!hasAddon)('engine process', () => {
     maxBatchTokens: 512,
     kvTokens: 768,
     batchWaitMs: 1,
-    batchOrder: 'arrival',
-    maxPassedOver: 8,
     maxInputBytes: 65_536,
     linkBandwidth: 0,
     linkLatencyMs: 0,

@@ -31,9 +31,12 @@ function bench() {
       tokenizer: mini,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
-    toHashBuilder: (message) => {
-      if (message.type === 'add') items.push(...message.items);
-      else if (message.type === 'cancel') cancelled.push(message.job);
+    batches: {
+      add: (added) => items.push(...added),
+      cancel: (job) => {
+        cancelled.push(job);
+        return 7 + job;
+      },
     },
     toInference: (message) => control.push(message),
     send: (message) => sent.push(message),
@@ -125,14 +128,10 @@ describe('jobs', () => {
     jobs.cancel('b');
     jobs.cancel('a');
     jobs.cancel('never');
-    jobs.onCancelled(1, 0);
-    jobs.onCancelled(0, 3);
     expect(cancelled).toEqual([1, 0]);
     expect(control).toEqual([
-      { type: 'cancel', job: 1, lastBatch: Number.POSITIVE_INFINITY },
-      { type: 'cancel', job: 0, lastBatch: Number.POSITIVE_INFINITY },
-      { type: 'cancel', job: 1, lastBatch: 0 },
-      { type: 'cancel', job: 0, lastBatch: 3 },
+      { type: 'cancel', job: 1, lastBatch: 8 },
+      { type: 'cancel', job: 0, lastBatch: 7 },
     ]);
     jobs.onInference({ type: 'tokens', tokens: [{ item: 0, choice: 0, id: 5 }] });
     jobs.onInference({ type: 'done', item: 0, job: 0, end });
@@ -147,7 +146,7 @@ describe('jobs', () => {
     jobs.onInference({ type: 'job-error', job: 0, error });
     expect(sent).toEqual([{ type: 'error', id: 'a', error }]);
     expect(cancelled).toEqual([0]);
-    expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: Number.POSITIVE_INFINITY }]);
+    expect(control).toEqual([{ type: 'cancel', job: 0, lastBatch: 7 }]);
   });
 
   it('tokenizes without the model', () => {
@@ -228,7 +227,7 @@ describe('refusals', () => {
         tokenizer: undefined,
         routing: { mode: 'exact', k: 1, predictor: false },
       },
-      toHashBuilder: (message) => message.type === 'add' && items.push(...message.items),
+      batches: { add: (added) => items.push(...added), cancel: () => -1 },
       toInference: () => {},
       send: (message) => sent.push(message),
     });

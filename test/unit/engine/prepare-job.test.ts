@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobRequest, RunRequest } from '../../../src/engine/messages.js';
 import { type ModelLimits, prepareJob } from '../../../src/engine/prepare-job.js';
 import { SidaError } from '../../../src/errors.js';
+import type { ItemWork } from '../../../src/inference/messages.js';
 import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
 
@@ -90,7 +91,7 @@ describe('a decoder-only model', () => {
       labels: ['no', 'not at all'],
     });
     const [input] = prepareJob(classify('the film'), limits());
-    const { plan } = input!.work as Extract<typeof input.work, { kind: 'score' }>;
+    const { plan } = input!.work as Extract<ItemWork, { kind: 'score' }>;
     const no = tokenizer.encodePlain('no');
     const not = tokenizer.encodePlain('not at all');
     expect(plan.first.map(({ token }) => token)).toEqual([no[0], not[0]]);

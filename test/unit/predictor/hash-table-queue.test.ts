@@ -7,6 +7,7 @@ import {
   createQueue,
   QueueConsumer,
   type QueueEnd,
+  QueueGauge,
   QueueProducer,
 } from '../../../src/predictor/hash-table-queue.js';
 import { compiledSource } from './compiled.js';
@@ -23,7 +24,7 @@ function thread(body: string, end: QueueEnd): Worker {
   const code = `
     const { workerData: end, parentPort } = require('node:worker_threads');
     Promise.all([import(${module('hash-table-queue')}), import(${module('doorbell')})]).then(
-      ([{ QueueProducer, QueueConsumer }, { Doorbell }]) => { ${body} });`;
+      ([{ QueueProducer, QueueConsumer, QueueGauge }, { Doorbell }]) => { ${body} });`;
   return new Worker(code, { eval: true, workerData: end, transferList: [end.port] });
 }
 
@@ -39,7 +40,13 @@ describe('hash table queue', () => {
     const { producer, consumer } = createQueue(4);
     const writer = thread(
       `const queue = new QueueProducer(end);
+       const gauge = new QueueGauge(end);
        for (let i = 0; i < 2000; i++) {
+         for (;;) {
+           const seen = gauge.departures.rings;
+           if (i - gauge.taken < gauge.capacity) break;
+           gauge.departures.wait(seen, 10000);
+         }
          const table = new SharedArrayBuffer(4);
          new Int32Array(table)[0] = i * 3;
          queue.put({ i, table });
@@ -51,7 +58,12 @@ describe('hash table queue', () => {
        let wrong = 0, longest = 0;
        for (let i = 0; i < 2000; i++) {
          longest = Math.max(longest, queue.length);
-         const entry = queue.take(10000);
+         let entry;
+         for (;;) {
+           const seen = queue.arrivals.rings;
+           entry = queue.tryTake();
+           if (entry !== undefined || !queue.arrivals.wait(seen, 10000)) break;
+         }
          if (entry === undefined || entry.i !== i || new Int32Array(entry.table)[0] !== i * 3) wrong++;
        }
        parentPort.postMessage({ wrong, longest, left: queue.length });`,
@@ -63,23 +75,40 @@ describe('hash table queue', () => {
     await Promise.all([writer.terminate(), reader.terminate()]);
   }, 20_000);
 
-  it('blocks the producer at its capacity until something is taken', async () => {
+  it('refuses more than its capacity', () => {
     const { producer, consumer } = createQueue(2);
-    const writer = thread(
-      `const queue = new QueueProducer(end);
-       for (let i = 0; i < 3; i++) { queue.put(i); parentPort.postMessage(i); }`,
-      producer,
+    const [writer, reader] = [new QueueProducer<number>(producer), new QueueConsumer<number>(consumer)];
+    writer.put(0);
+    writer.put(1);
+    expect(() => writer.put(2)).toThrow('The queue holds 2 of 2. This is a bug.');
+    expect(reader.tryTake()).toBe(0);
+    writer.put(2);
+    expect([reader.tryTake(), reader.tryTake(), reader.tryTake()]).toEqual([1, 2, undefined]);
+    producer.port.close();
+  });
+
+  it('tells whoever feeds it, without blocking, what another thread has taken and when it is idle', async () => {
+    const { producer, consumer } = createQueue(2);
+    const gauge = new QueueGauge(producer);
+    const queue = new QueueProducer<number>(producer);
+    expect([gauge.taken, gauge.consumerIdle, gauge.capacity]).toEqual([0, false, 2]);
+    queue.put(5);
+    const seen = gauge.departures.rings;
+    const reader = thread(
+      `const queue = new QueueConsumer(end);
+       const entry = queue.tryTake();
+       setTimeout(() => { queue.idle = true; parentPort.postMessage(entry); }, 50);`,
+      consumer,
     );
-    const put: number[] = [];
-    writer.on('message', (i: number) => put.push(i));
-    const queue = new QueueConsumer<number>(consumer);
-    await expect.poll(() => put, { timeout: 15_000 }).toEqual([0, 1]);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    expect(put).toEqual([0, 1]);
-    expect(queue.tryTake()).toBe(0);
-    await expect.poll(() => put, { timeout: 15_000 }).toEqual([0, 1, 2]);
-    expect([queue.tryTake(), queue.tryTake(), queue.tryTake()]).toEqual([1, 2, undefined]);
-    await writer.terminate();
+    const took = nextMessage(reader);
+    await gauge.departures.rung(seen);
+    expect(gauge.taken).toBe(1);
+    while (!gauge.consumerIdle) await gauge.departures.rung(gauge.departures.rings);
+    expect(await took).toBe(5);
+    // What has rung already is not waited for.
+    await gauge.departures.rung(seen);
+    producer.port.close();
+    await reader.terminate();
   }, 20_000);
 
   it('wakes a waiting consumer for a control message too', async () => {
@@ -106,15 +135,6 @@ describe('hash table queue', () => {
     expect(reader.waiting()).toEqual([2, 3]);
     expect(reader.length).toBe(2);
     expect([reader.tryTake(), reader.tryTake(), reader.tryTake()]).toEqual([2, 3, undefined]);
-    producer.port.close();
-  });
-
-  it('gives up waiting after its time', () => {
-    const { producer, consumer } = createQueue(1);
-    const queue = new QueueConsumer<string>(consumer);
-    expect(queue.take(5)).toBeUndefined();
-    new QueueProducer<string>(producer).put('one');
-    expect(queue.take(5)).toBe('one');
     producer.port.close();
   });
 });

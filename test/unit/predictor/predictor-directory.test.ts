@@ -185,7 +185,9 @@ describe('predictor directory', () => {
       for (const side of ['encoder', 'decoder']) rmSync(join(path, side), { recursive: true });
     });
     expect((await openPredictor(without, options)).function.name).toBe('token');
-    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow('no network of encoder or decoder');
+    await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow(
+      'no network of encoder or decoder',
+    );
   });
 
   it('opens the controls: shuffled over the best there is, replay from a trace', async () => {

@@ -39,7 +39,10 @@ describe('replay', () => {
   it('names the recorded expert of every token and no other, with its probability', async () => {
     expect(await hitRates(replay, sourceOf(records), { batchTokens: 30 })).toEqual(
       LAYERS.map((layer, i) => {
-        const tokens = records.reduce((sum, r) => sum + r.stacks[i < 3 ? ENCODER : DECODER]!.tokens.length, 0);
+        const tokens = records.reduce(
+          (sum, r) => sum + r.stacks[i < 3 ? ENCODER : DECODER]!.tokens.length,
+          0,
+        );
         const alphaError = expect.closeTo(0, 6);
         return { layer, tokens, hits: [tokens, tokens, tokens], alphaError, unknown: 0 };
       }),
@@ -80,7 +83,13 @@ describe('replay', () => {
     expect(await hitRates(own, sourceOf(alone, ALONE))).toEqual(
       ['decoder.1', 'decoder.3'].map((layer) => {
         const tokens = alone.reduce((sum, { stacks }) => sum + stacks[0]!.tokens.length, 0);
-        return { layer, tokens, hits: [2 * tokens, 2 * tokens], alphaError: expect.closeTo(0, 6), unknown: 0 };
+        return {
+          layer,
+          tokens,
+          hits: [2 * tokens, 2 * tokens],
+          alphaError: expect.closeTo(0, 6),
+          unknown: 0,
+        };
       }),
     );
     const record = alone.find(({ stacks }) => stacks[0]!.tokens.length === 4)!;

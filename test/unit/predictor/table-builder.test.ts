@@ -145,70 +145,12 @@ describe('table builder', () => {
     ]);
   });
 
-  it.each([
-    ['token', token, 0],
-    ['token', token, 2],
-    ['replay', replay, 0],
-  ] as const)(
-    'joins the tables of inputs named ahead, by %s, to those that it would have filled (routing k %s)',
-    (_, fn, k) => {
-      const { builder, stats } = builderOf(fn);
-      const some = records.slice(0, 5);
-      const whole = batchOf(some, 5, k);
-      const filled = builder.begin(whole)!;
-      builder.fill(whole, filled);
-      const parts = some.map((record) => builder.ahead(batchOf([record], 0, k))!);
-      const joined = builder.join(whole, parts);
-      for (const side of [ENCODER, DECODER]) {
-        expect(new Uint8Array(joined[side]!.buffer)).toEqual(new Uint8Array(filled[side]!.buffer));
-        expect(joined[side]!.state).toBe(TABLE_READY);
-      }
-      expect(stats.figures()).toMatchObject({ ready: 2, failed: 0 });
-    },
-  );
-
-  it('joins inputs with labels and without', () => {
-    const { builder } = builderOf(token);
-    const [first, second] = [records[0]!, records[1]!];
-    const labelled = builder.ahead(batchOf([second]))!;
-    const plain = builder.ahead(withoutLabels(batchOf([first])))!;
-    const batch = {
-      ...batchOf([first, second]),
-      inputs: [inputOf([first, second], ENCODER, SHAPE), inputOf([second], DECODER, SHAPE)],
-    };
-    const [encoder, decoder] = builder.join(batch, [plain, labelled]);
-    expect(encoder!.tokens).toBe(first.stacks[ENCODER]!.tokens.length + second.stacks[ENCODER]!.tokens.length);
-    expect(decoder!.experts).toEqual(labelled[DECODER]!.experts);
-    expect(decoder!.state).toBe(TABLE_READY);
-  });
-
-  it('has nothing ahead where the function cannot say, quietly, and where it rests', () => {
-    const { builder, stats, errors } = builderOf(slowed(replay, 200));
-    const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
-    expect(builder.ahead(unknown)).toBeNull();
-    expect([errors, stats.figures().failed]).toEqual([[], 0]);
-    builder.fill(unknown, builder.begin(unknown)!);
-    expect(stats.figures()).toMatchObject({ failed: 1 });
-    const known = batchOf([records[0]!]);
-    expect(builder.ahead(known)).toBeNull();
-    now += 200 * 2 * 16;
-    expect(builder.ahead(known)).not.toBeNull();
-  });
-
-  it('tells a side that nobody can name, and joins the other', () => {
-    const { builder, errors } = builderOf({
-      ...slowed(token, 1),
-      fill: (stack, ...rest) => stack === ENCODER && token.fill(stack, ...rest),
-    });
-    const part = builder.ahead(batchOf([records[0]!]))!;
-    const [encoder, decoder] = builder.join(batchOf([records[0]!], 6), [part]);
-    expect([encoder!.state, decoder!.state]).toEqual([TABLE_READY, TABLE_FAILED]);
-    expect(errors.map(String)).toEqual([expect.stringContaining('experts of batch 6 in the decoder')]);
-  });
-
   it('fails a table whose function throws, and tells it', () => {
     const { builder, stats, errors } = builderOf(token);
-    const broken = { ...batchOf(), inputs: [{ tokens: undefined as never, offsets: Int32Array.of(0) }, batchOf().inputs[DECODER]!] };
+    const broken = {
+      ...batchOf(),
+      inputs: [{ tokens: undefined as never, offsets: Int32Array.of(0) }, batchOf().inputs[DECODER]!],
+    };
     const tables = builder.begin(batchOf())!;
     builder.fill(broken, tables);
     expect(tables[ENCODER]!.state).toBe(TABLE_FAILED);

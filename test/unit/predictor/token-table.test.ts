@@ -73,7 +73,11 @@ describe('token table', () => {
   });
 
   it.each([
-    ['fewer layers', { ...SHAPE, stacks: [{ ...SHAPE.stacks[ENCODER]!, layers: 2 }] }, 'expected U16 [2, 25, 8], found U16 [3, 25, 8]'],
+    [
+      'fewer layers',
+      { ...SHAPE, stacks: [{ ...SHAPE.stacks[ENCODER]!, layers: 2 }] },
+      'expected U16 [2, 25, 8], found U16 [3, 25, 8]',
+    ],
     ['fewer experts', { ...SHAPE, experts: 7 }, '8 experts a token, expected 1 to 7'],
     ['a smaller vocabulary', { ...SHAPE, vocab: 20 }, 'is 20, expected ascending ids from 0 to 19'],
   ])('refuses a model of %s', (_, shape, message) => {

@@ -31,10 +31,7 @@ async function written(name: string, finish: boolean): Promise<string> {
     {
       line: 0,
       input: 3,
-      stacks: [
-        side(3, [5, 0, 1, 0, 5, 0, /* next layer */ 2, 0, 2, 0, 7, 0]),
-        side(2, [4, 0, 6, 0]),
-      ],
+      stacks: [side(3, [5, 0, 1, 0, 5, 0, /* next layer */ 2, 0, 2, 0, 7, 0]), side(2, [4, 0, 6, 0])],
     },
   ]);
   if (finish) await writer.finish();

@@ -28,12 +28,7 @@ const meta = {
 const writable = { ...meta, layers: [...meta.layers] };
 const shape = shapeOf({ ...writable, stacks: ['encoder', 'decoder'] });
 
-function recordOf(
-  line: number,
-  n: number,
-  m: number,
-  { stacks, top }: TraceShape = shape,
-): TraceRecord {
+function recordOf(line: number, n: number, m: number, { stacks, top }: TraceShape = shape): TraceRecord {
   const side = (tokens: number, layers: number) => ({
     tokens: Int32Array.from({ length: tokens }, (_, i) => line * 100 + i),
     experts: Uint16Array.from({ length: layers * tokens * top }, (_, i) => (i * 7 + line) % 8),
@@ -119,7 +114,9 @@ describe('a trace', () => {
     const out = join(root, 'c');
     await (await TraceWriter.open(out, writable)).close();
     await (await TraceWriter.open(out, { ...writable, stacks: ['encoder', 'decoder'], topK: 1 })).close();
-    await expect(TraceWriter.open(out, { ...writable, topK: 2 })).rejects.toThrow('topK is 1 there and 2 here');
+    await expect(TraceWriter.open(out, { ...writable, topK: 2 })).rejects.toThrow(
+      'topK is 1 there and 2 here',
+    );
     await expect(TraceWriter.open(out, { ...writable, top: 2 })).rejects.toMatchObject({
       code: 'cannot_run',
     });

@@ -38,7 +38,8 @@ struct Family {
 
 /// All families that this build knows.
 std::span<const Family* const> families();
-/// The family that a config's `model_type` names. Throws checkpoint_invalid, naming those it knows, where there is none.
+/// The family that a config's `model_type` names. Throws checkpoint_invalid, naming those it knows, where there is
+/// none.
 const Family& family_of(const ConfigReader& config);
 
 }  // namespace sida

@@ -61,7 +61,7 @@ struct AttentionScores {
   uint32_t heads;  ///< of the queries, a multiple of the cache's: so many neighbours share one head of keys and values
   float scale;
   AttentionBias bias;
-  bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence, positions from `past` on
+  bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence
 };
 
 /// Attention of every row's heads over its sequence's keys, in f32, in place: `q` (tokens, heads · head_dim) become the

@@ -22,7 +22,7 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
       biases_(spec.stacks.size()),
       chosen_(make_cuda_host_array<std::byte>(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k()))),
-      logits_(make_cuda_host_array<float>(std::min(limits.max_batch_tokens, kMostLogitRows) * spec.vocab)) {
+      logits_(make_cuda_host_array<float>(kMostLogitRows * spec.vocab)) {
   const size_t head_dim = cache.shape().head_dim;
   if (head_dim > cuda::kMostHeadDim) {
     throw Error("cannot_run", "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " +

@@ -55,7 +55,8 @@ class CudaOps final : public Ops {
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
-  /// What the rows of the pass see: their sequences' own keys, or those of the parents. `tiles` is tiles_ on the device.
+  /// What the rows of the pass see: their sequences' own keys, or those of the parents. `tiles` is tiles_ on the
+  /// device.
   cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross);
   void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;

@@ -84,9 +84,8 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
 
   arena.used = shared;
-  const size_t rows = std::min(tokens, kMostLogitRows);
-  arena.take(head_rows, rows * spec.width);
-  arena.take(logits, rows * spec.vocab);
+  arena.take(head_rows, kMostLogitRows * spec.width);
+  arena.take(logits, kMostLogitRows * spec.vocab);
 }
 
 uint64_t CudaWorkspace::bytes(const ModelSpec& spec, const BatchLimits& limits) {

@@ -53,7 +53,8 @@ MoeSpec read_moe(const ConfigReader& reader) {
   const int most = std::min(kMaxTopK, static_cast<int>(moe.experts));
   moe.router.top_k = count(reader, "num_experts_per_tok", most, 8);
   if (moe.router.top_k > moe.experts) {
-    throw reader.fault("num_experts_per_tok", "a whole number from 1 to " + std::to_string(most), "none, which is 8", "");
+    throw reader.fault("num_experts_per_tok", "a whole number from 1 to " + std::to_string(most), "none, which is 8",
+                       "");
   }
   moe.router.normalized = reader.boolean("norm_topk_prob", false);
   return moe;

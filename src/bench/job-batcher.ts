@@ -1,9 +1,8 @@
-/** Thread entry: the hash-building thread with a batcher that makes a batch of each job, whatever its size. */
+/** A batcher that makes a batch of each job, whatever its size. */
 import type { BatchMaker, MadeBatch, PendingItem } from '../engine/batcher.js';
 import { encodeBatch } from '../engine/encode-batch.js';
-import { runHashBuilder } from '../predictor/hash-builder.js';
 
-class JobBatcher implements BatchMaker {
+export class JobBatcher implements BatchMaker {
   lastBatch = -1;
   #jobs: { items: readonly PendingItem[]; arrivedMs: number }[] = [];
 
@@ -27,15 +26,9 @@ class JobBatcher implements BatchMaker {
     return this.full ? 0 : Number.POSITIVE_INFINITY;
   }
 
-  unnamed(): undefined {}
-
-  name(): void {}
-
   take(): MadeBatch {
     const { items, arrivedMs } = this.#jobs.shift()!;
     this.lastBatch += 1;
-    return { batch: encodeBatch(this.lastBatch, items), parts: null, arrivedMs, passedOver: 0, overdue: 0 };
+    return { batch: encodeBatch(this.lastBatch, items), arrivedMs };
   }
 }
-
-await runHashBuilder(() => new JobBatcher());

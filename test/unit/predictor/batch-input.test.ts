@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { encodeBatch } from '../../../src/engine/encode-batch.js';
+import { batchInput } from '../../../src/predictor/batch-input.js';
+import { rowsBehind, withContexts } from '../../../src/predictor/sequence-contexts.js';
+import { ALONE, SHAPE } from './routing-fixture.js';
+
+/** An input for each prompt, with what its labels feed; none: it is gone on from. */
+function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
+  return encodeBatch(
+    3,
+    inputs.map(({ prompt, fed }, item) => {
+      const plan = { inputs: (fed ?? []).map((tokens) => ({ tokens })) } as never;
+      const generate = { kind: 'generate' as const, maxTokens: 1, logprobs: null, choices: [null] };
+      const work = fed === undefined ? generate : { kind: 'score' as const, plan };
+      return { item, job: item, jobItems: 1, routingK: 0, work, tokens: prompt };
+    }),
+  );
+}
+
+const plain = (list: Int32Array | undefined) => [...(list ?? [])];
+
+describe('what is known of a batch beforehand', () => {
+  it('is of an encoder-decoder model its prompts, and what labels feed the decoder before them', () => {
+    const batch = batchOf({ prompt: [1, 2] }, { prompt: [3], fed: [[7], [7, 8]] });
+    const { id, inputs } = batchInput(batch, SHAPE);
+    const [encoder, decoder] = inputs;
+    expect([id, plain(encoder!.tokens), plain(encoder!.offsets)]).toEqual([3, [1, 2, 3], [0, 2, 3]]);
+    expect([plain(decoder!.tokens), plain(decoder!.offsets)]).toEqual([
+      [7, 7, 8],
+      [0, 1, 3],
+    ]);
+    expect([plain(decoder!.contextTokens), plain(decoder!.contextOffsets)]).toEqual([
+      [3, 3],
+      [0, 1, 2],
+    ]);
+    expect(batchInput(batchOf({ prompt: [1] }), SHAPE).inputs[1]).toBeNull();
+  });
+
+  it('is of one stack its prompts, then what labels feed behind them', () => {
+    const batch = batchOf({ prompt: [1, 2], fed: [[7], [8, 9]] }, { prompt: [3] });
+    const [input] = batchInput(batch, ALONE).inputs;
+    expect([plain(input!.tokens), plain(input!.offsets)]).toEqual([
+      [1, 2, 3, 7, 8, 9],
+      [0, 2, 3, 4, 6],
+    ]);
+    const whole = withContexts(input!);
+    expect([plain(whole.tokens), plain(whole.offsets)]).toEqual([
+      [1, 2, 3, 1, 2, 7, 1, 2, 8, 9],
+      [0, 2, 3, 6, 10],
+    ]);
+    expect(rowsBehind(input!).map((row) => whole.tokens[row])).toEqual(plain(input!.tokens));
+  });
+});
