@@ -12,7 +12,7 @@
 #include "bench_options.h"
 #include "device/backend.h"
 #include "machine_limits.h"
-#include "ops/expert_ffn.h"
+#include "ops/cpu/expert_ffn.h"
 #include "random_floats.h"
 
 namespace {

@@ -18,7 +18,7 @@
 #include "device/backend.h"
 #include "machine_limits.h"
 #include "model/dispatch.h"
-#include "ops/linear.h"
+#include "ops/cpu/linear.h"
 
 namespace {
 
@@ -71,9 +71,9 @@ class Layer {
   /// out (tokens, d) += alpha · E(x) over the choices. Returns the bytes of the buffers it needed.
   size_t dynamic(const float* x, std::span<const uint16_t> routes, std::span<const float> alpha,
                  size_t tokens, float* out) {
-    const SequenceSpan all{0, tokens, 0, tokens, nullptr};
-    route_predicted({routes, alpha, shape_.k}, 0, tokens, shape_.experts, tokens * shape_.k, {&all, 1},
-                    dispatch_);
+    const SequenceSpan all{0, tokens, 0, nullptr};
+    choose_predicted({routes, alpha, shape_.k}, 0, tokens, dispatch_);
+    sort_choices(shape_.experts, tokens * shape_.k, {&all, 1}, dispatch_);
     const Dispatch& dispatch = dispatch_;
     size_t most = 0;
     for (const uint16_t e : dispatch.needed)

@@ -8,7 +8,7 @@
 
 #include "device/backend.h"
 #include "machine_limits.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace {
 

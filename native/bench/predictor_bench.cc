@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/cpu/kernels.h"
 #include "predictor/predictor.h"
 #include "predictor/predictor_trainer.h"
 

@@ -8,8 +8,8 @@
 #include "doctest/doctest.h"
 #include "engine/devices.h"
 #include "kernel_sets.h"
+#include "ops/cpu/top_experts.h"
 #include "ops/cuda/routing.h"
-#include "ops/top_experts.h"
 #include "random_floats.h"
 #include "same_bits.h"
 

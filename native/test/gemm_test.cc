@@ -8,7 +8,7 @@
 
 #include "doctest/doctest.h"
 #include "kernel_sets.h"
-#include "ops/linear.h"
+#include "ops/cpu/linear.h"
 #include "ops/panels.h"
 #include "random_floats.h"
 #include "weight_formats.h"

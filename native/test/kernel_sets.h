@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 

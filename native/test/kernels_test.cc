@@ -1,5 +1,5 @@
 // Every instruction set against the scalar reference, bit for bit, and the reference against float64.
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 #include <algorithm>
 #include <cmath>

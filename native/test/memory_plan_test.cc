@@ -7,7 +7,7 @@
 #include "doctest/doctest.h"
 #include "engine/devices.h"
 #include "model/model_config.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 namespace {

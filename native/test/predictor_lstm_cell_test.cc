@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "doctest/doctest.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 #include "predictor/gate_functions.h"
 #include "predictor/lstm_cell.h"
 #include "predictor_reference.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "doctest/doctest.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 #include "predictor/expert_ranking.h"
 #include "predictor_reference.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/predicted_routing.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 #include "oracle_cases.h"
 #include "same_bits.h"
 

@@ -16,7 +16,7 @@
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 namespace {

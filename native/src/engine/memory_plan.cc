@@ -10,6 +10,7 @@
 #include "model/expert_shape.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 

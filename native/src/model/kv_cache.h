@@ -6,7 +6,7 @@
 
 #include "device/device_memory.h"
 #include "model/spec.h"
-#include "ops/kernels.h"
+#include "ops/kv_page.h"
 
 namespace sida {
 

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/portable_math.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 

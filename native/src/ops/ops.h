@@ -9,7 +9,7 @@
 #include "model/dispatch.h"
 #include "model/sequence_span.h"
 #include "model/spec.h"
-#include "ops/kernels.h"
+#include "ops/epilogue.h"
 #include "ops/panels.h"
 
 namespace sida {

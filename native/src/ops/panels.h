@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/kernels.h"
+#include "ops/panel_layout.h"
 
 namespace sida {
 

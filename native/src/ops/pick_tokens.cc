@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/portable_math.h"
+#include "ops/cpu/kernels.h"
 #include "ops/falling_order.h"
-#include "ops/kernels.h"
 #include "ops/random_numbers.h"
 
 namespace sida {

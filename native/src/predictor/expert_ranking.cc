@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 #include "predictor/gate_functions.h"
 
 namespace sida {

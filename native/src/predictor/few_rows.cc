@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

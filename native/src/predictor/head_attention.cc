@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/relative_position.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 namespace {

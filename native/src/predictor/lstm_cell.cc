@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 #include "predictor/gate_functions.h"
 
 namespace sida {

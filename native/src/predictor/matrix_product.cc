@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/cpu/kernels.h"
 #include "predictor/few_rows.h"
 
 namespace sida {

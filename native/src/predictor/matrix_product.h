@@ -5,6 +5,7 @@
 #include <new>
 #include <vector>
 
+#include "ops/epilogue.h"
 #include "ops/panels.h"
 
 namespace sida {

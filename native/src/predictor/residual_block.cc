@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/cpu/kernels.h"
+
 namespace sida {
 namespace {
 

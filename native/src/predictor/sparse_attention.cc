@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/cpu/kernels.h"
 #include "predictor/sparsemax.h"
 
 namespace sida {

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "ops/cpu/cpu_ops.h"
-#include "ops/top_experts.h"
+#include "ops/cpu/top_experts.h"
 
 namespace sida {
 

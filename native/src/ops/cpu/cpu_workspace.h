@@ -6,7 +6,7 @@
 #include "device/device_memory.h"
 #include "model/batch_limits.h"
 #include "model/spec.h"
-#include "ops/expert_ffn.h"
+#include "ops/cpu/expert_ffn.h"
 
 namespace sida {
 

@@ -2,7 +2,7 @@
 
 #include "ops/cuda/attention.h"
 #include "ops/cuda/warp.h"
-#include "ops/kernels.h"
+#include "ops/kv_page.h"
 
 // What a block of attention() shares: a tile of rows of one sequence and one head. Page p of the keys is warp
 // p % kSplits's, whose pages go through an online softmax in order; what the warps have is then added in

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/kernels.h"
+#include "ops/epilogue.h"
 #include "ops/panels.h"
 
 namespace sida::cuda {

@@ -1,6 +1,6 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/warp.h"
-#include "ops/kernels.h"
+#include "ops/kv_page.h"
 
 // Rows of keys and values to their places in a cache's pages: a block takes some columns of one tile.
 namespace sida::cuda {

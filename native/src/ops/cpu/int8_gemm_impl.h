@@ -9,8 +9,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/kernels.h"
-#include "ops/tile_impl.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/tile_impl.h"
 
 namespace sida {
 namespace {

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "ops/exp16_impl.h"
-#include "ops/kernels.h"
+#include "ops/cpu/exp16_impl.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/expert_ffn.h"
+#include "ops/cpu/expert_ffn.h"
 
 #include <algorithm>
 #include <array>

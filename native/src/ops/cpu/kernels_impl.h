@@ -5,11 +5,11 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/exp16_impl.h"
-#include "ops/exp_impl.h"
-#include "ops/gemm_impl.h"
-#include "ops/int8_gemm_impl.h"
-#include "ops/kernels.h"
+#include "ops/cpu/exp16_impl.h"
+#include "ops/cpu/exp_impl.h"
+#include "ops/cpu/gemm_impl.h"
+#include "ops/cpu/int8_gemm_impl.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/linear.h"
+#include "ops/cpu/linear.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/thread_pool.h"
-#include "ops/linear.h"
+#include "ops/cpu/linear.h"
 
 namespace sida {
 

@@ -1,4 +1,4 @@
-#include "ops/quantized_rows.h"
+#include "ops/cpu/quantized_rows.h"
 
 #include <algorithm>
 

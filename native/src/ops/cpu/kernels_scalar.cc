@@ -1,7 +1,7 @@
 // Vectors before the kernels that are written over them.
 // clang-format off
-#include "ops/vector_scalar.h"
-#include "ops/kernels_impl.h"
+#include "ops/cpu/vector_scalar.h"
+#include "ops/cpu/kernels_impl.h"
 // clang-format on
 
 namespace sida {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "core/thread_pool.h"
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 namespace sida {
 

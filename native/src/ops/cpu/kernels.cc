@@ -1,4 +1,4 @@
-#include "ops/kernels.h"
+#include "ops/cpu/kernels.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -3,20 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/epilogue.h"
+#include "ops/kv_page.h"
 #include "ops/panel_layout.h"
 
 namespace sida {
-
-/// Tokens of one KV page: one 16-lane vector of keys.
-inline constexpr size_t kPageTokens = 16;
-
-enum class Epilogue : uint8_t {
-  kStore,  ///< y = x·W
-  kRelu,   ///< y = max(x·W, 0), NaN where x·W is not finite: -inf must not end as a sound 0
-  kAdd,    ///< y += x·W
-  /// y = silu(y) · x·W, silu(g) = g / (1 + exp(-g)): y holds x·gate. NaN where y is not finite.
-  kSwiglu,
-};
 
 /// One GEMM over panels [panel_begin, panel_end): y (rows, n) from x (rows, k). All strides in floats.
 struct GemmTask {
@@ -72,7 +63,7 @@ struct AttentionTask {
   const float* const* value_pages;  ///< each [16][head_dim_padded]
   size_t key_count;                 ///< keys that row 0 sees
   size_t causal_step;               ///< 1: each further row sees one key more; 0: all rows see key_count
-  float scale;                      ///< of the scores, before the bias
+  float scale = 1;                  ///< of the scores, before the bias
   const float* bias;                ///< bias of (row 0, key 0); row r, key j at bias[j - r]; null for none
   float* out;                       ///< (rows, head_dim), row stride out_stride; may be q
   size_t out_stride;

@@ -1,4 +1,4 @@
-#include "ops/top_experts.h"
+#include "ops/cpu/top_experts.h"
 
 namespace sida {
 

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "core/thread_pool.h"
+#include "ops/cpu/quantized_rows.h"
 #include "ops/panels.h"
-#include "ops/quantized_rows.h"
 
 namespace sida {
 

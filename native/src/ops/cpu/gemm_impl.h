@@ -4,8 +4,8 @@
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16 and code ·
 // scale (exact in f32) for int4; for int8 the chain runs over the codes and the scale multiplies its end.
 
-#include "ops/kernels.h"
-#include "ops/tile_impl.h"
+#include "ops/cpu/kernels.h"
+#include "ops/cpu/tile_impl.h"
 
 namespace sida {
 namespace {
