@@ -35,10 +35,10 @@ function untrained(name, hidden) {
   const addon = loadAddon();
   const embedding = new addon.TokenEmbedding({ checkpoint: MODEL });
   for (const stack of ['encoder', 'decoder']) {
-    const { layers, experts, causal } = JSON.parse(
+    const { layers, experts, causal, summary } = JSON.parse(
       readFileSync(join(at('predictor'), stack, 'predictor.json'), 'utf8'),
     );
-    const kind = { bidirectional: false, positions: false, summary: false, blocks: 0 };
+    const kind = { bidirectional: false, positions: false, summary, blocks: 0 };
     const settings = { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, top: 1, lambda: 1, k: 1 };
     const trainer = new addon.PredictorTrainer({
       embedding,

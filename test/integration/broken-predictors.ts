@@ -41,7 +41,8 @@ export function fillWeights(stack: string, value: number): void {
 /** An untrained network in the place of a trained one. */
 export function replaceNetwork(stack: string, change: { hidden?: number; experts?: number }): void {
   const addon = loadAddon();
-  const { layers, experts, hidden, causal } = JSON.parse(readFileSync(join(stack, 'predictor.json'), 'utf8'));
+  const old = JSON.parse(readFileSync(join(stack, 'predictor.json'), 'utf8'));
+  const { layers, experts, hidden, causal, summary } = old;
   const embedding = new addon.TokenEmbedding({ checkpoint: MINI });
   const trainer = new addon.PredictorTrainer({
     embedding,
@@ -49,7 +50,7 @@ export function replaceNetwork(stack: string, change: { hidden?: number; experts
     shape: {
       dIn: embedding.dModel,
       ...{ layers, experts, hidden, causal, ...change },
-      ...{ bidirectional: false, positions: false, summary: false },
+      ...{ bidirectional: false, positions: false, summary },
     },
     settings: {
       ...{ beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, clipNorm: 1, threads: 1 },
