@@ -203,7 +203,7 @@ describe('sida eval', () => {
       'a wrong k',
       ['--data', 'D', ...TASK, '--routing-k', '1,9'],
       2,
-      /--routing-k to be at most 4, .*found 9/,
+      /--routing-k to be at most 4, the experts that a table of this model names for a token, found 9/,
     ],
     ['a wrong budget', ['--data', 'D', ...TASK, '--budgets', '12.5'], 1, /bytes are too few/],
     [
