@@ -56,7 +56,9 @@ async function bundledRoutes() {
   const { experts, layers, top } = await readMeta(out);
   const encoderLayers = layers.filter((layer) => layer.startsWith('encoder.'));
   const routes = encoderLayers.map(() => []);
-  for await (const { encoder } of readTrace(out)) {
+  for await (const {
+    stacks: [encoder],
+  } of readTrace(out)) {
     const tokens = encoder.tokens.length;
     routes.forEach((list, layer) => {
       for (let t = 0; t < tokens; t++) list.push(encoder.experts[(layer * tokens + t) * top]);

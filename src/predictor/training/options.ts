@@ -31,6 +31,9 @@ const yesNo: Parser<boolean> = (text) => {
   throw new Expected('true or false', 'true');
 };
 
+/** Of routers that choose one expert; a sharper teacher tells of its first choice more than of the others. */
+const ONE_CHOICE_SHARPNESS = 20;
+
 export const TRAINING_OPTIONS = {
   hidden: option({
     flag: 'hidden',
@@ -76,9 +79,10 @@ export const TRAINING_OPTIONS = {
     flag: 'sharpness',
     value: '<x>',
     paper: 1,
-    recommended: 20,
-    help: "the teacher's logits are multiplied by this before their softmax: routers are often nearly undecided, and then teach little",
-    parse: number(0.01, 1000, '20'),
+    recommended: 0,
+    unit: `0 is ${ONE_CHOICE_SHARPNESS} where the routers choose one expert a token, else 1`,
+    help: "the teacher's logits are multiplied by this before their softmax: routers are often nearly undecided, and then teach little of who wins",
+    parse: number(0, 1000, '20'),
   }),
   lambda: option({
     flag: 'lambda',
@@ -252,4 +256,13 @@ export function resolveTrainingOptions(
     },
   );
   return Object.fromEntries(entries) as TrainingOptions;
+}
+
+/** With what depends on the model in the place of zeros. */
+export function fittedOptions(options: TrainingOptions, topK: number): TrainingOptions {
+  return {
+    ...options,
+    sharpness: options.sharpness || (topK === 1 ? ONE_CHOICE_SHARPNESS : 1),
+    k: options.k || topK,
+  };
 }

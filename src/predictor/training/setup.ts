@@ -7,7 +7,7 @@ import { EMBEDDING } from '../../trace/embedding.js';
 import type { StackName } from '../hash-function.js';
 import { Corpus, checkSameModel } from './corpus.js';
 import type { SequenceSet } from './network-training.js';
-import type { TrainingOptions } from './options.js';
+import { fittedOptions, type TrainingOptions } from './options.js';
 import type { RunIdentity } from './output-directory.js';
 import { splitHeldOut } from './split.js';
 
@@ -117,7 +117,7 @@ export async function openSetup(
       .slice(0, most);
     if (stacks.length === 0)
       throw cannotRun(`${meta.model.name} has no MoE layers in its ${only ?? 'stacks'}`);
-    const own = { ...options, k: options.k || meta.topK };
+    const own = fittedOptions(options, meta.topK);
     return {
       train: { corpus, sequences: split.train },
       heldOut: heldOutCorpus

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { resolveTrainingOptions } from '../../../../src/predictor/training/options.js';
+import { fittedOptions, resolveTrainingOptions } from '../../../../src/predictor/training/options.js';
 import { candidatesOf } from '../../../../src/predictor/training/search.js';
 
 describe('the options of training', () => {
@@ -18,6 +18,14 @@ describe('the options of training', () => {
       lr: 1e-3,
       bidirectional: true,
     });
+  });
+
+  it('that are 0 fit the routers: cross-entropy on as many as they choose, a sharp teacher of one', () => {
+    const recommended = resolveTrainingOptions('recommended', {});
+    expect(fittedOptions(recommended, 1)).toMatchObject({ k: 1, sharpness: 20 });
+    expect(fittedOptions(recommended, 8)).toMatchObject({ k: 8, sharpness: 1 });
+    const given = resolveTrainingOptions('recommended', { k: '2', sharpness: '3' });
+    expect(fittedOptions(given, 8)).toMatchObject({ k: 2, sharpness: 3 });
   });
 
   it.each([
