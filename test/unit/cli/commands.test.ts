@@ -197,9 +197,10 @@ describe('sida convert', () => {
       sida('plan', out, '--json'),
       sida('plan', MINI, '--json'),
     ]);
-    const { choices, ...planned } = JSON.parse(checkpoint.stdout);
-    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, choices: [] });
+    const { choices, shape, ...planned } = JSON.parse(checkpoint.stdout);
+    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
     expect(choices).toHaveLength(4);
+    expect(shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 
   it('quantizes, compares with the checkpoint and tells how far off the weights are', async () => {
