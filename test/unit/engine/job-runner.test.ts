@@ -121,6 +121,42 @@ describe('jobs', () => {
     });
   });
 
+  it('numbers choices prompt by prompt, and stops each on its own', () => {
+    const { sent, items, control, jobs } = bench();
+    const [a, fine] = mini.encodePlain('a fine');
+    jobs.start('a', complete({ prompts: ['x', 'y'], choices: 2, maxTokens: 2, stop: ['fine'] }));
+    expect(items.map(({ item, work }) => [item, work.kind === 'generate' && work.choices.length])).toEqual([
+      [0, 2],
+      [1, 2],
+    ]);
+    const tokens = [
+      { item: 1, choice: 0, id: fine! },
+      { item: 0, choice: 1, id: a! },
+      { item: 0, choice: 0, id: 1 },
+      { item: 1, choice: 1, id: a! },
+    ];
+    jobs.onInference({ type: 'tokens', tokens });
+    // Its text ends the first choice of the second prompt, an end token the first of the first.
+    expect(control).toEqual([
+      { type: 'stop', item: 1, choice: 0 },
+      { type: 'stop', item: 0, choice: 0 },
+    ]);
+    jobs.onInference({ type: 'done', item: 0, job: 0 });
+    jobs.onInference({ type: 'done', item: 1, job: 0, end });
+    expect(sent.at(-1)).toMatchObject({
+      type: 'result',
+      result: {
+        choices: [
+          { index: 0, tokenIds: [1], finishReason: 'stop' },
+          { index: 1, tokenIds: [a] },
+          { index: 2, tokenIds: [fine], text: '', finishReason: 'stop' },
+          { index: 3, tokenIds: [a] },
+        ],
+        completionTokens: 4,
+      },
+    });
+  });
+
   it('takes a cancelled job back everywhere and answers nothing more', () => {
     const { sent, cancelled, control, jobs } = bench();
     jobs.start('a', complete());
