@@ -41,7 +41,7 @@ void check_routing(const Cases& cases, const std::string& prefix, const std::str
     size_t wrong = 0;
     for (size_t i = 0; i < tokens; ++i) {
       const uint16_t chosen = found.dispatch[layer * tokens + i];
-      wrong += (chosen == kDropped ? -1 : chosen) != expected[i];
+      wrong += (chosen == kNoExpert ? -1 : chosen) != expected[i];
     }
     CHECK_MESSAGE(wrong == 0, router << "dispatch: " << wrong << " of " << tokens << " differ");
     ++layer;

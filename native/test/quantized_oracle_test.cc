@@ -179,7 +179,7 @@ Closeness closeness(const std::string& directory, WeightFormat experts, WeightFo
                                                 ".layer.1.mlp.router.dispatch");
       for (size_t t = 0; t < in.tokens.size(); ++t) {
         const uint16_t chosen = answer.encoded.dispatch[layer * in.tokens.size() + t];
-        if ((chosen == kDropped ? -1 : chosen) != expected[t]) alike[t / in.length] = 0;
+        if ((chosen == kNoExpert ? -1 : chosen) != expected[t]) alike[t / in.length] = 0;
       }
       ++layer;
     }

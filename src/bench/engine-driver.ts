@@ -6,7 +6,6 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { scoreBatch, scoresOf } from '../evaluation/model-runner.js';
-import { expertBuffering } from '../inference/eviction/expert-buffering.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { planOnDemand } from '../inference/residency-planner.js';
 import { planScoring } from '../inference/scoring.js';
@@ -68,7 +67,8 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
     return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.phase]);
   }
   if (system === 'expert-buffering')
-    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), expertBuffering));
+    return (batch) =>
+      engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES['expert-buffering']));
   if (system === 'static-hot') {
     const { slots } = engine.usage();
     const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);

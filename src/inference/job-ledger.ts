@@ -5,13 +5,13 @@ import {
   EXPERT_ON_DEMAND,
   EXPERT_PREFETCHED,
   EXPERT_RESIDENT,
+  NO_EXPERT,
   type RunResult,
 } from '../native/addon-types.js';
 import type { BatchItem, JobEnd } from './messages.js';
 import type { Verdict } from './routing-quality.js';
 
 /** In place of an expert: the token was over the expert's capacity. */
-const NO_EXPERT = 65535;
 
 export function noCost(): ExpertCost {
   return {

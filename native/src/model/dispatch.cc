@@ -14,7 +14,7 @@ void drop_over_capacity(Dispatch& dispatch, size_t experts, size_t capacity,
     const size_t end = (sequence.begin + sequence.count) * dispatch.k;
     for (size_t choice = sequence.begin * dispatch.k; choice < end; ++choice) {
       uint16_t& expert = dispatch.expert[choice];
-      if (expert != kDropped && dispatch.count[expert]++ >= capacity) expert = kDropped;
+      if (expert != kNoExpert && dispatch.count[expert]++ >= capacity) expert = kNoExpert;
     }
   }
 }
@@ -23,7 +23,7 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
   dispatch.begin.assign(experts + 1, 0);
   dispatch.needed.clear();
   for (const uint16_t expert : dispatch.expert) {
-    if (expert != kDropped) ++dispatch.begin[expert + 1];
+    if (expert != kNoExpert) ++dispatch.begin[expert + 1];
   }
   for (size_t expert = 0; expert < experts; ++expert) {
     if (dispatch.begin[expert + 1] > 0) dispatch.needed.push_back(static_cast<uint16_t>(expert));
@@ -34,7 +34,7 @@ void sort_by_expert(Dispatch& dispatch, size_t experts) {
   next.assign(dispatch.begin.begin(), dispatch.begin.end() - 1);
   for (size_t choice = 0; choice < dispatch.expert.size(); ++choice) {
     const uint16_t expert = dispatch.expert[choice];
-    if (expert != kDropped) dispatch.order[next[expert]++] = static_cast<uint32_t>(choice);
+    if (expert != kNoExpert) dispatch.order[next[expert]++] = static_cast<uint32_t>(choice);
   }
 }
 

@@ -10,14 +10,12 @@
 
 namespace sida {
 
-/// Expert of a token over its expert's capacity, in `dispatch`.
-inline constexpr uint16_t kDropped = kNoExpert;
 
 /// The choices of one MoE layer's tokens, `k` each, sorted by expert, token order kept. Choice c is token
 /// c / k's. Reused from layer to layer, so that routing allocates nothing once its vectors have grown.
 struct Dispatch {
   size_t k = 1;
-  std::vector<uint16_t> expert;  ///< (tokens, k): kDropped over capacity and where nobody is named
+  std::vector<uint16_t> expert;  ///< (tokens, k): kNoExpert over capacity and where nobody is named
   std::vector<float> alpha;      ///< (tokens, k): what the expert's output is scaled by
   std::vector<uint32_t> order;   ///< choices, by expert
   std::vector<uint32_t> begin;   ///< (experts + 1): where an expert's choices start in `order`

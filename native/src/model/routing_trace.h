@@ -11,7 +11,7 @@ namespace sida {
 /// What a pass reports of its MoE layers, in order, and what routes them. Pointers may be null where not
 /// wanted.
 struct RoutingTrace {
-  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kDropped over capacity
+  uint16_t* dispatch;    ///< (layers, tokens, k): the experts of each token, kNoExpert over capacity
   uint8_t* found;        ///< (layers, experts): Found
   float* router_logits;  ///< (layers, tokens, experts); not with `predicted`
   /// Checked routing of all layers, in place of the routers.

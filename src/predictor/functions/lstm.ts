@@ -1,8 +1,7 @@
 /** The `lstm` hash function: the trained networks, one for each stack. */
-import type { Predictor, PredictorInput } from '../../native/addon-types.js';
+import { NO_EXPERT, type Predictor, type PredictorInput } from '../../native/addon-types.js';
 import type { DecoderStepper } from '../decoder-stepper.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
-import { NO_EXPERT } from '../hash-table.js';
 import { NetworkStepper } from './network-stepper.js';
 
 export class LstmFunction implements HashFunction {

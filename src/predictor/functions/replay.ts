@@ -1,7 +1,6 @@
 /** The `replay` hash function: the routing itself, of inputs that a trace has recorded. */
-import type { PredictorInput } from '../../native/addon-types.js';
+import { NO_EXPERT, type PredictorInput } from '../../native/addon-types.js';
 import { type HashFunction, layersOf, type RoutingShape, type Side } from '../hash-function.js';
-import { NO_EXPERT } from '../hash-table.js';
 import { routerProbabilities } from '../training/router-probabilities.js';
 import type { TeacherSource } from '../training/teacher.js';
 

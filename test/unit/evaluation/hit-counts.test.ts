@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { HitCounts } from '../../../src/evaluation/hit-counts.js';
-import { createHashTable, NO_EXPERT, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
+import { createHashTable, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
 
 const SHAPE = { encoderLayers: 2, decoderLayers: 1, experts: 8, vocab: 10 };
 
