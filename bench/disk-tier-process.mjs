@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
 import { planResidency } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
+import { NO_EXPERT } from '../dist/native/engine-types.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
 
 /** Passes that a plan sees: those of four sentences. */
@@ -93,7 +94,7 @@ passes.forEach((batch, i) => {
     seen.push(
       Array.from(layers, (layer, at) => {
         const needed = new Set(dispatch.subarray(at * tokens, (at + 1) * tokens));
-        needed.delete(65535);
+        needed.delete(NO_EXPERT);
         return [layer, [...needed]];
       }),
     );

@@ -5,7 +5,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
-import { expertBuffering } from '../inference/eviction/expert-buffering.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { LabelScoring, targetsWithin } from '../inference/label-scoring.js';
 import { passAnswers, passBatch } from '../inference/pass-batch.js';
@@ -75,7 +74,8 @@ function passOf(engine: Engine, { system, hot }: CellWork): Pass {
     return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.stack]!);
   }
   if (system === 'expert-buffering')
-    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), expertBuffering));
+    return (batch) =>
+      engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES['expert-buffering']));
   if (system === 'static-hot') {
     const { slots } = engine.usage();
     const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);

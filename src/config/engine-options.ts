@@ -2,19 +2,12 @@
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
-import type { EvictionPolicyName } from '../engine/messages.js';
+import { EVICTION_POLICY_NAMES } from '../engine/messages.js';
 import { DEVICES } from '../native/engine-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 
-const POLICIES = [
-  'farthest-next-use',
-  'lru',
-  'fifo',
-  'lfu',
-  'lifo',
-] as const satisfies readonly EvictionPolicyName[];
 const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'replay', 'shuffled'] as const satisfies readonly (
   | HashFunctionName
   | 'auto'
@@ -69,8 +62,8 @@ export const ENGINE_OPTIONS = {
     value: '<name>',
     env: 'SIDA_POLICY',
     default: 'farthest-next-use',
-    help: `which expert leaves when a slot is needed: ${POLICIES.join(', ')}`,
-    parse: oneOf(POLICIES),
+    help: `which expert leaves when a slot is needed: ${EVICTION_POLICY_NAMES.join(', ')}`,
+    parse: oneOf(EVICTION_POLICY_NAMES),
   }),
   predictor: option({
     flag: 'predictor',

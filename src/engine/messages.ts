@@ -8,6 +8,7 @@ import type {
   MemoryPlan,
   ModelShape,
   PackFormats,
+  ResidencyState,
 } from '../native/addon-types.js';
 import type { BuilderFigures } from '../predictor/builder-stats.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
@@ -50,7 +51,15 @@ export interface EngineConfig extends FormatChoices {
   readDepth: number;
 }
 
-export type EvictionPolicyName = 'farthest-next-use' | 'lru' | 'fifo' | 'lfu' | 'lifo';
+export const EVICTION_POLICY_NAMES = [
+  'farthest-next-use',
+  'lru',
+  'fifo',
+  'lfu',
+  'lifo',
+  'expert-buffering',
+] as const;
+export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
 /** What the model serves; sent once it is open. */
 export interface ModelInfo {
@@ -212,7 +221,7 @@ export type ControlRequest = ModelRequest | ProfileRequest;
 
 export interface ExpertState {
   index: number;
-  state: 'absent' | 'loading' | 'resident' | 'evicting';
+  state: ResidencyState;
   pinned: boolean;
   uses: number;
 }

@@ -2,15 +2,7 @@
 import type { EvictionPolicyName } from '../engine/messages.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
-import {
-  type Device,
-  hottest,
-  type PassWatch,
-  replayBelady,
-  replayFewest,
-  replayPinned,
-  replayStore,
-} from './replay-rules.js';
+import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
 
 export interface SlotBudget {
   /** As the user wrote it. */
@@ -29,7 +21,7 @@ export interface MovedOptions {
 }
 
 export interface Moved {
-  policy: EvictionPolicyName | 'static' | 'belady';
+  policy: EvictionPolicyName | 'belady';
   /** Whether tables of the hash function were at hand. */
   tables: boolean;
   /** Batches seen behind the running one; null: none for a reactive policy, all of them for `belady`. */
@@ -46,7 +38,7 @@ interface Rule extends Pick<Moved, 'policy' | 'tables' | 'lookahead'> {
   run(batches: readonly ReplayBatch[], device: Device, watch: PassWatch<ReplayPass>): void;
 }
 
-const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo'] as const;
+const REACTIVE = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering'] as const;
 
 export async function movedBytes(
   batches: readonly ReplayBatch[],
@@ -75,13 +67,6 @@ export async function movedBytes(
 function rulesOf(lookaheads: readonly number[]): Rule[] {
   return [
     ...REACTIVE.map((policy) => storeRule(policy, null)),
-    {
-      policy: 'static',
-      tables: false,
-      lookahead: null,
-      run: (batches, device, watch) =>
-        replayPinned(batches, device, { hot: hottest(batches, device.experts), learned: 0 }, watch),
-    },
     // The policy of the SiDA paper sees the running batch alone.
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),

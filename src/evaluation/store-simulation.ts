@@ -3,7 +3,7 @@
  * so that bytes can be counted without moving any. Transfers take no time here: a prefetch is there as soon as a slot
  * may be had. native/src/expert/expert_store.cc is what it follows.
  */
-import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
+import { ABSENT, RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
 
 export interface StoreWatch {
   /** `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
@@ -12,7 +12,6 @@ export interface StoreWatch {
   use?(id: number): void;
 }
 
-const ABSENT = 0;
 const NONE = -1;
 /** Experts of a layer that are at hand or on their way before it waits for a better victim: the real store's is the disk's depth. */
 const ENOUGH = 4;

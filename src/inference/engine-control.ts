@@ -1,9 +1,7 @@
 /** Control requests to the open engine, answered between two steps. */
 import { budgetBytes } from '../engine/budget.js';
 import type { ControlReply, ExpertState, ModelRequest } from '../engine/messages.js';
-import type { Engine } from '../native/addon-types.js';
-
-const STATES = ['absent', 'loading', 'resident', 'evicting'] as const;
+import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 
 export function answerControl(request: ModelRequest, engine: Engine): ControlReply {
   switch (request.kind) {
@@ -24,7 +22,7 @@ function expertLayers(engine: Engine): { layer: string; experts: ExpertState[] }
     layer,
     experts: Array.from({ length: experts }, (_, index) => {
       const id = l * experts + index;
-      return { index, state: STATES[state[id]!]!, pinned: pinned[id] !== 0, uses: uses[id]! };
+      return { index, state: RESIDENCY_STATES[state[id]!]!, pinned: pinned[id] !== 0, uses: uses[id]! };
     }),
   }));
 }

@@ -6,13 +6,12 @@ import {
   EXPERT_PREFETCHED,
   EXPERT_RESIDENT,
   type ModelShape,
+  NO_EXPERT,
   type RunResult,
 } from '../native/addon-types.js';
 import type { BatchItem, JobEnd } from './messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
 
-/** In place of an expert: the token was over the expert's capacity. */
-const NO_EXPERT = 65535;
 
 /** `topK`: experts that the model's routers choose for a token. */
 export function noCost(topK: number): ExpertCost {

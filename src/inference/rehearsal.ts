@@ -3,7 +3,7 @@
  * on. Prefetches that evict nobody else move the bytes of Belady's rule, as early as it allows ("do no harm": Cao et
  * al., "A Study of Integrated Prefetching and Caching Strategies", 1995).
  */
-import type { Residency } from '../native/addon-types.js';
+import { LOADING, type Residency } from '../native/addon-types.js';
 
 export interface RehearsedVisit {
   /** Flat id of the layer's first expert. */
@@ -39,7 +39,6 @@ export interface Rehearsal {
 }
 
 const NEVER = -1;
-const LOADING = 1;
 
 export function rehearse(input: RehearsalInput): Rehearsal {
   const { visits, passVisits, residency, nextUse } = input;

@@ -1,6 +1,6 @@
 /** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
-import type { NativeBatch, RunResult } from '../native/addon-types.js';
-import { type HashTable, NO_EXPERT } from '../predictor/hash-table.js';
+import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
+import type { HashTable } from '../predictor/hash-table.js';
 import type { Belady } from './belady.js';
 import type { Foreknowledge, TableRows } from './foreknowledge.js';
 import { recallWidths } from './recall.js';

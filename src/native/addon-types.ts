@@ -1,5 +1,12 @@
 /** The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and `details` with the numbers. */
-import type { BatchLimits, Engine, EngineOptions, MemoryPlan } from './engine-types.js';
+import type {
+  BatchLimits,
+  Engine,
+  EngineOptions,
+  FOUND,
+  MemoryPlan,
+  RESIDENCY_STATES,
+} from './engine-types.js';
 import type { CheckpointInfo, PackFormats, PackOptions, PackVerifier, PackWriter } from './pack-types.js';
 import type {
   Predictor,
@@ -15,9 +22,13 @@ export type * from './pack-types.js';
 export type * from './predictor-types.js';
 export type * from './profile-types.js';
 
+/** Instruction sets that there are kernels for, the widest first. */
+export const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
+export type Isa = (typeof ISAS)[number];
+
 export interface CpuFeatures {
-  /** Instruction set the kernels use on this machine. */
-  isa: 'avx512' | 'avx2' | 'scalar';
+  /** The one that the kernels use on this machine. */
+  isa: Isa;
   avx2: boolean;
   fma: boolean;
   avx512: boolean;
@@ -39,6 +50,14 @@ export interface CudaState {
 
 export interface NativeAddon {
   version: string;
+  /** The words of enumerations; test/native/contract.test.ts holds them against the types here. */
+  names: {
+    isa: typeof ISAS;
+    residency: typeof RESIDENCY_STATES;
+    found: typeof FOUND;
+  };
+  /** NO_EXPERT. */
+  noExpert: number;
   profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;

@@ -79,7 +79,7 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, 65535 for nobody; no expert twice for a token; (MoE layers of the stack, tokens, k).
+   * Expert indices of each layer, NO_EXPERT for nobody; no expert twice for a token; (MoE layers of the stack, tokens, k).
    * An entry whose alpha is 0 still runs its expert and takes from its capacity.
    */
   experts: Uint16Array;
@@ -146,7 +146,8 @@ export interface NativeBatch {
   wholeLayers?: boolean;
 }
 
-/** How a layer found an expert that it needed. */
+/** How a layer found an expert that it needed, in the order of their numbers. */
+export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand'] as const;
 export const EXPERT_UNUSED = 0;
 export const EXPERT_RESIDENT = 1;
 export const EXPERT_PREFETCHED = 2;
@@ -193,7 +194,7 @@ export interface RunResult {
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * Experts of each token, 65535 where over capacity; (layers, tokens, topK). With `routing`: of each entry, 65535 also
+   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each entry, NO_EXPERT also
    * where it names nobody; (layers, tokens, k).
    */
   dispatch: Uint16Array;
@@ -222,12 +223,19 @@ export interface ResidencyPlan {
   newestFirst: boolean;
 }
 
-/** A state of `Residency`: computing may begin. */
+/** Named by a table or a router's choice: nobody. */
+export const NO_EXPERT = 65535;
+
+/** States of `Residency`, in the order of their numbers. Computing may begin once an expert is resident. */
+export const RESIDENCY_STATES = ['absent', 'loading', 'resident'] as const;
+export type ResidencyState = (typeof RESIDENCY_STATES)[number];
+export const ABSENT = 0;
+export const LOADING = 1;
 export const RESIDENT = 2;
 
 /** Snapshot of every expert, indexed by flat id. */
 export interface Residency {
-  /** 0 absent, 1 loading, 2 resident, 3 evicting. */
+  /** Indices into RESIDENCY_STATES. */
   state: Uint8Array;
   pinned: Uint8Array;
   /** Times a pass needed the expert. */

@@ -1,4 +1,5 @@
 /** The hash table of a batch: for every MoE layer and token the experts it will use. Layout: docs/hash-table.md */
+import { NO_EXPERT } from '../native/addon-types.js';
 
 const MAGIC = 0x48444953; // "SIDH" in memory order
 const VERSION = 2;
@@ -25,7 +26,6 @@ export type TableState =
   | typeof TABLE_ABANDONED;
 
 /** In place of an expert's index: this token names no (further) expert in this layer. */
-export const NO_EXPERT = 65535;
 
 /** Fewest experts that tables name for a token in a layer, where the layer has as many. */
 const LEAST_K = 4;

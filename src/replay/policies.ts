@@ -9,7 +9,6 @@ import {
   replayPinned,
   replayStore,
 } from '../evaluation/replay-rules.js';
-import { expertBuffering } from '../inference/eviction/expert-buffering.js';
 import { EVICTION_POLICIES, type EvictionPolicy } from '../inference/eviction/index.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
 import { TABLES, type TableKind, withoutTables, withTables } from './tables.js';
@@ -29,7 +28,7 @@ const EVICTION: Partial<Record<PolicyName, EvictionPolicy>> = {
   lru: EVICTION_POLICIES.lru,
   lfu: EVICTION_POLICIES.lfu,
   lifo: EVICTION_POLICIES.lifo,
-  'expert-buffering': expertBuffering,
+  'expert-buffering': EVICTION_POLICIES['expert-buffering'],
 };
 
 export interface PolicyRun {

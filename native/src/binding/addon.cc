@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include <array>
 #include <filesystem>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
+#include "model/predicted_routing.h"
 #include "ops/cpu/kernels.h"
 
 namespace sida {
@@ -136,8 +138,25 @@ Napi::Value measure_disk_speed_js(const Napi::CallbackInfo& info) {
   });
 }
 
+template <size_t N>
+Napi::Array words(Napi::Env env, const std::array<const char*, N>& all) {
+  Napi::Array js = Napi::Array::New(env, N);
+  for (uint32_t i = 0; i < N; ++i) js.Set(i, all[i]);
+  return js;
+}
+
+Napi::Object names_js(Napi::Env env) {
+  Napi::Object names = Napi::Object::New(env);
+  names.Set("isa", words(env, kKernelSets));
+  names.Set("residency", words(env, kResidencyStates));
+  names.Set("found", words(env, kFoundNames));
+  return names;
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("version", SIDA_VERSION);
+  exports.Set("names", names_js(env));
+  exports.Set("noExpert", kNoExpert);
   exports.Set("kvPageTokens", static_cast<double>(kPageTokens));
   exports.Set("cpuFeatures", Napi::Function::New(env, cpu_features_js, "cpuFeatures"));
   exports.Set("cuda", Napi::Function::New(env, cuda, "cuda"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -30,6 +31,9 @@ struct ResidencyPlan {
 
 /// How a layer found an expert that it needed.
 enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
+/// In the order of their numbers.
+inline constexpr std::array<const char*, 5> kFoundNames{"unused", "resident", "prefetched", "late",
+                                                        "on_demand"};
 
 struct StoreStats {
   uint64_t needed = 0;

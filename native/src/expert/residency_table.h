@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -7,7 +8,9 @@
 
 namespace sida {
 
-enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident, kEvicting };
+enum class ResidencyState : uint8_t { kAbsent, kLoading, kResident };
+/// In the order of their numbers.
+inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading", "resident"};
 
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;

@@ -4,10 +4,7 @@ import { loadTimes } from './load-times.js';
 /** Beyond every time of a load that `loadTimes` gives. */
 const INACTIVE = 2 ** 40;
 
-/**
- * Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. To
- * compare with; `sida serve` does not offer it.
- */
+/** Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. */
 export const expertBuffering: EvictionPolicy = {
   foresight: false,
   newestFirst: true,

@@ -1,5 +1,6 @@
 import type { EvictionPolicyName } from '../../engine/messages.js';
 import type { Residency } from '../../native/addon-types.js';
+import { expertBuffering } from './expert-buffering.js';
 import { farthestNextUse } from './farthest-next-use.js';
 import { fifo } from './fifo.js';
 import { lfu } from './lfu.js';
@@ -29,4 +30,5 @@ export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = {
   fifo,
   lfu,
   lifo,
+  'expert-buffering': expertBuffering,
 };

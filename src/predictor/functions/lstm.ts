@@ -1,8 +1,7 @@
 /** The `lstm` hash function: the trained networks, one for each stack. */
-import type { Predictor } from '../../native/addon-types.js';
+import { NO_EXPERT, type Predictor } from '../../native/addon-types.js';
 import type { DecoderStepper } from '../decoder-stepper.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
-import { NO_EXPERT } from '../hash-table.js';
 import { rowsBehind, withContexts } from '../sequence-contexts.js';
 import { takeRows } from '../table-rows.js';
 import { NetworkStepper, normalize } from './network-stepper.js';

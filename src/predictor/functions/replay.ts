@@ -1,6 +1,6 @@
 /** The `replay` hash function: the routing itself, of inputs that a trace has recorded. */
+import { NO_EXPERT } from '../../native/addon-types.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
-import { NO_EXPERT } from '../hash-table.js';
 import { contextOf, rowsBehind, withContexts } from '../sequence-contexts.js';
 import { routerAlphas } from '../training/router-probabilities.js';
 import { bestExperts, type TeacherRecord, type TeacherSource } from '../training/teacher.js';

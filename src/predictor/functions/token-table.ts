@@ -1,8 +1,8 @@
 /** The `token` hash function: the experts a token id was sent to in training, whatever stands around it. */
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
+import { NO_EXPERT } from '../../native/addon-types.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
-import { NO_EXPERT } from '../hash-table.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
 /** Of the sum of a row's float32 chances, for each expert that a router chooses. */

@@ -30,7 +30,7 @@ export const PAGE_HTML = `<!doctype html>
   </section>
   <section aria-labelledby="experts-title">
     <h2 id="experts-title">Experts <span id="experts-count" class="quiet"></span></h2>
-    <p class="legend"><i class="resident"></i>resident <i class="loading"></i>loading <i class="evicting"></i>evicting
+    <p class="legend"><i class="resident"></i>resident <i class="loading"></i>loading
       <i class="absent"></i>absent <i class="resident pinned"></i>pinned</p>
     <div id="layers"></div>
   </section>

@@ -1,12 +1,12 @@
 export const PAGE_STYLE = `:root {
   color-scheme: light dark;
   --ink: #1c2733; --quiet: #5d6b7a; --paper: #f6f7f9; --card: #fff; --line: #d9dee4;
-  --resident: #1f8a5b; --loading: #d99a1c; --evicting: #c2513a; --absent: #dfe3e8; --accent: #2563c9;
+  --resident: #1f8a5b; --loading: #d99a1c; --bad: #c2513a; --absent: #dfe3e8; --accent: #2563c9;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e4e9ee; --quiet: #93a1b0; --paper: #12171d; --card: #1a2129; --line: #2d3741;
-    --resident: #35b37c; --loading: #e0ab3c; --evicting: #e0755e; --absent: #2b343e; --accent: #6ea0f0;
+    --resident: #35b37c; --loading: #e0ab3c; --bad: #e0755e; --absent: #2b343e; --accent: #6ea0f0;
   }
 }
 * { box-sizing: border-box; }
@@ -21,7 +21,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .badge { border-radius: 1rem; padding: .1rem .6rem; background: var(--absent); font-size: .85rem; }
 .badge.ok { background: var(--resident); color: #fff; }
 .badge.wait { background: var(--loading); color: #1c1400; }
-.badge.bad { background: var(--evicting); color: #fff; }
+.badge.bad { background: var(--bad); color: #fff; }
 .bar { position: relative; height: 1rem; border-radius: .5rem; background: var(--absent); overflow: hidden; margin-bottom: .4rem; }
 .bar > div { height: 100%; width: 0; background: var(--accent); }
 .bar > i { position: absolute; top: 0; bottom: 0; width: 2px; left: -2px; background: var(--ink); }
@@ -33,7 +33,7 @@ button { background: var(--accent); border-color: var(--accent); color: #fff; cu
 button:disabled { opacity: .6; cursor: wait; }
 #answer { margin-top: .8rem; }
 #answer .bar { margin: .15rem 0 .5rem; }
-#answer .error { color: var(--evicting); }
+#answer .error { color: var(--bad); }
 .legend i, .layer i { display: inline-block; width: .8rem; height: .8rem; border-radius: .15rem; }
 .legend { color: var(--quiet); font-size: .9rem; margin-bottom: .6rem; }
 .legend i { vertical-align: -1px; margin-left: .6rem; }
@@ -43,7 +43,6 @@ button:disabled { opacity: .6; cursor: wait; }
 .absent { background: var(--absent); }
 .resident { background: var(--resident); }
 .loading { background: var(--loading); }
-.evicting { background: var(--evicting); }
 .pinned { outline: 2px solid var(--ink); outline-offset: -2px; }
 footer a { color: var(--accent); margin-right: .8rem; }
 `;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { parseBytes, parseShare } from '../../config/bytes.js';
+import { RESIDENCY_STATES } from '../../native/engine-types.js';
 
 export const BudgetRequest = z
   .strictObject({
@@ -37,7 +38,7 @@ export const ExpertsAnswer = z
         experts: z.array(
           z.object({
             index: z.int(),
-            state: z.enum(['absent', 'loading', 'resident', 'evicting']),
+            state: z.enum(RESIDENCY_STATES),
             pinned: z.boolean(),
             uses: z.int(),
           }),

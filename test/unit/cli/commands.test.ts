@@ -201,7 +201,7 @@ describe('sida convert', () => {
     // A pack's plan is made from its layout: it says nothing of the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
     expect(choices).toHaveLength(4);
-    expect(shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
+    expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 
   it('quantizes, compares with the checkpoint and tells how far off the weights are', async () => {

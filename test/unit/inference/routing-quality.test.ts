@@ -2,13 +2,8 @@ import { expect, it } from 'vitest';
 import { Belady } from '../../../src/inference/belady.js';
 import { tableRows } from '../../../src/inference/foreknowledge.js';
 import { RoutingQuality } from '../../../src/inference/routing-quality.js';
-import type { NativeBatch, RunResult } from '../../../src/native/addon-types.js';
-import {
-  createHashTable,
-  NO_EXPERT,
-  TABLE_PREDICTED,
-  TABLE_READY,
-} from '../../../src/predictor/hash-table.js';
+import { type NativeBatch, NO_EXPERT, type RunResult } from '../../../src/native/addon-types.js';
+import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/predictor/hash-table.js';
 
 const EXPERTS = 6;
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { StepTables } from '../../../src/inference/step-tables.js';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { PrefixStepper } from '../../../src/predictor/decoder-stepper.js';
 import type { HashFunction } from '../../../src/predictor/hash-function.js';
-import { NO_EXPERT, TABLE_READY } from '../../../src/predictor/hash-table.js';
+import { TABLE_READY } from '../../../src/predictor/hash-table.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { recordsOf, SHAPE } from '../predictor/routing-fixture.js';
 

@@ -1,12 +1,13 @@
 // What the inference thread reads out of hash tables: visits, rows and routing.
+
 import { describe, expect, it } from 'vitest';
 import { openTables, visitsOf } from '../../../src/inference/expected-visits.js';
 import { routingOf, tableRows } from '../../../src/inference/foreknowledge.js';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import {
   createHashTable,
   type HashTable,
-  NO_EXPERT,
   TABLE_FAILED,
   TABLE_PREDICTED,
   TABLE_READY,

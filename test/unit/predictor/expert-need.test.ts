@@ -1,12 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed, fillRoutedNeed } from '../../../src/predictor/expert-need.js';
-import {
-  createHashTable,
-  NO_EXPERT,
-  TABLE_EXACT,
-  TABLE_PREDICTED,
-} from '../../../src/predictor/hash-table.js';
+import { createHashTable, TABLE_EXACT, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
 
 const E = 6;
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import {
   createHashTable,
-  NO_EXPERT,
   openHashTable,
   TABLE_ABANDONED,
   TABLE_EXACT,

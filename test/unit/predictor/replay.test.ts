@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
 import { cyclicPermutation, ShuffledFunction } from '../../../src/predictor/functions/shuffled.js';
-import { NO_EXPERT } from '../../../src/predictor/hash-table.js';
 import { hitRates, inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { randomOf } from '../../../src/predictor/training/random.js';
 import { Teacher } from '../../../src/predictor/training/teacher.js';

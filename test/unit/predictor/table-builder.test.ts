@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { BuilderStats } from '../../../src/predictor/builder-stats.js';
 import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
 import type { HashFunction } from '../../../src/predictor/hash-function.js';
 import {
-  NO_EXPERT,
   openHashTable,
   TABLE_ABANDONED,
   TABLE_EXACT,

@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 
 namespace sida {
 
@@ -33,7 +32,7 @@ const CpuKernels& cpu_kernels() {
     if (const char* wanted = std::getenv("SIDA_ISA")) {
       if (const CpuKernels* kernels = cpu_kernels_named(wanted)) return *kernels;
     }
-    for (const char* isa : {"avx512vnni", "avx512", "avx2"}) {
+    for (const char* isa : kKernelSets) {
       if (const CpuKernels* kernels = cpu_kernels_named(isa)) return *kernels;
     }
     return kScalarKernels;

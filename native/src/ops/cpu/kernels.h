@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -95,8 +96,10 @@ struct CpuKernels {
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
 };
 
-/// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA (avx512vnni, avx512,
-/// avx2, scalar).
+/// Names of the kernel sets, the widest first.
+inline constexpr std::array<const char*, 4> kKernelSets{"avx512vnni", "avx512", "avx2", "scalar"};
+
+/// Kernels for this machine: the widest set it supports, or the one named by SIDA_ISA.
 const CpuKernels& cpu_kernels();
 /// Kernels of one named set; null where this machine or build lacks it.
 const CpuKernels* cpu_kernels_named(const char* isa);

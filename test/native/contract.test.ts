@@ -1,0 +1,262 @@
+// The addon against the TypeScript types of it: names that it exports, members of its classes, fields of what it gives, fields
+// that it asks of what it is given, and the words of enumerations. The compiler takes all of these on trust.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { convertCheckpoint } from '../../src/checkpoint/converter.js';
+import type { Engine, EngineOptions } from '../../src/native/addon-types.js';
+import * as types from '../../src/native/addon-types.js';
+import { THREAD_OPS } from '../../src/profile/thread-events.js';
+import { Interfaces, watched } from '../support/interfaces.js';
+import {
+  addon,
+  embedding,
+  fresh,
+  savedPredictor,
+  settings,
+  shape,
+  task,
+  thrown,
+} from './predictor-fixture.js';
+
+const REPO = join(import.meta.dirname, '../..');
+const MINI = join(REPO, 'models/switch-mini');
+const FILES = ['addon', 'engine', 'pack', 'predictor', 'profile'];
+const sources = FILES.map((name) => readFileSync(join(REPO, `src/native/${name}-types.ts`), 'utf8'));
+const declared = new Interfaces(sources, types);
+
+const root = mkdtempSync(join(tmpdir(), 'sida-contract-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const packed = convertCheckpoint({ model: MINI, out: join(root, 'pack'), experts: 'auto', dense: 'auto' });
+
+const LIMITS = { maxBatchTokens: 64, kvTokens: 128, threads: 1 };
+const BF16 = { dtype: 'bf16' as const };
+
+async function openEngine(more: Partial<EngineOptions> = {}): Promise<Engine> {
+  const { pack } = await packed;
+  const budgetBytes = addon.planMemory({ pack }, LIMITS).resident;
+  const link = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
+  return new addon.Engine({ pack, budgetBytes, ...link, ...LIMITS, ...more });
+}
+
+const BATCH = {
+  stack: 0,
+  sequences: Int32Array.of(1),
+  offsets: Int32Array.of(0, 2),
+  tokens: Int32Array.of(5, 6),
+};
+
+const names = (type: string) => declared.members(type).map(({ name }) => name);
+const sorted = (all: Iterable<string>) => [...all].sort();
+
+describe('what the addon exports', () => {
+  it('is what its type names', () => {
+    expect(sorted(Object.keys(addon))).toEqual(sorted(names('NativeAddon')));
+    expect(declared.faults({ ...addon }, 'NativeAddon', 'addon')).toEqual([]);
+  });
+
+  it.each([
+    'Engine',
+    'PackWriter',
+    'PackVerifier',
+    'TokenEmbedding',
+    'Predictor',
+    'PredictorTrainer',
+  ] as const)('has the members of %s', (name) => {
+    const own = Object.getOwnPropertyNames(addon[name].prototype).filter((each) => each !== 'constructor');
+    expect(sorted(own)).toEqual(sorted(names(name)));
+  });
+
+  it('numbers enumerations as the constants do', () => {
+    expect(addon.noExpert).toBe(types.NO_EXPERT);
+    const { EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND } = types;
+    const found = [EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND];
+    expect(found.map((number) => addon.names.found[number])).toEqual(types.FOUND);
+    const states = [types.ABSENT, types.LOADING, types.RESIDENT];
+    expect(states.map((number) => addon.names.residency[number])).toEqual(types.RESIDENCY_STATES);
+    const ops = addon.profile.ops.map(({ name }) => name);
+    expect(THREAD_OPS.filter((op) => !ops.includes(op))).toEqual([]);
+  });
+});
+
+describe('what the addon gives', () => {
+  it('is as declared, of the functions', async () => {
+    const { pack } = await packed;
+    const file = join(MINI, 'model.safetensors');
+    const given = {
+      cpuFeatures: addon.cpuFeatures(),
+      cuda: addon.cuda(),
+      inspectCheckpoint: addon.inspectCheckpoint(MINI),
+      checkFinite: addon.checkFinite(pack, 0, 1),
+      planMemory: addon.planMemory({ pack }, LIMITS),
+      measureDiskRead: addon.measureDiskRead(file, 4 << 20),
+      measureDiskSpeed: addon.measureDiskSpeed(file, 4096, 0.01),
+    };
+    const functions = declared.members('NativeAddon').filter(({ method }) => method);
+    expect(sorted(Object.keys(given))).toEqual(sorted(functions.map(({ name }) => name)));
+    for (const [name, value] of Object.entries(given)) {
+      expect(declared.faults(value, declared.result('NativeAddon', name), name)).toEqual([]);
+    }
+  });
+
+  it('is as declared, of an engine', async () => {
+    const engine = await openEngine();
+    const run = engine.runBatch({ ...BATCH, hiddenStates: true, routerLogits: true }, null);
+    const rows = Int32Array.of(0);
+    const decode = {
+      ...BATCH,
+      stack: 1,
+      sequences: Int32Array.of(2),
+      parents: BATCH.sequences,
+      logitRows: rows,
+      picks: { rows, top: Int32Array.of(3) },
+      queries: { rows, tokens: rows },
+    };
+    for (const [value, type] of [
+      [engine.shape, 'ModelShape'],
+      [engine.plan, 'MemoryPlan'],
+      [engine.formats, 'PackFormats'],
+      [engine.residency(), 'Residency'],
+      [engine.usage(), 'DeviceUsage'],
+      [run, 'RunResult'],
+      [engine.runBatch(decode, null), 'RunResult'],
+    ] as const) {
+      expect(declared.faults(value, type, type)).toEqual([]);
+    }
+    const { state } = engine.residency();
+    expect([...state].every((number) => number in types.RESIDENCY_STATES)).toBe(true);
+    engine.close();
+  });
+
+  it('is as declared, of packs, predictors and profiles', async () => {
+    const { pack } = await packed;
+    const writer = new addon.PackWriter({ checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 });
+    const verifier = new addon.PackVerifier({ checkpoint: MINI, pack });
+    const trainer = new addon.PredictorTrainer({ embedding, settings, shape, seed: 1 });
+    addon.profile.start(1 << 16);
+    for (const [value, type] of [
+      [writer.layout, 'PackLayout'],
+      [writer.expertFiles, '{ name: string; bytes: number }[]'],
+      [verifier.report, 'VerifiedWeights'],
+      [trainer.shape, 'PredictorShape'],
+      [trainer.step(task(1), 1e-3), 'TrainingReport'],
+      [trainer.evaluate(task(1)), 'TrainingReport'],
+      [addon.profile.stop(), 'NativeProfile'],
+    ] as const) {
+      expect(declared.faults(value, type, type)).toEqual([]);
+    }
+    writer.close();
+    verifier.close();
+    trainer.close();
+  });
+});
+
+/** Fields of `object` that `call` asks for. */
+function asked<T extends object>(object: T, call: (watching: T) => unknown): string[] {
+  const { object: watching, asked: fields } = watched(object);
+  call(watching);
+  return sorted(fields);
+}
+
+describe('what the addon asks for', () => {
+  it('is what the type of its options names, of an engine', async () => {
+    const { pack } = await packed;
+    const limits = asked(LIMITS, (watching) => addon.planMemory({ pack }, watching));
+    expect(limits).toEqual(sorted(names('BatchLimits')));
+    const { resident: budgetBytes } = addon.planMemory({ pack }, LIMITS);
+    const options = { pack, budgetBytes, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, ...LIMITS };
+    expect(asked(options, (watching) => new addon.Engine(watching).close())).toEqual(
+      sorted(names('EngineOptions')),
+    );
+  });
+
+  it('is what the type of a batch, its routing and its plan names', async () => {
+    const engine = await openEngine();
+    expect(asked(BATCH, (batch) => engine.runBatch(batch, null))).toEqual(sorted(names('NativeBatch')));
+    const entries = 2 * BATCH.tokens.length;
+    const routing = { experts: new Uint16Array(entries), alpha: new Float32Array(entries), k: 1 };
+    const rows = Int32Array.of(0);
+    const floats = Float32Array.of(1);
+    const decode = { ...BATCH, stack: 1, sequences: Int32Array.of(4), parents: BATCH.sequences };
+    const picks = (more: object) => ({ ...decode, picks: { rows, ...more } });
+    expect(asked({ rows }, (watching) => engine.runBatch({ ...decode, picks: watching }, null))).toEqual(
+      sorted(names('NativePicks')),
+    );
+    const sampling = {
+      ...{ temperature: floats, topP: floats, minP: floats, topK: rows },
+      ...{ seed: BigUint64Array.of(1n), position: Float64Array.of(0) },
+    };
+    const sampled = asked(sampling, (watching) => engine.runBatch(picks({ sampling: watching }), null));
+    const members = declared.members('NativePicks').find(({ name }) => name === 'sampling')!.type;
+    for (const field of sampled) expect(members).toMatch(new RegExp(`\\b${field}:`));
+    expect(sampled).toHaveLength(Object.keys(sampling).length);
+    const next = { ...BATCH, sequences: Int32Array.of(2) };
+    expect(asked(routing, (watching) => engine.runBatch({ ...next, routing: watching }, null))).toEqual(
+      sorted(names('NativeRouting')),
+    );
+    const keys = new Float64Array(engine.plan.experts);
+    const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
+    const last = { ...BATCH, sequences: Int32Array.of(3) };
+    expect(asked(plan, (watching) => engine.runBatch(last, watching))).toEqual(
+      sorted(names('ResidencyPlan')),
+    );
+    engine.close();
+  });
+
+  it('is what the type of its options names, of packs and predictors', async () => {
+    const pack = { checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 };
+    const stripes = { count: 2, stamp: 'stamp' };
+    const directory = savedPredictor();
+    const trainer = { embedding, settings, shape, seed: 1 };
+    const predictor = { directory, embedding, threads: 1 };
+    const given: [string, string[]][] = [
+      ['PackOptions', asked(pack, (watching) => new addon.PackWriter(watching).close())],
+      [
+        'WeightFormat',
+        asked(BF16, (experts) => new addon.PackWriter({ ...pack, out: fresh(), experts }).close()),
+      ],
+      ['Stripes', asked(stripes, (s) => new addon.PackWriter({ ...pack, out: fresh(), stripes: s }).close())],
+      [
+        'TrainerSettings',
+        asked(settings, (s) => new addon.PredictorTrainer({ ...trainer, settings: s }).close()),
+      ],
+      ['PredictorShape', asked(shape, (s) => new addon.PredictorTrainer({ ...trainer, shape: s }).close())],
+      ['TrainingBatch', asked(task(1), (batch) => new addon.PredictorTrainer(trainer).evaluate(batch))],
+    ];
+    for (const [type, fields] of given) expect(fields, type).toEqual(sorted(names(type)));
+    const opened = asked(predictor, (watching) => new addon.Predictor(watching).close());
+    const options = declared.members('NativeAddon').find(({ name }) => name === 'Predictor')!.type;
+    for (const field of opened) expect(options).toMatch(new RegExp(`\\b${field}\\??:`));
+    expect(opened).toHaveLength(options.match(/\w+\??:/g)!.length - 1);
+  });
+
+  it('takes the words that its types allow, and names them all where it refuses another', async () => {
+    const { pack } = await packed;
+    const engine = await openEngine();
+    const plan = (more: object) => addon.planMemory({ pack }, { ...LIMITS, ...more });
+    const trained = (distillation: string) =>
+      new addon.PredictorTrainer({
+        embedding,
+        settings: { ...settings, distillation } as never,
+        shape,
+        seed: 1,
+      });
+    const format = (dtype: string) =>
+      addon.planMemory({ checkpoint: MINI, experts: { dtype } as never }, LIMITS);
+    for (const [words, call] of [
+      [
+        declared.words("'encode' | 'decode'"),
+        (phase: string) => engine.runBatch({ ...BATCH, phase } as never, null),
+      ],
+      [declared.words('Activations'), (activations: string) => plan({ activations })],
+      [declared.words('DeviceName'), (device: string) => plan({ device })],
+      [declared.words("'kl' | 'l1'"), trained],
+      [declared.words('ExpertDtype'), format],
+    ] as const) {
+      const { message } = thrown(() => call('another'));
+      for (const word of words) expect(message).toMatch(new RegExp(`\\b${word}\\b`));
+    }
+    engine.close();
+  });
+});
