@@ -1,4 +1,4 @@
-/** Groups inputs into encoder batches within a token budget, in the order they came. */
+/** Groups inputs into batches within a token budget, in the order they came. */
 import type { BatchItem, EncodeBatch } from '../inference/messages.js';
 import { encodeBatch } from './encode-batch.js';
 

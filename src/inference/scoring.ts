@@ -1,6 +1,6 @@
 /**
  * Scoring of labels as continuations: score(label) = Σ log p(token | tokens before it) under teacher forcing. Labels
- * share decoder rows wherever their tokens agree, so single-token labels need one decoder token together.
+ * share rows wherever their tokens agree, so single-token labels need no more than one fed token together.
  */
 import { SidaError } from '../errors.js';
 
@@ -37,14 +37,14 @@ export function planScoring(
 ): ScoringPlan {
   const complete = distinguishable(labels, endToken);
   const start = startToken === null ? [] : [startToken];
-  const decoderInputs = complete.map((ids) => [...start, ...ids.slice(0, -1)]);
-  const beginnings = properPrefixes(decoderInputs);
+  const fedTokens = complete.map((ids) => [...start, ...ids.slice(0, -1)]);
+  const beginnings = properPrefixes(fedTokens);
   const first: ScoringTarget[] = [];
   const inputs: ScoringPlan['inputs'] = [];
   /** Row that predicts what follows a prefix. */
   const rowOf = new Map<string, ScoringRow>();
   const seen = new Set<string>();
-  for (const tokens of decoderInputs) {
+  for (const tokens of fedTokens) {
     const key = tokens.join();
     if (tokens.length === 0 || beginnings.has(key) || seen.has(key)) continue;
     seen.add(key);
@@ -61,7 +61,7 @@ export function planScoring(
   complete.forEach((ids, label) => {
     ids.forEach((token, step) => {
       const fed = start.length + step;
-      const targets = fed === 0 ? first : rowOf.get(decoderInputs[label]!.slice(0, fed).join())!.targets;
+      const targets = fed === 0 ? first : rowOf.get(fedTokens[label]!.slice(0, fed).join())!.targets;
       targets.push({ label, step, token });
     });
   });
