@@ -1,9 +1,8 @@
 /** Which recall of its tables a model's predictor is judged by. */
+import { hitRanks } from '../predictor/hit-ranks.js';
 
-/**
- * How many of the names that a table gives a token are looked at: narrow and wide. Of a model whose routers choose one
- * expert, the first name and the first three; else as many as they choose, and twice as many.
- */
+/** How many of the names that a table gives a token are looked at: the first and the last of hitRanks(). */
 export function recallWidths(topK: number): { narrow: number; wide: number } {
-  return topK === 1 ? { narrow: 1, wide: 3 } : { narrow: topK, wide: 2 * topK };
+  const ranks = hitRanks(topK);
+  return { narrow: ranks[0]!, wide: ranks.at(-1)! };
 }
