@@ -12,7 +12,6 @@ import {
 import type { BatchItem, JobEnd } from './messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
 
-
 /** `topK`: experts that the model's routers choose for a token. */
 export function noCost(topK: number): ExpertCost {
   return {
