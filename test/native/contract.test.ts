@@ -233,7 +233,6 @@ describe('what the addon asks for', () => {
 
   it('takes the words that its types allow, and names them all where it refuses another', async () => {
     const { pack } = await packed;
-    const engine = await openEngine();
     const plan = (more: object) => addon.planMemory({ pack }, { ...LIMITS, ...more });
     const trained = (distillation: string) =>
       new addon.PredictorTrainer({
@@ -245,10 +244,6 @@ describe('what the addon asks for', () => {
     const format = (dtype: string) =>
       addon.planMemory({ checkpoint: MINI, experts: { dtype } as never }, LIMITS);
     for (const [words, call] of [
-      [
-        declared.words("'encode' | 'decode'"),
-        (phase: string) => engine.runBatch({ ...BATCH, phase } as never, null),
-      ],
       [declared.words('Activations'), (activations: string) => plan({ activations })],
       [declared.words('DeviceName'), (device: string) => plan({ device })],
       [declared.words("'kl' | 'l1'"), trained],
@@ -257,6 +252,5 @@ describe('what the addon asks for', () => {
       const { message } = thrown(() => call('another'));
       for (const word of words) expect(message).toMatch(new RegExp(`\\b${word}\\b`));
     }
-    engine.close();
   });
 });

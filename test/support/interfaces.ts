@@ -122,6 +122,7 @@ export class Interfaces {
       if (!Array.isArray(value) || value.length !== types.length) return is(false);
       return types.flatMap((each, i) => this.faults(value[i], each, `${path}[${i}]`));
     }
+    if (plain === 'null') return is(value === null);
     if (plain.startsWith("'")) return is(value === plain.slice(1, -1));
     if (['number', 'string', 'boolean'].includes(plain)) return is(typeof value === plain);
     if (plain.startsWith('new (')) return is(typeof value === 'function');
