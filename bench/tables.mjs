@@ -56,6 +56,33 @@ const tables = {
     );
     return `${table(head, rows)}\n\n${sources.join('  \n')}`;
   },
+  'olmoe-7b': () => {
+    const r = result('olmoe-7b');
+    const rows = r.results.map((run) => [
+      run.budget,
+      `${run.slots} of ${run.experts}`,
+      `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
+      `${run.prefillTokensPerSecond.toFixed(1)}`,
+      `${run.decodeTokensPerSecond.toFixed(1)}`,
+      mib(run.bytesPerToken),
+      `${(100 * run.hits).toFixed(1)} %`,
+      `${(100 * run.stallShare).toFixed(0)} %`,
+      `${run.distinct} in ${run.steps}`,
+      r.identical ? 'identical' : 'DIFFERENT',
+    ]);
+    const head = [
+      ...[
+        'budget',
+        'slots',
+        'growth of RSS, peak',
+        'prefill, tokens/s',
+        'decode, tokens/s',
+        'loaded a token',
+      ],
+      ...['hits', 'time stalled', 'distinct tokens', 'logits'],
+    ];
+    return `${table(head, rows)}\n\n${source(r)}`;
+  },
 };
 
 /** What is not measured yet keeps what stands there. */

@@ -1,19 +1,19 @@
 // Runs a decoder-only pack over real text within several budgets and compares every logit: the text's own tokens are
 // fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
 //   node bench/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE [--budgets 1300MB,100%]
-//     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--out F.json]
+//     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
 // different tokens among those fed one by one; the first `--warm` of these are left out of times and hits.
 // Experts come by O_DIRECT and leave by least recent use: no prediction, the floor to beat.
 
 import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { budgetBytes } from '../dist/engine/budget.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { commandText, machine, writeResult } from './bench-result.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -26,7 +26,7 @@ const { values } = parseArgs({
     warm: { type: 'string', default: '16' },
     chunk: { type: 'string', default: '64' },
     threads: { type: 'string', default: '2' },
-    out: { type: 'string' },
+    save: { type: 'string' },
     only: { type: 'string' },
   },
 });
@@ -105,7 +105,7 @@ function measure(budget) {
     stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
     hits: sum('resident', decoded) / sum('needed', decoded),
     steps: decoded.length,
-    distinct: new Set(fed).size,
+    distinct: new Set(fed.slice(warm)).size,
     logits: digest.digest('hex'),
   };
   engine.close();
@@ -129,7 +129,7 @@ if (values.only !== undefined) {
       `${budget}: ${result.slots} of ${result.experts} slots, RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
         `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
         `${mib(result.bytesPerToken)} a token, hits ${(100 * result.hits).toFixed(1)} %, ` +
-        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${values.steps} tokens, logits ${result.logits.slice(0, 16)}`,
+        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, logits ${result.logits.slice(0, 16)}`,
     );
   }
   const reference = results.at(-1);
@@ -139,8 +139,8 @@ if (values.only !== undefined) {
       ? `All logits are those of ${reference.budget}, bit for bit.`
       : `Logits differ from those of ${reference.budget}: ${others.map(({ budget }) => budget).join(', ')}`,
   );
-  const cpu = cpus()[0]?.model;
-  const isa = loadAddon().cpuFeatures().isa;
-  if (values.out) writeFileSync(values.out, `${JSON.stringify({ cpu, isa, threads, results }, null, 1)}\n`);
+  const command = commandText('teacher-forced.mjs');
+  if (values.save)
+    writeResult(values.save, { command, ...machine(), threads, identical: others.length === 0, results });
   process.exitCode = others.length === 0 ? 0 : 1;
 }
