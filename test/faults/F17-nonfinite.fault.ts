@@ -58,6 +58,9 @@ function damaged(name: string, matrix: 'wi' | 'wo', value: number): string {
   return model;
 }
 
+/** What a pack calls a checkpoint's matrix. */
+const PROJECTIONS = { wi: 'up', wo: 'down' };
+
 for (const [matrix, value] of [
   ['wi', Number.NaN],
   ['wo', Number.NaN],
@@ -103,7 +106,10 @@ for (const [matrix, value] of [
     const checked = await ServerProcess.launch(['--model', model, '--check-tensors']);
     expect(await checked.exit).toBe(4);
     expect(checked.output).toMatch(
-      new RegExp(`^sida: .*experts\\.sida: ${LAYER} expert ${expert}: ${matrix}: row \\d+, column \\d+`, 'm'),
+      new RegExp(
+        `^sida: .*experts\\.sida: ${LAYER} expert ${expert}: ${PROJECTIONS[matrix]}: row \\d+, column \\d+`,
+        'm',
+      ),
     );
     report.note('refused at the start by --check-tensors, with expert and row');
   });
