@@ -16,6 +16,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/routing.h"
 #include "ops/cuda/rows.h"
+#include "ops/kv_page.h"
 
 namespace {
 

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "doctest/doctest.h"
+#include "ops/cpu/kernels.h"
 #include "predictor/few_rows.h"
 #include "predictor/matrix_product.h"
 #include "predictor_reference.h"

@@ -117,7 +117,7 @@ describe('prediction', () => {
         }
       }
       predictor.end(Int32Array.of(10, 11, 99));
-      predictor.begin(Int32Array.of(10), batch.contextTokens?.subarray(0, 2), Int32Array.of(0, 2));
+      predictor.begin(Int32Array.of(10), batch.tokens.subarray(0, 2), Int32Array.of(0, 2));
     }
   });
 
