@@ -1,0 +1,106 @@
+#!/usr/bin/env node
+/**
+ * Checks how the source folders import each other:
+ *   node scripts/import-rules.mjs [--json] [--graph]
+ * Fails when files import each other in a circle, or when two folders of src/ import each other.
+ * Imports of types count: a reader follows them like any other.
+ */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+
+const ROOT = resolve(import.meta.dirname, '..');
+const SOURCE = join(ROOT, 'src');
+
+/** Every file below `directory` that ends in `.ts`. */
+function sourceFiles(directory) {
+  return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) return sourceFiles(path);
+    return entry.name.endsWith('.ts') ? [path] : [];
+  });
+}
+
+/** The files that `file` imports by a relative path. */
+function importsOf(file) {
+  const text = readFileSync(file, 'utf8');
+  const paths = [
+    ...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g),
+    ...text.matchAll(/new URL\(\s*'(\.[^']+\.js)'/g),
+  ];
+  return paths
+    .map(([, path]) => resolve(dirname(file), path.replace(/\.js$/, '.ts')))
+    .filter((path) => existsSync(path) && statSync(path).isFile());
+}
+
+/** Groups of files that reach each other (Tarjan's strongly connected components of more than one file). */
+export function circles(graph) {
+  const order = new Map();
+  const lowest = new Map();
+  const stack = [];
+  const found = [];
+  const visit = (node) => {
+    order.set(node, order.size);
+    lowest.set(node, order.get(node));
+    stack.push(node);
+    for (const next of graph.get(node) ?? []) {
+      if (!order.has(next)) visit(next);
+      if (stack.includes(next)) lowest.set(node, Math.min(lowest.get(node), lowest.get(next)));
+    }
+    if (lowest.get(node) !== order.get(node)) return;
+    const group = stack.splice(stack.indexOf(node));
+    if (group.length > 1) found.push(group);
+  };
+  for (const node of graph.keys()) if (!order.has(node)) visit(node);
+  return found;
+}
+
+/** The first folder below src/, or the file itself where it stands directly in src/. */
+const folderOf = (file) => relative(SOURCE, file).split('/')[0];
+
+function folderPairs(graph) {
+  const edges = new Map();
+  for (const [file, imports] of graph) {
+    for (const imported of imports) {
+      const [from, to] = [folderOf(file), folderOf(imported)];
+      if (from === to) continue;
+      const key = `${from} ${to}`;
+      edges.set(key, [
+        ...(edges.get(key) ?? []),
+        `${relative(SOURCE, file)} -> ${relative(SOURCE, imported)}`,
+      ]);
+    }
+  }
+  const pairs = [];
+  for (const [key, forward] of edges) {
+    const [from, to] = key.split(' ');
+    const back = edges.get(`${to} ${from}`);
+    if (back !== undefined && from < to) pairs.push({ folders: [from, to], forward, back });
+  }
+  return { pairs, edges };
+}
+
+const graph = new Map(sourceFiles(SOURCE).map((file) => [file, importsOf(file)]));
+const found = circles(graph).map((group) => group.map((file) => relative(SOURCE, file)).sort());
+const { pairs, edges } = folderPairs(graph);
+
+if (process.argv.includes('--json')) {
+  console.log(JSON.stringify({ files: graph.size, circles: found, pairs }, null, 2));
+} else {
+  for (const group of found) console.log(`circle: ${group.join(', ')}`);
+  for (const { folders, forward, back } of pairs) {
+    console.log(`folders that import each other: ${folders.join(' and ')}`);
+    for (const line of [...forward, ...back]) console.log(`  ${line}`);
+  }
+  if (process.argv.includes('--graph')) {
+    const targets = new Map();
+    for (const key of edges.keys()) {
+      const [from, to] = key.split(' ');
+      targets.set(from, [...(targets.get(from) ?? []), to]);
+    }
+    for (const [from, to] of [...targets].sort()) console.log(`${from}: ${to.sort().join(' ')}`);
+  }
+  console.log(
+    `${graph.size} files, ${found.length} circles, ${pairs.length} pairs of folders that import each other`,
+  );
+}
+process.exitCode = found.length + pairs.length > 0 ? 1 : 0;
