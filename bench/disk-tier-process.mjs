@@ -6,7 +6,7 @@ import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
 import { planResidency } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { NO_EXPERT } from '../dist/native/engine-types.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 
 /** Passes that a plan sees: those of four sentences. */
 const LOOKAHEAD = 8;

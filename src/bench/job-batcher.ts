@@ -1,6 +1,6 @@
 /** A batcher that makes a batch of each job, whatever its size. */
-import type { BatchMaker, MadeBatch, PendingItem } from '../engine/batcher.js';
-import { encodeBatch } from '../engine/encode-batch.js';
+import type { BatchMaker, MadeBatch, PendingItem } from '../batching/batcher.js';
+import { encodeBatch } from '../batching/prompt-batch.js';
 
 export class JobBatcher implements BatchMaker {
   lastBatch = -1;

@@ -4,7 +4,7 @@ import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { type DependencyReport, measureDependency } from '../evaluation/dependency.js';

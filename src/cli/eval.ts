@@ -7,7 +7,7 @@ import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
@@ -18,7 +18,7 @@ import { dataSource, readTextLines, type SourceLimits, textSource } from '../eva
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
-import { tableK } from '../predictor/hash-table.js';
+import { tableK } from '../protocol/hash-table.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';

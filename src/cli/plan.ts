@@ -15,7 +15,7 @@ import {
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes } from '../engine/budget.js';
+import { budgetBytes } from '../config/budget.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type {

@@ -7,12 +7,12 @@ import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/opt
 import { resolveServeOptions } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { ModelInfo } from '../engine/messages.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import { SidaError } from '../errors.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import { createMetrics, type Metrics } from '../observability/metrics.js';
-import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
+import { checkWritable, ServeProfile } from './serve-profile.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { logFaults, redisAddress } from '../queue/redis-client.js';
 import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';

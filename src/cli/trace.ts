@@ -6,7 +6,7 @@ import { preparePack } from '../checkpoint/prepare-pack.js';
 import type { OptionName } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { readTokenizer } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';

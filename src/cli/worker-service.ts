@@ -2,7 +2,7 @@
 import { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
 import type { Logger } from '../observability/logger.js';
 import { createMetrics } from '../observability/metrics.js';
 import type { BullmqQueue } from '../queue/bullmq-queue.js';

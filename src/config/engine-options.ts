@@ -2,7 +2,7 @@
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
-import { EVICTION_POLICY_NAMES } from '../engine/messages.js';
+import { EVICTION_POLICY_NAMES } from '../protocol/engine-messages.js';
 import { DEVICES } from '../native/engine-types.js';
 import type { HashFunctionName } from '../predictor/hash-function.js';
 import { option } from './option.js';

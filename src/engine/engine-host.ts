@@ -5,18 +5,18 @@
 import type { Worker } from 'node:worker_threads';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
-import type { FromInference, ToInference } from '../inference/messages.js';
+import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
-import { BuilderStats } from '../predictor/builder-stats.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
 import type { FromHashBuilder } from '../predictor/hash-builder-thread.js';
-import { tableK } from '../predictor/hash-table.js';
-import { createQueue, QueueGauge } from '../predictor/hash-table-queue.js';
-import { ResidentFlag } from '../predictor/resident-flag.js';
+import { tableK } from '../protocol/hash-table.js';
+import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
-import { BatchFeed } from './batch-feed.js';
-import { Batcher } from './batcher.js';
+import { BatchFeed } from '../batching/batch-feed.js';
+import { Batcher } from '../batching/batcher.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
 import { JobRunner } from './job-runner.js';
@@ -28,7 +28,7 @@ import type {
   PredictorInfo,
   ProfileRequest,
   ToEngine,
-} from './messages.js';
+} from '../protocol/engine-messages.js';
 import { readTasks, readTokenizer } from './model-directory.js';
 import { predictorChoice } from './predictor-choice.js';
 import type { ModelLimits } from './prepare-job.js';

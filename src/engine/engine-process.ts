@@ -12,8 +12,8 @@ import type {
   JobResult,
   ModelInfo,
   ToEngine,
-} from './messages.js';
-import { PieceTaker } from './piece-taker.js';
+} from '../protocol/engine-messages.js';
+import { PieceTaker } from './delta-taker.js';
 import { Watchdog } from './watchdog.js';
 
 interface Run {

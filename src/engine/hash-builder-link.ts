@@ -1,9 +1,9 @@
 /** The main thread's end of the hash-building thread. */
 import { Worker } from 'node:worker_threads';
-import type { EncodeBatch } from '../inference/messages.js';
-import { Doorbell } from '../predictor/doorbell.js';
+import type { EncodeBatch } from '../protocol/thread-messages.js';
+import { Doorbell } from '../protocol/wake-up.js';
 import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
-import type { PredictorInfo } from './messages.js';
+import type { PredictorInfo } from '../protocol/engine-messages.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;

@@ -1,9 +1,9 @@
 /** The main thread's end of the inference thread. */
 import { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
-import type { FromInference, InferenceThreadData, ToInference } from '../inference/messages.js';
-import { StepBacklog } from '../inference/step-backlog.js';
-import { Doorbell } from '../predictor/doorbell.js';
+import type { FromInference, InferenceThreadData, ToInference } from '../protocol/thread-messages.js';
+import { StepBacklog } from '../protocol/step-backlog.js';
+import { Doorbell } from '../protocol/wake-up.js';
 
 type Opened = Extract<FromInference, { type: 'opened' }>;
 

@@ -1,12 +1,12 @@
 /** The engine process's jobs, from request to result, on its main thread. */
 
 import { SidaError } from '../errors.js';
-import { clockMs } from '../inference/clock.js';
-import { noCost } from '../inference/job-ledger.js';
-import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
-import { softmax } from '../inference/softmax.js';
+import { clockMs } from '../clock.js';
+import { noCost } from '../inference/job-costs.js';
+import type { FromInference, JobEnd, ToInference } from '../protocol/thread-messages.js';
+import { softmax } from '../batching/softmax.js';
 import { profiled } from '../profile/thread-events.js';
-import type { BatchFeed } from './batch-feed.js';
+import type { BatchFeed } from '../batching/batch-feed.js';
 import { Completion } from './completion.js';
 import type {
   Classification,
@@ -15,8 +15,8 @@ import type {
   JobRequest,
   JobResult,
   RunRequest,
-} from './messages.js';
-import { PieceFlow } from './piece-flow.js';
+} from '../protocol/engine-messages.js';
+import { PieceFlow } from './delta-flow.js';
 import { type ModelLimits, prepareJob, requireTokenizer } from './prepare-job.js';
 import { routingKOf } from './routing.js';
 

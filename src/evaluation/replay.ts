@@ -1,6 +1,6 @@
 /** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
 import type { EvictionPolicy } from '../inference/eviction/index.js';
-import { correctedPass, correctedVisits, planPass } from '../inference/foresight.js';
+import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
 import type { ExpectedVisit } from '../inference/residency-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';

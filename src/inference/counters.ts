@@ -1,5 +1,5 @@
 /** The inference thread's counters since it started. */
-import type { EngineCounters } from '../engine/messages.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
 import type { RunStats } from '../native/addon-types.js';
 
 /** What others count. */

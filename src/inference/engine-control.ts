@@ -1,6 +1,6 @@
 /** Control requests to the open engine, answered between two steps. */
-import { budgetBytes } from '../engine/budget.js';
-import type { ControlReply, ExpertState, ModelRequest } from '../engine/messages.js';
+import { budgetBytes } from '../config/budget.js';
+import type { ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 
 export function answerControl(request: ModelRequest, engine: Engine): ControlReply {

@@ -3,10 +3,10 @@ import { SidaError } from '../errors.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
 import { profiled } from '../profile/thread-events.js';
 import type { InferenceCounters } from './counters.js';
-import { type Foreknowledge, partOf, routingOf } from './foreknowledge.js';
-import type { Foresight } from './foresight.js';
-import type { JobLedger } from './job-ledger.js';
-import { type PassAnswer, type PassSequence, passAnswers, passBatch } from './pass-batch.js';
+import { type Foreknowledge, partOf, routingOf } from '../predictor/pass-forecast.js';
+import type { Foresight } from './pass-planner.js';
+import type { JobLedger } from './job-costs.js';
+import { type PassAnswer, type PassSequence, passAnswers, passBatch } from '../batching/pass-batch.js';
 import type { RoutingQuality } from './routing-quality.js';
 
 export interface NativeStepsOptions {

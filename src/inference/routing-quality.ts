@@ -1,8 +1,8 @@
 /** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
-import type { HashTable } from '../predictor/hash-table.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import type { Belady } from './belady.js';
-import type { Foreknowledge, TableRows } from './foreknowledge.js';
+import type { Foreknowledge, TableRows } from '../predictor/pass-forecast.js';
 import { recallWidths } from './recall.js';
 
 /** Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are left out. */

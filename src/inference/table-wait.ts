@@ -1,10 +1,10 @@
 /** How long the inference thread waits for a table that is still being built: never long enough to lose by it. */
-import type { Doorbell } from '../predictor/doorbell.js';
-import { TABLE_ABANDONED, TABLE_PENDING } from '../predictor/hash-table.js';
+import type { Doorbell } from '../protocol/wake-up.js';
+import { TABLE_ABANDONED, TABLE_PENDING } from '../protocol/hash-table.js';
 import { profiled } from '../profile/thread-events.js';
-import { clockMs } from './clock.js';
+import { clockMs } from '../clock.js';
 import type { InferenceCounters } from './counters.js';
-import type { OpenTables } from './expected-visits.js';
+import type { OpenTables } from '../predictor/expected-visits.js';
 
 /** Longest wait, as a share of a usual pass over prompts. */
 const SHARE_OF_PASS = 0.1;

@@ -3,8 +3,8 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { JobOutcome, JobQueue, QueueStats } from '../queue/job-queue.js';
 import { copyCounter, copyGauge } from './copied-metrics.js';
-import { copyEngine } from './engine-metrics.js';
-import { copyKeptJobs } from './kept-jobs.js';
+import { copyEngine } from '../engine/engine-metrics.js';
+import { copyKeptJobs } from '../queue/queue-metrics.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 

@@ -1,5 +1,5 @@
 /** What a batch gives a hash function to name experts by: the tokens that are known before it runs. */
-import type { EncodeBatch } from '../inference/messages.js';
+import type { EncodeBatch } from '../protocol/thread-messages.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 

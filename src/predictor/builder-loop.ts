@@ -1,11 +1,11 @@
 /** The hash-building thread's work: puts each batch into the queue and names its experts there. */
-import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
+import type { EncodeBatch, QueuedBatch } from '../protocol/thread-messages.js';
 import { profiled } from '../profile/thread-events.js';
 import { batchInput } from './batch-input.js';
-import type { BuilderStats } from './builder-stats.js';
-import type { Doorbell } from './doorbell.js';
-import type { QueueProducer } from './hash-table-queue.js';
-import type { ResidentFlag } from './resident-flag.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
+import type { Doorbell } from '../protocol/wake-up.js';
+import type { QueueProducer } from '../protocol/hash-table-queue.js';
+import type { ResidentFlag } from '../protocol/resident-flag.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 
 export interface BuilderLoopOptions {

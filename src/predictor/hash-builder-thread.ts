@@ -1,9 +1,9 @@
 /** Thread entry: runs the builder loop until the process ends. */
-import type { PredictorInfo } from '../engine/messages.js';
+import type { PredictorInfo } from '../protocol/engine-messages.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { runHashBuilder } from './hash-builder.js';
 import type { HashFunctionName } from './hash-function.js';
-import type { QueueEnd } from './hash-table-queue.js';
+import type { QueueEnd } from '../protocol/hash-table-queue.js';
 
 export interface HashBuilderThreadData {
   queue: QueueEnd;

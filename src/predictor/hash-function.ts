@@ -1,7 +1,7 @@
 /** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
 import type { DecoderStepper } from './decoder-stepper.js';
-import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
+import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from '../protocol/hash-table.js';
 
 export type StackName = StackShape['name'];
 

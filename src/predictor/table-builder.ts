@@ -1,5 +1,5 @@
 /** Builds the tables of batches: what the hash-building thread does with each. */
-import type { BuilderStats } from './builder-stats.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
 import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
 import {
@@ -9,8 +9,8 @@ import {
   TABLE_PENDING,
   TABLE_READY,
   tableK,
-} from './hash-table.js';
-import { Patience } from './patience.js';
+} from '../protocol/hash-table.js';
+import { Patience } from './build-back-off.js';
 
 export interface BatchInput {
   id: number;

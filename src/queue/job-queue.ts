@@ -1,5 +1,5 @@
 /** A queue of jobs in front of the engine: refuses early, runs again after a crash, answers each job once. */
-import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
+import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { ErrorBody } from '../errors.js';
 
 export interface JobOptions {

@@ -3,7 +3,7 @@
  * once: the first ending wins and later ones are dropped.
  */
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { CompletionDelta, JobRequest } from '../engine/messages.js';
+import type { CompletionDelta, JobRequest } from '../protocol/engine-messages.js';
 import { SidaError } from '../errors.js';
 import { inputTokens } from './input-tokens.js';
 import { type JobOutcome, noStats, type QueueStats } from './job-queue.js';

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { type Job, type Queue, WaitingError, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { ModelInfo } from '../engine/messages.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { Logger } from '../observability/logger.js';
 import { bullmqQueue, idOf } from './bullmq-entry.js';
 import type { KeptEnd } from './job-queue.js';

@@ -4,7 +4,7 @@ import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
 import type { CompletionAnswers } from './completion-answer.js';
 import { requireModel, type ServerContext } from './context.js';
 import { jobAnswer, jobPieces } from './job-answer.js';
-import { joinPieces } from './join-pieces.js';
+import { joinPieces } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
 

@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparePack } from '../../src/checkpoint/prepare-pack.js';
-import type { EvictionPolicyName } from '../../src/engine/messages.js';
+import type { EvictionPolicyName } from '../../src/protocol/engine-messages.js';
 import { readTokenizer } from '../../src/engine/model-directory.js';
 import type { EvaluationInput } from '../../src/evaluation/input-passes.js';
 import { type RunPart, runExact } from '../../src/evaluation/model-runner.js';

@@ -1,4 +1,4 @@
-import type { EvictionPolicyName } from '../../engine/messages.js';
+import type { EvictionPolicyName } from '../../protocol/engine-messages.js';
 import type { Residency } from '../../native/addon-types.js';
 import { expertBuffering } from './expert-buffering.js';
 import { farthestNextUse } from './farthest-next-use.js';

@@ -4,18 +4,18 @@
  * continue the prompt's sequence and share its pages.
  */
 import { SidaError } from '../../errors.js';
-import { clockMs } from '../../inference/clock.js';
-import { visitsOf } from '../../inference/expected-visits.js';
-import { tableRows } from '../../inference/foreknowledge.js';
-import { type Generation, nextStep, pickAt, type RunningInput } from '../../inference/generation.js';
-import type { StepAnswer } from '../../inference/generations.js';
-import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
-import type { GenerateWork } from '../../inference/messages.js';
+import { clockMs } from '../../clock.js';
+import { visitsOf } from '../../predictor/expected-visits.js';
+import { tableRows } from '../../predictor/pass-forecast.js';
+import { type Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
+import type { StepAnswer } from '../../batching/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
+import type { GenerateWork } from '../../protocol/thread-messages.js';
 import { cannotRoute } from '../../inference/native-steps.js';
-import { joinSpans, type RowSpan } from '../../inference/row-spans.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
+import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
+import type { ScoringPlan } from '../../batching/scoring-plan.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { type HashTable, TABLE_READY } from '../../predictor/hash-table.js';
+import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
 import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, tokensLeft } from './feed.js';
 import type { KindOptions, ModelKind } from './model-kind.js';

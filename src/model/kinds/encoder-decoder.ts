@@ -3,16 +3,16 @@
  * what follows it, are sequences of the decoder that attend across to their prompt.
  */
 import { SidaError } from '../../errors.js';
-import { clockMs } from '../../inference/clock.js';
-import { visitsOf } from '../../inference/expected-visits.js';
-import { tableRows } from '../../inference/foreknowledge.js';
-import { type Generation, nextStep, type RunningInput } from '../../inference/generation.js';
-import type { StepAnswer } from '../../inference/generations.js';
-import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
-import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
-import type { GenerateWork } from '../../inference/messages.js';
-import type { PassSequence } from '../../inference/pass-batch.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
+import { clockMs } from '../../clock.js';
+import { visitsOf } from '../../predictor/expected-visits.js';
+import { tableRows } from '../../predictor/pass-forecast.js';
+import { type Generation, nextStep, type RunningInput } from '../../batching/generation.js';
+import type { StepAnswer } from '../../batching/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
+import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
+import type { GenerateWork } from '../../protocol/thread-messages.js';
+import type { PassSequence } from '../../batching/pass-batch.js';
+import type { ScoringPlan } from '../../batching/scoring-plan.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { firstMoeLayer } from '../model-shape.js';
 import type { KindOptions, ModelKind } from './model-kind.js';

@@ -1,10 +1,10 @@
 /** How inputs become native passes: what differs between models with an encoder and those without. */
-import type { Foresight } from '../../inference/foresight.js';
-import type { Generations } from '../../inference/generations.js';
-import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
-import type { HeldInputs } from '../../inference/held-inputs.js';
+import type { Foresight } from '../../inference/pass-planner.js';
+import type { Generations } from '../../batching/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
+import type { HeldInputs } from '../../batching/held-inputs.js';
 import type { NativeSteps } from '../../inference/native-steps.js';
-import type { Outcomes } from '../../inference/outcomes.js';
+import type { Outcomes } from '../../batching/outcomes.js';
 import type { TableWait } from '../../inference/table-wait.js';
 import type { Engine } from '../../native/addon-types.js';
 

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { CompletionDelta } from '../../engine/messages.js';
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { SidaError } from '../../errors.js';
 import { formOf } from '../../queue/job-queue.js';
 import { CompletionAnswers } from '../completion-answer.js';

@@ -1,4 +1,4 @@
-import type { ModelInfo } from '../../engine/messages.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import { requireModel, type ServerContext } from '../context.js';
 import { ModelAnswer, ModelPath, ModelsAnswer } from '../schemas/service.js';

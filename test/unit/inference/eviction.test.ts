@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { EvictionPolicyName } from '../../../src/engine/messages.js';
+import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import type { Residency } from '../../../src/native/addon-types.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { InferenceCounters } from '../../../src/inference/counters.js';
 import { TableWait } from '../../../src/inference/table-wait.js';
-import { Doorbell } from '../../../src/predictor/doorbell.js';
+import { Doorbell } from '../../../src/protocol/wake-up.js';
 import {
   createHashTable,
   type HashTable,
@@ -10,7 +10,7 @@ import {
   TABLE_PENDING,
   TABLE_PREDICTED,
   TABLE_READY,
-} from '../../../src/predictor/hash-table.js';
+} from '../../../src/protocol/hash-table.js';
 
 function pending(): HashTable {
   return createHashTable({

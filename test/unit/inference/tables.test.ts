@@ -1,8 +1,8 @@
 // What the inference thread reads out of hash tables: visits, rows and routing.
 
 import { describe, expect, it } from 'vitest';
-import { openTables, visitsOf } from '../../../src/inference/expected-visits.js';
-import { routingOf, tableRows } from '../../../src/inference/foreknowledge.js';
+import { openTables, visitsOf } from '../../../src/predictor/expected-visits.js';
+import { routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import {
@@ -11,7 +11,7 @@ import {
   TABLE_FAILED,
   TABLE_PREDICTED,
   TABLE_READY,
-} from '../../../src/predictor/hash-table.js';
+} from '../../../src/protocol/hash-table.js';
 
 const EXPERTS = 4;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { encodeBatch } from '../../../src/engine/encode-batch.js';
+import { encodeBatch } from '../../../src/batching/prompt-batch.js';
 import { batchInput } from '../../../src/predictor/batch-input.js';
 import { rowsBehind, withContexts } from '../../../src/predictor/sequence-contexts.js';
 import { ALONE, SHAPE } from './routing-fixture.js';

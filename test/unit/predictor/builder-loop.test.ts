@@ -1,14 +1,14 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { encodeBatch } from '../../../src/engine/encode-batch.js';
-import { openTables } from '../../../src/inference/expected-visits.js';
-import type { EncodeBatch, QueuedBatch } from '../../../src/inference/messages.js';
+import { encodeBatch } from '../../../src/batching/prompt-batch.js';
+import { openTables } from '../../../src/predictor/expected-visits.js';
+import type { EncodeBatch, QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { BuilderLoop } from '../../../src/predictor/builder-loop.js';
-import { BuilderStats } from '../../../src/predictor/builder-stats.js';
-import { Doorbell } from '../../../src/predictor/doorbell.js';
+import { BuilderStats } from '../../../src/protocol/builder-stats.js';
+import { Doorbell } from '../../../src/protocol/wake-up.js';
 import type { HashFunction, RoutingShape } from '../../../src/predictor/hash-function.js';
-import { TABLE_FAILED, TABLE_READY } from '../../../src/predictor/hash-table.js';
-import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
+import { TABLE_FAILED, TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
 import { TableBuilder } from '../../../src/predictor/table-builder.js';
 
 const SHAPE: RoutingShape = {

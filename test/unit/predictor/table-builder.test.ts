@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { BuilderStats } from '../../../src/predictor/builder-stats.js';
+import { BuilderStats } from '../../../src/protocol/builder-stats.js';
 import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
 import type { HashFunction } from '../../../src/predictor/hash-function.js';
 import {
@@ -12,7 +12,7 @@ import {
   TABLE_PREDICTED,
   TABLE_READY,
   tableK,
-} from '../../../src/predictor/hash-table.js';
+} from '../../../src/protocol/hash-table.js';
 import { type BatchInput, type PendingTables, TableBuilder } from '../../../src/predictor/table-builder.js';
 import { inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';

@@ -5,7 +5,7 @@ import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../src/native/addon.js';
 import type { ProfileLane } from '../../../src/native/addon-types.js';
 import { type TraceFile, traceEvents } from '../../../src/profile/chrome-trace.js';
-import { checkWritable } from '../../../src/profile/serve-profile.js';
+import { checkWritable } from '../../../src/cli/serve-profile.js';
 import { profiled, profiledFor, recordThread, THREAD_OPS } from '../../../src/profile/thread-events.js';
 import { readTimeline } from '../../../src/profile/timeline.js';
 import { writeTrace } from '../../../src/profile/trace-writer.js';

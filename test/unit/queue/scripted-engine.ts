@@ -13,7 +13,7 @@ import type {
   JobRequest,
   JobResult,
   ModelInfo,
-} from '../../../src/engine/messages.js';
+} from '../../../src/protocol/engine-messages.js';
 import { type ErrorCode, SidaError } from '../../../src/errors.js';
 
 const GIB = 2 ** 30;

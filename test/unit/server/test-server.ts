@@ -2,7 +2,7 @@
 import { pino } from 'pino';
 import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
-import { recordKeptJob } from '../../../src/observability/kept-jobs.js';
+import { recordKeptJob } from '../../../src/queue/queue-metrics.js';
 import { createMetrics, type Metrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory-queue.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';

@@ -1,0 +1,21 @@
+/** Waiting items as the batch that the threads hand on. */
+import type { EncodeBatch } from '../protocol/thread-messages.js';
+import type { PendingItem } from './batcher.js';
+
+/** Items of one routingK; tokens and offsets lie in shared memory. */
+export function encodeBatch(id: number, items: readonly PendingItem[]): EncodeBatch {
+  const total = items.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  const offsets = new Int32Array(new SharedArrayBuffer((items.length + 1) * 4));
+  const tokens = new Int32Array(new SharedArrayBuffer(total * 4));
+  items.forEach((item, i) => {
+    tokens.set(item.tokens, offsets[i]!);
+    offsets[i + 1] = offsets[i]! + item.tokens.length;
+  });
+  return {
+    id,
+    routingK: items[0]!.routingK,
+    items: items.map(({ tokens: _, routingK: __, ...item }) => item),
+    offsets,
+    tokens,
+  };
+}
