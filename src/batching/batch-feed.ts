@@ -1,14 +1,16 @@
 /** Hands batches to the hash-building thread, when they are due and the queue behind it has room. Runs on the main thread. */
-import type { EncodeBatch } from '../protocol/thread-messages.js';
-import type { QueueGauge } from '../protocol/hash-table-queue.js';
+
 import { profiledFor } from '../profile/thread-events.js';
-import type { BatchMaker, PendingItem } from './batcher.js';
+import type { QueueGauge } from '../protocol/hash-table-queue.js';
+import type { PromptBatch } from '../protocol/thread-messages.js';
+import type { BatchMaker } from './batcher.js';
+import type { PendingItem } from './prompt-batch.js';
 
 export interface BatchFeedOptions {
   batcher: BatchMaker;
   queue: QueueGauge;
   /** Every call's batch comes to the queue, in order. */
-  handOn: (batch: EncodeBatch) => void;
+  handOn: (batch: PromptBatch) => void;
   /** Milliseconds. */
   clock?: () => number;
 }
@@ -41,9 +43,9 @@ export class BatchFeed {
   async follow(): Promise<never> {
     const { departures } = this.#options.queue;
     for (;;) {
-      const seen = departures.rings;
+      const seen = departures.signals;
       this.#handOn();
-      await departures.rung(seen);
+      await departures.signalled(seen);
     }
   }
 

@@ -1,12 +1,6 @@
 /** Groups inputs into batches within a token budget, in the order they came. */
-import type { BatchItem, EncodeBatch } from '../protocol/thread-messages.js';
-import { encodeBatch } from './prompt-batch.js';
-
-export interface PendingItem extends BatchItem {
-  tokens: readonly number[];
-  /** Experts that tables route its tokens to; 0: the model's routers do. Equal within a batch. */
-  routingK: number;
-}
+import type { PromptBatch } from '../protocol/thread-messages.js';
+import { type PendingItem, promptBatch } from './prompt-batch.js';
 
 export interface BatcherOptions {
   /** Tokens of one batch; no item has more. */
@@ -16,7 +10,7 @@ export interface BatcherOptions {
 }
 
 export interface MadeBatch {
-  batch: EncodeBatch;
+  batch: PromptBatch;
   /** When its oldest item came. */
   arrivedMs: number;
 }
@@ -94,7 +88,7 @@ export class Batcher {
     }
     this.#keep(left);
     this.#lastBatch += 1;
-    return { batch: encodeBatch(this.#lastBatch, taken), arrivedMs };
+    return { batch: promptBatch(this.#lastBatch, taken), arrivedMs };
   }
 
   #keep(waiting: WaitingItem[]): void {

@@ -1,5 +1,6 @@
 /** One choice of an input as its tokens are picked. */
-import type { GeneratedToken, GenerateWork } from '../protocol/thread-messages.js';
+import type { GenerateWork } from '../protocol/item-work.js';
+import type { GeneratedToken } from '../protocol/thread-messages.js';
 import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
 
 /** An input that has started, and what it holds until all of it is done. */

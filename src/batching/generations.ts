@@ -1,18 +1,18 @@
 /** All running generations: their steps' tables and tokens, and what they give back as they end. */
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
-import type { HashTable } from '../protocol/hash-table.js';
+import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
-import type { Foresight } from '../inference/pass-planner.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import { type Generation, hasEnded, takeToken } from './generation.js';
 import type { HeldInputs } from './held-inputs.js';
 import type { Outcomes } from './outcomes.js';
 import type { PickedToken } from './pass-batch.js';
-import type { StepTables } from '../predictor/step-tables.js';
 
 export interface GenerationsOptions {
   engine: Engine;
-  foresight: Foresight;
+  /** Whether a forecast can save anything: an expert may have to be evicted. */
+  planner: { readonly needsForecast: boolean };
   /** Null: nobody predicts generations. */
   stepTables: StepTables | null;
   inputs: HeldInputs;
@@ -39,10 +39,10 @@ export class Generations {
 
   /** `context`: what its sequence attends across to, or goes on from. */
   begin(generation: Generation, context: Int32Array): void {
-    const { foresight, stepTables } = this.#options;
+    const { planner, stepTables } = this.#options;
     this.#running.add(generation);
     const required = generation.input.routingK > 0;
-    if (required || foresight.foresees) stepTables?.begin(generation.sequence, context, required);
+    if (required || planner.needsForecast) stepTables?.begin(generation.sequence, context, required);
   }
 
   /** Those that may share a pass, by what routes their tokens: 0 is the model's routers. */
@@ -59,10 +59,10 @@ export class Generations {
 
   /** The table of their next step, of one routing; null when nobody can tell. */
   stepTable(generations: readonly Generation[]): HashTable | null {
-    const { foresight, stepTables } = this.#options;
+    const { planner, stepTables } = this.#options;
     const sequences = generations.map(({ sequence }) => sequence);
     const routingK = generations[0]?.input.routingK ?? 0;
-    if (generations.length > 0 && (routingK > 0 || foresight.foresees)) {
+    if (generations.length > 0 && (routingK > 0 || planner.needsForecast)) {
       const tokens = generations.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);
     }

@@ -1,7 +1,7 @@
 /** The batch taken from the queue, whose inputs start one after the other as KV pages become free. */
 import type { OpenTables } from '../predictor/expected-visits.js';
+import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
 import { itemPages, type KvPages } from './kv-pages.js';
-import type { BatchItem, EncodeBatch } from '../protocol/thread-messages.js';
 
 /** An input that has its pages. */
 export interface AdmittedItem extends BatchItem {
@@ -14,14 +14,14 @@ export interface AdmittedItem extends BatchItem {
 }
 
 export class HeldBatch {
-  readonly batch: EncodeBatch;
+  readonly batch: PromptBatch;
   readonly tables: OpenTables;
   #next = 0;
   #labelTokens = 0;
 
   readonly #encoderDecoder: boolean;
 
-  constructor(batch: EncodeBatch, tables: OpenTables, encoderDecoder: boolean) {
+  constructor(batch: PromptBatch, tables: OpenTables, encoderDecoder: boolean) {
     this.batch = batch;
     this.tables = tables;
     this.#encoderDecoder = encoderDecoder;

@@ -1,5 +1,5 @@
+import type { ItemWork } from '../protocol/item-work.js';
 /** KV cache pages, counted before the native engine is asked, so that a pass never fails for want of room. */
-import type { ItemWork } from '../protocol/thread-messages.js';
 
 export function pagesOf(tokens: number, pageTokens: number): number {
   return Math.ceil(tokens / pageTokens);

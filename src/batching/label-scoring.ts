@@ -1,6 +1,7 @@
 /** The labels of one input while they are scored: what to ask of its passes, and the sums of their answers. */
+import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
-import { LabelScores, type ScoringPlan, type ScoringTarget } from './scoring-plan.js';
+import { LabelScores } from './scoring-plan.js';
 
 export class LabelScoring {
   readonly plan: ScoringPlan;

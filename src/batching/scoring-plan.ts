@@ -3,28 +3,7 @@
  * share rows wherever their tokens agree, so single-token labels need no more than one fed token together.
  */
 import { SidaError } from '../errors.js';
-
-/** What one row of logits is asked for. */
-export interface ScoringTarget {
-  label: number;
-  /** Place of the token in its label. */
-  step: number;
-  token: number;
-}
-
-export interface ScoringRow {
-  /** Token of the input whose logits are wanted. */
-  position: number;
-  targets: ScoringTarget[];
-}
-
-export interface ScoringPlan {
-  labels: number;
-  /** Asked of the prompt's last row, where labels continue the prompt; empty where they begin with a start token. */
-  first: ScoringTarget[];
-  /** What is fed: labels without their last token, after the start token; none is the beginning of another. `rows` ascend. */
-  inputs: { tokens: number[]; rows: ScoringRow[] }[];
-}
+import type { ScoringPlan, ScoringRow, ScoringTarget } from '../protocol/item-work.js';
 
 /**
  * `labels` are token ids without special tokens; `startToken` null: they continue their prompt. Throws invalid_request

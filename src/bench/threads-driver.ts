@@ -2,15 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BatchFeed } from '../batching/batch-feed.js';
+import { planScoring } from '../batching/scoring-plan.js';
 import { HashBuilderLink } from '../engine/hash-builder-link.js';
 import { InferenceLink } from '../engine/inference-link.js';
-import type { EngineCounters } from '../protocol/engine-messages.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
-import type { FromInference } from '../protocol/thread-messages.js';
-import { planScoring } from '../batching/scoring-plan.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
 import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
+import type { FromInference } from '../protocol/thread-messages.js';
 import { Tokenizer } from '../text/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';

@@ -1,7 +1,8 @@
 /** Budgets as the user wrote them, in bytes, once the model's plan is known. */
-import { parseBytes, parseShare } from './bytes.js';
+
 import { SidaError } from '../errors.js';
 import type { MemoryPlan } from '../native/addon-types.js';
+import { parseBytes, parseShare } from './bytes.js';
 
 /** Device budget: bytes, or a share of the experts' bytes plus what the rest needs. */
 export function budgetBytes(text: string, plan: MemoryPlan): number {

@@ -6,9 +6,9 @@ import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { CompletionDelta, FromEngine } from '../protocol/engine-messages.js';
 
 /** Pieces of one stream that may be on their way to the API process. */
-export const PIECES_UNDER_WAY = 16;
+export const DELTAS_IN_FLIGHT = 16;
 /** Tokens that one piece takes from those that waited: larger ones would keep the API process from other requests. */
-const PIECE_TOKENS = 8;
+const DELTA_TOKENS = 8;
 
 type Final = Extract<FromEngine, { type: 'result' | 'error' }>;
 
@@ -22,7 +22,7 @@ interface Stream {
   final?: Final;
 }
 
-export class PieceFlow {
+export class DeltaFlow {
   readonly #send: (message: FromEngine) => void;
   readonly #streams = new Map<string, Stream>();
 
@@ -68,7 +68,7 @@ export class PieceFlow {
   #admit(id: string, delta: CompletionDelta): boolean {
     let stream = this.#streams.get(id);
     if (stream === undefined) {
-      stream = { credit: PIECES_UNDER_WAY, waiting: [], open: new Map() };
+      stream = { credit: DELTAS_IN_FLIGHT, waiting: [], open: new Map() };
       this.#streams.set(id, stream);
     }
     if (stream.credit > 0) {
@@ -77,7 +77,7 @@ export class PieceFlow {
     }
     const { waiting, open } = stream;
     const last = open.get(delta.index);
-    if (last !== undefined && last.tokenIds.length < PIECE_TOKENS) appendDelta(last, delta);
+    if (last !== undefined && last.tokenIds.length < DELTA_TOKENS) appendDelta(last, delta);
     else {
       const own = openDelta(delta);
       waiting.push(own);

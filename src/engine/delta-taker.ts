@@ -1,14 +1,14 @@
 /** The API process's end of a stream: hands pieces on, and tells the engine process how many were taken. */
 import type { CompletionDelta } from '../protocol/engine-messages.js';
-import { PIECES_UNDER_WAY } from './delta-flow.js';
+import { DELTAS_IN_FLIGHT } from './delta-flow.js';
 
 /** A promise: the piece is taken once it is settled. */
 export type OnDelta = (delta: CompletionDelta) => void | Promise<void>;
 
 /** Told together: a message for each piece would be as many messages as pieces. */
-const TOLD_TOGETHER = PIECES_UNDER_WAY / 2;
+const TOLD_TOGETHER = DELTAS_IN_FLIGHT / 2;
 
-export class PieceTaker {
+export class DeltaTaker {
   readonly #onDelta: OnDelta | undefined;
   readonly #tell: (pieces: number) => void;
   #untold = 0;

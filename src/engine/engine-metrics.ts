@@ -1,9 +1,9 @@
 /** What the engine counts, as metrics: read at a scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { EngineHandle } from './engine-handle.js';
-import type { EngineCounters } from '../protocol/engine-messages.js';
 import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
+import type { EngineHandle } from './engine-handle.js';
 
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   ['sida_batches_total', 'Batches run', (c) => c.batches],
@@ -42,7 +42,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
   ],
   [
     'sida_belady_bytes_total',
-    'Bytes perfect foresight with the same look-ahead would have moved; lags by the look-ahead',
+    "Bytes that Belady's rule with the same look-ahead would have moved; lags by the look-ahead",
     (c) => c.beladyBytes,
   ],
   [
@@ -67,7 +67,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
     'sida_hash_table_weight',
-    'What hash tables count for when experts are loaded and evicted, as learned from what they foretold, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
+    'What hash tables count for when experts are loaded and evicted, as learned from their past forecasts, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
     (c) => c.tableWeight,
   ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],

@@ -69,5 +69,5 @@ export function batchOf(
       return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
     });
   });
-  return { passes, foreseen: visits.filter((_, i) => parts[i]!.known).flat() };
+  return { passes, forecast: visits.filter((_, i) => parts[i]!.known).flat() };
 }

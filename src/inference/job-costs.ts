@@ -1,5 +1,5 @@
 /** What each running job has cost so far, and when its last item is done. */
-import type { ExpertCost } from '../protocol/engine-messages.js';
+
 import {
   EXPERT_LATE,
   EXPERT_ON_DEMAND,
@@ -9,6 +9,7 @@ import {
   NO_EXPERT,
   type RunResult,
 } from '../native/addon-types.js';
+import type { ExpertCost } from '../protocol/engine-messages.js';
 import type { BatchItem, JobEnd } from '../protocol/thread-messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
 
@@ -44,7 +45,7 @@ interface Entry {
   startedMs: number;
 }
 
-export class JobLedger {
+export class JobCosts {
   readonly #jobs = new Map<number, Entry>();
   readonly #topK: number;
   readonly #slotBytes: number;

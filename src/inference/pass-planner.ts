@@ -1,16 +1,17 @@
 /** Plans the passes of one engine from the tables at hand. */
+import { firstMoeLayer } from '../model/model-shape.js';
 import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
+import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
+import type { PassForecast } from '../predictor/pass-forecast.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { EvictionPolicy } from './eviction/index.js';
-import { openTables, visitsOfTables } from '../predictor/expected-visits.js';
-import type { Foreknowledge } from '../predictor/pass-forecast.js';
-import { LinkLoad } from './link-load.js';
 import type { QueuedBatch } from '../protocol/thread-messages.js';
+import type { EvictionPolicy } from './eviction/policy.js';
+import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';
-import { type ExpectedVisit, type PlanInput, planResidency } from './residency-planner.js';
+import { type PlanInput, planResidency } from './residency-planner.js';
 
-export interface ForesightOptions {
+export interface PassPlannerOptions {
   engine: Engine;
   policy: EvictionPolicy;
   queue: QueueConsumer<QueuedBatch>;
@@ -20,9 +21,9 @@ export interface ForesightOptions {
 }
 
 /** What tables say of a pass and of those behind it in its batch. */
-export type ForetoldPass = Pick<Foreknowledge, 'own' | 'behind'>;
+export type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
 
-export function correctedPass({ own, behind }: ForetoldPass, calibration: NeedCalibration): ForetoldPass {
+export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
   return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
 }
 
@@ -35,7 +36,7 @@ export function correctedVisits(
 
 /** `upcoming`: what tables say of the batches in the queue, the next one first. */
 export function planPass(
-  { own, behind }: ForetoldPass,
+  { own, behind }: ForecastVisits,
   upcoming: readonly (readonly ExpectedVisit[])[],
   rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
 ): ResidencyPlan {
@@ -50,12 +51,12 @@ export function planPass(
   });
 }
 
-export class Foresight {
-  readonly #options: ForesightOptions;
+export class PassPlanner {
+  readonly #options: PassPlannerOptions;
   readonly #link: LinkLoad;
   readonly #calibration: NeedCalibration;
 
-  constructor(options: ForesightOptions) {
+  constructor(options: PassPlannerOptions) {
     this.#options = options;
     this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
     this.#calibration = new NeedCalibration(options.engine.plan.experts);
@@ -69,7 +70,7 @@ export class Foresight {
   }
 
   /** Whether tables say anything of use: an expert may have to give way. */
-  get foresees(): boolean {
+  get needsForecast(): boolean {
     return !this.#options.resident.all;
   }
 
@@ -78,7 +79,7 @@ export class Foresight {
     return this.#calibration.tableWeight;
   }
 
-  /** What a pass made of its plan, and what its tables had foretold of it. */
+  /** What a pass made of its plan, and what its tables had forecast of it. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
     if (this.#options.resident.all) return;
     this.#link.judge(stats);
@@ -91,15 +92,16 @@ export class Foresight {
   }
 
   /** Null where every expert has a slot: nothing has to give way. */
-  plan(known: ForetoldPass): ResidencyPlan | null {
+  plan(known: ForecastVisits): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;
     const residency = engine.residency();
-    const upcoming = queue
-      .waiting()
-      .map(({ tables }) =>
-        correctedVisits(visitsOfTables(openTables(tables), engine.shape), this.#calibration),
+    const upcoming = queue.waiting().map(({ tables }) => {
+      const visits = openTables(tables).flatMap((table, stack) =>
+        visitsOf(table, firstMoeLayer(engine.shape, stack)),
       );
+      return correctedVisits(visits, this.#calibration);
+    });
     const pass = correctedPass(known, this.#calibration);
     return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
   }

@@ -8,7 +8,7 @@ const PAUSE = 16;
 /** A pause doubles this often at most. */
 const DOUBLINGS = 6;
 
-export class Patience {
+export class BuildBackOff {
   readonly #clock: () => number;
   #lostInARow = 0;
   #lostMs = 0;

@@ -1,9 +1,14 @@
-/** Hash tables as the visits of layers that they foretell. */
-import { firstMoeLayer } from '../model/model-shape.js';
-import type { ModelShape } from '../native/addon-types.js';
+/** Hash tables as forecasts of which experts each MoE layer will need. */
 import { type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
 import type { BatchTables } from '../protocol/thread-messages.js';
-import type { ExpectedVisit } from '../inference/residency-planner.js';
+
+/** One MoE layer's turn in the time to come. */
+export interface ExpectedVisit {
+  /** Flat id of the layer's first expert. */
+  firstId: number;
+  /** (experts of a layer), chance that the layer will need the expert. */
+  need: Float32Array;
+}
 
 /** `firstLayer`: flat number of the table's first layer. */
 export function visitsOf(table: HashTable | null, firstLayer: number): ExpectedVisit[] {
@@ -20,9 +25,4 @@ export type OpenTables = readonly (HashTable | null)[];
 
 export function openTables(tables: BatchTables | null): OpenTables {
   return (tables ?? []).map((buffer) => buffer && openHashTable(buffer));
-}
-
-/** What the tables of a batch say of its passes, stack by stack. */
-export function visitsOfTables(tables: OpenTables, shape: Pick<ModelShape, 'stacks'>): ExpectedVisit[] {
-  return tables.flatMap((table, stack) => visitsOf(table, firstMoeLayer(shape, stack)));
 }

@@ -1,7 +1,8 @@
 /** What tables say of one pass: what to expect of it, and where its tokens go when tables route. */
+import { SidaError } from '../errors.js';
 import type { NativeRouting } from '../native/addon-types.js';
 import { type HashTable, TABLE_READY } from '../protocol/hash-table.js';
-import type { ExpectedVisit } from '../inference/residency-planner.js';
+import type { ExpectedVisit } from './expected-visits.js';
 
 /** Which row of a table speaks of each token of a pass. */
 export interface TableRows {
@@ -10,7 +11,7 @@ export interface TableRows {
   rows: Int32Array;
 }
 
-export interface Foreknowledge {
+export interface PassForecast {
   /** The pass's MoE layers. */
   own: readonly ExpectedVisit[];
   /** Those of the passes behind it in the same batch. */
@@ -21,7 +22,7 @@ export interface Foreknowledge {
   routingK: number;
 }
 
-export const NOTHING_KNOWN: Foreknowledge = { own: [], behind: [], predicted: null, routingK: 0 };
+export const NO_FORECAST: PassForecast = { own: [], behind: [], predicted: null, routingK: 0 };
 
 /** `rows`: the table's tokens in the order of a pass. */
 export function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
@@ -45,8 +46,15 @@ export function routingOf({ table, rows }: TableRows, k: number): NativeRouting 
 }
 
 /** Of `tokens` tokens of the pass from `first` on; the visits stay those of the whole. */
-export function partOf(known: Foreknowledge, first: number, tokens: number): Foreknowledge {
+export function partOf(known: PassForecast, first: number, tokens: number): PassForecast {
   const { predicted } = known;
   if (predicted === null) return known;
   return { ...known, predicted: { ...predicted, rows: predicted.rows.subarray(first, first + tokens) } };
+}
+
+export function cannotRoute(): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: 'The predictor cannot name the experts of this input, and nothing else routes it',
+  });
 }

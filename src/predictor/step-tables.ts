@@ -1,7 +1,6 @@
 /** Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they do. */
-import type { DecoderStepper } from './decoder-stepper.js';
-import { fillNeed, fillRoutedNeed } from './expert-need.js';
-import type { RoutingShape } from './hash-function.js';
+
+import { clockMs } from '../clock.js';
 import {
   createHashTable,
   type HashTable,
@@ -9,9 +8,10 @@ import {
   TABLE_READY,
   tableK,
 } from '../protocol/hash-table.js';
-import { Patience } from './build-back-off.js';
+import { BuildBackOff } from './build-back-off.js';
+import { fillNeed, fillRoutedNeed } from './expert-need.js';
+import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
-import { clockMs } from '../clock.js';
 
 /** A table that takes more than this share of a usual step costs more than it can be sure to save. */
 const SHARE_OF_STEP = 0.2;
@@ -29,19 +29,19 @@ export interface StepTablesOptions {
 export class StepTables {
   readonly #options: StepTablesOptions;
   readonly #clock: () => number;
-  readonly #patience: Patience;
+  readonly #backOff: BuildBackOff;
   readonly #sequences = new Set<number>();
   #usualStepMs: number | undefined;
 
   constructor(options: StepTablesOptions) {
     this.#options = options;
     this.#clock = options.clock ?? clockMs;
-    this.#patience = new Patience(this.#clock);
+    this.#backOff = new BuildBackOff(this.#clock);
   }
 
   /** `context`: what the sequence attends across to, or goes on from. `required`: tables route it. */
   begin(sequence: number, context: Int32Array, required: boolean): void {
-    if (!required && this.#patience.paused) return;
+    if (!required && this.#backOff.paused) return;
     try {
       this.#options.stepper.begin(sequence, context);
     } catch (error) {
@@ -67,7 +67,7 @@ export class StepTables {
    */
   step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
     const required = routingK > 0;
-    if (!required && this.#patience.paused) {
+    if (!required && this.#backOff.paused) {
       for (const sequence of sequences) this.end(sequence);
       return null;
     }
@@ -92,8 +92,8 @@ export class StepTables {
     else fillNeed(table);
     table.settle(TABLE_READY);
     const tookMs = this.#clock() - begin;
-    if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#patience.kept();
-    else this.#patience.lost(tookMs);
+    if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#backOff.kept();
+    else this.#backOff.lost(tookMs);
     return table;
   }
 

@@ -10,9 +10,9 @@ import type {
   PackFormats,
   ResidencyState,
 } from '../native/addon-types.js';
-import type { BuilderFigures } from './builder-stats.js';
-import type { HashFunctionName } from '../predictor/hash-function.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
+import type { BuilderFigures } from './builder-stats.js';
+import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -75,13 +75,6 @@ export interface ModelInfo {
   predictor: PredictorInfo;
 }
 
-export interface PredictorInfo {
-  /** The hash function at work; null: experts are fetched on demand. */
-  name: HashFunctionName | null;
-  /** What is wrong with it, or why there is none. */
-  warnings: string[];
-}
-
 /** What an answer cost in experts. `loaded` counts experts that were not resident when first needed. */
 export interface ExpertCost {
   needed: number;
@@ -101,7 +94,7 @@ export interface ExpertCost {
   /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
   hits_top_k?: number;
   hits_top_2k?: number;
-  /** Bytes that perfect foresight with the same look-ahead would have moved; counted when the job asks for its cost. */
+  /** Bytes that Belady's rule with the same look-ahead would have moved; counted when the job asks for its cost. */
   belady_bytes: number;
 }
 
@@ -258,7 +251,7 @@ export interface EngineCounters {
   routingHitsWide: number;
   /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
   tableWeight: number;
-  /** Bytes perfect foresight would have moved; lags by the look-ahead. */
+  /** Bytes Belady's rule would have moved; lags by the look-ahead. */
   beladyBytes: number;
   /** Times and seconds the inference thread waited for the table of the batch at hand. */
   tableWaits: number;

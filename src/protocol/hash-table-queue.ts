@@ -4,7 +4,7 @@
  * copied. The main thread keeps the bound by the shared counters; doorbells wake the inference thread and the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
-import { Doorbell } from './wake-up.js';
+import { WakeUp } from './wake-up.js';
 
 const PUT = 0;
 const TAKEN = 1;
@@ -14,7 +14,7 @@ const IDLE = 2;
 export interface QueueEnd {
   port: MessagePort;
   counters: SharedArrayBuffer;
-  /** Rung for the consumer: when something was put. Other senders may ring it too. */
+  /** Signalled for the consumer when an entry was put. Other senders may signal it too. */
   arrivals: SharedArrayBuffer;
   /** Rung for the main thread: when something was taken, or the consumer has nothing to do. */
   departures: SharedArrayBuffer;
@@ -26,8 +26,8 @@ export function createQueue(capacity: number): { producer: QueueEnd; consumer: Q
   const { port1, port2 } = new MessageChannel();
   const shared = {
     counters: new SharedArrayBuffer(12),
-    arrivals: new Doorbell().buffer,
-    departures: new Doorbell().buffer,
+    arrivals: new WakeUp().buffer,
+    departures: new WakeUp().buffer,
     capacity,
   };
   return { producer: { ...shared, port: port1 }, consumer: { ...shared, port: port2 } };
@@ -40,14 +40,14 @@ function lengthOf(counters: Int32Array): number {
 
 export class QueueProducer<T> {
   /** Wakes the consumer. */
-  readonly arrivals: Doorbell;
+  readonly arrivals: WakeUp;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
 
   constructor(end: QueueEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
-    this.arrivals = new Doorbell(end.arrivals);
+    this.arrivals = new WakeUp(end.arrivals);
   }
 
   /** Does not block. There must be room: whoever feeds the producer sees to that. */
@@ -57,20 +57,20 @@ export class QueueProducer<T> {
     if (length >= capacity) throw new Error(`The queue holds ${length} of ${capacity}. This is a bug.`);
     this.#end.port.postMessage(entry);
     Atomics.add(this.#counters, PUT, 1);
-    this.arrivals.ring();
+    this.arrivals.signal();
   }
 }
 
 /** What whoever feeds the producer sees of the queue. */
 export class QueueGauge {
-  /** Rings when an entry was taken, and when the consumer has nothing to do. */
-  readonly departures: Doorbell;
+  /** Signalled when an entry was taken, and when the consumer has nothing to do. */
+  readonly departures: WakeUp;
   readonly capacity: number;
   readonly #counters: Int32Array;
 
   constructor({ counters, departures, capacity }: Pick<QueueEnd, 'counters' | 'departures' | 'capacity'>) {
     this.#counters = new Int32Array(counters);
-    this.departures = new Doorbell(departures);
+    this.departures = new WakeUp(departures);
     this.capacity = capacity;
   }
 
@@ -86,19 +86,19 @@ export class QueueGauge {
 }
 
 export class QueueConsumer<T> {
-  /** Rings when an entry arrives, and for whoever else wakes this thread. */
-  readonly arrivals: Doorbell;
+  /** Signalled when an entry arrives, and by other senders that wake this thread. */
+  readonly arrivals: WakeUp;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
-  readonly #departures: Doorbell;
+  readonly #departures: WakeUp;
   /** Received from the port and not taken. */
   readonly #waiting: T[] = [];
 
   constructor(end: QueueEnd) {
     this.#end = end;
     this.#counters = new Int32Array(end.counters);
-    this.arrivals = new Doorbell(end.arrivals);
-    this.#departures = new Doorbell(end.departures);
+    this.arrivals = new WakeUp(end.arrivals);
+    this.#departures = new WakeUp(end.departures);
   }
 
   /** Entries put and not taken. */
@@ -109,7 +109,7 @@ export class QueueConsumer<T> {
   /** Tells whether this thread has nothing to do. */
   set idle(idle: boolean) {
     Atomics.store(this.#counters, IDLE, idle ? 1 : 0);
-    if (idle) this.#departures.ring();
+    if (idle) this.#departures.signal();
   }
 
   /** Entries put and not taken, oldest first; they keep their place in the bound. Does not block. */
@@ -127,7 +127,7 @@ export class QueueConsumer<T> {
     if (this.waiting().length === 0) return undefined;
     const entry = this.#waiting.shift()!;
     Atomics.add(this.#counters, TAKEN, 1);
-    this.#departures.ring();
+    this.#departures.signal();
     return entry;
   }
 }

@@ -1,4 +1,7 @@
 /** Every message to and from the inference thread. Jobs and items are numbered by the engine's main thread. */
+
+import type { ErrorBody } from '../errors.js';
+import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
 import type {
   ControlReply,
   EngineConfig,
@@ -6,24 +9,10 @@ import type {
   ExpertCost,
   ModelRequest,
 } from './engine-messages.js';
-import type { ErrorBody } from '../errors.js';
-import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
-import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import type { QueueEnd } from './hash-table-queue.js';
-import type { RankedToken, Sampling } from './sampling.js';
-import type { ScoringPlan } from '../batching/scoring-plan.js';
-
-export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork;
-
-export interface GenerateWork {
-  kind: 'generate';
-  /** Of each choice. */
-  maxTokens: number;
-  /** Most likely tokens to name for each generated one; null for none. */
-  logprobs: number | null;
-  /** How each choice is drawn; null: the most likely token always. */
-  choices: readonly (Sampling | null)[];
-}
+import type { ItemWork } from './item-work.js';
+import type { PredictorChoice } from './predictor-messages.js';
+import type { RankedToken } from './sampling.js';
 
 /** One input of a job: its prompt stands in the batch. */
 export interface BatchItem {
@@ -37,7 +26,7 @@ export interface BatchItem {
 }
 
 /** Inputs that are taken up together. The arrays lie in shared memory. */
-export interface EncodeBatch {
+export interface PromptBatch {
   /** Ascending by 1. */
   id: number;
   /** Experts that tables route each token to; 0: the model's routers do. */
@@ -58,7 +47,7 @@ export type BatchTables = (SharedArrayBuffer | null)[];
 
 /** What travels through the hash table queue. */
 export interface QueuedBatch {
-  batch: EncodeBatch;
+  batch: PromptBatch;
   /** May still be pending; null: nobody predicts this batch. */
   tables: BatchTables | null;
 }

@@ -2,7 +2,7 @@ import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { JobEvent } from '../queue/job-queue.js';
 
 /** The same events with the pieces between two statuses as one for each run and choice. */
-export function joinPieces(events: readonly JobEvent[]): JobEvent[] {
+export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
   const joined: JobEvent[] = [];
   let open = new Map<string, Extract<JobEvent, { type: 'delta' }>>();
   for (const event of events) {

@@ -48,7 +48,7 @@ export const Experts = z
     }),
     ...HITS,
     belady_bytes: z.int().meta({
-      description: 'Bytes that perfect foresight with the same look-ahead would have moved for this request',
+      description: "Bytes that Belady's rule with the same look-ahead would have moved for this request",
     }),
   })
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });

@@ -1,14 +1,15 @@
 // When batches leave for the hash-building thread, played with a queue whose other end is here.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BatchFeed } from '../../../src/batching/batch-feed.js';
-import { Batcher, type PendingItem } from '../../../src/batching/batcher.js';
-import type { EncodeBatch } from '../../../src/protocol/thread-messages.js';
+import { Batcher } from '../../../src/batching/batcher.js';
+import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import {
   createQueue,
   QueueConsumer,
   QueueGauge,
   QueueProducer,
 } from '../../../src/protocol/hash-table-queue.js';
+import type { PromptBatch } from '../../../src/protocol/thread-messages.js';
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
@@ -23,8 +24,8 @@ const ports: (() => void)[] = [];
 function bench({ capacity = 2, waitMs = 0 } = {}) {
   const { producer, consumer } = createQueue(capacity);
   ports.push(() => producer.port.close());
-  const put = new QueueProducer<EncodeBatch>(producer);
-  const queue = new QueueConsumer<EncodeBatch>(consumer);
+  const put = new QueueProducer<PromptBatch>(producer);
+  const queue = new QueueConsumer<PromptBatch>(consumer);
   const feed = new BatchFeed({
     batcher: new Batcher({ maxBatchTokens: 4, waitMs }),
     queue: new QueueGauge(producer),

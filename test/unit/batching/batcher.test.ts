@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Batcher, type PendingItem } from '../../../src/batching/batcher.js';
-import { encodeBatch } from '../../../src/batching/prompt-batch.js';
-import type { EncodeBatch } from '../../../src/protocol/thread-messages.js';
+import { Batcher } from '../../../src/batching/batcher.js';
+import type { PendingItem } from '../../../src/batching/prompt-batch.js';
+import { promptBatch } from '../../../src/batching/prompt-batch.js';
+import type { PromptBatch } from '../../../src/protocol/thread-messages.js';
 
 let nextItem = 0;
 function item(tokens: number, job = 0, routingK = 0): PendingItem {
@@ -15,7 +16,7 @@ function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
   return new Batcher({ maxBatchTokens, waitMs });
 }
 
-const sizes = (batch: EncodeBatch) => batch.items.map((_, i) => batch.offsets[i + 1]! - batch.offsets[i]!);
+const sizes = (batch: PromptBatch) => batch.items.map((_, i) => batch.offsets[i + 1]! - batch.offsets[i]!);
 
 describe('batcher', () => {
   it('waits for company from the first item on, no longer', () => {
@@ -72,7 +73,7 @@ describe('batcher', () => {
       fc.property(fc.array(fc.array(fc.integer({ min: 1, max: 16 }), { maxLength: 6 })), (adds) => {
         const under = batcher(16, { waitMs: 0 });
         const all = adds.map((lengths) => lengths.map((length) => item(length)));
-        const batches: EncodeBatch[] = [];
+        const batches: PromptBatch[] = [];
         for (const items of all) {
           under.add(items, 0);
           if (under.waiting > 0) batches.push(under.take().batch);
@@ -95,7 +96,7 @@ describe('batcher', () => {
 
 it('a batch of one item names its tokens as a larger one would', () => {
   const one = item(3);
-  const { offsets, tokens, items } = encodeBatch(7, [one]);
+  const { offsets, tokens, items } = promptBatch(7, [one]);
   expect([[...offsets], [...tokens]]).toEqual([[0, 3], [...one.tokens]]);
   expect(items).toEqual([{ item: one.item, job: 0, jobItems: 1, work: one.work }]);
 });

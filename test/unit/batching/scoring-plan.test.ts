@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { LabelScores, planScoring } from '../../../src/batching/scoring-plan.js';
 import { SidaError } from '../../../src/errors.js';
-import { LabelScores, planScoring, type ScoringPlan } from '../../../src/batching/scoring-plan.js';
+import type { ScoringPlan } from '../../../src/protocol/item-work.js';
 
 const [START, END] = [0, 1];
 const plan = (labels: number[][]) => planScoring(labels, START, END);

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
-import { PIECES_UNDER_WAY, PieceFlow } from '../../../src/engine/delta-flow.js';
-import { PieceTaker } from '../../../src/engine/delta-taker.js';
+import { DELTAS_IN_FLIGHT, DeltaFlow } from '../../../src/engine/delta-flow.js';
+import { DeltaTaker } from '../../../src/engine/delta-taker.js';
 import { SidaError } from '../../../src/errors.js';
+import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-messages.js';
 
 function piece(index: number, token: number, last = false): CompletionDelta {
   return {
@@ -19,7 +19,7 @@ const error = (id: string) =>
 
 function bench() {
   const sent: FromEngine[] = [];
-  const flow = new PieceFlow((message) => sent.push(message));
+  const flow = new DeltaFlow((message) => sent.push(message));
   const pieces = (id: string) =>
     sent
       .flatMap((message) => (message.type === 'deltas' ? message.deltas : []))
@@ -55,15 +55,15 @@ describe('pieces', () => {
       flow.add(['slow', 'fast'].map((id) => ({ id, delta: piece(0, token) })));
       flow.taken('fast', 1);
     }
-    expect(pieces('slow')).toHaveLength(PIECES_UNDER_WAY);
+    expect(pieces('slow')).toHaveLength(DELTAS_IN_FLIGHT);
     expect(tokens('fast')).toEqual(upTo(1_000));
     expect(pieces('fast')).toHaveLength(1_000);
     flow.taken('slow', 4);
-    expect(pieces('slow')).toHaveLength(PIECES_UNDER_WAY + 4);
+    expect(pieces('slow')).toHaveLength(DELTAS_IN_FLIGHT + 4);
     // Larger than those of one token, and no larger than a turn of the API process should take.
     expect(
       pieces('slow')
-        .slice(PIECES_UNDER_WAY)
+        .slice(DELTAS_IN_FLIGHT)
         .map(({ tokenIds }) => tokenIds.length),
     ).toEqual([8, 8, 8, 8]);
   });
@@ -96,9 +96,9 @@ describe('pieces', () => {
 
   it('do not change what was given', () => {
     const { flow } = bench();
-    const given = upTo(PIECES_UNDER_WAY + 2).map((token) => piece(0, token));
+    const given = upTo(DELTAS_IN_FLIGHT + 2).map((token) => piece(0, token));
     for (const delta of given) flow.add([{ id: 'a', delta }]);
-    expect(given).toEqual(upTo(PIECES_UNDER_WAY + 2).map((token) => piece(0, token)));
+    expect(given).toEqual(upTo(DELTAS_IN_FLIGHT + 2).map((token) => piece(0, token)));
   });
 
   it('and the end of a dropped stream are not sent', () => {
@@ -114,7 +114,7 @@ describe('pieces', () => {
   it('and their taker always go on: what is told is enough for more', () => {
     const { sent, flow, tokens } = bench();
     const got: number[] = [];
-    const taker = new PieceTaker(
+    const taker = new DeltaTaker(
       (delta) => void got.push(...delta.tokenIds),
       (count) => flow.taken('a', count),
     );
@@ -135,7 +135,7 @@ describe('a taker that promises', () => {
   it('tells of a piece once its promise is settled, kept or not', async () => {
     const settle: (() => void)[] = [];
     let told = 0;
-    const taker = new PieceTaker(
+    const taker = new DeltaTaker(
       ({ index }) =>
         new Promise((resolve, reject) => {
           settle.push(index % 2 === 0 ? resolve : () => reject(new Error('away')));
@@ -144,11 +144,11 @@ describe('a taker that promises', () => {
         told += count;
       },
     );
-    for (const index of upTo(PIECES_UNDER_WAY)) taker.take(piece(index, 1));
+    for (const index of upTo(DELTAS_IN_FLIGHT)) taker.take(piece(index, 1));
     await Promise.resolve();
     expect(told).toBe(0);
     for (const each of settle) each();
     await new Promise((resolve) => setImmediate(resolve));
-    expect(told).toBe(PIECES_UNDER_WAY);
+    expect(told).toBe(DELTAS_IN_FLIGHT);
   });
 });

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { JobRequest, RunRequest } from '../../../src/protocol/engine-messages.js';
 import { type ModelLimits, prepareJob } from '../../../src/engine/prepare-job.js';
 import { SidaError } from '../../../src/errors.js';
-import type { ItemWork } from '../../../src/protocol/thread-messages.js';
+import type { JobRequest, RunRequest } from '../../../src/protocol/engine-messages.js';
+import type { ItemWork } from '../../../src/protocol/item-work.js';
+
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
 

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import { Foresight } from '../../../src/inference/pass-planner.js';
-import type { QueuedBatch } from '../../../src/protocol/thread-messages.js';
-import type { ExpectedVisit } from '../../../src/inference/residency-planner.js';
+import { PassPlanner } from '../../../src/inference/pass-planner.js';
 import type { RunStats } from '../../../src/native/addon-types.js';
+import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
 import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
 import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import type { QueuedBatch } from '../../../src/protocol/thread-messages.js';
 import { residencyOf } from './residency-fixture.js';
 import { ScriptedEngine } from './scripted-engine.js';
 
@@ -33,7 +33,7 @@ function setup() {
   close = () => producer.port.close();
   const queue = new QueueProducer<QueuedBatch>(producer);
   const resident = new ResidentFlag();
-  const foresight = new Foresight({
+  const planner = new PassPlanner({
     engine,
     policy: EVICTION_POLICIES['farthest-next-use'],
     queue: new QueueConsumer<QueuedBatch>(consumer),
@@ -55,7 +55,7 @@ function setup() {
     if (ready) table.settle(TABLE_READY);
     queue.put({ batch: {} as never, tables: [table.buffer, null] });
   };
-  return { engine, resident, foresight, put };
+  return { engine, resident, planner, put };
 }
 
 const visit = (firstId: number, index: number): ExpectedVisit => {
@@ -69,40 +69,40 @@ const ran = (...needed: number[]) => ({
   found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
 });
 
-describe('foresight', () => {
+describe('pass planner', () => {
   it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {
-    const { foresight, put } = setup();
+    const { planner, put } = setup();
     put(2);
     put(3, false);
     put(3);
-    const { loads, keys } = foresight.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!;
+    const { loads, keys } = planner.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!;
     expect([...loads]).toEqual([1, 4, 2]);
-    expect([...foresight.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
+    expect([...planner.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
     expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
   });
 
   it('plans nothing where every expert has a slot, and follows the budget', () => {
-    const { engine, resident, foresight } = setup();
-    expect([resident.all, foresight.foresees]).toEqual([false, true]);
+    const { engine, resident, planner } = setup();
+    expect([resident.all, planner.needsForecast]).toEqual([false, true]);
     engine.slots = 8;
-    foresight.slotsChanged();
-    expect([resident.all, foresight.foresees, foresight.plan({ own: [], behind: [] })]).toEqual([
+    planner.slotsChanged();
+    expect([resident.all, planner.needsForecast, planner.plan({ own: [], behind: [] })]).toEqual([
       true,
       false,
       null,
     ]);
     engine.slots = 3;
-    foresight.slotsChanged();
-    expect(foresight.foresees).toBe(true);
+    planner.slotsChanged();
+    expect(planner.needsForecast).toBe(true);
   });
 
   it('learns what tables are worth: who is always needed is prefetched, whatever they name', () => {
-    const { foresight } = setup();
+    const { planner } = setup();
     const own = [visit(0, 1)];
-    expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([1]);
-    expect(foresight.tableWeight).toBe(1);
-    for (let i = 0; i < 100; i++) foresight.judge(ran(2), own);
-    expect([...foresight.plan({ own, behind: [] })!.loads]).toEqual([2]);
-    expect(foresight.tableWeight).toBeLessThan(0.5);
+    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);
+    expect(planner.tableWeight).toBe(1);
+    for (let i = 0; i < 100; i++) planner.judge(ran(2), own);
+    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([2]);
+    expect(planner.tableWeight).toBeLessThan(0.5);
   });
 });

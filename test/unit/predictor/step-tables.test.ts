@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { StepTables } from '../../../src/predictor/step-tables.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { PrefixStepper } from '../../../src/predictor/decoder-stepper.js';
 import type { HashFunction } from '../../../src/predictor/hash-function.js';
-import { TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { StepTables } from '../../../src/predictor/step-tables.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { TABLE_READY } from '../../../src/protocol/hash-table.js';
 import { recordsOf, SHAPE } from './routing-fixture.js';
 
 const learner = new TokenTableLearner(SHAPE);

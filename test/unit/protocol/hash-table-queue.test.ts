@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Doorbell } from '../../../src/protocol/wake-up.js';
 import {
   createQueue,
   QueueConsumer,
@@ -10,6 +9,7 @@ import {
   QueueGauge,
   QueueProducer,
 } from '../../../src/protocol/hash-table-queue.js';
+import { WakeUp } from '../../../src/protocol/wake-up.js';
 import { compiledSource } from '../predictor/compiled.js';
 
 let dist: string;
@@ -18,13 +18,13 @@ beforeAll(() => {
 }, 60_000);
 afterAll(() => rmSync(dist, { recursive: true, force: true }));
 
-/** Runs `body(end, {Queue…, Doorbell}, parentPort)` in a thread of its own. */
+/** Runs `body(end, {Queue…, WakeUp}, parentPort)` in a thread of its own. */
 function thread(body: string, end: QueueEnd): Worker {
-  const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/predictor/${name}.js`).href);
+  const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/protocol/${name}.js`).href);
   const code = `
     const { workerData: end, parentPort } = require('node:worker_threads');
-    Promise.all([import(${module('hash-table-queue')}), import(${module('doorbell')})]).then(
-      ([{ QueueProducer, QueueConsumer, QueueGauge }, { Doorbell }]) => { ${body} });`;
+    Promise.all([import(${module('hash-table-queue')}), import(${module('wake-up')})]).then(
+      ([{ QueueProducer, QueueConsumer, QueueGauge }, { WakeUp }]) => { ${body} });`;
   return new Worker(code, { eval: true, workerData: end, transferList: [end.port] });
 }
 
@@ -43,7 +43,7 @@ describe('hash table queue', () => {
        const gauge = new QueueGauge(end);
        for (let i = 0; i < 2000; i++) {
          for (;;) {
-           const seen = gauge.departures.rings;
+           const seen = gauge.departures.signals;
            if (i - gauge.taken < gauge.capacity) break;
            gauge.departures.wait(seen, 10000);
          }
@@ -60,7 +60,7 @@ describe('hash table queue', () => {
          longest = Math.max(longest, queue.length);
          let entry;
          for (;;) {
-           const seen = queue.arrivals.rings;
+           const seen = queue.arrivals.signals;
            entry = queue.tryTake();
            if (entry !== undefined || !queue.arrivals.wait(seen, 10000)) break;
          }
@@ -93,7 +93,7 @@ describe('hash table queue', () => {
     const queue = new QueueProducer<number>(producer);
     expect([gauge.taken, gauge.consumerIdle, gauge.capacity]).toEqual([0, false, 2]);
     queue.put(5);
-    const seen = gauge.departures.rings;
+    const seen = gauge.departures.signals;
     const reader = thread(
       `const queue = new QueueConsumer(end);
        const entry = queue.tryTake();
@@ -101,12 +101,12 @@ describe('hash table queue', () => {
       consumer,
     );
     const took = nextMessage(reader);
-    await gauge.departures.rung(seen);
+    await gauge.departures.signalled(seen);
     expect(gauge.taken).toBe(1);
-    while (!gauge.consumerIdle) await gauge.departures.rung(gauge.departures.rings);
+    while (!gauge.consumerIdle) await gauge.departures.signalled(gauge.departures.signals);
     expect(await took).toBe(5);
     // What has rung already is not waited for.
-    await gauge.departures.rung(seen);
+    await gauge.departures.signalled(seen);
     producer.port.close();
     await reader.terminate();
   }, 20_000);
@@ -114,15 +114,15 @@ describe('hash table queue', () => {
   it('wakes a waiting consumer for a control message too', async () => {
     const { consumer } = createQueue(2);
     const reader = thread(
-      `const bell = new QueueConsumer(end).arrivals;
-       const seen = bell.rings;
+      `const wakeUp = new QueueConsumer(end).arrivals;
+       const seen = wakeUp.signals;
        parentPort.postMessage('waiting');
-       parentPort.postMessage(bell.wait(seen, 10000));`,
+       parentPort.postMessage(wakeUp.wait(seen, 10000));`,
       consumer,
     );
     expect(await nextMessage(reader)).toBe('waiting');
     const woken = nextMessage(reader);
-    new Doorbell(consumer.arrivals).ring();
+    new WakeUp(consumer.arrivals).signal();
     expect(await woken).toBe(true);
     await reader.terminate();
   }, 20_000);

@@ -5,6 +5,7 @@ import type {
   EngineState,
   RunOptions,
 } from '../../../src/engine/engine-handle.js';
+import { type ErrorCode, SidaError } from '../../../src/errors.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -14,7 +15,6 @@ import type {
   JobResult,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
-import { type ErrorCode, SidaError } from '../../../src/errors.js';
 
 const GIB = 2 ** 30;
 

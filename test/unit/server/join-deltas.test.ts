@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { JobEvent, JobRecord } from '../../../src/queue/job-queue.js';
-import { joinPieces } from '../../../src/server/join-deltas.js';
+import { joinDeltas } from '../../../src/server/join-deltas.js';
 
 const status: JobEvent = { type: 'status', record: { status: 'running' } as JobRecord };
 
@@ -22,7 +22,7 @@ it('joins the pieces of a run and a choice between two statuses, in the order th
     piece('c', { attempt: 2 }),
     piece('d', { attempt: 2, last: true }),
   ];
-  const joined = joinPieces(events);
+  const joined = joinDeltas(events);
   expect(joined.map(text)).toEqual(['1.0 ab', '1.1 x', 'status', '2.0 cd']);
   expect(joined[3]).toMatchObject({
     delta: { tokenIds: [7, 7], logprobs: [{ token: 'c' }, { token: 'd' }], finishReason: 'stop' },
@@ -32,6 +32,6 @@ it('joins the pieces of a run and a choice between two statuses, in the order th
 it('leaves the events it was given as they are', () => {
   const events = [piece('a'), piece('b')];
   const before = structuredClone(events);
-  joinPieces(events);
+  joinDeltas(events);
   expect(events).toEqual(before);
 });

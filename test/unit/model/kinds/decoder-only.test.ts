@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ItemWork } from '../../../../src/protocol/thread-messages.js';
-import type { Sampling } from '../../../../src/protocol/sampling.js';
 import { planScoring } from '../../../../src/batching/scoring-plan.js';
+import type { ItemWork } from '../../../../src/protocol/item-work.js';
+import type { Sampling } from '../../../../src/protocol/sampling.js';
 import { bench, closeBench } from '../../inference/loop-bench.js';
 import { DECODER_ONLY } from '../../inference/scripted-engine.js';
 

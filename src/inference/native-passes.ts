@@ -1,30 +1,32 @@
 /** The native engine's passes with their accounts: passes counted, costs booked, errors turned into failed jobs. */
+
+import { type PassAnswer, type PassSequence, passAnswers, passBatch } from '../batching/pass-batch.js';
 import { SidaError } from '../errors.js';
+import type { PassRunner } from '../model/kinds/model-kind.js';
 import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
+import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
 import { profiled } from '../profile/thread-events.js';
 import type { InferenceCounters } from './counters.js';
-import { type Foreknowledge, partOf, routingOf } from '../predictor/pass-forecast.js';
-import type { Foresight } from './pass-planner.js';
-import type { JobLedger } from './job-costs.js';
-import { type PassAnswer, type PassSequence, passAnswers, passBatch } from '../batching/pass-batch.js';
+import type { JobCosts } from './job-costs.js';
+import type { PassPlanner } from './pass-planner.js';
 import type { RoutingQuality } from './routing-quality.js';
 
-export interface NativeStepsOptions {
+export interface NativePassesOptions {
   engine: Engine;
-  foresight: Foresight;
+  planner: PassPlanner;
   quality: RoutingQuality;
-  ledger: JobLedger;
+  costs: JobCosts;
   counters: InferenceCounters;
   maxBatchTokens: number;
   /** Called when a pass failed, once for each job that took part. */
   onJobError: (job: number, error: SidaError) => void;
 }
 
-export class NativeSteps {
-  readonly #options: NativeStepsOptions;
+export class NativePasses implements PassRunner {
+  readonly #options: NativePassesOptions;
   #nextId = 0;
 
-  constructor(options: NativeStepsOptions) {
+  constructor(options: NativePassesOptions) {
     this.#options = options;
   }
 
@@ -32,24 +34,22 @@ export class NativeSteps {
     return this.#options.maxBatchTokens;
   }
 
-  /** An id unused among live sequences. */
   newId(): number {
     this.#nextId = (this.#nextId + 1) & 0x7fffffff;
     return this.#nextId;
   }
 
-  /** One pass; null when it failed and its jobs with it. `known` has the sequences' tokens in order. */
-  run(stack: number, sequences: readonly PassSequence[], known: Foreknowledge): PassAnswer[] | null {
-    const { engine, foresight, quality, ledger, counters, onJobError } = this.#options;
+  run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
+    const { engine, planner, quality, costs, counters, onJobError } = this.#options;
     const jobs = sequences.map(({ job }) => job);
     try {
       const batch = passBatch(stack, sequences);
-      const plan = profiled('plan', () => foresight.plan(known));
-      const result: RunResult = engine.runBatch(routed(batch, known), plan);
-      foresight.judge(result, known.own);
+      const plan = profiled('plan', () => planner.plan(forecast));
+      const result: RunResult = engine.runBatch(routed(batch, forecast), plan);
+      planner.judge(result, forecast.own);
       counters.addPass(result.stats, batch.tokens.length);
       profiled('account', () =>
-        ledger.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, known)),
+        costs.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, forecast)),
       );
       return passAnswers(sequences, result);
     } catch (cause) {
@@ -61,14 +61,10 @@ export class NativeSteps {
     }
   }
 
-  /**
-   * Runs the sequences in as few passes as their tokens allow and hands each its answer. A sequence whose pass failed
-   * is left out, its job has failed.
-   */
   runAll(
     stack: number,
     sequences: readonly PassSequence[],
-    known: Foreknowledge,
+    forecast: PassForecast,
     take: (index: number, answer: PassAnswer) => void,
   ): void {
     let token = 0;
@@ -76,7 +72,7 @@ export class NativeSteps {
       const end = this.#passEnd(sequences, begin);
       const pass = sequences.slice(begin, end);
       const tokens = pass.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
-      const answers = this.run(stack, pass, partOf(known, token, tokens));
+      const answers = this.run(stack, pass, partOf(forecast, token, tokens));
       token += tokens;
       for (const [i, answer] of answers?.entries() ?? []) take(begin + i, answer);
       begin = end;
@@ -94,15 +90,8 @@ export class NativeSteps {
   }
 }
 
-function routed(batch: NativeBatch, { predicted, routingK }: Foreknowledge): NativeBatch {
+function routed(batch: NativeBatch, { predicted, routingK }: PassForecast): NativeBatch {
   if (routingK === 0) return batch;
   if (predicted === null) throw cannotRoute();
   return { ...batch, routing: routingOf(predicted, routingK) };
-}
-
-export function cannotRoute(): SidaError {
-  return new SidaError({
-    code: 'cannot_run',
-    message: 'The predictor cannot name the experts of this input, and nothing else routes it',
-  });
 }
