@@ -1,6 +1,7 @@
 /** Finds the task of a job. */
+import type { z } from 'zod';
 import { TASKS } from './index.js';
-import type { AnyTask, Task } from './task.js';
+import type { AnyTask } from './task.js';
 
 /** A task hands its own jobs and results back to itself, so its types may be forgotten in between. */
 export const ALL_TASKS: readonly AnyTask[] = TASKS;
@@ -22,5 +23,5 @@ export function taskOf({ kind }: { kind: string }): AnyTask {
 type Listed = (typeof TASKS)[number];
 
 /** Any job, told apart by its kind. */
-export type TaskJob = Listed extends Task<never, infer Job, never, never> ? Job : never;
-export type TaskResult = Listed extends Task<never, never, infer Result, never> ? Result : never;
+export type TaskJob = z.infer<Listed['stored']['job']>;
+export type TaskResult = z.infer<Listed['stored']['result']>;

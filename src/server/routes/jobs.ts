@@ -26,7 +26,7 @@ export const postJob = bodyRoute({
     422: { description: 'The idempotency key came with another request before', schema: ErrorAnswer },
   },
   async handle(context, req, res, body) {
-    const { type, ...request } = body as JobBody;
+    const { type, ...request } = body as unknown as JobBody;
     const model = requireModel(context, request.model);
     const { job, asked = job } = taskOfType(type).prepare(request, model, context.options);
     const { record, created } = await keepJob(context, res, job, idempotencyOf(req, asked));

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type ModelLimits, prepareJob } from '../../../src/engine/prepare-job.js';
 import { SidaError } from '../../../src/errors.js';
-import type { JobRequest, RunRequest } from '../../../src/protocol/engine-messages.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
+import { classifyInputs } from '../../../src/tasks/classify/items.js';
+import { completeInputs } from '../../../src/tasks/complete/items.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
 
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
@@ -18,17 +20,21 @@ function limits(shape = DECODER_ONLY): ModelLimits {
     kvPages: 12,
     kvPageTokens: 16,
     tokenizer,
-    routing: { mode: 'exact', k: 1, predictor: false },
   };
 }
 
-type Complete = Extract<JobRequest, { kind: 'complete' }>;
-const complete = (tokens: number, more: Partial<Complete> = {}): RunRequest => {
+type Complete = Extract<TaskJob, { kind: 'complete' }>;
+const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
   const prompts = [Array(tokens).fill(5)];
   return { kind: 'complete', prompts, maxTokens: 3, stop: [], logprobs: null, stream: false, ...more };
 };
 
-function refusal(request: RunRequest, of = limits()): SidaError {
+function prepareJob(job: TaskJob, of: ModelLimits): PreparedInput[] {
+  if (job.kind === 'tokenize') throw new Error('it has no inputs');
+  return job.kind === 'classify' ? classifyInputs(job, of) : completeInputs(job, of);
+}
+
+function refusal(request: TaskJob, of = limits()): SidaError {
   try {
     prepareJob(request, of);
   } catch (error) {
@@ -86,7 +92,7 @@ describe('a decoder-only model', () => {
   });
 
   it('has labels that continue the prompt, within its context', () => {
-    const classify = (text: string): RunRequest => ({
+    const classify = (text: string): TaskJob => ({
       kind: 'classify',
       inputs: [text],
       labels: ['no', 'not at all'],
