@@ -18,6 +18,8 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
   maxInputBytes: 1000,
 });
 
+const job = (request: TaskJob): TaskJob => request;
+
 function bench() {
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
@@ -75,11 +77,14 @@ const complete = (more: Partial<Extract<TaskJob, { kind: 'complete' }>> = {}): T
 describe('jobs', () => {
   it('answers a classification with softmaxed scores, the first label on ties', () => {
     const { sent, items, jobs } = bench();
-    jobs.start('a', {
-      kind: 'classify',
-      inputs: ['fine', 'dull film'],
-      labels: ['negative', '__proto__'],
-    } satisfies TaskJob);
+    jobs.start(
+      'a',
+      job({
+        kind: 'classify',
+        inputs: ['fine', 'dull film'],
+        labels: ['negative', '__proto__'],
+      }),
+    );
     expect(items.map(({ item, job, jobItems }) => [item, job, jobItems])).toEqual([
       [0, 0, 2],
       [1, 0, 2],
@@ -192,7 +197,7 @@ describe('jobs', () => {
 
   it('tokenizes without the model', () => {
     const { sent, items, jobs } = bench();
-    jobs.start('a', { kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false } satisfies TaskJob);
+    jobs.start('a', job({ kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false }));
     expect(sent[0]).toMatchObject({
       result: { data: [{ ids: [1733, 53], tokens: ['▁hell', 'o'] }], promptTokens: 2 },
     });
@@ -274,7 +279,7 @@ describe('refusals', () => {
     });
     jobs.start('a', complete());
     jobs.start('b', complete({ prompts: [[3]], stop: ['x'] }));
-    jobs.start('c', { kind: 'tokenize', inputs: ['x'], addSpecialTokens: true } satisfies TaskJob);
+    jobs.start('c', job({ kind: 'tokenize', inputs: ['x'], addSpecialTokens: true }));
     expect(sent.map((message) => (message.type === 'error' ? message.error.param : message.type))).toEqual([
       'prompt',
       'stop',
