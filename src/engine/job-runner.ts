@@ -1,4 +1,4 @@
-/** The engine process's jobs, from request to result, on its main thread. What a job is made of, its task says. */
+/** The engine process's jobs, from request to result, on its main thread. Each job's task makes its inputs and its result. */
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
@@ -30,7 +30,7 @@ interface RunningJob {
   id: string;
   job: number;
   request: JobRequest;
-  /** Number of its first item: the others follow. */
+  /** Number of its first item; the others follow. */
   firstItem: number;
   items: number;
   promptTokens: number;
@@ -61,7 +61,7 @@ export class JobRunner {
     try {
       const { engine } = taskOf(request);
       if (engine.runs === 'model') this.#start(id, request, engine);
-      else this.#options.send({ type: 'result', id, result: this.#tokenize(request, engine) });
+      else this.#options.send({ type: 'result', id, result: this.#withoutModel(request, engine) });
     } catch (error) {
       this.#options.send({ type: 'error', id, error: SidaError.from(error).toBody() });
     }
@@ -86,12 +86,13 @@ export class JobRunner {
       this.#onDone(message);
     } else if (message.type === 'job-error') {
       const job = this.#byNumber.get(message.job);
-      if (job !== undefined) this.#deltas.end({ type: 'error', id: job.id, error: message.error });
-      if (job !== undefined) this.#drop(job);
+      if (job === undefined) return;
+      this.#deltas.end({ type: 'error', id: job.id, error: message.error });
+      this.#drop(job);
     }
   }
 
-  #tokenize(request: JobRequest, work: TokenizerWork<JobRequest, JobResult>): JobResult {
+  #withoutModel(request: JobRequest, work: TokenizerWork<JobRequest, JobResult>): JobResult {
     const begin = clockMs();
     const { limits } = this.#options;
     const own = work.result(request, limits);
@@ -138,7 +139,7 @@ export class JobRunner {
     batches.add(items);
   }
 
-  /** What the token adds to a stream, if its job is one. */
+  /** What the token adds to the job's stream; undefined where the job has none. */
   #onToken(token: Tokens[number]): { id: string; delta: CompletionDelta } | undefined {
     const { item, choice } = token;
     const job = this.#byItem.get(item);

@@ -102,7 +102,7 @@ export interface JobRecord {
   status: JobStatus;
   /** Unix milliseconds. */
   createdMs: number;
-  /** Kept apart from the request: another process than the one that took the job may be asked for the answer. */
+  /** The process that is asked for the answer may not have the request. */
   form: AnswerForm;
   /** Of the run that answered or runs; null before the first. */
   startedMs: number | null;

@@ -12,7 +12,7 @@ import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
 import type { TokenCost } from './shared/token-estimates.js';
 
-/** Callers find a task by the kind of a job or the path of a request, and hand it only what belongs to that kind. */
+/** Callers find a task by the kind of a job or by a route, and give it only jobs and results of its kind. */
 export interface Task<
   Body extends TaskBody,
   Job extends JobRequest,
@@ -53,7 +53,9 @@ export interface TaskRoute {
 
 export interface PreparedJob<Job> {
   job: Job;
-  /** What of the job the client asked for, where that is less: two requests that ask for the same make one kept job. */
+  /**
+   * The job without what was drawn for it; default: the job. Two requests with the same idempotency key must agree in it.
+   */
   asked?: unknown;
   /** A stream ends with a chunk that says what was used. */
   streamUsage?: boolean;
