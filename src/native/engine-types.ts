@@ -79,7 +79,7 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, NO_EXPERT for nobody; no expert twice for a token; (MoE layers of the stack, tokens, k).
+   * Expert indices of each layer, NO_EXPERT for none; no expert twice for a token; (MoE layers of the stack, tokens, k).
    * An entry whose alpha is 0 still runs its expert and takes from its capacity.
    */
   experts: Uint16Array;
@@ -195,7 +195,7 @@ export interface RunResult {
   layers: Int32Array;
   /**
    * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each entry, NO_EXPERT also
-   * where it names nobody; (layers, tokens, k).
+   * where it names none; (layers, tokens, k).
    */
   dispatch: Uint16Array;
   /** EXPERT_* of each expert; (layers, experts). */
@@ -223,7 +223,7 @@ export interface ResidencyPlan {
   newestFirst: boolean;
 }
 
-/** Named by a table or a router's choice: nobody. */
+/** In place of an index: no expert. */
 export const NO_EXPERT = 65535;
 
 /** States of `Residency`, in the order of their numbers. Computing may begin once an expert is resident. */

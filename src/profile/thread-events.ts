@@ -22,7 +22,7 @@ export interface EventArgs {
   batch?: number;
 }
 
-/** Of this thread; a thread that nobody named records nothing. */
+/** Of this thread; a thread without a name records nothing. */
 let recorder: Recorder | undefined;
 let numbers: ReadonlyMap<string, number> = new Map();
 

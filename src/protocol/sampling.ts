@@ -1,7 +1,7 @@
-/** How the tokens of a generation are chosen. The choosing itself is native. */
+/** How the tokens of a generation are drawn. The native engine draws them. */
 
 export interface Sampling {
-  /** Above 0; who takes the most likely token has no sampling. */
+  /** Above 0: greedy decoding has no sampling. */
   temperature: number;
   topP: number;
   minP: number;
