@@ -64,7 +64,10 @@ export class KeyRing {
     this.#named = readKeys(this.#file);
   }
 
-  /** Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is called. */
+  /**
+   * Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is
+   * called.
+   */
   watch(onChange: () => void): () => void {
     const file = this.#file;
     if (file === undefined) return () => undefined;

@@ -67,7 +67,10 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
-  /** The next batch; there must be an item. The oldest is in it, then those routed like it, up to the first that does not fit. */
+  /**
+   * The next batch; there must be an item. The oldest is in it, then those routed like it, up to the first that does
+   * not fit.
+   */
   take(): MadeBatch {
     const { item: oldest, arrivedMs } = this.#waiting[0]!;
     const taken: PendingItem[] = [];

@@ -74,7 +74,10 @@ export class Generations {
     this.#options.stepTables?.stepTook(ms);
   }
 
-  /** Takes the tokens of one round. An ended generation frees its sequence; a failed one keeps it until its job is released. */
+  /**
+   * Takes the tokens of one round. An ended generation frees its sequence; a failed one keeps it until its job is
+   * released.
+   */
   take(answers: readonly StepAnswer[]): void {
     const { engine, outcomes } = this.#options;
     const ended: Generation[] = [];

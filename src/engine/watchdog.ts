@@ -17,7 +17,8 @@ export class Watchdog {
   start(): void {
     this.stop();
     this.#silentLooks = 0;
-    // Checks are counted, not time: after a freeze of this process one check runs before it has read the waiting messages.
+    // Checks are counted, not time: after a freeze of this process one check runs before it has read the waiting
+    // messages.
     this.#timer = setInterval(() => {
       this.#silentLooks += 1;
       if (this.#silentLooks > SILENT_LOOKS) this.#onSilence();

@@ -1,4 +1,6 @@
-/** The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other. */
+/**
+ * The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other.
+ */
 
 import { Generations } from '../batching/generations.js';
 import { HeldBatch } from '../batching/held-batch.js';

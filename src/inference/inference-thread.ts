@@ -67,7 +67,10 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-/** Predicts generations on this thread. Null: their experts are fetched on demand. The hash-building thread reports why. */
+/**
+ * Predicts generations on this thread. Null: their experts are fetched on demand. The hash-building thread reports
+ * why.
+ */
 async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
   const { predictor, fingerprint, pack } = data;
   if (predictor === null) return null;

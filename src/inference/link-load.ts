@@ -1,4 +1,6 @@
-/** How busy the link into device memory is. While it has time to spare, prefetches may move extra bytes to save time. */
+/**
+ * How busy the link into device memory is. While it has time to spare, prefetches may move extra bytes to save time.
+ */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
 /** Passes weigh by their time; this much of it is remembered. */

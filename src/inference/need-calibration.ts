@@ -1,5 +1,6 @@
 /**
- * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent, knows nothing
+ * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent, knows
+ * nothing
  * of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as passes run, from the
  * forecast, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
  */
@@ -39,7 +40,10 @@ export class NeedCalibration {
     this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** Weight of the tables' forecast, mean of the layers: 1 trusts them, 0 ignores them, below 0 inverts them. 1 at the start. */
+  /**
+   * Weight of the tables' forecast, mean of the layers: 1 trusts them, 0 ignores them, below 0 inverts them. 1 at the
+   * start.
+   */
   get tableWeight(): number {
     if (this.#weights.size === 0) return 1;
     let sum = 0;

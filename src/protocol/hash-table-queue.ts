@@ -1,7 +1,8 @@
 /**
  * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). The
  * message travels by MessagePort and names the payload; tokens and tables lie in SharedArrayBuffers and are not
- * copied. The main thread keeps the bound by the shared counters; wake-ups end the sleep of the inference thread and of the main thread.
+ * copied. The main thread keeps the bound by the shared counters; wake-ups end the sleep of the inference thread and
+ * of the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { WakeUp } from './wake-up.js';

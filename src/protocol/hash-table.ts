@@ -12,7 +12,10 @@ export const TABLE_PREDICTED = 1;
 export const TABLE_EXACT = 2;
 export type TableKind = typeof TABLE_PREDICTED | typeof TABLE_EXACT;
 
-/** Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned; the first of them wins. */
+/**
+ * Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned; the first of them
+ * wins.
+ */
 export const TABLE_PENDING = 0;
 export const TABLE_READY = 1;
 /** The hash function could not name experts: the batch runs without a table. */

@@ -1,4 +1,6 @@
-/** Labels that continue their prompt: its last row scores their first tokens, forks of its sequence score the others. */
+/**
+ * Labels that continue their prompt: its last row scores their first tokens, forks of its sequence score the others.
+ */
 
 import type { RunningInput } from '../../batching/generation.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
