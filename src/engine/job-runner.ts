@@ -1,4 +1,4 @@
-/** The engine process's jobs, from request to result, on its main thread. Each job's task makes its inputs and its result. */
+/** The engine process's jobs on its main thread. A job's task makes its inputs and its result. */
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';

@@ -14,8 +14,8 @@ export const LIMITS = {
   /** Answer bytes kept for a client that reads slowly, besides its largest event. */
   streamBufferBytes: 256 * 1024,
   /**
-   * A stream that has ended is closed when its reader takes nothing for this time, or for twice this time. Kernels report
-   * what was read after a third of their buffers, a megabyte or so, and readers of 20 KiB a second must be served.
+   * A stream that has ended is closed when its reader takes nothing for this time, or for twice this time. Kernels
+   * report what was read after a third of their buffers, a megabyte or so; readers of 20 KiB a second must be served.
    */
   streamStallMs: 60_000,
   /** A quiet stream sends a comment this often: proxies close idle connections. */

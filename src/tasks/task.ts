@@ -54,7 +54,7 @@ export interface TaskRoute {
 export interface PreparedJob<Job> {
   job: Job;
   /**
-   * The job without what was drawn for it; default: the job. Two requests with the same idempotency key must agree in it.
+   * The job without what was drawn for it; default: the job. Requests with the same idempotency key must agree in it.
    */
   asked?: unknown;
   /** A stream ends with a chunk that says what was used. */

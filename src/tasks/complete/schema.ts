@@ -11,7 +11,7 @@ const MOST_CHOICES = 16;
 /** Most tokens that `top_k` may leave to choose from. */
 const MOST_TOP_K = 1_000_000;
 
-/** One loop checks all ids. A schema for each of the half million that a body has room for would delay other requests. */
+/** One loop checks all ids. A schema for each of the half million that fit in a body would delay other requests. */
 const TokenIds = z
   .custom<number[]>((value) => Array.isArray(value) && typeof value[0] === 'number')
   .check(({ value, issues }) => {

@@ -1,6 +1,6 @@
 /**
- * Tokens of texts by their bytes. Texts are tokenized in the engine process, after admission: what a request reserves and
- * what the queue counts are estimates.
+ * Tokens of texts by their bytes. Texts are tokenized in the engine process, after admission, so what a request
+ * reserves and what the queue counts are estimates.
  */
 
 export interface TokenCost {
