@@ -1,13 +1,14 @@
 /** `sida eval`: what a predictor is worth on data. */
+
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { readTasks, readTokenizer } from '../engine/model-directory.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
@@ -17,9 +18,10 @@ import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
-import type { HashFunctionName } from '../predictor/hash-function.js';
-import { tableK } from '../predictor/hash-table.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
+
+import { tableK } from '../protocol/hash-table.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
 import { addFlags, givenFlags } from './flags.js';

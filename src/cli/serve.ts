@@ -7,21 +7,22 @@ import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/opt
 import { resolveServeOptions } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
-import { createMetrics, type Metrics } from '../observability/metrics.js';
-import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
+import type { Metrics } from '../observability/metrics.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { KeptEnd } from '../queue/job-queue.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
 import { logFaults, redisAddress } from '../queue/redis-client.js';
 import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
+import { serverMetrics } from '../server/server-metrics.js';
 import { openBackend } from './backend.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { listening } from './listening.js';
 import { Progress } from './progress.js';
+import { checkWritable, ServeProfile } from './serve-profile.js';
 import { endOnSignals } from './signals.js';
 import { exampleCurl } from './try-it.js';
 
@@ -60,7 +61,7 @@ async function serve(options: ServeOptions): Promise<number> {
   const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
   const backend = openBackend(options, logger, onKeptEnd);
   const { engine, queue } = backend;
-  const metrics: Metrics = createMetrics(engine, queue);
+  const metrics: Metrics = serverMetrics(engine, queue);
   const limits = sharedLimits(options, logger);
   const rateLimiter = limits?.limiter;
   const start = () => startServer({ engine, queue, options, keys, logger, metrics, rateLimiter });

@@ -2,14 +2,14 @@
 import { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
 import type { Logger } from '../observability/logger.js';
-import { createMetrics } from '../observability/metrics.js';
 import type { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { KeptEnd } from '../queue/job-queue.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
 import type { QueueWorker } from '../queue/queue-worker.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
+import { serverMetrics } from '../server/server-metrics.js';
 import { sharedQueue } from './backend.js';
 import { listening } from './listening.js';
 
@@ -37,7 +37,7 @@ export class WorkerService {
     const keys = new KeyRing(options);
     const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
     const queue = sharedQueue(options, options.redis, { logger, onKeptEnd }, () => worker()?.queueName);
-    const metrics = createMetrics(engine, queue);
+    const metrics = serverMetrics(engine, queue);
     const serving = { engine, queue, options: { ...options, port }, keys, logger, metrics };
     const server = await listening(host, port, '--metrics-port', () =>
       startServer(serving, SERVICE_ROUTES),

@@ -6,9 +6,9 @@ import { resolveOptions, resolveServeOptions, UsageError } from '../config/resol
 import { VERSION } from '../config/version.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger } from '../observability/logger.js';
 import type { KeptEnd } from '../queue/job-queue.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
 import type { QueueWorker } from '../queue/queue-worker.js';
 import { redisAddress } from '../queue/redis-client.js';
 import { warnOfRedisSettings } from '../queue/redis-settings.js';

@@ -1,23 +1,28 @@
 /** Thread entry: opens the native engine and runs the inference loop until it is told to close. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { SidaError } from '../errors.js';
 import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
-import { BuilderStats } from '../predictor/builder-stats.js';
 import { openStepper } from '../predictor/decoder-stepper.js';
 import { routingShape } from '../predictor/hash-function.js';
-import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
-import { ResidentFlag } from '../predictor/resident-flag.js';
+import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
+import { QueueConsumer } from '../protocol/hash-table-queue.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
+import { StepBacklog } from '../protocol/step-backlog.js';
+import type {
+  FromInference,
+  InferenceThreadData,
+  QueuedBatch,
+  ToInference,
+} from '../protocol/thread-messages.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
-import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
-import { StepBacklog } from './step-backlog.js';
-import { StepTables } from './step-tables.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
