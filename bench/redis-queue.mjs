@@ -17,8 +17,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
-import { BullmqQueue as RedisQueue } from '../dist/queue/bullmq-queue.js';
-import { QueueWorker } from '../dist/queue/queue-worker.js';
+import { QueueWorker } from '../dist/queue/redis/queue-worker.js';
+import { RedisQueue } from '../dist/queue/redis/redis-queue.js';
 
 const QUEUE = '{bench}';
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
@@ -60,7 +60,18 @@ async function redisServer() {
     });
   });
   const directory = mkdtempSync(join(tmpdir(), 'sida-bench-redis-'));
-  const flags = ['--port', port, '--bind', '127.0.0.1', '--dir', directory, '--save', '', '--appendonly', 'yes'];
+  const flags = [
+    '--port',
+    port,
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    directory,
+    '--save',
+    '',
+    '--appendonly',
+    'yes',
+  ];
   const child = spawn('redis-server', flags.map(String), { stdio: 'ignore' });
   const client = new Redis(`redis://127.0.0.1:${port}`, { retryStrategy: () => 25 });
   client.on('error', () => undefined);
@@ -191,9 +202,13 @@ if (values.worker === undefined) {
 } else {
   // A worker that takes a job and never ends it.
   const { url, lease } = JSON.parse(values.worker);
-  workerOf(url, () => {
-    process.send('taken');
-    return new Promise(() => undefined);
-  }, lease);
+  workerOf(
+    url,
+    () => {
+      process.send('taken');
+      return new Promise(() => undefined);
+    },
+    lease,
+  );
   process.send('started');
 }

@@ -3,14 +3,14 @@ import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
-import { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
-import { MemoryQueue } from '../queue/memory-queue.js';
-import { queueNameOf } from '../queue/queue-name.js';
-import { QueueWorker } from '../queue/queue-worker.js';
-import { logFaults } from '../queue/redis-client.js';
-import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { RemoteEngine } from '../queue/remote-engine.js';
+import { MemoryQueue } from '../queue/memory/memory-queue.js';
+import { queueNameOf } from '../queue/redis/queue-name.js';
+import { QueueWorker } from '../queue/redis/queue-worker.js';
+import { logFaults } from '../queue/redis/redis-client.js';
+import { RedisQueue } from '../queue/redis/redis-queue.js';
+import { warnOfRedisSettings } from '../queue/redis/redis-settings.js';
+import { RemoteEngine } from '../queue/redis/remote-engine.js';
 import { engineConfig } from './engine-config.js';
 
 /** Ended jobs that are kept, however small. */
@@ -110,8 +110,8 @@ export function sharedQueue(
   { logger, onKeptEnd }: Telling,
   queueName: () => string | undefined,
   unnamed?: () => string,
-): BullmqQueue {
-  return new BullmqQueue(
+): RedisQueue {
+  return new RedisQueue(
     {
       url,
       bound: options.queueBound,

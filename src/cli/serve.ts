@@ -13,7 +13,7 @@ import type { Metrics } from '../observability/metrics.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
-import { logFaults, redisAddress } from '../queue/redis-client.js';
+import { logFaults, redisAddress } from '../queue/redis/redis-client.js';
 import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { serverMetrics } from '../server/server-metrics.js';

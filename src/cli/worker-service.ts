@@ -3,10 +3,10 @@ import { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
 import type { Logger } from '../observability/logger.js';
-import type { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { KeptEnd } from '../queue/job-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
-import type { QueueWorker } from '../queue/queue-worker.js';
+import type { QueueWorker } from '../queue/redis/queue-worker.js';
+import type { RedisQueue } from '../queue/redis/redis-queue.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
 import { serverMetrics } from '../server/server-metrics.js';
@@ -21,10 +21,10 @@ export interface Watched {
 }
 
 export class WorkerService {
-  readonly #queue: BullmqQueue;
+  readonly #queue: RedisQueue;
   readonly #server: RunningServer;
 
-  private constructor(queue: BullmqQueue, server: RunningServer) {
+  private constructor(queue: RedisQueue, server: RunningServer) {
     this.#queue = queue;
     this.#server = server;
   }
