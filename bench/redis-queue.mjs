@@ -24,8 +24,8 @@ const QUEUE = '{bench}';
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
 /** The defaults of `sida serve`, and shorter times for the second take-over. */
 const LEASES = [
-  { lockDurationMs: 5_000, stalledIntervalMs: 2_000 },
-  { lockDurationMs: 30_000, stalledIntervalMs: 5_000 },
+  { leaseMs: 5_000, lookMs: 2_000 },
+  { leaseMs: 30_000, lookMs: 5_000 },
 ];
 const REQUEST = { kind: 'classify', inputs: ['a fine film'], labels: ['negative', 'positive'] };
 const RESULT = {
@@ -43,7 +43,7 @@ function engineOf(run) {
 }
 
 function workerOf(url, run, lease, concurrency = 64) {
-  const options = { url, queueName: QUEUE, concurrency, maxStalledCount: 2, ...lease, ...LIMITS };
+  const options = { url, queueName: QUEUE, concurrency, ...lease, ...LIMITS };
   return new QueueWorker(engineOf(run), MODEL, options, pino({ level: 'silent' }));
 }
 
@@ -168,7 +168,7 @@ async function takeOver(lease) {
   await taken;
   const second = workerOf(redis.url, async () => RESULT, lease);
   // Long enough that the lease has been renewed, if leases are.
-  await delay(lease.lockDurationMs * (0.6 + 0.4 * Math.random()));
+  await delay(lease.leaseMs * (0.6 + 0.4 * Math.random()));
   const killed = performance.now();
   first.kill('SIGKILL');
   const { attempts } = await answer;
@@ -195,7 +195,7 @@ if (values.worker === undefined) {
   const result = Object.fromEntries(Object.keys(runs[0]).map((name) => [name, of(name)]));
   for (const lease of LEASES) {
     const times = await Promise.all(Array.from({ length: Number(values.repeats) }, () => takeOver(lease)));
-    const name = `take_over_s_${lease.lockDurationMs / 1000}_${lease.stalledIntervalMs / 1000}`;
+    const name = `take_over_s_${lease.leaseMs / 1000}_${lease.lookMs / 1000}`;
     result[name] = { median: round(median(times)), most: round(Math.max(...times)) };
   }
   console.log(JSON.stringify(result));

@@ -135,7 +135,6 @@ export type WorkerOptions = Pick<
   | 'concurrency'
   | 'lockDuration'
   | 'stalledInterval'
-  | 'maxStalledCount'
   | 'attempts'
   | 'jobRetention'
   | 'jobResults'
@@ -156,9 +155,8 @@ export function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
-      lockDurationMs: options.lockDuration,
-      stalledIntervalMs: options.stalledInterval,
-      maxStalledCount: options.maxStalledCount,
+      leaseMs: options.lockDuration,
+      lookMs: options.stalledInterval,
       ...ledgerLimits(options),
       onKeptEnd,
     },

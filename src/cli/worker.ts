@@ -27,7 +27,6 @@ const OPTIONS = [
   'attempts',
   'lockDuration',
   'stalledInterval',
-  'maxStalledCount',
   'jobRetention',
   'jobResults',
   'drain',

@@ -8,7 +8,7 @@ export interface JobOptions {
   owner?: string;
   /** Aborting removes a waiting job and cancels a running one. */
   signal?: AbortSignal;
-  /** Receives the pieces of a streamed completion. A job whose pieces were seen is never run again. */
+  /** Receives the deltas of a streamed completion. A job whose deltas were seen never runs again. */
   onDelta?: (delta: CompletionDelta) => void;
 }
 
@@ -158,7 +158,7 @@ export interface Accepted {
 
 export type JobEvent =
   | { type: 'status'; record: JobRecord }
-  /** A piece of a streamed completion. A run that begins again begins its pieces again: `attempt` counts the runs. */
+  /** A part of a streamed completion. Another run begins the stream again: `attempt` counts the runs. */
   | { type: 'delta'; attempt: number; delta: CompletionDelta };
 
 export interface JobQueue {
@@ -177,7 +177,7 @@ export interface JobQueue {
   /** Ends a job that has not ended; resolves with its record, undefined as `find`. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
   /**
-   * Tells the pieces of the current run so far, then every status and piece from now on, until the job has ended or the
+   * Tells the deltas of the current run so far, then every status and delta from now on, until the job has ended or the
    * returned function is called; undefined as `find`.
    */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;

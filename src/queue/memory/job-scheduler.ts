@@ -30,10 +30,10 @@ export interface NewJob {
   request: JobRequest;
   /** From acceptance to the end. */
   deadlineMs: number;
-  /** Receives the pieces of a streamed completion, with the number of the run that made them. */
+  /** Receives the deltas of a streamed completion, with the number of the run that made them. */
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
-  /** Whether the job may run again after its pieces were handed out. */
-  repeatsPieces: boolean;
+  /** Whether the job may run again after its deltas were handed out. */
+  repeatsDeltas: boolean;
   onRun?: (attempt: number) => void;
   /** It waits again; so many runs were begun. */
   onRequeue?: (attempts: number) => void;
@@ -256,7 +256,7 @@ export class JobScheduler {
       return;
     }
     job.crashes += 1;
-    if (job.streamed && !job.repeatsPieces) {
+    if (job.streamed && !job.repeatsDeltas) {
       const message = 'The engine stopped while this answer was being streamed; send the request again';
       this.#end(job, crashed(message));
     } else if ((job.crashes >= 2 && job.alone) || job.attempts >= this.#options.attempts) {

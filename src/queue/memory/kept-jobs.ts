@@ -39,7 +39,7 @@ interface Kept {
   idempotency: Idempotency | undefined;
   listeners: Set<Listener>;
   /** Of the current run, for whoever begins to watch. The KV cache bounds how many there are. */
-  pieces: Extract<JobEvent, { type: 'delta' }>[];
+  deltas: Extract<JobEvent, { type: 'delta' }>[];
 }
 
 export class KeptJobs {
@@ -96,7 +96,7 @@ export class KeptJobs {
       bytes: 0,
       idempotency,
       listeners: new Set(),
-      pieces: [],
+      deltas: [],
     });
     if (idempotency !== undefined) this.#byKey.set(keyOf(owner, idempotency.key), id);
     this.#stats.queued += 1;
@@ -111,7 +111,7 @@ export class KeptJobs {
     const kept = this.#find(id, owner);
     if (kept === undefined) return undefined;
     const { listeners } = kept;
-    for (const event of kept.pieces) listener(event);
+    for (const event of kept.deltas) listener(event);
     // Of its own, so that one function may watch twice.
     const own: Listener = (event) => listener(event);
     listeners.add(own);
@@ -128,14 +128,14 @@ export class KeptJobs {
 
   queued(id: string, attempts: number): void {
     const kept = this.#byId.get(id)!;
-    kept.pieces = [];
+    kept.deltas = [];
     this.#replace(kept, { status: 'queued', attempts });
   }
 
-  piece(id: string, attempt: number, delta: CompletionDelta): void {
+  delta(id: string, attempt: number, delta: CompletionDelta): void {
     const kept = this.#byId.get(id)!;
     const event = { type: 'delta', attempt, delta } as const;
-    kept.pieces.push(event);
+    kept.deltas.push(event);
     tell(kept, event);
   }
 
@@ -175,7 +175,7 @@ export class KeptJobs {
     this.#stats[figureOf(kept.record)] += 1;
     tell(kept, { type: 'status', record: kept.record });
     if (!hasEnded(kept.record)) return;
-    kept.pieces = [];
+    kept.deltas = [];
     this.#stats.watching -= kept.listeners.size;
     kept.listeners.clear();
   }

@@ -84,7 +84,7 @@ export class MemoryQueue implements JobQueue {
         request,
         deadlineMs: this.#deadlineMs,
         ...(onDelta !== undefined && { onDelta }),
-        repeatsPieces: false,
+        repeatsDeltas: false,
         onEnd: (outcome) => {
           signal?.removeEventListener('abort', onAbort);
           if (outcome instanceof SidaError) reject(outcome);
@@ -110,8 +110,8 @@ export class MemoryQueue implements JobQueue {
       owner,
       request,
       deadlineMs: this.#keptDeadlineMs,
-      onDelta: (delta, attempt) => this.#kept.piece(id, attempt, delta),
-      repeatsPieces: true,
+      onDelta: (delta, attempt) => this.#kept.delta(id, attempt, delta),
+      repeatsDeltas: true,
       onRun: (attempt) => this.#kept.running(id, attempt),
       onRequeue: (attempts) => this.#kept.queued(id, attempts),
       onEnd: (outcome) => {

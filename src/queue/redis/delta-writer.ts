@@ -1,17 +1,17 @@
-/** Writes a stream's pieces into the ledger in order; those that come while a write is on its way go together in the next. */
+/** Writes the deltas of a stream into the ledger in order. Deltas that arrive during a write go into the next one together. */
 
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
-import { PIECE_BYTES } from './redis-ledger.js';
+import { DELTA_BYTES } from './redis-ledger.js';
 
-export class PieceWriter {
-  readonly #append: (pieces: string[]) => Promise<string>;
+export class DeltaWriter {
+  readonly #append: (deltas: string[]) => Promise<string>;
   #waiting: string[] = [];
   #writing: Promise<void> | undefined;
   #error: SidaError | undefined;
 
-  /** `append` answers `full` when the job's pieces have become too large. */
-  constructor(append: (pieces: string[]) => Promise<string>) {
+  /** `append` answers `full` when the job's deltas have become too large. */
+  constructor(append: (deltas: string[]) => Promise<string>) {
     this.#append = append;
   }
 
@@ -24,7 +24,7 @@ export class PieceWriter {
     return this.#writing ?? Promise.resolve();
   }
 
-  /** Resolves when all pieces are written; rejects when they were too many bytes. */
+  /** Resolves when all deltas are written; rejects when they were too many bytes. */
   async written(): Promise<void> {
     await this.#writing;
     if (this.#error !== undefined) throw this.#error;
@@ -32,10 +32,10 @@ export class PieceWriter {
 
   async #write(): Promise<void> {
     while (this.#waiting.length > 0 && this.#error === undefined) {
-      const pieces = this.#waiting;
+      const deltas = this.#waiting;
       this.#waiting = [];
       try {
-        if ((await this.#append(pieces)) === 'full') this.#error = tooLarge();
+        if ((await this.#append(deltas)) === 'full') this.#error = tooLarge();
       } catch (error) {
         this.#error = SidaError.from(error);
       }
@@ -48,7 +48,7 @@ export class PieceWriter {
 function tooLarge(): SidaError {
   return new SidaError({
     code: 'cannot_run',
-    message: `The stream is larger than ${PIECE_BYTES} bytes, which is its limit; ask for fewer tokens or no log-probabilities`,
-    details: { limit: PIECE_BYTES },
+    message: `The stream is larger than ${DELTA_BYTES} bytes, which is its limit; ask for fewer tokens or no log-probabilities`,
+    details: { limit: DELTA_BYTES },
   });
 }

@@ -1,4 +1,4 @@
-/** Follows one job in the ledger: its record and its pieces, each once and in order, read whenever there is news. */
+/** Follows one job in the ledger. Reads the record and the new deltas whenever there is news: each delta once, in order. */
 
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
@@ -7,7 +7,7 @@ import { type LedgerRecord, parseDelta } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 export interface Followed {
-  /** Another run began since the last look; told before its pieces. */
+  /** Another run began since the last look; told before its deltas. */
   onRun?: (record: LedgerRecord) => void;
   /** Undefined: the ledger does not know the job (any more). Called after every read. */
   onRecord: (record: LedgerRecord | undefined) => void;
@@ -73,7 +73,7 @@ export class JobFollower {
   }
 
   async #read(): Promise<void> {
-    const { record, pieces, totals } = await this.#ledger.read(this.#id, this.#attempt, this.#known);
+    const { record, deltas, totals } = await this.#ledger.read(this.#id, this.#attempt, this.#known);
     this.#followed.onTotals(totals);
     if (this.#ended) return;
     if (record !== undefined && record.attempts !== this.#attempt) {
@@ -81,9 +81,9 @@ export class JobFollower {
       this.#known = 0;
       this.#followed.onRun?.(record);
     }
-    this.#known += pieces.length;
-    for (const piece of pieces) {
-      const delta = parseDelta(piece);
+    this.#known += deltas.length;
+    for (const text of deltas) {
+      const delta = parseDelta(text);
       if (!this.#ended) this.#followed.onDelta?.(delta, this.#attempt);
     }
     if (!this.#ended) this.#followed.onRecord(record);

@@ -1,4 +1,4 @@
-/** A worker's runs of jobs: begun in the ledger, computed by the engine, and what became of them written to the ledger. */
+/** A worker's runs of jobs: claimed from the ledger and computed by the engine; their ends are written to the ledger. */
 import { randomUUID } from 'node:crypto';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { type ErrorBody, SidaError } from '../../errors.js';
@@ -6,16 +6,13 @@ import type { Logger } from '../../observability/logger.js';
 import type { JobResult } from '../../protocol/engine-messages.js';
 import type { KeptEnd } from '../job-queue.js';
 import { answerTooLarge } from '../refusals.js';
-import { PieceWriter } from './delta-writer.js';
+import { DeltaWriter } from './delta-writer.js';
 import { parseRequest, resultText } from './ledger-values.js';
-import { isReply, persist } from './persist.js';
-import { type Begun, GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
+import { persist } from './persist.js';
+import { type ClaimedRun, GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
 import { SoloGate } from './solo-gate.js';
 
-export interface Run {
-  readonly id: string;
-  readonly token: string;
-  readonly begun: Begun;
+export interface Run extends ClaimedRun {
   readonly abort: AbortController;
   /** It is in the engine, or next. */
   inside: boolean;
@@ -26,15 +23,16 @@ export interface Run {
   ended?: 'stopped' | 'handed back';
 }
 
-/** What is to become of the job's place in BullMQ: it ends, another run follows, or another worker's does. */
-export type AfterRun = 'over' | 'again' | 'elsewhere';
-
 export interface RunsOptions {
   engine: EngineHandle;
   ledger: RedisLedger;
   logger: Logger;
+  /** Id of the worker. */
+  worker: string;
   /** Bytes of the answers of all ended jobs that are kept. */
   keptBytes: number;
+  /** A run that is not renewed for so long is taken from its worker. */
+  leaseMs: number;
   /** Told of kept jobs that this worker ended. */
   onKeptEnd?: ((end: KeptEnd) => void) | undefined;
 }
@@ -57,43 +55,30 @@ export class JobRuns {
     return [...this.#runs];
   }
 
-  /** False: the engine never will be, or this worker leaves. */
-  async engineReady(): Promise<boolean> {
-    for (;;) {
-      const { phase } = this.#options.engine.state;
-      if (this.#leaving || phase === 'failed' || phase === 'closed') return false;
-      if (phase === 'ready') return true;
-      await new Promise<void>((wake) => this.#engineChanged.push(wake));
-    }
-  }
-
-  /** Undefined: there is nothing to run. */
-  async begin(id: string): Promise<Run | undefined> {
-    const { ledger, logger } = this.#options;
+  /** Claims up to `room` jobs. `found`: jobs that the ledger gave or ended; with 0 none waits. */
+  async claim(room: number): Promise<{ runs: Run[]; found: number }> {
+    const { ledger, logger, worker, leaseMs } = this.#options;
     const token = randomUUID();
-    try {
-      const begun = await this.#persist(() => ledger.begin(id, token));
-      if (begun !== undefined && 'status' in begun) this.#options.onKeptEnd?.(begun);
-      return begun === undefined || 'status' in begun ? undefined : this.#add(id, token, begun);
-    } catch (error) {
-      if (!isReply(error)) throw error;
-      // The record's key holds something that is no record.
-      logger.error({ job: id, reason: (error as Error).message }, 'a broken job is dropped');
-      await this.#persist(() => ledger.forget(id));
-      return undefined;
-    }
+    const claimed = await this.#persist(() => ledger.claim({ token, worker, room, leaseMs }));
+    for (const id of claimed.broken)
+      logger.error({ job: id }, 'a job whose record in Redis is broken is dropped');
+    for (const end of claimed.ended) this.#options.onKeptEnd?.(end);
+    const runs = claimed.runs.map((run) => this.#add(run));
+    // Claimed while this worker was told to end.
+    if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
+    return { runs, found: claimed.jobs };
   }
 
-  #add(id: string, token: string, begun: Begun): Run {
+  #add(claimed: ClaimedRun): Run {
     const abort = new AbortController();
-    const run: Run = { id, token, begun, abort, inside: false, alone: false, sinceMs: performance.now() };
+    const run: Run = { ...claimed, abort, inside: false, alone: false, sinceMs: performance.now() };
     this.#runs.add(run);
     return run;
   }
 
   /** Runs it to its end. */
-  async finish(run: Run): Promise<AfterRun> {
-    const leave = await this.#gate.enter(run.begun.crashes >= 2);
+  async finish(run: Run): Promise<void> {
+    const leave = await this.#gate.enter(run.crashes >= 2);
     const inside = this.all.filter((other) => other.inside);
     for (const other of inside) other.alone = false;
     run.alone = inside.length === 0;
@@ -105,10 +90,9 @@ export class JobRuns {
       this.#runs.delete(run);
       leave();
     }
-    const { logger } = this.#options;
-    if (end === 'fenced') logger.warn({ job: run.id }, 'a late result was dropped: another run replaced it');
-    if (end !== 'retry') return 'over';
-    return run.ended === 'handed back' ? 'elsewhere' : 'again';
+    if (end === 'fenced') {
+      this.#options.logger.warn({ job: run.id }, 'a late result was dropped: another run replaced this one');
+    }
   }
 
   /** Ends the runs of a job that was ended elsewhere. */
@@ -116,18 +100,21 @@ export class JobRuns {
     for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
   }
 
-  /** Drops the runs that no longer count. */
-  async check(): Promise<void> {
+  /** Renews the leases of the runs, and ends those that no longer count. `serving`: the worker takes jobs. Gives Redis's time. */
+  async beat(serving: boolean): Promise<number> {
+    const { ledger, logger, worker, leaseMs } = this.#options;
     const runs = this.all;
-    const answers = await this.#options.ledger.check(runs);
+    const { now, answers } = await ledger.beat(serving ? worker : undefined, leaseMs, runs);
     answers.forEach((answer, at) => {
-      if (answer === 'ok') return;
-      this.#options.logger.warn({ job: runs[at]!.id, answer }, 'a run is dropped');
-      this.#end(runs[at]!, 'stopped');
+      const run = runs[at]!;
+      if (answer === 'ok' || !this.#runs.has(run)) return;
+      logger.warn({ job: run.id, answer }, 'a run is dropped');
+      this.#end(run, 'stopped');
     });
+    return now;
   }
 
-  /** No run waits for the engine any more. */
+  /** No run waits for the engine any more, and what is still claimed is handed back. */
   leave(): void {
     this.#leaving = true;
     this.#wake();
@@ -153,7 +140,7 @@ export class JobRuns {
     try {
       const result = await this.#compute(run);
       const text = resultText(result);
-      this.#checkSize(text, run.begun);
+      this.#checkSize(text, run);
       const end = await this.#persist(() => ledger.complete(run.id, run.token, text));
       return this.#tell(run, end, result);
     } catch (thrown) {
@@ -172,8 +159,8 @@ export class JobRuns {
     }
   }
 
-  #tell({ id, begun, sinceMs }: Run, end: RunEnd, outcome: JobResult | ErrorBody): RunEnd {
-    const { kind, createdMs, startedMs, attempt: attempts, sync } = begun;
+  #tell(run: Run, end: RunEnd, outcome: JobResult | ErrorBody): RunEnd {
+    const { id, kind, createdMs, startedMs, sinceMs, attempt: attempts, sync } = run;
     if (end !== 'ended' || sync) return end;
     const failed = 'code' in outcome;
     this.#options.onKeptEnd?.({
@@ -192,22 +179,22 @@ export class JobRuns {
 
   async #compute(run: Run): Promise<JobResult> {
     const { engine, ledger } = this.#options;
-    const request = parseRequest(run.begun.request);
+    const request = parseRequest(run.request);
     const { signal } = run.abort;
-    const pieces = new PieceWriter((all) => ledger.append(run.id, run.token, all));
+    const deltas = new DeltaWriter((all) => ledger.append(run.id, run.token, all));
     for (;;) {
       try {
-        // The token names the run in the engine: a job that comes back while its frozen run is still in there is another run.
-        const result = await engine.run(run.token, request, {
+        // With the token: the job's earlier run may still be in the engine, and is another run.
+        const result = await engine.run(`${run.token}/${run.id}`, request, {
           signal,
-          onDelta: (delta) => pieces.add(delta),
+          onDelta: (delta) => deltas.add(delta),
         });
-        await pieces.written();
+        await deltas.written();
         return result;
       } catch (error) {
         // The engine left `ready` between the look and the run: the job never ran.
         if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
-        if (!(await this.engineReady())) {
+        if (!(await this.#engineReady())) {
           this.#end(run, 'handed back');
           throw error;
         }
@@ -216,10 +203,20 @@ export class JobRuns {
   }
 
   /** An answer that is kept must fit among those that are. */
-  #checkSize(text: string, { sync }: Begun): void {
+  #checkSize(text: string, { sync }: Run): void {
     const { keptBytes: limit } = this.#options;
     const bytes = Buffer.byteLength(text);
     if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
+  }
+
+  /** False: the engine never will be, or this worker leaves. */
+  async #engineReady(): Promise<boolean> {
+    for (;;) {
+      const { phase } = this.#options.engine.state;
+      if (this.#leaving || phase === 'failed' || phase === 'closed') return false;
+      if (phase === 'ready') return true;
+      await new Promise<void>((wake) => this.#engineChanged.push(wake));
+    }
   }
 
   #end(run: Run, as: 'stopped' | 'handed back'): void {

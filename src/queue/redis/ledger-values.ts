@@ -135,7 +135,7 @@ export function parseRequest(text: string): JobRequest {
 }
 
 export function parseDelta(text: string): CompletionDelta {
-  return parse(completionDelta, text, 'piece');
+  return parse(completionDelta, text, 'delta');
 }
 
 /** `fields` in the order of the ledger's read; undefined: there is no such job. */

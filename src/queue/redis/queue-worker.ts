@@ -1,36 +1,34 @@
 /**
- * Takes jobs of a queue in Redis and runs them in this process's engine. The loop here renews locks and never computes: the
- * engine is another process. What counts is the ledger's token, not BullMQ's lock: a run that lost its token is dropped.
+ * Claims jobs of a queue in Redis and runs them in this process's engine. The event loop here renews leases and never computes:
+ * the engine is another process. A run that lost its lease is dropped, and its result does not count.
  */
 import { randomUUID } from 'node:crypto';
-import { type Job, type Queue, WaitingError, Worker } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
+import type { EngineHandle } from '../../engine/engine-handle.js';
 import type { Logger } from '../../observability/logger.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import type { KeptEnd } from '../job-queue.js';
-import { bullmqQueue, idOf } from './bullmq-entry.js';
+import { JobClaims } from './job-claims.js';
 import { JobRuns } from './job-runs.js';
 import { later } from './persist.js';
 import { publishModel } from './published-models.js';
-import { KEY_PREFIX } from './queue-name.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
 import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
-import { sweep } from './sweep.js';
 
 export interface QueueWorkerOptions extends LedgerLimits {
   url: string;
   queueName: string;
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency: number;
-  lockDurationMs: number;
-  stalledIntervalMs: number;
-  maxStalledCount: number;
+  /** A worker that was silent for so long loses its jobs to others. */
+  leaseMs: number;
+  /** Between looks for jobs of silent workers. */
+  lookMs: number;
   /** Told of kept jobs that this worker ended. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
-/** Between a worker's signs of life, looks for jobs that ended elsewhere, and sweeps. */
+/** Longest time between a worker's signs of life. */
 const ALIVE_MS = 2_000;
 
 export class QueueWorker {
@@ -38,14 +36,12 @@ export class QueueWorker {
   readonly #engine: EngineHandle;
   readonly #model: ModelInfo;
   readonly #options: QueueWorkerOptions;
-  readonly #logger: Logger;
   readonly #tell: (error: Error) => void;
   readonly #client: Redis;
   readonly #subscriber: Redis;
   readonly #ledger: RedisLedger;
-  readonly #bullmq: Queue;
-  readonly #worker: Worker;
   readonly #runs: JobRuns;
+  readonly #claims: JobClaims;
   readonly #timer: NodeJS.Timeout;
   readonly #offState: () => void;
   #beating = false;
@@ -55,34 +51,33 @@ export class QueueWorker {
 
   /** Starts at once. `engine` has been ready. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
-    const { url, queueName, concurrency, lockDurationMs, stalledIntervalMs, maxStalledCount, onKeptEnd } =
-      options;
+    const { url, queueName, concurrency, leaseMs, lookMs, keptBytes, onKeptEnd } = options;
     this.#engine = engine;
     this.#model = model;
     this.#options = options;
-    this.#logger = logger;
     this.#tell = logFaults(logger);
     this.#client = workerClient(url).on('error', this.#tell);
     this.#subscriber = subscriberClient(url).on('error', () => undefined);
     const ledger = new RedisLedger(this.#client, queueName, options);
     this.#ledger = ledger;
-    this.#runs = new JobRuns({ engine, ledger, logger, keptBytes: options.keptBytes, onKeptEnd });
-    this.#bullmq = bullmqQueue(queueName, this.#client, options.attempts);
-    this.#worker = new Worker(queueName, (job) => this.#process(job), {
-      prefix: KEY_PREFIX,
-      connection: this.#client,
+    this.#runs = new JobRuns({ engine, ledger, logger, worker: this.id, keptBytes, leaseMs, onKeptEnd });
+    this.#claims = new JobClaims({
+      runs: this.#runs,
       concurrency,
-      lockDuration: lockDurationMs,
-      stalledInterval: stalledIntervalMs,
-      maxStalledCount,
-      // What BullMQ waits after a lost connection: by default longer than anyone should wait for it.
-      runRetryDelay: 1_000,
+      everyMs: lookMs,
+      ready: () => engine.state.phase === 'ready',
+      onError: this.#tell,
     });
-    this.#worker.on('error', this.#tell);
     this.#subscribe();
-    this.#offState = engine.onState((state) => this.#onEngineState(state));
-    this.#timer = setInterval(() => void this.#beat(), ALIVE_MS);
-    this.#client.on('ready', () => void this.#beat());
+    this.#offState = engine.onState(({ phase }) => {
+      if (phase === 'ready') this.#claims.look();
+    });
+    // Leases are renewed three times before they end.
+    this.#timer = setInterval(() => void this.#beat(), Math.min(ALIVE_MS, leaseMs / 4));
+    this.#client.on('ready', () => {
+      void this.#beat();
+      this.#claims.look();
+    });
   }
 
   get queueName(): string {
@@ -99,12 +94,12 @@ export class QueueWorker {
     this.#leaving = true;
     this.#runs.leave();
     let finished = true;
-    const closing = this.#worker.close();
+    const closing = this.#claims.leave();
     const timer = setTimeout(() => {
       finished = this.#runs.all.length === 0;
       this.#runs.handBack();
     }, drainMs);
-    // Without Redis nothing can be told; what is left is run elsewhere once its lock has run out.
+    // Without Redis nothing can be told; what is left is run elsewhere once its lease has ended.
     const away = this.#client.status !== 'ready' && this.#runs.all.length === 0;
     await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
     clearTimeout(timer);
@@ -112,53 +107,37 @@ export class QueueWorker {
     this.#runs.close();
     clearInterval(this.#timer);
     this.#offState();
-    await Promise.race([this.#ledger.gone(this.id).catch(() => undefined), later(500)]);
+    await Promise.race([this.#ledger.leave(this.id).catch(() => undefined), later(500)]);
     this.#client.disconnect();
     this.#subscriber.disconnect();
     return finished;
   }
 
-  async #process(job: Job): Promise<void> {
-    if (!(await this.#runs.engineReady())) return this.#putBack(job);
-    const run = await this.#runs.begin(idOf(job.id!));
-    if (run === undefined) return;
-    const after = await this.#runs.finish(run);
-    if (after === 'elsewhere') return this.#putBack(job);
-    if (after === 'again') throw new Error('The engine stopped while it ran this job');
-  }
-
-  /** Back into the queue, for another worker, and without counting as a failure. */
-  async #putBack(job: Job): Promise<never> {
-    await job.moveToWait(job.token!);
-    throw new WaitingError();
-  }
-
   #subscribe(): void {
-    const { stops } = this.#ledger;
-    this.#subscriber.on('ready', () => this.#subscriber.subscribe(stops).catch(() => undefined));
-    this.#subscriber.on('message', (_channel: string, id: string) => this.#runs.stop(id));
-  }
-
-  #onEngineState({ phase }: EngineState): void {
-    if (this.#leaving) return;
-    // Jobs that wait for this engine would wait less for another one.
-    if (phase === 'ready') void this.#worker.resume();
-    else void this.#worker.pause(true);
+    const { stops, work } = this.#ledger;
+    this.#subscriber.on('ready', () => {
+      // What was said before is looked for.
+      const look = () => this.#claims.look();
+      this.#subscriber.subscribe(stops, work).then(look, () => undefined);
+    });
+    this.#subscriber.on('message', (channel: string, id: string) => {
+      if (channel === work) this.#claims.look();
+      else this.#runs.stop(id);
+    });
   }
 
   async #beat(): Promise<void> {
     if (this.#beating || this.#client.status !== 'ready') return;
     this.#beating = true;
     try {
-      if (this.#engine.state.phase === 'ready' && !this.#leaving) {
-        const now = await this.#ledger.alive(this.id);
+      const serving = this.#engine.state.phase === 'ready' && !this.#leaving;
+      const now = await this.#runs.beat(serving);
+      if (serving) {
         const { queueName } = this.#options;
         await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
       }
       // Deadlines hold without any server.
       for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
-      await this.#runs.check();
-      if (!this.#leaving) await sweep(this.#ledger, this.#bullmq, this.#logger);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);
     } finally {

@@ -1,4 +1,4 @@
-/** The result ledger of one queue: what each job is, which run of it counts, and its one visible result. */
+/** The ledger of one queue: which jobs wait, who runs which, which run counts, and the one visible result of each job. */
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../../errors.js';
 import type { DropReason, JobStatus, KeptEnd } from '../job-queue.js';
@@ -8,7 +8,7 @@ import { KEY_PREFIX } from './queue-name.js';
 import { callScript } from './redis-client.js';
 
 export interface LedgerLimits {
-  /** Runs of one job. */
+  /** Most runs of one job. */
   attempts: number;
   /** An ended job is kept for this long. */
   keptMs: number;
@@ -22,9 +22,9 @@ export interface NewJob {
   id: string;
   kind: string;
   owner: string;
-  /** Its client waits for it: its pieces are shown as they come, its result is kept until it is taken or the deadline. */
+  /** A client waits: it gets deltas as they come, and the result is kept until the client has it, or the deadline. */
   sync: boolean;
-  /** What to read back beside the result. */
+  /** Read back beside the result. */
   form: string;
   request: string;
   /** 0: none. */
@@ -38,7 +38,11 @@ export interface NewJob {
 
 export type Acceptance = { as: 'accepted' | 'conflict' | 'full' | 'taken' } | { as: 'exists'; id: string };
 
-export interface Begun {
+/** A run that a worker has begun. */
+export interface ClaimedRun {
+  id: string;
+  /** Of this run of the job. */
+  token: string;
   attempt: number;
   /** Crashes of engines that this job was in. */
   crashes: number;
@@ -50,21 +54,24 @@ export interface Begun {
   startedMs: number;
 }
 
-/** As a script gives it. */
-type BegunFields = [
-  attempt: number,
-  crashes: number,
-  request: string,
-  sync: string,
-  kind: string,
-  createdMs: string,
-  startedMs: string,
-];
+export interface Claim {
+  /** Of the runs that this begins. */
+  token: string;
+  worker: string;
+  /** Jobs for which the worker has room. */
+  room: number;
+  leaseMs: number;
+}
 
-function begunOf(fields: BegunFields): Begun {
-  const [attempt, crashes, request, sync, kind, createdMs, startedMs] = fields;
-  const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
-  return { attempt, crashes, request, sync: sync === '1', kind, ...times };
+/** What became of the jobs that a claim took. */
+export interface Claimed {
+  runs: ClaimedRun[];
+  /** Kept jobs that must not run again, and were ended. */
+  ended: KeptEnd[];
+  /** Ids of jobs whose records were none, and were removed. */
+  broken: string[];
+  /** Jobs taken. */
+  jobs: number;
 }
 
 /** What became of a run: `fenced` is one that another run replaced, `stopped` one whose job was cancelled. */
@@ -72,8 +79,7 @@ export type RunEnd = 'ended' | 'retry' | 'fenced' | 'stopped';
 
 export interface LedgerStatus {
   queued: number;
-  /** Queued or running. */
-  open: number;
+  running: number;
   workers: number;
   /** Ended jobs that are kept. */
   ended: number;
@@ -95,12 +101,12 @@ export interface LedgerTotals {
 
 /** A worker that was silent for so long is dead. */
 export const SILENT_MS = 15_000;
-/** Pieces of one streamed completion. */
-export const PIECE_BYTES = 16 << 20;
+/** Deltas of one streamed completion. */
+export const DELTA_BYTES = 16 << 20;
 /** Longest wait for a run. */
 const LONGEST_WAIT_MS = 7 * 86_400_000;
-/** An open job that BullMQ does not know is an orphan only at this age: it may just be being added. */
-const ORPHAN_MS = 5_000;
+/** Workers are connected to a Redis that is back, and have renewed their leases, within this. */
+const GRACE_MS = 2_000;
 
 const expired = failure('deadline_exceeded', 'The request was not answered within its deadline');
 /** Of a job that is not run again for its crashes. */
@@ -130,26 +136,23 @@ export class RedisLedger {
   async accept(job: NewJob): Promise<Acceptance> {
     const { id, kind, owner, sync, form, request, deadlineMs, bound, key, digest } = job;
     const rest = [deadlineMs, bound, key, digest, LONGEST_WAIT_MS];
-    const answer = await this.#run('ledgerAccept', id, kind, owner, sync ? 1 : 0, form, request, ...rest);
+    const answer = await this.#run('ledger-accept', id, kind, owner, sync ? 1 : 0, form, request, ...rest);
     const [as, other] = answer as [Acceptance['as'], string];
     return as === 'exists' ? { as, id: other } : { as };
   }
 
-  /** Undefined: it has ended; its end: it must not run again, and was ended by this. */
-  async begin(id: string, token: string): Promise<Begun | KeptEnd | undefined> {
+  /** Begins runs of the jobs that have waited longest, those of dead workers among them. A claim that is sent again with its
+   *  token gives the same runs. */
+  async claim({ token, worker, room, leaseMs }: Claim): Promise<Claimed> {
     const errors = [expired, GIVEN_UP, streamBroken, tooLarge];
-    const all = [id, token, this.#limits.attempts, REQUEST_BYTES, ...errors];
-    const answer = await this.#run('ledgerBegin', ...this.#kept, ...all);
-    const [as, ...rest] = answer as [string, ...unknown[]];
-    if (as === 'run') return begunOf(rest as BegunFields);
-    const [attempts, kind, createdMs, sync, error] = rest as [number, string, string, string, string];
-    if (as !== 'failed' || sync === '1') return undefined;
-    return failedEnd({ id, kind, createdMs: Number(createdMs), attempts }, JSON.parse(error) as ErrorBody);
+    const most = [this.#limits.attempts, REQUEST_BYTES];
+    const rest = [token, worker, room, leaseMs, GRACE_MS, ...most, ...errors, SILENT_MS];
+    return claimedOf(token, (await this.#run('ledger-claim', ...this.#kept, ...rest)) as ClaimReply[]);
   }
 
   async complete(id: string, token: string, result: string): Promise<RunEnd> {
     return (await this.#run(
-      'ledgerFinish',
+      'ledger-finish',
       ...this.#kept,
       id,
       token,
@@ -161,29 +164,42 @@ export class RedisLedger {
 
   async fail(id: string, token: string, error: ErrorBody): Promise<RunEnd> {
     const text = JSON.stringify(error);
-    return (await this.#run('ledgerFinish', ...this.#kept, id, token, 'failed', 'error', text)) as RunEnd;
+    return (await this.#run('ledger-finish', ...this.#kept, id, token, 'failed', 'error', text)) as RunEnd;
   }
 
   /** `alone`: no other job was in the engine at any time of the run. */
   async crash(id: string, token: string, alone: boolean): Promise<RunEnd> {
     const all = [id, token, alone ? 1 : 0, this.#limits.attempts, GIVEN_UP, streamBroken];
-    return (await this.#run('ledgerCrash', ...this.#kept, ...all)) as RunEnd;
+    return (await this.#run('ledger-crash', ...this.#kept, ...all)) as RunEnd;
   }
 
   async handBack(id: string, token: string): Promise<RunEnd> {
-    return (await this.#run('ledgerHandBack', ...this.#kept, id, token, streamBroken)) as RunEnd;
+    return (await this.#run('ledger-hand-back', ...this.#kept, id, token, streamBroken)) as RunEnd;
   }
 
-  async append(id: string, token: string, pieces: string[]): Promise<'ok' | 'full' | 'fenced' | 'stopped'> {
-    const answer = await this.#run('ledgerPieces', id, token, PIECE_BYTES, ...pieces);
+  async append(id: string, token: string, deltas: string[]): Promise<'ok' | 'full' | 'fenced' | 'stopped'> {
+    const answer = await this.#run('ledger-append', id, token, DELTA_BYTES, ...deltas);
     return answer as 'ok' | 'full' | 'fenced' | 'stopped';
   }
 
-  /** For each run whether it still counts. */
-  async check(runs: { id: string; token: string }[]): Promise<('ok' | RunEnd)[]> {
-    if (runs.length === 0) return [];
+  /**
+   * A worker's sign of life, which renews the leases of its runs. `worker`: undefined while it takes no jobs. Gives Redis's
+   * time, and for each run whether it still counts.
+   */
+  async beat(
+    worker: string | undefined,
+    leaseMs: number,
+    runs: { id: string; token: string }[],
+  ): Promise<{ now: number; answers: ('ok' | RunEnd)[] }> {
     const pairs = runs.flatMap(({ id, token }) => [id, token]);
-    return (await this.#run('ledgerCheck', ...pairs)) as ('ok' | RunEnd)[];
+    const answer = await this.#run('ledger-beat', leaseMs, GRACE_MS, worker ?? '', ...pairs);
+    const [now, ...answers] = answer as [number, ...('ok' | RunEnd)[]];
+    return { now, answers };
+  }
+
+  /** The worker has ended. */
+  async leave(worker: string): Promise<void> {
+    await this.#client.zrem(`${this.prefix}:ledger:workers`, worker);
   }
 
   /** Ends a job that has not ended, and tells the worker that runs it. False: it has ended. */
@@ -192,29 +208,29 @@ export class RedisLedger {
     status: Extract<JobStatus, 'cancelled' | 'failed'>,
     error: ErrorBody,
   ): Promise<boolean> {
-    return (await this.#run('ledgerStop', ...this.#kept, id, status, JSON.stringify(error))) === 1;
+    return (await this.#run('ledger-stop', ...this.#kept, id, status, JSON.stringify(error))) === 1;
   }
 
   /** Drops an answer that its client has. */
   async taken(id: string): Promise<void> {
-    await this.#run('ledgerTaken', id);
+    await this.#run('ledger-take', id);
   }
 
-  /** The record and its run's pieces after the first `known` ones, which are of run `attempt`. */
+  /** The record and its run's deltas after the first `known` ones, which are of run `attempt`. */
   async read(
     id: string,
     attempt = 0,
     known = 0,
-  ): Promise<{ record: LedgerRecord | undefined; pieces: string[]; totals: LedgerTotals }> {
-    const answer = await this.#run('ledgerRead', id, String(attempt), known);
-    const [fields, pieces, totals] = answer as [unknown[], string[], unknown[]];
-    return { record: parseRecord(id, fields), pieces, totals: totalsOf(totals) };
+  ): Promise<{ record: LedgerRecord | undefined; deltas: string[]; totals: LedgerTotals }> {
+    const answer = await this.#run('ledger-read', id, String(attempt), known);
+    const [fields, deltas, totals] = answer as [unknown[], string[], unknown[]];
+    return { record: parseRecord(id, fields), deltas, totals: totalsOf(totals) };
   }
 
   /** Ends what is past its deadline, drops what was kept long enough, and gives what there is. */
   async status(): Promise<LedgerStatus> {
-    const answer = await this.#run('ledgerStatus', ...this.#kept, expired, SILENT_MS);
-    const [queued, open, workers, ended, totals, late] = answer as [
+    const answer = await this.#run('ledger-status', ...this.#kept, expired, SILENT_MS);
+    const [queued, running, workers, ended, totals, late] = answer as [
       number,
       number,
       number,
@@ -222,27 +238,7 @@ export class RedisLedger {
       unknown[],
       string[],
     ];
-    return { queued, open, workers, ended, totals: totalsOf(totals), expired: expiredOf(late) };
-  }
-
-  /** A worker's sign of life; gives Redis's time. */
-  async alive(worker: string): Promise<number> {
-    return (await this.#run('ledgerAlive', worker)) as number;
-  }
-
-  async gone(worker: string): Promise<void> {
-    await this.#run('ledgerAlive', worker, 'end');
-  }
-
-  /** Open jobs that BullMQ does not know, and those whose entry there was changed by someone else. */
-  async strays(entry: string): Promise<{ orphans: string[]; changed: string[] }> {
-    const [orphans, changed] = (await this.#run('ledgerStrays', ORPHAN_MS, entry)) as [string[], string[]];
-    return { orphans, changed };
-  }
-
-  /** Drops a job whose record somebody put another value in the place of. */
-  async forget(id: string): Promise<void> {
-    await this.#run('ledgerForget', id);
+    return { queued, running, workers, ended, totals: totalsOf(totals), expired: expiredOf(late) };
   }
 
   /** Channel of news about one job. */
@@ -255,6 +251,11 @@ export class RedisLedger {
     return `${this.prefix}:ledger:stops`;
   }
 
+  /** Channel that says that a job waits. */
+  get work(): string {
+    return `${this.prefix}:ledger:work`;
+  }
+
   /** What the scripts that end jobs begin with. */
   get #kept(): number[] {
     const { keptMs, keptBytes, keptJobs } = this.#limits;
@@ -264,6 +265,28 @@ export class RedisLedger {
   #run(script: LedgerScript, ...values: (string | number)[]): Promise<unknown> {
     return callScript(this.#client, script, this.prefix, ...values);
   }
+}
+
+/** As the script gives it. */
+type ClaimReply =
+  | ['run', string, number, number, string, string, string, string, string]
+  | ['failed', string, number, string, string, string, string]
+  | ['broken', string];
+
+function claimedOf(token: string, replies: ClaimReply[]): Claimed {
+  const claimed: Claimed = { runs: [], ended: [], broken: [], jobs: replies.length };
+  for (const reply of replies) {
+    if (reply[0] === 'run') {
+      const [, id, attempt, crashes, request, sync, kind, createdMs, startedMs] = reply;
+      const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
+      claimed.runs.push({ id, token, attempt, crashes, request, sync: sync === '1', kind, ...times });
+    } else if (reply[0] === 'failed') {
+      const [, id, attempts, sync, kind, createdMs, error] = reply;
+      const job = { id, kind, createdMs: Number(createdMs), attempts };
+      if (sync !== '1') claimed.ended.push(failedEnd(job, JSON.parse(error) as ErrorBody));
+    } else claimed.broken.push(reply[1]);
+  }
+  return claimed;
 }
 
 function totalsOf(values: unknown[]): LedgerTotals {

@@ -1,8 +1,7 @@
 /**
- * The producers' side of a queue in Redis, shared by servers and workers on any machines. The ledger is the truth: a job is
- * accepted once it stands there. BullMQ hands jobs to workers; one that it does not know is added again by a worker's sweep.
+ * The producers' side of a queue in Redis, which servers and workers on any machines share. A job is accepted once it stands in
+ * the ledger; workers claim it there.
  */
-import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { type ErrorCode, SidaError } from '../../errors.js';
 import type { JobRequest } from '../../protocol/engine-messages.js';
@@ -20,7 +19,6 @@ import {
   type QueueStats,
 } from '../job-queue.js';
 import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from '../refusals.js';
-import { addEntry, bullmqQueue } from './bullmq-entry.js';
 import { describeJob } from './describe-job.js';
 import { LedgerNews } from './ledger-news.js';
 import type { LedgerRecord } from './ledger-values.js';
@@ -53,12 +51,6 @@ export interface RedisQueueOptions extends LedgerLimits {
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
-/** All that has to wait for the name of the queue. */
-interface Bound {
-  ledger: RedisLedger;
-  bullmq: Queue;
-}
-
 /** Between looks at the state of the queue. */
 const STATUS_MS = 500;
 
@@ -71,7 +63,8 @@ export class RedisQueue implements JobQueue {
   readonly #timer: NodeJS.Timeout;
   /** What clients wait for. */
   readonly #open = new Set<Submission>();
-  #bound: Bound | undefined;
+  /** Undefined while the name of the queue is not known. */
+  #ledger: RedisLedger | undefined;
   #status: LedgerStatus | undefined;
   #draining = false;
   #whenEmpty: (() => void) | undefined;
@@ -97,10 +90,12 @@ export class RedisQueue implements JobQueue {
 
   async submit(id: string, request: JobRequest, options: JobOptions = {}): Promise<JobOutcome> {
     if (options.signal?.aborted) throw clientGone();
-    const { ledger, bullmq } = this.#accepting();
+    const ledger = this.#accepting();
     const job = { ...this.#newJob(id, request), sync: true, deadlineMs: this.#options.deadlineMs };
     const submission = new Submission(ledger, this.#news, job, options, {
-      onAccepted: () => this.#hand(bullmq, id),
+      onAccepted: () => {
+        this.stats.accepted += 1;
+      },
       onTotals: (totals) => this.#take(totals),
       refused: (as) => this.#refused(as),
     });
@@ -127,25 +122,25 @@ export class RedisQueue implements JobQueue {
   }
 
   async #keep(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted> {
-    const { ledger, bullmq } = this.#accepting();
+    const ledger = this.#accepting();
     const job = this.#newJob(id, request, owner, idempotency);
     const answer = await soon(ledger.accept(job));
     if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer.as);
     const record = await this.#read(ledger, answer.as === 'exists' ? answer.id : id);
-    if (answer.as === 'accepted') this.#hand(bullmq, id);
+    if (answer.as === 'accepted') this.stats.accepted += 1;
     else this.stats.kept.repeated += 1;
     if (record === undefined) throw lost();
     return { record: shown(record), created: answer.as === 'accepted' };
   }
 
   async find(id: string, owner: string): Promise<JobRecord | undefined> {
-    const { ledger } = this.#binding();
+    const ledger = this.#opened();
     const record = await this.#read(ledger, id);
     return visible(record, owner) ? shown(record) : undefined;
   }
 
   async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
-    const { ledger } = this.#binding();
+    const ledger = this.#opened();
     if ((await this.find(id, owner)) === undefined) return undefined;
     const stopped = await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
     const record = await this.find(id, owner);
@@ -158,7 +153,7 @@ export class RedisQueue implements JobQueue {
     owner: string,
     listener: (event: JobEvent) => void,
   ): Promise<(() => void) | undefined> {
-    const { ledger } = this.#binding();
+    const ledger = this.#opened();
     const record = await this.#read(ledger, id);
     if (!visible(record, owner)) return undefined;
     if (hasEnded(record)) return () => undefined;
@@ -197,39 +192,29 @@ export class RedisQueue implements JobQueue {
     this.#draining = true;
     clearInterval(this.#timer);
     this.#news.close();
-    await this.#bound?.bullmq.close().catch(() => undefined);
     this.#client.disconnect();
     this.#subscriber.disconnect();
   }
 
   /** For new jobs. */
-  #accepting(): Bound {
+  #accepting(): RedisLedger {
     if (this.#draining) throw shuttingDown();
-    return this.#binding();
+    return this.#opened();
   }
 
-  #binding(): Bound {
+  #opened(): RedisLedger {
     if (this.#client.status !== 'ready') throw unreachable();
     const name = this.#options.queueName();
     if (name === undefined) {
       throw new SidaError({ code: 'not_ready', message: 'The model is not known yet; try again later' });
     }
-    this.#bound ??= {
-      ledger: new RedisLedger(this.#client, name, this.#options),
-      bullmq: bullmqQueue(name, this.#client, this.#options.attempts),
-    };
-    return this.#bound;
+    this.#ledger ??= new RedisLedger(this.#client, name, this.#options);
+    return this.#ledger;
   }
 
   #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
     const { bound, keptDeadlineMs: deadlineMs } = this.#options;
     return { ...describeJob(id, request, owner, idempotency), bound, deadlineMs };
-  }
-
-  #hand(bullmq: Queue, id: string): void {
-    this.stats.accepted += 1;
-    // Accepted it is; a worker's sweep finds a job that was not handed over.
-    addEntry(bullmq, id).catch(() => undefined);
   }
 
   async #read(ledger: RedisLedger, id: string): Promise<LedgerRecord | undefined> {
@@ -247,9 +232,9 @@ export class RedisQueue implements JobQueue {
       return new SidaError({ code: 'internal', message: 'The job id is taken. This is a bug.' });
     this.stats.refused += 1;
     const { bound } = this.#options;
-    const { open = bound, workers = 1 } = this.#status ?? {};
+    const { queued = bound, running = 0, workers = 1 } = this.#status ?? {};
     // As many side by side as a worker takes by default.
-    return queueFull(bound, (this.#runMs * open) / (64 * Math.max(1, workers)) / 1000);
+    return queueFull(bound, (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000);
   }
 
   #count(outcome: JobOutcome | SidaError): void {
@@ -272,15 +257,15 @@ export class RedisQueue implements JobQueue {
 
   async #look(): Promise<void> {
     try {
-      const { ledger } = this.#binding();
+      const ledger = this.#opened();
       const asked = performance.now();
       const status = await ledger.status();
       this.stats.redisSeconds = (performance.now() - asked) / 1000;
       this.#status = status;
       this.stats.waiting = status.queued;
-      this.stats.active = status.open - status.queued;
+      this.stats.active = status.running;
       this.stats.kept.queued = status.queued;
-      this.stats.kept.running = status.open - status.queued;
+      this.stats.kept.running = status.running;
       this.stats.kept.ended = status.ended;
       this.#take(status.totals);
       for (const end of status.expired) this.keptEnded(end);

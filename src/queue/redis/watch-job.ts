@@ -1,4 +1,4 @@
-/** A listener to a kept job in the ledger: its statuses and pieces from now on. */
+/** A listener to a kept job in the ledger: its statuses and deltas from now on. */
 
 import { hasEnded, type JobEvent, type JobRecord } from '../job-queue.js';
 import { JobFollower } from './job-follower.js';

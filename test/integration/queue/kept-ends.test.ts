@@ -39,7 +39,7 @@ describeWithRedis('kept jobs in Redis', () => {
     const queueOf = (ends: KeptEnd[]) =>
       new RedisQueue({ ...settings, onKeptEnd: (end) => ends.push(end) }, () => undefined);
     const [own, other] = [queueOf(told.own), queueOf(told.other)];
-    const times = { lockDurationMs: 5_000, stalledIntervalMs: 1_000, maxStalledCount: 2 };
+    const times = { leaseMs: 5_000, lookMs: 1_000 };
     const onKeptEnd = (end: KeptEnd) => own.keptEnded(end);
     const worker = new QueueWorker(
       engine,

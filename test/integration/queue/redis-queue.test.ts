@@ -24,7 +24,7 @@ describeWithRedis('with Redis', () => {
     const url = server.url;
     const producers = await compiled<{ RedisQueue: typeof RedisQueue }>('queue/redis/redis-queue.js');
     const workers = await compiled<{ QueueWorker: typeof QueueWorker }>('queue/redis/queue-worker.js');
-    const times = { lockDurationMs: 5_000, stalledIntervalMs: 1_000, maxStalledCount: 2 };
+    const times = { leaseMs: 5_000, lookMs: 1_000 };
     const worker = new workers.QueueWorker(
       engine,
       engine.model!,

@@ -130,7 +130,7 @@ it('ends kept jobs that wait when the engine fails for good, and refuses further
   expect(await queue.find('b', '')).toBeUndefined();
 });
 
-it('runs a kept job again whose pieces were seen, but not one that somebody waits for', async () => {
+it('runs a kept job again whose deltas were seen, but not one that somebody waits for', async () => {
   const stream: JobRequest = {
     kind: 'complete',
     prompts: ['a'],
