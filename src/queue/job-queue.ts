@@ -4,7 +4,7 @@ import type { ErrorBody } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 
 export interface JobOptions {
-  /** Whose job it is; the queue in memory lets owners take turns. */
+  /** The owner of the job. The queue in memory lets owners take turns. */
   owner?: string;
   /** Aborting removes a waiting job and cancels a running one. */
   signal?: AbortSignal;
@@ -38,9 +38,9 @@ export interface QueueStats {
   expired: number;
   /** Late results of runs that another run had replaced: dropped. Only a queue that others share has them. */
   fenced?: number;
-  /** Times that Redis was lost: the connection broke, or no answer came. */
+  /** Times that Redis could not be reached: the connection broke, or no answer came. */
   outages: number;
-  /** That Redis took for the last answer, the way to it included. */
+  /** Time that Redis took for its last answer, with the way there and back. */
   redisSeconds: number;
   kept: KeptStats;
 }
@@ -55,10 +55,10 @@ export interface KeptStats {
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
-  /** Totals since the start. Requests that met their own idempotency key again, and those that met it with another request. */
+  /** Totals since the start: requests that came again under their idempotency key, and other requests under a used key. */
   repeated: number;
   conflicts: number;
-  /** Ended jobs let go: too old, or for the caps on answers' bytes and on their number. */
+  /** Ended jobs that were dropped: by age, or by the limits on the bytes of answers and on their number. */
   dropped: Record<DropReason, number>;
 }
 
@@ -95,7 +95,7 @@ export function noStats(): QueueStats {
 export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
-/** A job whose answer is kept for whoever asks later. */
+/** A job whose answer is kept: a client may ask for it later. */
 export interface JobRecord {
   id: string;
   kind: JobRequest['kind'];
@@ -124,7 +124,7 @@ export type KeptEnd = Pick<
   finishedMs: number | null;
 };
 
-/** What the request asked its answer to show: whoever asks for the answer later may be another process than took the job. */
+/** What the request wants its answer to show. It stands beside the job, since another process may answer for it later. */
 export interface AnswerForm {
   /** Alternatives shown for each token; null shows no log-probabilities. */
   logprobs: number | null;
@@ -163,13 +163,13 @@ export type JobEvent =
 
 export interface JobQueue {
   readonly stats: QueueStats;
-  /** Why no job would be run now, in words for anyone; undefined: nothing is in the way but, it may be, the engine. */
+  /** Why no job would run now, in words for a client. Undefined: the queue is ready; the engine may still not be. */
   readonly outage?: string | undefined;
   /** Resolves with the one answer of the job; rejects with SidaError. */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**
    * Accepts a job whose answer is kept. Resolves once it is accepted; rejects with queue_full, idempotency_conflict,
-   * not_ready or shutting_down. `owner`: who may see it.
+   * not_ready or shutting_down. Only `owner` may see the job.
    */
   enqueue(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted>;
   /** Undefined: unknown, of another owner, or no longer kept. */

@@ -1,7 +1,7 @@
-/** What a job brings to the engine. Texts are tokenized there, so theirs is an estimate. */
+/** How many tokens a job brings to the engine: an estimate for texts, which the engine tokenizes. */
 import type { JobRequest } from '../../protocol/engine-messages.js';
 
-/** Of plain texts: 2.4 to 4.5. */
+/** Plain texts have 2.4 to 4.5. */
 const BYTES_PER_TOKEN = 3;
 
 /** Tokens of a job's inputs, 1 at least for each. */

@@ -1,6 +1,6 @@
 /**
- * Takes jobs to the engine, those of one owner in their order: refuses early, runs again after a crash, gives up what crashes it. A job ends
- * once: the first ending wins and later ones are dropped.
+ * Takes jobs to the engine, those of one owner in their order. Refuses early, runs a job again after a crash, and gives up a
+ * job that crashes the engine. A job ends once: the first end counts, and later ones are dropped.
  */
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
@@ -15,8 +15,8 @@ export interface SchedulerOptions {
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency: number;
   /**
-   * Where several owners share the engine, tokens of inputs in it at a time, about, its oldest job aside: what it has taken
-   * it computes first, so whoever comes waits for so much. Who holds less than a fair share of them still finds room.
+   * Tokens of inputs in the engine at a time, without its oldest job, where several owners share it. The engine computes these
+   * before a job that comes now. An owner with less than a fair share of them still finds room.
    */
   tokens: number;
   /** Runs of one job at most. */
@@ -25,7 +25,7 @@ export interface SchedulerOptions {
 
 export interface NewJob {
   id: string;
-  /** Whose it is: owners take turns. */
+  /** Owners take turns. */
   owner: string;
   request: JobRequest;
   /** From acceptance to the end. */
@@ -35,7 +35,7 @@ export interface NewJob {
   /** Whether the job may run again after its deltas were handed out. */
   repeatsDeltas: boolean;
   onRun?: (attempt: number) => void;
-  /** It waits again; so many runs were begun. */
+  /** The job waits again after `attempts` runs. */
   onRequeue?: (attempts: number) => void;
   onEnd: (outcome: JobOutcome | SidaError) => void;
 }
@@ -50,7 +50,7 @@ interface Job extends NewJob {
   crashes: number;
   /** No other job was in the engine at any time of the current run. */
   alone: boolean;
-  /** Pieces were handed out. */
+  /** Deltas were handed out. */
   streamed: boolean;
   ended: boolean;
   deadline: NodeJS.Timeout | undefined;
@@ -90,7 +90,7 @@ export class JobScheduler {
     const { bound, concurrency } = this.#options;
     if (this.#waiting.length < bound) return;
     this.stats.refused += 1;
-    // As many as now; while the engine starts none are.
+    // While the engine starts, none are active.
     const atOnce = this.#active.size || concurrency;
     const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
     throw queueFull(bound, seconds);
@@ -160,7 +160,7 @@ export class JobScheduler {
     this.#onEngineState(this.#engine.state);
   }
 
-  /** Takes an ended job out of wherever it is. A running one keeps its place in the engine until its run ends. */
+  /** Removes an ended job. A running one keeps its place in the engine until its run ends. */
   #leave(job: Job): void {
     this.#open.delete(job);
     const at = this.#waiting.indexOf(job);
@@ -175,7 +175,7 @@ export class JobScheduler {
     while (this.#engine.state.phase === 'ready') {
       const job = this.#next();
       if (job === undefined || this.#active.size >= this.#options.concurrency) return;
-      // In flight in two crashes: it runs by itself, so that another crash names the culprit and spares the others.
+      // A job that ran in two crashes runs alone, so that a third crash shows whether the job caused them.
       if (this.#suspect(job) && this.#active.size > 0) return;
       for (const running of this.#active) {
         if (this.#suspect(running)) return;
@@ -187,7 +187,7 @@ export class JobScheduler {
     }
   }
 
-  /** The oldest job of the owner with the fewest tokens in the engine: nobody waits behind all that another one asked for. */
+  /** The oldest job of the owner with the fewest tokens in the engine: no owner waits for all jobs of another. */
   #next(): Job | undefined {
     const held = new Map<string, number>();
     for (const { owner, tokens } of this.#active) held.set(owner, (held.get(owner) ?? 0) + tokens);
@@ -203,7 +203,7 @@ export class JobScheduler {
 
   #full(): boolean {
     if (this.#owners.size < 2) return false;
-    // A job counts until its last input is done: beside the oldest there must be enough for full batches.
+    // A job counts until its last input is done, so the tokens without the oldest job's must fill batches.
     const [, ...younger] = this.#active;
     return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
   }
@@ -245,7 +245,7 @@ export class JobScheduler {
 
   #onRunFailed(job: Job, error: SidaError): void {
     if (job.ended) return;
-    // The engine left `ready` between the pump's look and its own: the job never ran.
+    // The engine was no longer ready when it got the job: the job never ran.
     if (error.code === 'not_ready' && this.#engine.state.phase !== 'ready') {
       job.attempts -= 1;
       this.#requeue(job);

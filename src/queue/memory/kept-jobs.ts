@@ -1,6 +1,6 @@
 /**
- * The records of kept jobs in this process's memory: who may see them, under which idempotency key they came, who
- * watches, and when an ended one is let go. A record is never changed, only replaced, so whoever holds one may keep it.
+ * The records of kept jobs in this process's memory, with their owners, idempotency keys and listeners, and when an ended one
+ * is dropped. A record is never changed, only replaced, so callers may keep the one they hold.
  */
 
 import { SidaError } from '../../errors.js';
@@ -31,14 +31,14 @@ type Listener = (event: JobEvent) => void;
 interface Kept {
   owner: string;
   record: JobRecord;
-  /** What measures the record's times: the wall clock may be set. */
+  /** Monotonic times behind the record's: the wall clock may be set. */
   createdAt: number;
   endedAt: number;
   /** Of the answer, as JSON. */
   bytes: number;
   idempotency: Idempotency | undefined;
   listeners: Set<Listener>;
-  /** Of the current run, for whoever begins to watch. The KV cache bounds how many there are. */
+  /** Of the current run, for listeners that come later. The KV cache bounds their number. */
   deltas: Extract<JobEvent, { type: 'delta' }>[];
 }
 
@@ -53,7 +53,7 @@ export class KeptJobs {
   readonly #ended = new Set<Kept>();
   #sweep: NodeJS.Timeout | undefined;
 
-  /** `onEnd` is told the last record of each job. */
+  /** `onEnd` receives the last record of each job. */
   constructor(retention: Retention, stats: KeptStats, onEnd: (record: JobRecord) => void) {
     this.#retention = retention;
     this.#stats = stats;
@@ -112,7 +112,7 @@ export class KeptJobs {
     if (kept === undefined) return undefined;
     const { listeners } = kept;
     for (const event of kept.deltas) listener(event);
-    // Of its own, so that one function may watch twice.
+    // A new function, so that one listener may watch twice.
     const own: Listener = (event) => listener(event);
     listeners.add(own);
     this.#stats.watching += 1;
@@ -180,7 +180,7 @@ export class KeptJobs {
     kept.listeners.clear();
   }
 
-  /** Lets go of what is too old or too much, oldest end first. */
+  /** Drops ended jobs that are too old or too many, the oldest end first. */
   #dropOld(): void {
     const { retentionMs, answerBytes, answers } = this.#retention;
     const oldest = performance.now() - retentionMs;
@@ -202,7 +202,7 @@ export class KeptJobs {
     this.#stats.dropped[reason] += 1;
   }
 
-  /** Memory is given back in time even when nobody asks any more. */
+  /** Drops old jobs in time, even when no request comes. */
   #scheduleSweep(): void {
     if (this.#sweep !== undefined || this.#ended.size === 0) return;
     const [first] = this.#ended;

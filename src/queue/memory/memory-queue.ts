@@ -1,4 +1,4 @@
-/** A job queue in this process's memory: what it holds ends with the process. */
+/** A job queue in this process's memory. Its jobs end with the process. */
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { JobRequest } from '../../protocol/engine-messages.js';
@@ -21,21 +21,21 @@ const HOUR_MS = 3_600_000;
 export interface MemoryQueueOptions {
   /** Jobs that may wait. */
   bound: number;
-  /** From submission to the answer, where somebody waits for it. */
+  /** From submission to the answer, of jobs whose client waits. */
   deadlineMs: number;
   /** From acceptance to the end of a kept job. */
   keptDeadlineMs?: number;
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency?: number;
-  /** Tokens of inputs in the engine at a time, about, where owners share it. */
+  /** Tokens of inputs in the engine at a time where owners share it: see SchedulerOptions. */
   engineTokens?: number;
   /** Runs of one job at most. */
   attempts?: number;
-  /** Bounds of what is kept of ended jobs: time, bytes of their answers, and their number. */
+  /** Limits of what is kept of ended jobs: time, bytes of their answers, and their number. */
   retentionMs?: number;
   answerBytes?: number;
   answers?: number;
-  /** Is told the last record of each kept job: nobody may be waiting for it. */
+  /** Receives the last record of each kept job. */
   onKeptEnd?: (record: JobRecord) => void;
 }
 

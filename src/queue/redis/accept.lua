@@ -13,11 +13,16 @@
     ARGV[10] digest of the request, to compare with the one that came with the key before
     ARGV[11] longest time in ms that the job is kept if it never ends
 
-  Returns {'accepted'}, {'exists', id of the job that came with this key before}, {'conflict'}: the key came with another
-  request, {'full'}: the bound is reached, or {'taken'}: the id is another job's.
+  Returns
+    {'accepted'}
+    {'exists', id}: the job came with this key before
+    {'conflict'}: the key came with another request
+    {'full'}: the bound is reached
+    {'taken'}: the id is another job's
 ]]
 local id, kind, owner, sync, form, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local deadline, bound, key, digest, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9], ARGV[10], tonumber(ARGV[11])
+local deadline, bound, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[11])
+local key, digest = ARGV[9], ARGV[10]
 
 if key ~= '' then
   local other = redis.call('GET', base .. 'key:' .. key)
@@ -29,10 +34,12 @@ end
 if redis.call('EXISTS', jobKey(id)) == 1 then return {'taken'} end
 if redis.call('ZCARD', base .. 'queued') >= bound then return {'full'} end
 
-redis.call('HSET', jobKey(id), 'kind', kind, 'owner', owner, 'sync', sync, 'form', form, 'digest', digest, 'request', request,
-  'status', 'queued', 'createdMs', now, 'deadlineMs', deadline > 0 and now + deadline or 0, 'attempts', 0, 'crashes', 0)
+local order = redis.call('HINCRBY', base .. 'counters', 'accepted', 1)
+redis.call('HSET', jobKey(id), 'order', order, 'kind', kind, 'owner', owner, 'sync', sync, 'form', form,
+  'digest', digest, 'request', request, 'status', 'queued', 'createdMs', now,
+  'deadlineMs', deadline > 0 and now + deadline or 0, 'attempts', 0, 'crashes', 0)
 redis.call('PEXPIRE', jobKey(id), longest)
-redis.call('ZADD', base .. 'queued', now, id)
+redis.call('ZADD', base .. 'queued', order, id)
 if deadline > 0 then redis.call('ZADD', base .. 'deadlines', now + deadline, id) end
 if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', longest) end
 redis.call('PUBLISH', base .. 'work', id)

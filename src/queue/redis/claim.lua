@@ -1,6 +1,6 @@
 --[[
-  Puts back the jobs of dead workers, and gives the oldest jobs that wait to a worker. Each run holds a lease on its job: a
-  worker that does not renew it in time loses the job.
+  Puts back the jobs of dead workers, and gives the oldest jobs that wait to a worker. Each run holds a lease on its job:
+  a worker that does not renew it in time loses the job.
 
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  token of the runs that this begins
@@ -32,11 +32,12 @@ end
 local found, size = {}, 0
 
 local function give(id)
-  local job = redis.call('HMGET', jobKey(id), 'request', 'attempts', 'crashes', 'sync', 'kind', 'createdMs', 'startedMs')
+  local job = redis.call('HMGET', jobKey(id),
+    'request', 'attempts', 'crashes', 'sync', 'kind', 'createdMs', 'startedMs')
   local request = job[1] or ''
   size = size + #request
-  found[#found + 1] = {'run', id, tonumber(job[2]), tonumber(job[3]) or 0, request, job[4] or '0', job[5] or '', job[6] or '0',
-    job[7] or '0'}
+  found[#found + 1] = {'run', id, tonumber(job[2]), tonumber(job[3]) or 0, request,
+    job[4] or '0', job[5] or '', job[6] or '0', job[7] or '0'}
 end
 
 local function begin(id)
@@ -57,7 +58,8 @@ local function begin(id)
   if seen(id) then return fail(ARGV[13]) end
   if redis.call('HSTRLEN', key, 'request') > bytes then return fail(ARGV[14]) end
   if attempts > 0 then count('retried') end
-  redis.call('HSET', key, 'status', 'running', 'token', token, 'attempts', attempts + 1, 'startedMs', now, 'deltaBytes', 0)
+  redis.call('HSET', key,
+    'status', 'running', 'token', token, 'attempts', attempts + 1, 'startedMs', now, 'deltaBytes', 0)
   redis.call('ZREM', base .. 'queued', id)
   redis.call('ZADD', base .. 'leases', now + lease, id)
   redis.call('DEL', base .. 'deltas:' .. id)

@@ -4,7 +4,7 @@ import type { JobRequest } from '../../protocol/engine-messages.js';
 import { formOf, type Idempotency } from '../job-queue.js';
 import type { NewJob } from './redis-ledger.js';
 
-/** A kept job; `owner`: who may see it. */
+/** A kept job. Only `owner` may see it. */
 export function describeJob(
   id: string,
   request: JobRequest,
@@ -18,7 +18,7 @@ export function describeJob(
     sync: false,
     form: JSON.stringify(formOf(request)),
     request: JSON.stringify(request),
-    // Hashed: a key may be as long as a header, and others' keys are nobody's business.
+    // Hashed: a key may be as long as a header, and readers of Redis need not see clients' keys.
     key: idempotency === undefined ? '' : hashOf(owner, idempotency.key),
     digest: idempotency?.digest ?? '',
   };

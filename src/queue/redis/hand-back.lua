@@ -1,6 +1,6 @@
 --[[
-  The worker leaves before its run has ended: the job waits for another worker. The run does not count among those that a job
-  may have.
+  The worker leaves before its run has ended: the job waits for another worker. The run does not count among those that
+  a job may have.
 
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  id

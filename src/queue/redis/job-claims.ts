@@ -1,6 +1,6 @@
 /**
- * Claims jobs for a worker while its engine is ready and it has room: when the ledger says that a job waits, when a run ends
- * that took the last room, and from time to time, since messages of Redis may be lost and since dead workers send none.
+ * Claims jobs for a worker while its engine is ready and the worker has room: when a message says that a job waits, when a full
+ * worker ends a run, and from time to time, since messages of Redis may be lost and dead workers send none.
  */
 import type { JobRuns, Run } from './job-runs.js';
 
@@ -8,7 +8,7 @@ export interface ClaimsOptions {
   runs: JobRuns;
   /** Runs at a time. */
   concurrency: number;
-  /** Between claims that nothing asked for. */
+  /** Between claims without a message. */
   everyMs: number;
   /** The engine is ready. */
   ready: () => boolean;
@@ -55,7 +55,7 @@ export class JobClaims {
         this.#again = false;
         const { runs, found } = await this.#options.runs.claim(this.#room);
         for (const run of runs) this.#track(this.#run(run));
-        // There may be more than this worker's share.
+        // The claim gave this worker's share; more may be left.
         if (found > 0) this.#again = true;
       }
     } finally {
@@ -65,7 +65,7 @@ export class JobClaims {
 
   async #run(run: Run): Promise<void> {
     await this.#options.runs.finish(run);
-    // For want of room nothing was claimed.
+    // Jobs may wait that this worker had no room for.
     if (this.#again) this.look();
   }
 

@@ -7,13 +7,13 @@ import { type LedgerRecord, parseDelta } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 export interface Followed {
-  /** Another run began since the last look; told before its deltas. */
+  /** Another run began since the last look. Called before its deltas. */
   onRun?: (record: LedgerRecord) => void;
   /** Undefined: the ledger does not know the job (any more). Called after every read. */
   onRecord: (record: LedgerRecord | undefined) => void;
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
   onTotals: (totals: LedgerTotals) => void;
-  /** What Redis holds is broken; nothing follows. */
+  /** The record in Redis is broken. No other call follows. */
   onBroken: (error: SidaError) => void;
 }
 
@@ -34,14 +34,14 @@ export class JobFollower {
     this.#followed = followed;
   }
 
-  /** Resolves once news arrive. Nothing is read before there are any. */
+  /** Resolves once news can arrive. Reads nothing before there is news. */
   async start(news: LedgerNews): Promise<void> {
     const unfollow = await news.follow(this.#ledger.newsOf(this.#id), () => void this.look());
     if (this.#ended) unfollow();
     else this.#unfollow = unfollow;
   }
 
-  /** Takes the record's run as known: not told as one that began. */
+  /** The record's run is known: `onRun` is not called for it. */
   from(record: LedgerRecord): void {
     this.#attempt = record.attempts;
   }
@@ -65,7 +65,7 @@ export class JobFollower {
         await this.#read();
       }
     } catch (error) {
-      // Redis is away: there will be news once it is back.
+      // Redis is away. There will be news once it is back.
       if (error instanceof SidaError) this.#followed.onBroken(error);
     } finally {
       this.#reading = false;

@@ -31,9 +31,9 @@ export interface RunsOptions {
   worker: string;
   /** Bytes of the answers of all ended jobs that are kept. */
   keptBytes: number;
-  /** A run that is not renewed for so long is taken from its worker. */
+  /** A worker that does not renew its run for so long loses the job. */
   leaseMs: number;
-  /** Told of kept jobs that this worker ended. */
+  /** Called for kept jobs that this worker ended. */
   onKeptEnd?: ((end: KeptEnd) => void) | undefined;
 }
 
@@ -64,7 +64,7 @@ export class JobRuns {
       logger.error({ job: id }, 'a job whose record in Redis is broken is dropped');
     for (const end of claimed.ended) this.#options.onKeptEnd?.(end);
     const runs = claimed.runs.map((run) => this.#add(run));
-    // Claimed while this worker was told to end.
+    // This worker was told to end during the claim.
     if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
     return { runs, found: claimed.jobs };
   }
@@ -146,7 +146,7 @@ export class JobRuns {
     } catch (thrown) {
       const error = SidaError.from(thrown);
       if (run.ended === 'stopped') return 'stopped';
-      // An engine that was told to end says nothing about the job.
+      // The engine was told to end; the job is not at fault.
       if (error.code === 'shutting_down') this.#end(run, 'handed back');
       if (run.ended === 'handed back') return this.#persist(() => ledger.handBack(run.id, run.token));
       if (error.code === 'engine_crashed') {
@@ -184,7 +184,7 @@ export class JobRuns {
     const deltas = new DeltaWriter((all) => ledger.append(run.id, run.token, all));
     for (;;) {
       try {
-        // With the token: the job's earlier run may still be in the engine, and is another run.
+        // The token tells this run from an earlier run of the job that may still be in the engine.
         const result = await engine.run(`${run.token}/${run.id}`, request, {
           signal,
           onDelta: (delta) => deltas.add(delta),
@@ -192,7 +192,7 @@ export class JobRuns {
         await deltas.written();
         return result;
       } catch (error) {
-        // The engine left `ready` between the look and the run: the job never ran.
+        // The engine was no longer ready when it got the job: the job never ran.
         if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
         if (!(await this.#engineReady())) {
           this.#end(run, 'handed back');
@@ -202,7 +202,7 @@ export class JobRuns {
     }
   }
 
-  /** An answer that is kept must fit among those that are. */
+  /** A kept answer must fit into the limit of all kept answers. */
   #checkSize(text: string, { sync }: Run): void {
     const { keptBytes: limit } = this.#options;
     const bytes = Buffer.byteLength(text);

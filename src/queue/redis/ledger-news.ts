@@ -1,10 +1,10 @@
 /**
- * Tells followers of jobs when to look into the ledger again: on a message, after a reconnection, and now and then in any
- * case, since messages of Redis may be lost. A message says only that there is something new; what, stands in the ledger.
+ * Tells followers of jobs when to read the ledger again: on a message, after a reconnection, and once a second, since
+ * messages of Redis may be lost. A message says only that there is news; the news itself stands in the ledger.
  */
 import type { Redis } from 'ioredis';
 
-/** Between looks of a follower that was told nothing. */
+/** Between looks of a follower that gets no message. */
 const LOOK_MS = 1_000;
 
 export class LedgerNews {
@@ -21,7 +21,7 @@ export class LedgerNews {
       for (const looks of this.#followers.values()) for (const look of looks) look();
     };
     subscriber.on('ready', () => {
-      // Those that were not subscribed to before, for want of a connection, are not subscribed to again by themselves.
+      // Channels that could not be subscribed to without a connection are not among those that ioredis subscribes to again.
       const channels = [...this.#followers.keys()];
       if (channels.length > 0) subscriber.subscribe(...channels).catch(() => undefined);
       lookAll();
@@ -29,12 +29,12 @@ export class LedgerNews {
     this.#timer = setInterval(lookAll, LOOK_MS).unref();
   }
 
-  /** Resolves once messages arrive, or cannot for now; `look` is called until the returned function is. */
+  /** Resolves once messages can arrive, or without a connection at once. `look` is called until the returned function is. */
   async follow(channel: string, look: () => void): Promise<() => void> {
     const looks = this.#followers.get(channel) ?? new Set();
     looks.add(look);
     this.#followers.set(channel, looks);
-    // Without a connection the looks now and then do.
+    // Without a connection the timer calls the followers.
     if (looks.size === 1) await this.#subscriber.subscribe(channel).catch(() => undefined);
     return () => {
       looks.delete(look);

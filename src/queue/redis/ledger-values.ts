@@ -1,4 +1,4 @@
-/** Checks of what is read back from Redis: whoever can write there must not be able to break a server or a worker. */
+/** Checks what is read from Redis: a value that somebody else wrote there must not break a server or a worker. */
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
@@ -122,10 +122,10 @@ const record = z.object({
   error: z.string().nullable(),
 });
 
-/** A record with what only the ledger's users may see. */
+/** A record with fields that clients do not see. */
 export interface LedgerRecord extends JobRecord {
   owner: string;
-  /** Its client waits for it; nobody else may ask. */
+  /** A client waits for the job; no other request may see it. */
   sync: boolean;
 }
 
@@ -155,7 +155,7 @@ export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undef
   };
 }
 
-/** JSON of a result. JSON would turn a number that is not finite into null, which a client cannot tell from an answer. */
+/** JSON of a result. Refuses numbers that are not finite: JSON would turn them into null, which a client takes for an answer. */
 export function resultText(result: JobResult): string {
   return JSON.stringify(result, (_key, value: unknown) => {
     if (typeof value !== 'number' || Number.isFinite(value)) return value;

@@ -6,20 +6,21 @@
   Times are Unix milliseconds of Redis's own clock: no other machine's clock decides anything.
 
   Keys under <prefix>:ledger:
-    job:<id>      hash: kind owner sync form digest request status createdMs deadlineMs startedMs finishedMs attempts crashes
-                  spared (runs that were handed back) token (of the run that counts) over (token of the run that ended it)
-                  overAs streamed deltaBytes stopped result error fenced:<token>
-    deltas:<id>   list: deltas of a streamed completion, of the current run
-    queued        sorted set: ids that wait for a run, by createdMs
-    leases        sorted set: ids that run, by when the lease of their run ends
-    deadlines     sorted set: ids that have not ended and have a deadline, by it
-    ended         sorted set: kept ids that have ended, by when they are dropped
-    sizes         hash: bytes of the answer of each of those
-    key:<hash>    string: the id that an idempotency key made
+    job:<id>       hash: order (of acceptance) kind owner sync form digest request status createdMs deadlineMs startedMs
+                   finishedMs attempts crashes spared (runs that were handed back) token (of the run that counts) over
+                   (token of the run that ended it) overAs streamed deltaBytes stopped result error
+    deltas:<id>    list: deltas of a streamed completion, of the current run
+    queued         sorted set: ids that wait for a run, by order
+    leases         sorted set: ids that run, by when the lease of their run ends
+    deadlines      sorted set: ids that have not ended and have a deadline, by it
+    ended          sorted set: kept ids that have ended, by when they are dropped
+    sizes          hash: bytes of the answer of each of those
+    key:<hash>     string: the id that an idempotency key made
+    fenced:<token>:<id>  string: this run was counted as fenced
     claim:<worker> string: token of the worker's last claim that found a job
-    workers       sorted set: worker ids, by their last sign of life
-    counters      hash: fenced retried quarantined, bytes (of the answers that are kept), how many ended jobs were dropped
-                  for which reason (retention number dropped-bytes), beatMs (of the last beat of any worker)
+    workers        sorted set: worker ids, by their last sign of life
+    counters       hash: accepted fenced retried quarantined, bytes (of the answers that are kept), how many ended jobs
+                   were dropped for which reason (retention number dropped-bytes), beatMs (last beat of any worker)
   Channels under <prefix>:ledger:
     events:<id>   there is news of the job
     stops         the id of a job that was stopped: its run ends
@@ -53,7 +54,9 @@ local function drop(id, why)
 end
 
 local function dropOld()
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', base .. 'ended', '-inf', now, 'LIMIT', 0, 100)) do drop(old, 'retention') end
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', base .. 'ended', '-inf', now, 'LIMIT', 0, 100)) do
+    drop(old, 'retention')
+  end
 end
 
 -- The job neither waits nor runs any more.
@@ -75,7 +78,7 @@ local function finish(id, status, field, value, limits)
   local key = jobKey(id)
   local job = redis.call('HMGET', key, 'sync', 'deadlineMs', 'stopped')
   local sync = job[1] == '1'
-  -- The waiting client takes the answer at once or, when Redis goes away now, once it is back: it waits until its deadline.
+  -- The client takes the answer at once or, when Redis goes away now, once it is back: it waits until its deadline.
   local waits = sync and job[3] ~= '1' and math.ceil((tonumber(job[2]) or 0) - now) or 0
   local taken = math.max(60000, waits)
   redis.call('HSET', key, 'status', status, 'finishedMs', now, field, value)
@@ -103,19 +106,19 @@ local function finish(id, status, field, value, limits)
   tell(id, 'ended')
 end
 
--- Puts a job that ran back among those that wait, at its place by age.
+-- Puts a job that ran back among those that wait, at its place in the order of acceptance.
 local function wait(id)
   local key = jobKey(id)
   redis.call('HSET', key, 'status', 'queued')
   redis.call('HDEL', key, 'token')
   redis.call('ZREM', base .. 'leases', id)
-  redis.call('ZADD', base .. 'queued', tonumber(redis.call('HGET', key, 'createdMs')) or now, id)
+  redis.call('ZADD', base .. 'queued', tonumber(redis.call('HGET', key, 'order')) or 0, id)
   tell(id, 'queued')
   redis.call('PUBLISH', base .. 'work', id)
 end
 
--- Without a beat of any worker for half a lease, Redis may have been away: leases that ended meanwhile last for the grace,
--- in which workers that are alive come back and renew theirs.
+-- Without a beat of any worker for half a lease, Redis may have been away: leases that ended meanwhile last for the
+-- grace, in which workers that are alive come back and renew theirs.
 local function spare(lease, grace)
   local before = tonumber(redis.call('HGET', base .. 'counters', 'beatMs')) or now
   if now - before <= lease / 2 then return end
@@ -126,7 +129,8 @@ local function spare(lease, grace)
 end
 
 local function totals()
-  return redis.call('HMGET', base .. 'counters', 'fenced', 'retried', 'quarantined', 'bytes', 'retention', 'number', 'dropped-bytes')
+  return redis.call('HMGET', base .. 'counters',
+    'fenced', 'retried', 'quarantined', 'bytes', 'retention', 'number', 'dropped-bytes')
 end
 
 -- Remembers how a run ended its job, for a command that is sent again.
@@ -135,19 +139,17 @@ local function over(id, token, as)
   return as
 end
 
--- Nil where the run still counts. Otherwise how this same run ended the job before (the command was sent again), 'stopped' where
--- the job was stopped on purpose, or 'fenced' where another run took its place, which is counted once for each run.
+-- Nil where the run still counts. Otherwise how this same run ended the job before (the command was sent again),
+-- 'stopped' where the job was stopped on purpose, or 'fenced' where another run took its place, counted once a run.
 local function stale(id, token)
-  if not isRecord(id) then
-    count('fenced')
-    return 'fenced'
+  -- The job may have ended and be gone.
+  if isRecord(id) then
+    local run = redis.call('HMGET', jobKey(id), 'token', 'over', 'overAs', 'stopped')
+    if run[1] == token then return nil end
+    if run[2] == token then return run[3] end
+    if run[4] == '1' then return 'stopped' end
   end
-  local key = jobKey(id)
-  local run = redis.call('HMGET', key, 'token', 'over', 'overAs', 'stopped')
-  if run[1] == token then return nil end
-  if run[2] == token then return run[3] end
-  if run[4] == '1' then return 'stopped' end
-  if redis.call('HSETNX', key, 'fenced:' .. token, now) == 1 then count('fenced') end
+  if redis.call('SET', base .. 'fenced:' .. token .. ':' .. id, 1, 'NX', 'PX', 3600000) then count('fenced') end
   return 'fenced'
 end
 

@@ -1,11 +1,11 @@
-/** Commands of workers: tried until Redis is back, since the work that they tell of is done already. */
+/** Commands of workers are repeated until Redis is back, since the work that they report is done already. */
 import { ReplyError } from 'ioredis';
 import { SidaError } from '../../errors.js';
 
 /** Between tries of a command that failed. */
 const AGAIN_MS = 500;
 
-/** A reply that is an error is final, and so is every failure once `over` says so. */
+/** An error reply of Redis is final, and so is every failure once `over` is true. */
 export async function persist<T>(command: () => Promise<T>, over: () => boolean): Promise<T> {
   for (;;) {
     try {
@@ -17,7 +17,7 @@ export async function persist<T>(command: () => Promise<T>, over: () => boolean)
   }
 }
 
-/** Redis refuses the command itself, and would again. */
+/** Redis refused the command itself, and would again. */
 export function isReply(error: unknown): boolean {
   return (
     error instanceof ReplyError && !/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)

@@ -1,4 +1,4 @@
-/** What workers tell of the model they serve, for servers without an engine of their own. */
+/** Workers publish the model that they serve, for servers without an engine of their own. */
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
@@ -6,7 +6,7 @@ import { KEY_PREFIX, PROTOCOL } from './queue-name.js';
 
 export interface PublishedModel {
   queueName: string;
-  /** When a worker last told it: Unix milliseconds of Redis's clock. */
+  /** When a worker last published it: Unix milliseconds of Redis's clock. */
   seenMs: number;
   model: ModelInfo;
 }
@@ -44,7 +44,7 @@ export async function publishModel(client: Redis, entry: PublishedModel): Promis
   }
 }
 
-/** The latest first; what is not such an entry is left out. */
+/** The latest first. Values that are not such entries are left out. */
 export async function publishedModels(client: Redis): Promise<PublishedModel[]> {
   const all = Object.values(await client.hgetall(MODELS)).map(parse);
   return all.filter((entry) => entry !== undefined).sort((a, b) => b.seenMs - a.seenMs);

@@ -1,11 +1,11 @@
-/** Names what jobs share a queue: only workers that would give the same answers take each other's jobs. */
+/** The name of a queue: only workers that would give the same answers share one. */
 import { createHash } from 'node:crypto';
 import type { EngineConfig, ModelInfo } from '../../protocol/engine-messages.js';
 
 /** Counts up whenever jobs, results or the ledger's keys change their form or meaning. */
 export const PROTOCOL = 3;
 
-/** Before every key. */
+/** What every key begins with. */
 export const KEY_PREFIX = 'sida';
 
 /** In braces, which keep all keys of a queue in one slot of a Redis cluster. */

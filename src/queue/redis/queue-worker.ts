@@ -24,7 +24,7 @@ export interface QueueWorkerOptions extends LedgerLimits {
   leaseMs: number;
   /** Between looks for jobs of silent workers. */
   lookMs: number;
-  /** Told of kept jobs that this worker ended. */
+  /** Called for kept jobs that this worker ended. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
@@ -84,7 +84,7 @@ export class QueueWorker {
     return this.#options.queueName;
   }
 
-  /** Takes no more jobs, gives running ones up to `drainMs` and hands back the rest. Resolves true when there was none. */
+  /** Takes no more jobs, gives running ones up to `drainMs`, and hands back the rest. Resolves true when none was left. */
   close(drainMs: number): Promise<boolean> {
     this.#closing ??= this.#close(drainMs);
     return this.#closing;
@@ -99,7 +99,7 @@ export class QueueWorker {
       finished = this.#runs.all.length === 0;
       this.#runs.handBack();
     }, drainMs);
-    // Without Redis nothing can be told; what is left is run elsewhere once its lease has ended.
+    // Without Redis no job can be handed back. Other workers run them once their leases have ended.
     const away = this.#client.status !== 'ready' && this.#runs.all.length === 0;
     await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
     clearTimeout(timer);
@@ -116,7 +116,7 @@ export class QueueWorker {
   #subscribe(): void {
     const { stops, work } = this.#ledger;
     this.#subscriber.on('ready', () => {
-      // What was said before is looked for.
+      // Jobs may have come before the subscription.
       const look = () => this.#claims.look();
       this.#subscriber.subscribe(stops, work).then(look, () => undefined);
     });
@@ -136,7 +136,7 @@ export class QueueWorker {
         const { queueName } = this.#options;
         await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
       }
-      // Deadlines hold without any server.
+      // Deadlines hold without a server too.
       for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);

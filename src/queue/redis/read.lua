@@ -5,11 +5,12 @@
     ARGV[2]  attempt: the run of which the reader knows deltas
     ARGV[3]  how many of that run it knows
 
-  Returns {{kind, owner, sync, form, status, createdMs, startedMs, finishedMs, attempts, result, error}, deltas, totals}.
+  Returns {fields, deltas, totals}, with the fields
+    {kind, owner, sync, form, status, createdMs, startedMs, finishedMs, attempts, result, error}
 ]]
 local id = ARGV[1]
-local fields = redis.call('HMGET', jobKey(id), 'kind', 'owner', 'sync', 'form', 'status', 'createdMs', 'startedMs', 'finishedMs',
-  'attempts', 'result', 'error')
+local fields = redis.call('HMGET', jobKey(id),
+  'kind', 'owner', 'sync', 'form', 'status', 'createdMs', 'startedMs', 'finishedMs', 'attempts', 'result', 'error')
 local from = tonumber(ARGV[3])
 if fields[9] ~= ARGV[2] then from = 0 end
 return {fields, redis.call('LRANGE', base .. 'deltas:' .. id, from, -1), totals()}

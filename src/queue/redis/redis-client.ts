@@ -1,22 +1,21 @@
-/** Connections to Redis. Producers fail fast, since a client waits for them; workers wait for Redis, since jobs wait for them. */
+/** Connections to Redis. Producers fail fast, since a client waits. Workers wait for Redis, since their work is done already. */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
 import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
 
-/** What a producer waits for one command. */
+/** Longest time a producer waits for one command. */
 export const COMMAND_MS = 1_000;
 
 /**
- * A connection that owes a reply and says nothing for so long is given up, and made anew: its other end may be gone without
- * a word, behind a router or a machine that lost its power, and TCP would wait for a quarter of an hour. Workers wait longer,
- * since BullMQ asks Redis to keep silent for up to ten seconds.
+ * A connection that owes a reply and is silent for so long is closed and made anew: its other end may be gone, behind a router
+ * or on a machine that lost its power, and TCP would wait for a quarter of an hour.
  */
 const SILENT_MS = 4_000;
-const SILENT_WORKER_MS = 12_000;
 
 const COMMON = {
   connectTimeout: 2_000,
   retryStrategy: (times: number) => Math.min(50 * 2 ** Math.min(times, 5), 1_000),
+  socketTimeout: SILENT_MS,
   scripts: LEDGER_SCRIPTS,
 } satisfies RedisOptions;
 
@@ -29,13 +28,12 @@ export function producerClient(url: string): Redis {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_MS,
-    socketTimeout: SILENT_MS,
   });
 }
 
 /** Commands wait for the connection to come back. */
 export function workerClient(url: string): Redis {
-  return new Redis(url, { ...COMMON, maxRetriesPerRequest: null, socketTimeout: SILENT_WORKER_MS });
+  return new Redis(url, { ...COMMON, maxRetriesPerRequest: null });
 }
 
 /** Subscriptions are taken up again after every reconnection. */
@@ -45,9 +43,8 @@ export function subscriberClient(url: string): Redis {
     enableOfflineQueue: false,
     autoResubscribe: true,
     maxRetriesPerRequest: 0,
-    // A subscription that takes longer is done without: its followers look by themselves now and then.
+    // After that its followers do without, and look from time to time.
     commandTimeout: 500,
-    socketTimeout: SILENT_MS,
   });
 }
 
@@ -65,10 +62,10 @@ export function callScript(
   return commands[script](prefix, ...values);
 }
 
-/** Between two lines of a log that say the same of Redis. */
+/** Between two equal lines of the log. */
 const QUIET_MS = 30_000;
 
-/** Every try to connect again fails in the same words: they are logged now and then. */
+/** Every try to connect again fails with the same message, which is logged once in a while. */
 export function logFaults(logger: Logger): (error: Error) => void {
   const told = new Map<string, number>();
   return ({ message }) => {

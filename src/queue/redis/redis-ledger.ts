@@ -74,7 +74,7 @@ export interface Claimed {
   jobs: number;
 }
 
-/** What became of a run: `fenced` is one that another run replaced, `stopped` one whose job was cancelled. */
+/** The end of a run. `fenced`: another run replaced it. `stopped`: its job was cancelled or past its deadline. */
 export type RunEnd = 'ended' | 'retry' | 'fenced' | 'stopped';
 
 export interface LedgerStatus {
@@ -88,13 +88,13 @@ export interface LedgerStatus {
   expired: KeptEnd[];
 }
 
-/** Of the whole queue, by all servers and workers. */
+/** Totals of the whole queue, over all servers and workers. */
 export interface LedgerTotals {
   /** Late results of runs that another run had replaced. */
   fenced: number;
   retried: number;
   quarantined: number;
-  /** Of the answers that are kept. */
+  /** Bytes of the answers that are kept. */
   answerBytes: number;
   dropped: Record<DropReason, number>;
 }
@@ -202,7 +202,7 @@ export class RedisLedger {
     await this.#client.zrem(`${this.prefix}:ledger:workers`, worker);
   }
 
-  /** Ends a job that has not ended, and tells the worker that runs it. False: it has ended. */
+  /** Ends a job that has not ended, and its run in any worker. False: it had ended before. */
   async stop(
     id: string,
     status: Extract<JobStatus, 'cancelled' | 'failed'>,

@@ -1,10 +1,10 @@
-/** What a client is told while Redis does not answer, and how soon. */
+/** The errors that clients get while Redis does not answer, and how soon. */
 import { SidaError } from '../../errors.js';
 
-/** A refusal for want of Redis is given within this. */
+/** A client that needs Redis is refused after this. */
 const REFUSE_MS = 1_000;
 
-/** Redis's answer, or a refusal in good time. */
+/** Redis's answer, or a refusal after a second. */
 export async function soon<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -27,7 +27,7 @@ export function unreachable(cause?: unknown): SidaError {
   return new SidaError({ code: 'not_ready', message }, { cause });
 }
 
-/** A job that Redis had and has no more. */
+/** Redis had the job and has lost it. */
 export function lost(): SidaError {
   return new SidaError({ code: 'not_ready', message: 'Redis no longer knows the request; send it again' });
 }

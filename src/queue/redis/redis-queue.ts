@@ -45,9 +45,9 @@ export interface RedisQueueOptions extends LedgerLimits {
   keptDeadlineMs: number;
   /** Name of the queue; undefined while it is not known which model is served. */
   queueName: () => string | undefined;
-  /** Why nothing is run while the name is not known; undefined: the engine's state says it. */
+  /** Why nothing runs while the name is not known. Undefined: the engine's state says why. */
   unnamed?: () => string;
-  /** Told of kept jobs that ended in this process. */
+  /** Called for kept jobs that ended in this process. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
@@ -61,7 +61,7 @@ export class RedisQueue implements JobQueue {
   readonly #subscriber: Redis;
   readonly #news: LedgerNews;
   readonly #timer: NodeJS.Timeout;
-  /** What clients wait for. */
+  /** Jobs whose clients wait. */
   readonly #open = new Set<Submission>();
   /** Undefined while the name of the queue is not known. */
   #ledger: RedisLedger | undefined;
@@ -117,7 +117,7 @@ export class RedisQueue implements JobQueue {
     request: JobRequest,
     idempotency?: Idempotency,
   ): Promise<Accepted> {
-    // One limit for both of its commands: the client waits for their sum.
+    // One limit for both commands, since the client waits for both.
     return soon(this.#keep(id, owner, request, idempotency));
   }
 
@@ -180,7 +180,7 @@ export class RedisQueue implements JobQueue {
     return finished;
   }
 
-  /** Counts a kept job that ended in this process: here, or in its worker. */
+  /** Counts a kept job that ended in this process: in this queue or in the process's worker. */
   keptEnded(end: KeptEnd): void {
     if (end.result !== null) this.stats.completed += 1;
     else this.#countError(end.error!.code);
@@ -233,7 +233,7 @@ export class RedisQueue implements JobQueue {
     this.stats.refused += 1;
     const { bound } = this.#options;
     const { queued = bound, running = 0, workers = 1 } = this.#status ?? {};
-    // As many side by side as a worker takes by default.
+    // A worker runs 64 jobs at a time by default.
     return queueFull(bound, (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000);
   }
 

@@ -14,7 +14,7 @@ export interface RedisSettings {
 }
 
 export async function redisSettings(client: Redis): Promise<RedisSettings> {
-  // INFO is open where CONFIG is forbidden, as managed services do.
+  // Managed services forbid CONFIG and allow INFO.
   const info = fieldsOf(await client.info());
   const faults: RedisFault[] = [];
   if (info.aof_enabled !== '1') {

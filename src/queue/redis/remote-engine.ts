@@ -1,4 +1,4 @@
-/** Stands where a server's engine would: the workers' engines, of which it knows the model that they published. */
+/** Stands in for a server's engine where workers run the jobs. It knows the model that the workers published. */
 import { basename, resolve } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
@@ -22,7 +22,7 @@ export class RemoteEngine implements EngineHandle {
   #timer: NodeJS.Timeout | undefined;
   #found: PublishedModel | undefined;
 
-  /** `model`: as workers were given it; its last part is the model's name. */
+  /** `model`: as given to workers. Its last part is the model's name. */
   constructor(url: string, model: string) {
     this.#url = url;
     this.#name = basename(resolve(model));
@@ -46,7 +46,7 @@ export class RemoteEngine implements EngineHandle {
 
   start(): void {
     if (this.#client !== undefined) return;
-    // The queue tells of Redis.
+    // The queue logs the faults of Redis.
     this.#client = producerClient(this.#url).on('error', () => undefined);
     this.#client.on('ready', () => void this.#look());
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref();
@@ -79,7 +79,7 @@ export class RemoteEngine implements EngineHandle {
       const now = Number((await client.time())[0]) * 1000;
       this.#choose(named, now);
     } catch {
-      // Redis is away: the next look comes.
+      // Redis is away. The next look will find it.
     }
   }
 

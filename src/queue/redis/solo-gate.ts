@@ -1,10 +1,10 @@
-/** Lets jobs into the engine side by side, and a suspect of its crashes only by itself. */
+/** Lets jobs into the engine together, and a job that is suspected of its crashes only alone. */
 export class SoloGate {
   #inside = 0;
   #soloInside = false;
   readonly #waiting: { solo: boolean; enter: () => void }[] = [];
 
-  /** Resolves with what lets the job out again. First come, first in: a suspect is not passed by those behind it. */
+  /** Resolves with the function that lets the job out again. Jobs enter in their order: none passes a waiting suspect. */
   async enter(solo: boolean): Promise<() => void> {
     await new Promise<void>((enter) => {
       this.#waiting.push({ solo, enter });

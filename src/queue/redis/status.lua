@@ -5,7 +5,8 @@
     ARGV[4]  error of a job past its deadline
     ARGV[5]  ms after which a worker that gave no sign of life counts as dead
 
-  Returns {queued, running, workers, ended, totals, {id, kind, createdMs, attempts, … of each kept job that this ended}}.
+  Returns {queued, running, workers, ended, totals, late}, with four values in late for each kept job that this ended:
+    id, kind, createdMs, attempts
 ]]
 local late = {}
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now, 'LIMIT', 0, 1000)) do
@@ -19,5 +20,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now
   end
 end
 dropOld()
-return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'leases'),
-  redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf'), redis.call('ZCARD', base .. 'ended'), totals(), late}
+local workers = redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf')
+return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'leases'), workers,
+  redis.call('ZCARD', base .. 'ended'), totals(), late}

@@ -1,4 +1,4 @@
-/** A job whose client waits: accepted into the ledger and followed there to its end, its deadline or its client's going away. */
+/** A job whose client waits. It is followed in the ledger until it ends, its deadline passes or its client leaves. */
 import { SidaError } from '../../errors.js';
 import type { JobOptions, JobOutcome } from '../job-queue.js';
 import { clientGone, expired } from '../refusals.js';
@@ -11,12 +11,12 @@ import { lost, soon, unreachable } from './redis-outage.js';
 export interface SubmissionEvents {
   onAccepted: () => void;
   onTotals: (totals: LedgerTotals) => void;
-  /** Gives the error of a job that was not accepted. */
+  /** Makes the error of a job that was not accepted. */
   refused: (as: Acceptance['as']) => SidaError;
 }
 
 export class Submission {
-  /** Once the job was accepted: how it ended for its client. Rejects when it was not. */
+  /** How the job ended for its client. Rejects when the job was not accepted. */
   readonly outcome: Promise<JobOutcome | SidaError>;
   readonly #ledger: RedisLedger;
   readonly #job: NewJob;
@@ -54,7 +54,7 @@ export class Submission {
     void this.#begin(news, events);
   }
 
-  /** Answers the client; ends the job too, as far as Redis can be reached: its deadline ends it in any case. */
+  /** Answers the client and ends the job. Where Redis cannot be reached, the job's deadline ends it. */
   giveUp(error: SidaError): void {
     if (this.#settled) return;
     this.#stop(error);
@@ -63,7 +63,7 @@ export class Submission {
 
   async #begin(news: LedgerNews, events: SubmissionEvents): Promise<void> {
     try {
-      // News must arrive before the job can be run.
+      // The subscription comes first, so that no news is missed.
       const [, { as }] = await soon(
         Promise.all([this.#follower.start(news), this.#ledger.accept(this.#job)]),
       );
@@ -72,14 +72,14 @@ export class Submission {
         events.onAccepted();
       } else this.#settle(() => this.#reject(events.refused(as)));
     } catch (error) {
-      // Redis may have taken it before it went away.
+      // Redis may have accepted the job before it went away.
       this.#stop(clientGone());
       this.#settle(() => this.#reject(error instanceof SidaError ? error : unreachable(error)));
     }
   }
 
   #onRecord(record: LedgerRecord | undefined): void {
-    // Before it was accepted there is none.
+    // There is no record before the job is accepted.
     if (this.#settled || (record === undefined && !this.#accepted)) return;
     const outcome = outcomeOf(record);
     if (outcome === undefined) return;

@@ -8,11 +8,11 @@ import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 export interface WatchEvents {
   onTotals: (totals: LedgerTotals) => void;
-  /** Once: the job has ended, or nobody listens any more. */
+  /** Called once: the job has ended, or the listener has left. */
   onEnd: () => void;
 }
 
-/** `record`: of a job that has not ended. Ends with the job, or when the returned function is called. */
+/** The job of `record` has not ended. Ends with the job, or when the returned function is called. */
 export async function watchJob(
   ledger: RedisLedger,
   news: LedgerNews,
@@ -32,7 +32,7 @@ export async function watchJob(
     follower.end();
   };
   const follower = new JobFollower(ledger, id, {
-    // It may have ended between two looks: who watches is told that it ran all the same.
+    // The job may have ended between two looks. The listener still hears that it ran.
     onRun: (found) =>
       tell({ ...shown(found), status: 'running', finishedMs: null, result: null, error: null }),
     onRecord: (found) => {

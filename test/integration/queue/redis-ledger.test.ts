@@ -95,6 +95,18 @@ describeWithRedis('the ledger', () => {
     expect((await ledger.read(id)).record).toMatchObject({ status: 'running', attempts: 2 });
   });
 
+  it('counts a late run once, though the job is gone', async () => {
+    const before = await totals();
+    const id = await accept({ sync: true });
+    await loseLease('frozen');
+    await begin('next');
+    expect(await ledger.complete(id, 'next', RESULT)).toBe('ended');
+    await ledger.taken(id);
+    const late = await Promise.all([check(id, 'frozen'), ledger.complete(id, 'frozen', RESULT)]);
+    expect(late).toEqual([['fenced'], 'fenced']);
+    expect((await totals()).fenced - before.fenced).toBe(1);
+  });
+
   it('takes a command that was sent twice as one', async () => {
     const id = await accept();
     const first = await claim('a');
@@ -114,7 +126,6 @@ describeWithRedis('the ledger', () => {
     const ids = [];
     for (let i = 0; i < 5; i += 1) {
       ids.push(await accept());
-      await delay(2);
     }
     const taken = async (token: string, room: number) =>
       (await claim(token, 60_000, room)).runs.map(({ id }) => id);
