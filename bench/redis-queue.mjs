@@ -2,7 +2,7 @@
 /**
  * What the queue in Redis costs: an engine that answers at once, a server's queue and a worker in this process, a
  * redis-server of the script's own on loopback. Needs redis-server and dist/ (npm run build:ts).
- *   node bench/redis-queue.mjs [--jobs 2000] [--repeats 5]
+ *   node bench/redis-queue.mjs [--jobs 2000] [--repeats 5] [--deaths 5]
  * Prints round trips, commands and processor time of Redis for each job, the latency of one job at a time, the jobs a
  * second with 64 clients, and how long after the death of its worker a job runs again. One JSON line.
  */
@@ -22,7 +22,7 @@ import { RedisQueue } from '../dist/queue/redis/redis-queue.js';
 
 const QUEUE = '{bench}';
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
-/** The defaults of `sida serve`, and shorter times for the second take-over. */
+/** Short times, and the defaults of `sida serve`. */
 const LEASES = [
   { leaseMs: 5_000, lookMs: 2_000 },
   { leaseMs: 30_000, lookMs: 5_000 },
@@ -167,7 +167,7 @@ async function takeOver(lease) {
   const answer = queue.submit(randomUUID(), REQUEST);
   await taken;
   const second = workerOf(redis.url, async () => RESULT, lease);
-  // Long enough that the lease has been renewed, if leases are.
+  // Leases are renewed meanwhile.
   await delay(lease.leaseMs * (0.6 + 0.4 * Math.random()));
   const killed = performance.now();
   first.kill('SIGKILL');
@@ -184,6 +184,7 @@ const { values } = parseArgs({
   options: {
     jobs: { type: 'string', default: '2000' },
     repeats: { type: 'string', default: '5' },
+    deaths: { type: 'string', default: '5' },
     worker: { type: 'string' },
   },
 });
@@ -192,9 +193,10 @@ if (values.worker === undefined) {
   const runs = [];
   for (let i = 0; i < Number(values.repeats); i += 1) runs.push(await costs(Number(values.jobs)));
   const of = (name) => round(median(runs.map((run) => run[name])));
-  const result = Object.fromEntries(Object.keys(runs[0]).map((name) => [name, of(name)]));
-  for (const lease of LEASES) {
-    const times = await Promise.all(Array.from({ length: Number(values.repeats) }, () => takeOver(lease)));
+  const result = Object.fromEntries(Object.keys(runs[0] ?? {}).map((name) => [name, of(name)]));
+  const deaths = Array.from({ length: Number(values.deaths) });
+  for (const lease of deaths.length > 0 ? LEASES : []) {
+    const times = await Promise.all(deaths.map(() => takeOver(lease)));
     const name = `take_over_s_${lease.leaseMs / 1000}_${lease.lookMs / 1000}`;
     result[name] = { median: round(median(times)), most: round(Math.max(...times)) };
   }
