@@ -101,7 +101,8 @@ async function figuresOf(client) {
 
 /** Commands that clients sent while `work` ran, those inside scripts not counted. */
 async function roundTrips(client, work) {
-  const monitor = await client.duplicate().monitor();
+  const own = client.duplicate();
+  const monitor = await own.monitor();
   let sent = 0;
   monitor.on('monitor', (_time, _args, source) => {
     if (source !== 'lua') sent += 1;
@@ -109,6 +110,7 @@ async function roundTrips(client, work) {
   await work();
   await delay(50);
   monitor.disconnect();
+  own.disconnect();
   return sent;
 }
 
