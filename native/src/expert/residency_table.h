@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "expert/expert_layout.h"
@@ -15,7 +17,7 @@ inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading"
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
-/// What the store knows of one expert.
+/// What the table knows of one expert.
 struct ExpertRecord {
   ResidencyState state = ResidencyState::kAbsent;
   bool pinned = false;
@@ -25,13 +27,13 @@ struct ExpertRecord {
   bool planned = false;
   /// Needed by the running pass already: `keys_after` counts.
   bool used = false;
-  /// Its running transfer began as a prefetch.
+  /// Its running load began as a prefetch.
   bool prefetching = false;
   uint32_t slot = kNoSlot;
   /// Held by the running layer; never a victim while above 0.
   uint32_t leases = 0;
   uint64_t uses = 0;
-  /// Ticks of the store's clock; 0 is never.
+  /// Ticks of the table's clock; 0 is never.
   uint64_t last_use = 0;
   uint64_t loaded_at = 0;
 
@@ -48,6 +50,136 @@ struct ResidencySnapshot {
   uint32_t slots = 0;
   uint32_t free_slots = 0;
   uint64_t visits = 0;
+};
+
+/// What to move during a pass. An expert's key says how soon it goes: the evictable one with the largest key
+/// is the next victim, ties go to the least recently used. A key is (but need not be) the time of the next
+/// use. Without keys all are 0.
+struct ResidencyPlan {
+  std::span<const double> keys;        ///< (experts) until the pass needs the expert
+  std::span<const double> keys_after;  ///< (experts) from then on
+  std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
+  /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
+  /// It is a part of the keys above it: an expert that a prefetch brings back counts without it.
+  double expendable = 0;
+  bool newest_first = false;  ///< ties go to the most recently used instead
+};
+
+/// How a layer found an expert that it needed.
+enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
+/// In the order of their numbers.
+inline constexpr std::array<const char*, 5> kFoundNames{"unused", "resident", "prefetched", "late", "on_demand"};
+
+struct ResidencyStats {
+  uint64_t needed = 0;
+  uint64_t resident = 0;
+  uint64_t prefetched = 0;
+  uint64_t late = 0;
+  uint64_t on_demand = 0;
+  uint64_t prefetches_begun = 0;
+  uint64_t prefetches_cancelled = 0;  ///< before their transfer began
+  uint64_t prefetches_wasted = 0;     ///< evicted before they were needed
+};
+
+/// An expert that is to be moved into a slot.
+struct SlotLoad {
+  ExpertId id;
+  uint32_t slot;
+};
+
+/// Decides which expert has which slot, what is loaded next and what is evicted. The store that uses it moves the
+/// bytes and reports the end of each load. Not thread-safe, and nothing blocks.
+class ResidencyTable {
+ public:
+  explicit ResidencyTable(size_t experts) : records_(experts), keys_(experts), keys_after_(experts) {}
+
+  size_t experts() const { return records_.size(); }
+  size_t slots() const { return slots_; }
+  const std::vector<uint32_t>& free_slots() const { return free_slots_; }
+  /// Loads that have not ended.
+  size_t loading() const { return loading_; }
+  const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
+  ResidencySnapshot snapshot() const;
+  /// Figures since the last call.
+  ResidencyStats take_stats();
+
+  /// Throws cannot_run where the pinned experts would leave none of `slots` to rotate.
+  void check_slots(size_t slots) const;
+  void add_slot(uint32_t slot);
+  /// Removes a free slot, or evicts an expert by the last plan's keys; nothing where none may go.
+  std::optional<uint32_t> remove_slot();
+
+  /// Begins a pass with a plan of its own. Throws invalid_request where the plan does not fit the experts.
+  void start_pass(const ResidencyPlan& plan);
+  /// The next load of the plan that may have a slot now: a free one, or that of an expendable expert with a larger
+  /// key. Nothing when `most` prefetches are on their way, or when a visit lacks slots.
+  std::optional<SlotLoad> next_prefetch(size_t most);
+  void forget_planned_loads() { planned_loads_.clear(); }
+  /// Whether the load waits for nothing but the plan; `also_planned`: though the last plan still names it.
+  bool may_cancel(ExpertId id, bool also_planned) const;
+  void cancel_load(ExpertId id);
+  /// The load ended: the expert is resident, or, where it was not `moved`, absent.
+  void finish_load(ExpertId id, bool moved);
+
+  /// A visit is one layer's use of its experts: begin it, name each one that the layer needs, then take them as they
+  /// are handed out. One at a time.
+  void begin_visit();
+  /// Each expert once.
+  Found need(ExpertId id);
+  /// The next load that the visit waits for. Nothing when no slot can be freed, or when there are `enough` experts to go
+  /// on with and one of them makes a better victim once it is released.
+  std::optional<SlotLoad> next_demand(size_t enough);
+  /// An expert that is at hand, each once. It is held until release_held().
+  std::optional<ExpertId> hand_out();
+  void release_held();
+  void end_visit();
+  /// Needed by the visit, resident or loading, and not handed out yet.
+  const std::vector<ExpertId>& leased() const { return leased_; }
+  /// Needed by the visit, and no slot was taken for them yet.
+  size_t missing() const { return missing_.size() - next_missing_; }
+
+  /// Pinned experts are never evicted; they must be loaded at once. Gives those that were not pinned before. One slot
+  /// always stays unpinned: throws cannot_run.
+  std::vector<ExpertId> pin(std::span<const ExpertId> ids);
+  void unpin(std::span<const ExpertId> ids);
+  /// Takes a slot for an absent expert outside of any visit and holds the expert until release(). Throws internal where
+  /// none can be freed.
+  SlotLoad demand(ExpertId id);
+  void release(ExpertId id) { --records_.at(id).leases; }
+
+  /// Throws internal when an invariant is broken. Call between passes.
+  void check_integrity() const;
+
+ private:
+  double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
+  size_t pinned() const;
+  /// kNoExpertId: none may go.
+  ExpertId next_victim() const;
+  uint32_t evict(ExpertId id);
+  std::optional<uint32_t> take_slot();
+  SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
+  /// Whether an expert that the visit is going to release is needed later than the next victim, and `enough` is at hand
+  /// or under way to go on with: the victim would have to be loaded again.
+  bool better_waits(size_t enough) const;
+
+  std::vector<ExpertRecord> records_;
+  std::vector<uint32_t> free_slots_;
+  size_t slots_ = 0;
+  size_t loading_ = 0;
+  size_t prefetching_ = 0;  ///< prefetches that have not ended, promoted ones included
+  std::vector<double> keys_;
+  std::vector<double> keys_after_;
+  double expendable_ = 0;
+  bool newest_first_ = false;
+  std::vector<ExpertId> planned_loads_;
+  uint64_t clock_ = 0;
+  uint64_t visits_ = 0;
+  ResidencyStats stats_;
+  /// Of the running visit; kept from visit to visit, so that one that loads nothing allocates nothing.
+  std::vector<ExpertId> leased_;
+  std::vector<ExpertId> missing_;
+  size_t next_missing_ = 0;
+  std::vector<ExpertId> held_;  ///< handed out and not released
 };
 
 }  // namespace sida
