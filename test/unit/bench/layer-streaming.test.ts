@@ -14,7 +14,9 @@ function loadsOf(slots: number, rounds: number): number {
   const calls = Array.from({ length: rounds }, () =>
     [[0, 1], [2]].flatMap((pass) => [
       store.startPass(planFrom(pass[0]!)),
-      ...pass.map((layer) => store.visit(Uint32Array.from({ length: EXPERTS }, (_, i) => layer * EXPERTS + i))),
+      ...pass.map((layer) =>
+        store.visit(Uint32Array.from({ length: EXPERTS }, (_, i) => layer * EXPERTS + i)),
+      ),
     ]),
   ).flat();
   return calls.reduce((sum, loads) => sum + (loads?.demanded.length ?? 0) + (loads?.planned.length ?? 0), 0);
