@@ -9,19 +9,19 @@
  * Whatever a predictor does, it costs a pass at most the share, and a builder 1 / (1 + PAUSE) of its time.
  */
 
-/** Of a pass's usual time. Far below what tables save where experts must move, and lost once where a table comes late. */
+/** Of a pass's usual time. What a table is going to save is not known beforehand; so much is lost by one that saves nothing. */
 const SHARE = 0.2;
 /** Weight of the latest pass in the usual one: about ten passes, so that a burst of short ones shows and one alone does not. */
 const LATEST = 0.1;
-/** Taken for the usual pass until one has run; the smallest models' are shorter, and those with experts on disk longer. */
+/** Taken for the usual pass until one has run: between those of small models and those that wait for a disk. */
 const FIRST_PASS_MS = 50;
 /** Losses in a row before the first pause: a table now and then is late by chance alone. */
 const LOSSES = 8;
-/** Time lost in a row before the first pause, however few tables it went to: no start of a server is held up for longer. */
+/** Time lost in a row before the first pause: of a slow predictor one table can be too many. */
 const LOSSES_MS = 100;
 /** Least pause, in times of the last table. */
 const PAUSE = 16;
-/** A pause doubles this often at most: with tables of 10 ms they are tried again every 10 s. */
+/** A pause doubles this often at most: tables of 10 ms are tried again every 10 s. */
 const DOUBLINGS = 6;
 
 export class TableWorth {

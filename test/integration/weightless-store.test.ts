@@ -32,12 +32,12 @@ const LIMITS = { maxBatchTokens: 512, kvTokens: 1200, threads: 1 };
 /** Of the bundled model. */
 const EXPERTS = 256;
 
-async function openEngine(slots: number): Promise<Engine> {
+async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
   const addon = loadAddon();
   const { pack } = await preparePack({ model: MINI, packDir: join(files.root, 'packs'), experts: 'auto' });
   const plan = addon.planMemory({ pack }, LIMITS);
   const budgetBytes = plan.fixed + slots * plan.slot;
-  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth: 4 };
+  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth };
   return new addon.Engine({ pack, budgetBytes, ...rest, ...LIMITS });
 }
 
@@ -115,8 +115,8 @@ function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: 
 }
 
 /** The engine as a store that replays can use, with a count of what it did. */
-async function openReal(slots: number) {
-  const engine = await openEngine(slots);
+async function openReal(slots: number, readDepth?: number) {
+  const engine = await openEngine(slots, readDepth);
   let bytes = 0;
   const prefetches = { begun: 0, cancelled: 0, unnamed: 0 };
   const store: ReplayStore<RealPass> = {
@@ -168,7 +168,9 @@ describe('the store without weights', () => {
     slots: number,
     policy: EvictionPolicyName,
   ): Promise<void> {
-    const real = await openReal(slots);
+    // One reader ends loads in the order in which they begin. With more, which of a layer's experts comes first, and so
+    // goes first where there are fewer slots than it needs, is chance.
+    const real = await openReal(slots, 1);
     const weightless = openWeightless(slots);
     const held: [Residency, Residency][] = [];
     const both: ReplayStore<RealPass> = {
