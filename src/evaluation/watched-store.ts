@@ -17,7 +17,7 @@ export interface PassWatch<Pass> {
   use?(pass: Pass, id: number): void;
 }
 
-/** What two readers of one disk, which `sida serve` usually measures to be enough, have under way. */
+/** Reads in flight that fill an ordinary disk; the engine measures those of its own. */
 const LOADS_IN_FLIGHT = 4;
 
 export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> {

@@ -4,9 +4,9 @@ import type { Residency, ResidencyPlan } from './engine-types.js';
 export interface WeightlessStoreOptions {
   /** Of the model, all layers. */
   experts: number;
-  /** At least 1; those beyond one an expert stay away. */
+  /** At least 1; more than one an expert count as one an expert. */
   slots: number;
-  /** Loads that the disk of the engine it stands for carries at a time: a layer with as many experts at hand waits for a better victim. */
+  /** Loads in flight on the engine's disk. A layer with as many experts resident or loading waits for a better victim. */
   loadsInFlight: number;
 }
 
@@ -19,11 +19,11 @@ export interface StoreLoads {
 }
 
 /**
- * The engine's store by its plans, needs and pins: the same evictions and loads, and every load ends at once. Each call says
- * what it loaded, null: nothing. One thread uses it.
+ * Evicts and loads as the engine's store does for the same plans, needs and pins; every load ends at once. Each call
+ * returns what it loaded; null is nothing. One thread uses it.
  */
 export interface WeightlessStore {
-  /** As `Engine.runBatch` begins a pass. */
+  /** Begins a pass, as `Engine.runBatch` does. */
   startPass(plan: ResidencyPlan | null): StoreLoads | null;
   /** One layer's turn. `ids`: flat ids of the experts it needs, ascending. */
   visit(ids: Uint32Array): StoreLoads | null;

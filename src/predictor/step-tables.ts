@@ -88,7 +88,7 @@ export class StepTables {
     if (required) fillRoutedNeed(table, routingK);
     else fillNeed(table);
     table.settle(TABLE_READY);
-    this.#worth.heldUp(this.#clock() - begin);
+    this.#worth.delayedPass(this.#clock() - begin);
     return table;
   }
 

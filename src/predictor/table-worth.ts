@@ -1,21 +1,22 @@
 /**
  * Whether a hash table is worth its time: the one rule for all that build tables or wait for them.
  *
- * A table saves its pass some waiting for experts, and that is a part of the pass at most. So a table may hold its pass up
- * for a fixed share of the time that such passes usually take. One that takes longer, that comes too late or that says
- * nothing is lost. After several losses in a row tables are not built for a while: each pause is a multiple of what the
- * last table took, and doubles while tables go on being lost. One table of use ends that.
+ * A table saves its pass a wait for experts, which is a part of the pass at most. So a table may delay its pass by a
+ * fixed share of the time that such passes usually take. A table that takes longer, that comes too late or that names
+ * nothing is lost. After several losses in a row no tables are built for a while. Each pause is a multiple of the time
+ * that the last table took, and doubles while tables go on being lost; one useful table ends that.
  *
- * Whatever a predictor does, it costs a pass at most the share, and a builder 1 / (1 + PAUSE) of its time.
+ * So a wait for a table costs a pass at most the share, and tables that are always lost take 1 / (1 + PAUSE) of the time
+ * of the thread that builds them.
  */
 
-/** Of a pass's usual time. What a table is going to save is not known beforehand; so much is lost by one that saves nothing. */
+/** Of a pass's usual time. What a table will save is not known beforehand, and one that saves nothing costs this much. */
 const SHARE = 0.2;
-/** Weight of the latest pass in the usual one: about ten passes, so that a burst of short ones shows and one alone does not. */
+/** Weight of the latest pass in the usual one: of about the last ten, so that one outlier counts little. */
 const LATEST = 0.1;
 /** Taken for the usual pass until one has run: between those of small models and those that wait for a disk. */
 const FIRST_PASS_MS = 50;
-/** Losses in a row before the first pause: a table now and then is late by chance alone. */
+/** Losses in a row before the first pause: now and then a table is late by chance. */
 const LOSSES = 8;
 /** Time lost in a row before the first pause: of a slow predictor one table can be too many. */
 const LOSSES_MS = 100;
@@ -44,7 +45,7 @@ export class TableWorth {
     this.#passes += 1;
   }
 
-  /** Longest time that a table may hold up its pass. */
+  /** Longest delay of a pass for its table. */
   get limitMs(): number {
     return this.#usualPassMs * SHARE;
   }
@@ -54,13 +55,13 @@ export class TableWorth {
     return this.#clock() < this.#pausedUntil;
   }
 
-  /** A table was built while its pass waited, and is of use where that was within the limit. */
-  heldUp(ms: number): void {
+  /** A table delayed its pass by so much while it was built. */
+  delayedPass(ms: number): void {
     if (ms <= this.limitMs) this.kept();
     else this.lost(ms);
   }
 
-  /** A table was of use. */
+  /** A table was useful. */
   kept(): void {
     this.#losses = 0;
     this.#lostMs = 0;

@@ -1,10 +1,10 @@
-/** What is counted of native passes, named once: the counter, what one pass adds to it, and the metric that shows it. */
+/** The counters of native passes, each named once: what a pass adds to it, and the metric that shows it. */
 import type { FOUND, RunStats } from '../native/addon-types.js';
 
 export interface PassCounter {
   /** What a pass adds. */
   of(stats: RunStats, tokens: number): number;
-  /** Of `sida_experts_found_total`, or a metric of its own. */
+  /** A label of `sida_experts_found_total`, or a metric of its own. */
   metric: { found: (typeof FOUND)[number] } | { name: string; help: string };
 }
 

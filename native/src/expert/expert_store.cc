@@ -43,7 +43,7 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
     std::lock_guard lock(mutex_);
     residency_.finish_load(id, error == nullptr);
     if (!error) stats_.bytes_moved += layout_.block_bytes;
-    // A prefetch that nobody waits for yet is tried again when it is needed.
+    // An unneeded prefetch that fails is not an error: the expert is loaded again when a layer needs it.
     if (error && residency_.record(id).leases > 0) load_error_ = std::move(error);
     begin_prefetches();
   }

@@ -23,8 +23,8 @@ struct StoreStats : ResidencyStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// The experts of one model across its tiers: carries out what its residency table decides.
-/// One thread uses it; the readers' threads only report that loads have ended.
+/// The experts of one model across its tiers. A residency table decides which are in a device slot, are loaded or are
+/// evicted; the store moves them. One thread uses it; the readers' threads only report that loads have ended.
 class ExpertStore {
  public:
   /// Allocates `slots` slots; throws budget_too_small when they do not fit, io_error when the disk cannot be
@@ -40,11 +40,10 @@ class ExpertStore {
   /// Figures since the last call.
   StoreStats take_stats();
 
-  /// Begins a pass with a plan of its own. Prefetches go on until the next plan, also after the pass; each
-  /// takes a free slot or evicts an expendable expert with a larger key than its own, and waits where there
-  /// is neither. One that is resident waits until it has been evicted;
-  /// one that the pass has needed is done with.
-  /// Does not block. Throws invalid_request where the plan does not fit the layout.
+  /// Begins a pass with a plan. Its prefetches go on until the next plan, also after the pass. Each takes a free slot
+  /// or evicts an expendable expert with a larger key than its own; where there is neither, it waits. A planned expert
+  /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
+  /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
 
   /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
@@ -62,7 +61,7 @@ class ExpertStore {
 
   void begin_prefetches();
   void load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids);
-  /// Transfers begin when what is needed together has been gathered.
+  /// Collects loads that are needed together; begin_gathered() then submits them at once.
   void gather(SlotLoad load) { gathered_.push_back({load.id, slots_[load.slot].data()}); }
   void begin_gathered(TransferPriority priority);
   void finish_load(ExpertId id, std::exception_ptr error);
@@ -81,8 +80,8 @@ class ExpertStore {
   TransferEngine transfers_;
 };
 
-/// One layer's use of the store, one at a time. Hands out each needed expert once, those at hand first, and
-/// keeps loading the others meanwhile. Leases end with the visit, also when it is left by an exception.
+/// One layer's use of the store; one visit at a time. Hands out each needed expert once, resident experts first, while
+/// the others load. Leases end with the visit, also when an exception ends it.
 class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
@@ -96,11 +95,11 @@ class LayerVisit {
     uint16_t index;
     const std::byte* block;
   };
-  /// The next expert, valid until the next call; nothing when all were handed out. Blocks while none is at
-  /// hand. Throws io_error when a load failed.
+  /// The next expert, valid until the next call of next(); nothing when all were handed out. Blocks until one is
+  /// resident. Throws io_error when a load failed.
   std::optional<Expert> next();
-  /// One more expert, valid as long as the one next() gave: to be computed together with it. Nothing when
-  /// none is at hand, or when a load waits for a slot, which the experts handed out would keep from it.
+  /// One more expert, to be computed together with the one from next() and valid as long. Never blocks: nothing when no
+  /// other expert is resident, or when a load waits for a slot, because experts handed out keep their slots.
   std::optional<Expert> another();
 
  private:

@@ -54,7 +54,7 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
     if (const auto expert = hand_out()) return expert;
     if (residency_.leased().empty() && residency_.missing() == 0) return std::nullopt;
     if (residency_.leased().empty()) {
-      // Every slot is pinned or held by a prefetch for another layer: those that still wait give way.
+      // Every slot is pinned or taken by a prefetch for another layer. Cancel the prefetches that have not begun.
       store_.cancel_waiting_prefetches(true);
       if (!residency_.free_slots().empty()) continue;
       if (residency_.loading() == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");

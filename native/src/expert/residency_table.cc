@@ -62,7 +62,7 @@ SlotLoad ResidencyTable::begin_load(ExpertId id, uint32_t slot, bool prefetch) {
   ExpertRecord& record = records_[id];
   record.state = ResidencyState::kLoading;
   record.slot = slot;
-  // In the order in which loads begin: the order in which they end is chance.
+  // In the order of the loads, not of their ends: the order in which readers finish varies.
   record.loaded_at = ++clock_;
   record.prefetched = prefetch;
   record.prefetching = prefetch;
@@ -123,7 +123,7 @@ void ResidencyTable::start_pass(const ResidencyPlan& plan) {
 }
 
 std::optional<SlotLoad> ResidencyTable::next_prefetch(size_t most) {
-  // What waits in the plan instead costs no slot yet and can still give way.
+  // More would take slots early. A prefetch that waits in the plan takes no slot and can still be dropped.
   if (planned_loads_.empty() || prefetching_ >= most || missing() > 0) return std::nullopt;
   const bool free = !free_slots_.empty();
   const ExpertId victim = free ? kNoExpertId : next_victim();
@@ -137,7 +137,7 @@ std::optional<SlotLoad> ResidencyTable::next_prefetch(size_t most) {
   planned_loads_.erase(load);
   ++stats_.prefetches_begun;
   const SlotLoad begun = begin_load(id, free ? *take_slot() : evict(victim), true);
-  // Brought back for its next use, it must not go again before that.
+  // The expert was brought back for its next use, so it must not be evicted before that.
   if (keys_[id] >= expendable_) keys_[id] -= expendable_;
   return begun;
 }

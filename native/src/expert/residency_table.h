@@ -17,20 +17,20 @@ inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading"
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
-/// What the table knows of one expert.
+/// The table's record of one expert.
 struct ExpertRecord {
   ResidencyState state = ResidencyState::kAbsent;
   bool pinned = false;
-  /// Set by a prefetch until the expert is first used.
+  /// Loaded by a prefetch and not used since.
   bool prefetched = false;
-  /// In the plan's loads, and neither begun nor needed yet.
+  /// In the plan's loads, and neither resident nor needed yet.
   bool planned = false;
-  /// Needed by the running pass already: `keys_after` counts.
+  /// The running pass has needed it, so `keys_after` holds its key.
   bool used = false;
   /// Its running load began as a prefetch.
   bool prefetching = false;
   uint32_t slot = kNoSlot;
-  /// Held by the running layer; never a victim while above 0.
+  /// Uses by the running layer; above 0 the expert is never a victim.
   uint32_t leases = 0;
   uint64_t uses = 0;
   /// Ticks of the table's clock; 0 is never.
@@ -40,7 +40,7 @@ struct ExpertRecord {
   bool evictable() const { return state == ResidencyState::kResident && !pinned && leases == 0; }
 };
 
-/// A copy of the table for the policy, one entry an expert.
+/// A copy of the table for the eviction policy, one entry an expert.
 struct ResidencySnapshot {
   std::vector<uint8_t> state;
   std::vector<uint8_t> pinned;
@@ -52,17 +52,17 @@ struct ResidencySnapshot {
   uint64_t visits = 0;
 };
 
-/// What to move during a pass. An expert's key says how soon it goes: the evictable one with the largest key
-/// is the next victim, ties go to the least recently used. A key is (but need not be) the time of the next
-/// use. Without keys all are 0.
+/// What to prefetch and evict during a pass. The evictable expert with the largest key is the next victim; of equal
+/// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are 0.
 struct ResidencyPlan {
   std::span<const double> keys;        ///< (experts) until the pass needs the expert
   std::span<const double> keys_after;  ///< (experts) from then on
   std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
-  /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
-  /// It is a part of the keys above it: an expert that a prefetch brings back counts without it.
+  /// Prefetches evict only experts with at least this key. A layer evicts an expert with a smaller key only when it
+  /// cannot wait for a better victim. Keys above this value contain it: it is subtracted from the key of an expert that
+  /// a prefetch brings back.
   double expendable = 0;
-  bool newest_first = false;  ///< ties go to the most recently used instead
+  bool newest_first = false;  ///< of equal keys, evict the most recently used
 };
 
 /// How a layer found an expert that it needed.
@@ -87,8 +87,8 @@ struct SlotLoad {
   uint32_t slot;
 };
 
-/// Decides which expert has which slot, what is loaded next and what is evicted. The store that uses it moves the
-/// bytes and reports the end of each load. Not thread-safe, and nothing blocks.
+/// Decides which expert has which slot, which is loaded next and which is evicted. A store moves the bytes and reports
+/// the end of each load. Not thread-safe; nothing blocks.
 class ResidencyTable {
  public:
   explicit ResidencyTable(size_t experts) : records_(experts), keys_(experts), keys_after_(experts) {}
@@ -103,19 +103,19 @@ class ResidencyTable {
   /// Figures since the last call.
   ResidencyStats take_stats();
 
-  /// Throws cannot_run where the pinned experts would leave none of `slots` to rotate.
+  /// Throws cannot_run where the pinned experts would take all of `slots`.
   void check_slots(size_t slots) const;
   void add_slot(uint32_t slot);
-  /// Removes a free slot, or evicts an expert by the last plan's keys; nothing where none may go.
+  /// Removes a free slot, or evicts an expert by the last plan's keys; nothing where no expert may be evicted.
   std::optional<uint32_t> remove_slot();
 
-  /// Begins a pass with a plan of its own. Throws invalid_request where the plan does not fit the experts.
+  /// Begins a pass with a plan. Throws invalid_request where the plan does not fit the experts.
   void start_pass(const ResidencyPlan& plan);
-  /// The next load of the plan that may have a slot now: a free one, or that of an expendable expert with a larger
-  /// key. Nothing when `most` prefetches are on their way, or when a visit lacks slots.
+  /// The next load of the plan that may take a slot now: a free one, or that of an expendable expert with a larger
+  /// key. Nothing when `most` prefetches are running, or when a visit waits for slots.
   std::optional<SlotLoad> next_prefetch(size_t most);
   void forget_planned_loads() { planned_loads_.clear(); }
-  /// Whether the load waits for nothing but the plan; `also_planned`: though the last plan still names it.
+  /// Whether no layer needs the load that is running, and the last plan does not name it; `also_planned`: or does.
   bool may_cancel(ExpertId id, bool also_planned) const;
   void cancel_load(ExpertId id);
   /// The load ended: the expert is resident, or, where it was not `moved`, absent.
@@ -126,10 +126,10 @@ class ResidencyTable {
   void begin_visit();
   /// Each expert once.
   Found need(ExpertId id);
-  /// The next load that the visit waits for. Nothing when no slot can be freed, or when there are `enough` experts to go
-  /// on with and one of them makes a better victim once it is released.
+  /// The next load that the visit waits for. Nothing when no slot can be freed, or when `enough` experts keep the layer
+  /// busy and one of them is a better victim once it is released.
   std::optional<SlotLoad> next_demand(size_t enough);
-  /// An expert that is at hand, each once. It is held until release_held().
+  /// A resident expert that the visit needs, each once. It is held until release_held().
   std::optional<ExpertId> hand_out();
   void release_held();
   void end_visit();
@@ -153,13 +153,13 @@ class ResidencyTable {
  private:
   double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
   size_t pinned() const;
-  /// kNoExpertId: none may go.
+  /// kNoExpertId: no expert may be evicted.
   ExpertId next_victim() const;
   uint32_t evict(ExpertId id);
   std::optional<uint32_t> take_slot();
   SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
-  /// Whether an expert that the visit is going to release is needed later than the next victim, and `enough` is at hand
-  /// or under way to go on with: the victim would have to be loaded again.
+  /// Whether to wait for the visit to release an expert that is needed later than the next victim, because the victim
+  /// would have to be loaded again. True only while `enough` experts are resident or loading to keep the layer busy.
   bool better_waits(size_t enough) const;
 
   std::vector<ExpertRecord> records_;
@@ -175,7 +175,7 @@ class ResidencyTable {
   uint64_t clock_ = 0;
   uint64_t visits_ = 0;
   ResidencyStats stats_;
-  /// Of the running visit; kept from visit to visit, so that one that loads nothing allocates nothing.
+  /// Lists of the running visit. Kept from visit to visit, so that a visit without loads allocates nothing.
   std::vector<ExpertId> leased_;
   std::vector<ExpertId> missing_;
   size_t next_missing_ = 0;
