@@ -115,7 +115,8 @@ class ResidencyTable {
   /// key. Nothing when `most` prefetches are running, or when a visit waits for slots.
   std::optional<SlotLoad> next_prefetch(size_t most);
   void forget_planned_loads() { planned_loads_.clear(); }
-  /// Whether no layer needs the load that is running, and the last plan does not name it; `also_planned`: or does.
+  /// Whether the running load may be taken back: no layer needs it, and the last plan does not name it.
+  /// `also_planned`: even when the last plan names it.
   bool may_cancel(ExpertId id, bool also_planned) const;
   void cancel_load(ExpertId id);
   /// The load ended: the expert is resident, or, where it was not `moved`, absent.
