@@ -28,7 +28,7 @@ export const diskTables = {
       'model',
       'slots',
       'reads',
-      'time / bound (each round), P5: ≤ 1.10×',
+      'time / bound (each round), target ≤ 1.10×',
       'disk time / compute time',
       'moved',
       'disk',

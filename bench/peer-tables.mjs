@@ -1,4 +1,4 @@
-// The tables of docs/benchmarks.md that set us beside others: transformers, static gating, and
+// The tables that compare us with others: transformers, static gating, and
 // our own engine without the server around it.
 import { result, source, table } from './table-format.mjs';
 
@@ -6,7 +6,7 @@ const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const times = (ratio) => `${ratio.toFixed(2)}×`;
 const gb = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
 
-/** The least ratio of `performance.md`'s P3 and P4 against float32, by our type. */
+/** The least ratio to aim for against float32, by our type. */
 const TARGETS = { sst2: { f32: 1.4, bf16: 2.5, int8: 4.5, int4: 6 }, multirc: { f32: 1.3, int8: 2.5 } };
 const TITLES = { sst2: 'SST-2', multirc: 'MultiRC' };
 
@@ -102,13 +102,13 @@ function restOverhead() {
     '--batch-wait-ms',
     '1 client: latency p50, ms',
     'engine time of it',
-    'over engine time (P14: ≤ 1.5 ms)',
+    'over engine time (target ≤ 1.5 ms)',
     'of that in the queue',
     'over the bare engine',
     `${r.clients} clients: requests/s`,
     'mean batch',
     'bare engine at that batch, sentences/s',
-    'share (P14: ≥ 90 %)',
+    'share (target ≥ 90 %)',
     'CPU a request, ms: clients / API process / engine process / bare engine',
   ];
   return `${table(head, rows)}\n\n${source(r)}`;

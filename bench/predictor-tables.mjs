@@ -17,7 +17,7 @@ export const predictorTables = {
       reached.map(verdict).join(' / '),
     ]);
     const head = ['layer', 'token', 'target', 'lstm', 'way from token to 100 %', 'top-1 / top-3'];
-    return `${r.minutes.toFixed(1)} minutes with ${r.threads} threads (P13: at most 10).\n\n${table(head, rows)}\n\n${source(r)}`;
+    return `${r.minutes.toFixed(1)} minutes with ${r.threads} threads (target: at most 10).\n\n${table(head, rows)}\n\n${source(r)}`;
   },
   'predictor-presets': () => {
     const r = result('predictor-presets');

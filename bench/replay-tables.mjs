@@ -27,8 +27,9 @@ const bestBlind = ({ policies }, span) =>
     .filter(({ policy, lookahead }) => lookahead === null && policy !== 'belady')
     .reduce((best, run) => (run[span].bytes < best[span].bytes ? run : best));
 
-const P6 = 1.1;
-const P7 = { 1: 0.88, 4: 0.76 };
+const TARGET_OVER_BELADY = 1.1;
+/** Bytes over the best policy that predicts nothing, by look-ahead. */
+const TARGET_OVER_BLIND = { 1: 0.88, 4: 0.76 };
 
 function targetRows({ trace, shared }) {
   return ['10%', '25%'].flatMap((size) =>
@@ -37,16 +38,16 @@ function targetRows({ trace, shared }) {
       const [ahead, demand, belady] = ['true-tables', 'true-tables-on-demand', 'belady'].map(
         (policy) => runOf(cache, policy, lookahead)[spanOf(trace)],
       );
-      const p7 = P7[lookahead];
+      const target = TARGET_OVER_BLIND[lookahead];
       const both = (of, limit) => [ahead, demand].map((run) => verdict(of(run) <= limit)).join(' / ');
       return [
         nameOf(trace, shared),
         size,
         lookahead,
         `${times(ahead.overBelady)} / ${times(demand.overBelady)}`,
-        both((run) => run.overBelady, P6),
+        both((run) => run.overBelady, TARGET_OVER_BELADY),
         `${times(ahead.overBlind)} / ${times(demand.overBlind)}`,
-        `≤ ${times(p7)}: ${both((run) => run.overBlind, p7)}`,
+        `≤ ${times(target)}: ${both((run) => run.overBlind, target)}`,
         times(belady.overBlind),
         bestBlind(cache, spanOf(trace)).policy,
       ];
@@ -82,9 +83,9 @@ export const replayTables = {
       'cache',
       'look-ahead',
       'bytes / Belady: planner / without prefetch',
-      'P6 (≤ 1.10×)',
+      'target ≤ 1.10×',
       'bytes / best that predicts nothing: planner / without prefetch',
-      'P7',
+      'target',
       'Belady, same look-ahead / best that predicts nothing',
       'best that predicts nothing',
     ];

@@ -1,6 +1,6 @@
-// Writes the tables of README.md and docs/ from bench/results/*.json, between <!-- table NAME --> marks.
+// Writes the tables of README.md, docs/ and bench/notes/ from bench/results/, between <!-- table NAME --> marks.
 //   node bench/tables.mjs
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cudaTables } from './cuda-result-tables.mjs';
 import { diskTables } from './disk-tables.mjs';
 import { kernelTables } from './kernel-tables.mjs';
@@ -10,7 +10,7 @@ import { predictorTables } from './predictor-tables.mjs';
 import { profileTables } from './profile-tables.mjs';
 import { quantizedTables } from './quantized-tables.mjs';
 import { replayTables } from './replay-tables.mjs';
-import { rigTables } from './rig-tables.mjs';
+import { benchTables } from './report-tables.mjs';
 import { mib, result, source, table } from './table-format.mjs';
 
 const tables = {
@@ -23,7 +23,7 @@ const tables = {
   ...peerTables,
   ...placementTables,
   ...quantizedTables,
-  ...rigTables,
+  ...benchTables,
   'switch-base': () => {
     const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
       const r = result(`budget-${name}`);
@@ -86,13 +86,13 @@ const tables = {
 };
 
 /** What is not measured yet keeps what stands there. */
-function filledTable(name, before) {
-  if (tables[name] === undefined && name.startsWith('rig-')) {
+function filledTable(name, before, page) {
+  if (tables[name] === undefined && name.startsWith('bench-')) {
     console.error(`${name}: \`sida bench\` has not measured it`);
     return before;
   }
   try {
-    return `${tables[name]()}\n`;
+    return `${tables[name](page)}\n`;
   } catch (error) {
     if (error.code !== 'ENOENT') throw error;
     console.error(`${name}: ${error.path} is not there`);
@@ -100,19 +100,21 @@ function filledTable(name, before) {
   }
 }
 
+const pagesOf = (folder) =>
+  readdirSync(folder, { recursive: true })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `${folder}/${name}`);
+
 for (const file of [
   'README.md',
-  'docs/benchmarks.md',
-  'docs/cuda.md',
-  'docs/predictor.md',
-  'docs/profile.md',
+  ...pagesOf('docs'),
+  ...pagesOf('bench/notes'),
   'models/switch-mini/README.md',
 ]) {
-  if (!existsSync(file)) continue;
   const text = readFileSync(file, 'utf8');
   const filled = text.replace(
     /(<!-- table ([\w-]+) -->\n)([\s\S]*?)(<!-- end -->)/g,
-    (_, begin, name, before, end) => `${begin}${filledTable(name, before)}${end}`,
+    (_, begin, name, before, end) => `${begin}${filledTable(name, before, file)}${end}`,
   );
   if (filled !== text) writeFileSync(file, filled);
 }

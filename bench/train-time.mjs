@@ -1,5 +1,5 @@
 // How long does a good predictor take on this machine? `sida train` with the recommended preset, from traces to a
-// finished directory, against P10's targets: half of the way from the token table to 100 %, top-1 and top-3.
+// finished directory, against its targets: half of the way from the token table to 100 %, top-1 and top-3.
 //   node bench/train-time.mjs --trace DIR --held-out DIR [--threads 2] [--max-minutes 8] [--out DIR]
 // --max-minutes bounds the networks' training; what is reported is the whole command. --out keeps the predictor.
 import { spawnSync } from 'node:child_process';

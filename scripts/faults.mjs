@@ -1,4 +1,4 @@
-// The fault suite. Results go to build/faults.json, of which scripts/faults-table.mjs makes the table of docs/operations.md.
+// The fault suite. Results go to build/faults.json, of which scripts/faults-table.mjs makes the table of test/faults/results.md.
 // Arguments are names of files to run, such as F22; without any, all run. Results of files that do not run stay, each with
 // its commit. What must hold on any machine fails the suite; limits of time and memory do so with --strict.
 import { spawnSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-/** P12 inside the rig: every exact run must give the bits of the resident run of the same inputs. */
+/** Every exact run must give the bits of the resident run of the same inputs. */
 import type { CellResult } from './result.js';
 import { inputsKey, isReference } from './scenarios.js';
 import { systemNamed } from './systems.js';

@@ -46,7 +46,7 @@ Examples:
   sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
   sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
   sida bench placement traces/qwen.csv.gz --devices 2,4,8
-  sida bench --report --out bench/results/rig
+  sida bench --report --out bench/results/systems
   sida bench --device cuda --minutes 10 --data data
   sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
 
@@ -72,7 +72,7 @@ export function benchCommand(): Command {
         one,
       ])
       .option('--list', 'print the names and end')
-      .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
+      .option('--out <dir>', 'results; default bench/results/systems, with --quick bench/results/quick')
       .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
       .option(
         '--data <dir>',
@@ -111,7 +111,9 @@ async function bench(values: Record<string, unknown>): Promise<void> {
     process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
     return;
   }
-  const out = resolve(String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'rig')));
+  const out = resolve(
+    String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
+  );
   const file =
     values.report === true
       ? readBenchFile(out)

@@ -136,9 +136,9 @@ const HEAD = [
   'p50 / p95, ms',
   'moved a sentence',
   'needed experts: resident / prefetched / late / on demand',
-  'bytes / Belady (P6)',
-  'bytes / best without prediction (P7)',
-  'time / bound (P5)',
+  'bytes / Belady',
+  'bytes / best without prediction',
+  'time / bound',
   'stall of pass time',
   'hash building / pass time',
   'rounds, max / min time',
@@ -154,7 +154,7 @@ function systemsTable(group: Group, file: BenchFile): Section {
     about: [],
     tables: [table],
     reading: [
-      'Bound (P5): the resident run’s time, or the bytes moved over the fastest rate at which the link was seen; below 1 it was faster still while the run lasted. Belady’s bytes (P6) are settled a look-ahead late and say little where little is moved.',
+      'Bound: the resident run’s time, or the bytes moved over the fastest rate at which the link was seen; below 1 it was faster still while the run lasted. Belady’s bytes are settled a look-ahead late and say little where little is moved.',
     ],
   };
 }

@@ -1,4 +1,4 @@
-/** Ratios of a cell that the targets (P5-P9) are about. */
+/** The ratios that targets are set for. */
 import { LINKS } from '../links.js';
 import { type BenchFile, type CellSummary, perSecond } from './bench-file.js';
 import type { Group } from './groups.js';
@@ -6,7 +6,7 @@ import type { Group } from './groups.js';
 /** Systems that predict nothing. */
 const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
 
-/** P5: over what no run can be faster than, the resident run's time or that of its bytes over the link. */
+/** Time over a bound that no run can beat: the resident run's time, or that of its bytes over the link. */
 export function overBound(
   { scenario, wallMs, bytesMoved }: CellSummary,
   resident: CellSummary | undefined,
@@ -19,12 +19,12 @@ export function overBound(
   return wallMs / Math.max(resident.wallMs, (1000 * bytesMoved) / bandwidth);
 }
 
-/** P6. */
+/** Bytes over those of Belady's rule. */
 export function overBelady({ scenario, bytesMoved, beladyBytes }: CellSummary): number | undefined {
   return beladyBytes === 0 || scenario.share === 1 ? undefined : bytesMoved / beladyBytes;
 }
 
-/** P7: bytes over those of the best system of the group that predicts nothing, at the same budget. */
+/** Bytes over those of the best system of the group that predicts nothing, at the same budget. */
 export function overBlind({ scenario, bytesMoved, system }: CellSummary, group: Group): number | undefined {
   const least = blindBytes(group, scenario.share);
   return least === undefined || system === 'resident' ? undefined : bytesMoved / least;
@@ -42,13 +42,13 @@ function blindBytes({ cells }: Group, share: number): number | undefined {
   return least > 0 && Number.isFinite(least) ? least : undefined;
 }
 
-/** P8: throughput over that of another system of the group, at the same budget. */
+/** Throughput over that of another system of the group, at the same budget. */
 export function overSystem(cell: CellSummary, system: string, { cells }: Group): number | undefined {
   const other = cells.find((own) => own.system === system && own.scenario.share === cell.scenario.share);
   return other === undefined ? undefined : perSecond(cell) / perSecond(other);
 }
 
-/** P9. */
+/** Time of hash building over the time of the passes. */
 export function hashBuilding({ tableSeconds, passSeconds }: CellSummary): number | undefined {
   return tableSeconds === 0 ? undefined : tableSeconds / passSeconds;
 }

@@ -7,7 +7,6 @@ import { beladyOverBlind, hashBuilding, overBelady, overBlind, overBound, overSy
 import type { Section } from './section.js';
 
 interface Target {
-  target: string;
   what: string;
   limit: number;
   /** The limit is the least, not the most. */
@@ -31,14 +30,12 @@ const headline = ({ scenario }: CellSummary) =>
 
 const TARGETS: readonly Target[] = [
   {
-    target: 'P5',
     what: 'time over max(compute, bytes ÷ link)',
     limit: 1.1,
     keep: usualAhead,
     value: (cell, { resident }, file) => overBound(cell, resident, file),
   },
   {
-    target: 'P6',
     what: 'bytes over Belady’s, at most 40 % fits',
     limit: 1.1,
     keep: (cell) => usualAhead(cell) && cell.scenario.share <= 0.4,
@@ -49,7 +46,6 @@ const TARGETS: readonly Target[] = [
     { lookahead: LOOKAHEAD, limit: 0.76 },
   ].map(
     ({ lookahead, limit }): Target => ({
-      target: 'P7',
       what: `bytes over the best without prediction, 10–25 % fits, look-ahead ${lookahead}`,
       limit,
       keep: fewAt(lookahead),
@@ -62,7 +58,6 @@ const TARGETS: readonly Target[] = [
     { other: 'lru', limit: 1.5 },
   ].map(
     ({ other, limit }): Target => ({
-      target: 'P8',
       what: `throughput over ${other}, 128 experts, SST-2, 20 % fits`,
       limit,
       least: true,
@@ -71,7 +66,6 @@ const TARGETS: readonly Target[] = [
     }),
   ),
   {
-    target: 'P9',
     what: 'hash building over pass',
     limit: 0.05,
     keep: usualAhead,
@@ -93,7 +87,6 @@ export function targetsSection(file: BenchFile): Section[] {
   const { differing, comparisons } = file;
   const differ = String(differing.length);
   rows.push([
-    'P12',
     `answers that differ, ${comparisons} runs`,
     'all',
     'all exact',
@@ -107,7 +100,7 @@ export function targetsSection(file: BenchFile): Section[] {
       id: 'targets',
       title: 'The targets',
       about: ['Best and worst over inputs and budgets, batch 1.'],
-      tables: [{ head: ['', 'what', 'model, link', 'system', 'target', 'best', 'worst', ''], rows }],
+      tables: [{ head: ['what', 'model, link', 'system', 'target', 'best', 'worst', ''], rows }],
       reading: ['`replay` has the true routing: what it misses, no predictor can reach.'],
     },
   ];
@@ -142,18 +135,7 @@ function row(target: Target, kind: string, system: string, values: readonly numb
   const [best, worst] = least ? ends.reverse() : ends;
   const met = least ? worst! >= limit : worst! <= limit;
   const sign = least ? '≥' : '≤';
-  return [
-    [
-      target.target,
-      target.what,
-      kind,
-      system,
-      `${sign} ${show(limit)}`,
-      show(best!),
-      show(worst!),
-      verdict(met),
-    ],
-  ];
+  return [[target.what, kind, system, `${sign} ${show(limit)}`, show(best!), show(worst!), verdict(met)]];
 }
 
 function verdict(met: boolean): string {

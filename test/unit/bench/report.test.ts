@@ -87,10 +87,10 @@ describe('tables', () => {
     expect(value('budget')).toBe('40 %');
     expect(value('sentences/s')).toBe('100');
     expect(value('× resident')).toBe('0.50×');
-    expect(value('bytes / Belady (P6)')).toBe('1.25×');
-    expect(value('bytes / best without prediction (P7)')).toBe('1.00×');
+    expect(value('bytes / Belady')).toBe('1.25×');
+    expect(value('bytes / best without prediction')).toBe('1.00×');
     // The resident run takes 50 ms, 5 MB take 2.5 ms of the disk.
-    expect(value('time / bound (P5)')).toBe('2.00×');
+    expect(value('time / bound')).toBe('2.00×');
     expect(value('answers')).toBe('identical bits');
   });
 

@@ -1,13 +1,13 @@
-// Sections of `sida bench`'s report for docs/: `rig-<section>` is its chart, copied to docs/charts/, and its tables.
+// Sections of `sida bench`'s report as Markdown: `bench-<section>` is its chart, copied to docs/charts/, and its tables.
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { BENCH_FILE, readBenchFile } from '../dist/bench/report/bench-file.js';
 import { bytes, percent, shareName, times } from '../dist/bench/report/format.js';
 import { markdownTable } from '../dist/bench/report/markdown.js';
 import { sectionsOf } from '../dist/bench/report/sections.js';
 import { LOOKAHEAD } from '../dist/bench/scenarios.js';
 
-const RESULTS = 'bench/results/rig';
+const RESULTS = 'bench/results/systems';
 const CHARTS = 'docs/charts';
 
 /** A run of chosen cells may name a hundred patterns: the JSON has them all. */
@@ -23,12 +23,13 @@ function sourceText({ command, provenance: made, rounds, cells }) {
   return `${shortCommand(command)} · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
-function sectionText(file, { id, title, beside, chart, tables }) {
+/** `page` is the document that the section stands in: the chart's link starts there. */
+function sectionText(file, { id, title, beside, chart, tables }, page) {
   const parts = tables.map(markdownTable);
   if (chart !== undefined) {
     mkdirSync(CHARTS, { recursive: true });
     copyFileSync(join(RESULTS, 'charts', `${id}.svg`), join(CHARTS, `${id}.svg`));
-    parts.unshift(`![${title}](charts/${id}.svg)`);
+    parts.unshift(`![${title}](${relative(dirname(page), join(CHARTS, `${id}.svg`))})`);
   }
   if (beside !== undefined) parts.unshift(`Beside ${beside}.`);
   return [...parts, sourceText(file)].join('\n\n');
@@ -63,15 +64,17 @@ function budgetsTable(file) {
     'right answers',
     'scores, bit for bit',
     'median time / resident',
-    'moved a sentence',
+    'bytes loaded per sentence',
   ];
-  return `${markdownTable({ head, rows })}\n\n${sourceText(file)}`;
+  const { provenance: made, rounds } = file;
+  return `${markdownTable({ head, rows })}\n\n\`sida bench\` · commit ${resident.commits.join(', ')} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
-/** Nothing where the rig has not run. */
-export const rigTables = {};
+/** Empty where `sida bench` has not run. */
+export const benchTables = {};
 if (existsSync(join(RESULTS, BENCH_FILE))) {
   const file = readBenchFile(RESULTS);
-  rigTables['rig-budgets'] = () => budgetsTable(file);
-  for (const section of sectionsOf(file)) rigTables[`rig-${section.id}`] = () => sectionText(file, section);
+  benchTables['bench-budgets'] = () => budgetsTable(file);
+  for (const section of sectionsOf(file))
+    benchTables[`bench-${section.id}`] = (page) => sectionText(file, section, page);
 }
