@@ -16,7 +16,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ServeProcess } from '../bench/serve-process.mjs';
+import { ServeProcess } from '../bench/scripts/serve-process.mjs';
 
 const CLIENTS = 4;
 const CLASSIFY_INPUTS = 32;
