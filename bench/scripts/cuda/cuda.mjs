@@ -7,9 +7,10 @@ import { BENCH_FILE } from '../../dist/report/bench-file.js';
 import { CUDA_TABLES } from '../../dist/report/cuda-tables.js';
 import { markdownTable } from '../../dist/report/markdown.js';
 import { gpuIdentity, readGpu } from '../../dist/runs/gpu.js';
+import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
+import { LABORATORY } from '../../dist/support/paths.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
 import { visibleGpu } from '../../dist/systems/gpu-memory.js';
-import { commandText, machine } from '../bench-result.mjs';
-import { buildNativeBench, runNativeBenchWithin } from '../native-bench.mjs';
 
 const HELP = `npm run bench:cuda -- [options]
 
@@ -145,11 +146,9 @@ function measureNative(report) {
       const path = buildNativeBench(name, { cuda: report.gpu.emulated ? 'EMULATED' : 'ON', seconds: left });
       if (values.prepare) continue;
       const args = [...sizeOf(name, report.gpu), ...(key === 'limits' ? [] : ['--json'])];
-      report[key] = runNativeBenchWithin(
-        Math.max(1, Math.min(secondsLeft(), share * minutes * 60)),
-        path,
-        ...args,
-      ).at(-1);
+      report[key] = runNativeBench(path, args, {
+        seconds: Math.max(1, Math.min(secondsLeft(), share * minutes * 60)),
+      }).at(-1);
     } catch (error) {
       // Without it the measurements are still worth their time.
       report.skipped.push({ what: name, why: error.message.trim() });
@@ -160,7 +159,7 @@ function measureNative(report) {
 }
 
 function benchMeasurements(report) {
-  const args = ['dist/cli/main.js', 'bench', '--device', 'cuda', '--keep'];
+  const args = [LABORATORY, '--device', 'cuda', '--keep'];
   args.push('--minutes', String(secondsLeft() / 60), '--out', values.out, '--work', values.work);
   for (const flag of ['data', 'sentences']) if (values[flag]) args.push(`--${flag}`, values[flag]);
   for (const pattern of values.only) args.push('--only', pattern);
@@ -195,11 +194,11 @@ const gpu = await gpuOrEnd();
 if (gpu.emulated) {
   console.error('\nThe GPU is EMULATED on the CPU: every figure below is of a trial and means nothing.\n');
 }
-const { commit, machine: host, node } = machine();
+const { command, commit, machine: host, node } = scriptProvenance();
 const about = {
   format: 'sida-cuda-bench',
   version: 1,
-  command: commandText('cuda.mjs'),
+  command,
   commit,
   machine: host,
   node,
@@ -214,7 +213,7 @@ let code = 1;
 if (secondsLeft() > 1) code = await benchMeasurements(report);
 else
   console.error(
-    '\nNO MEASUREMENT WAS MEASURED: the time is over. The same command started again goes on with them.\n',
+    '\nNO SYSTEM WAS MEASURED: the time is over. The same command started again goes on with them.\n',
   );
 if (!values.prepare) {
   save(report);

@@ -6,7 +6,7 @@ import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { planResidency } from '../../../dist/inference/residency-planner.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { NO_EXPERT } from '../../../dist/native/engine-types.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { sst2Tokens } from '../../dist/support/sst2.js';
 
 /** Passes that a plan sees: those of four sentences. */
 const LOOKAHEAD = 8;
@@ -25,23 +25,16 @@ const engine = new addon.Engine({
   ...reads,
 });
 const openMs = performance.now() - opening;
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
-  vocabSize: 8000,
-  maxInputBytes: 1 << 20,
-});
-const inputs = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
-  .trim()
-  .split('\n', sentences + WARM_UP)
-  .map((line) => Int32Array.from(tokenizer.encode(`sst2 sentence: ${JSON.parse(line).text}`)));
-const one = Int32Array.of(1);
+const inputs = sst2Tokens(sentences + WARM_UP, 'sst2 sentence: {text}');
+const [encoder, decoder] = [Int32Array.of(1), Int32Array.of(2)];
 const passes = inputs.flatMap((tokens) => [
-  { phase: 'encode', sequences: one, offsets: Int32Array.of(0, tokens.length), tokens },
+  { stack: 0, sequences: encoder, offsets: Int32Array.of(0, tokens.length), tokens },
   {
-    phase: 'decode',
-    sequences: one,
-    contexts: one,
+    stack: 1,
+    sequences: decoder,
+    parents: encoder,
     offsets: Int32Array.of(0, 1),
-    tokens: one.slice().fill(0),
+    tokens: Int32Array.of(0),
     logitRows: Int32Array.of(0),
   },
 ]);
@@ -99,10 +92,7 @@ passes.forEach((batch, i) => {
       }),
     );
   }
-  if (batch.phase === 'decode') {
-    engine.releaseSequences(one);
-    engine.releaseContexts(one);
-  }
+  if (batch.stack === 1) engine.releaseSequences(Int32Array.of(2, 1));
 });
 const wallMs = performance.now() - began;
 engine.checkIntegrity();

@@ -1,19 +1,20 @@
 // How near does a pass whose reads are known come to max(compute, bytes moved / disk bandwidth), and how long does a
 // demand wait for prefetches?
-//   cmake -S native -B build/native -DSIDA_BENCHES=ON && cmake --build build/native
 //   node bench/scripts/disk/disk-tier.mjs --model switch-mini|switch-base-8 [--dir DIR] [--rounds 3] [--keep]
 // `block by block` reads as the first version did: one request at a time, a whole block each; `whole blocks` adds the
 // measured depth; `planned` pieces and shared reads. With --dir the pack there is used again (2.4 GB).
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { formatBytes } from '../../../dist/config/bytes.js';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
+import { makeSwitchCheckpoint, run } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
 import { median } from '../../dist/support/statistics.js';
-import { commandText, machine } from '../bench-result.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -26,7 +27,7 @@ const { values } = parseArgs({
 const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const addon = loadAddon();
-const DEMAND_BENCH = 'build/native/demand_latency_bench';
+const PROCESS = new URL('disk-tier-process.mjs', import.meta.url).pathname;
 const DEMAND_SECONDS = 6;
 const BANDWIDTH_SECONDS = 0.5;
 const SHARES = [0, 0.125, 0.25, 0.5, 0.75];
@@ -44,28 +45,21 @@ async function packOf(name) {
     return pack;
   }
   const model = join(dir, name);
-  execFileSync('node', ['bench/scripts/make-switch-checkpoint.mjs', '--out', model, '--experts', '8'], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  await makeSwitchCheckpoint(model, ['--experts', '8']);
   await convertCheckpoint({ model, out: pack, experts: 'auto', dense: 'auto' });
   rmSync(model, { recursive: true });
   return pack;
 }
 
-function run(work) {
-  const child = spawnSync('node', ['bench/scripts/disk/disk-tier-process.mjs'], {
-    input: JSON.stringify(work),
-    encoding: 'utf8',
-    maxBuffer: 1 << 28,
-  });
-  if (child.status !== 0) throw new Error(child.stderr);
-  return JSON.parse(child.stdout);
+async function runPasses(work) {
+  return JSON.parse(await run('node', [PROCESS], { input: JSON.stringify(work) }));
 }
+
+const demandBench = buildNativeBench('demand_latency_bench');
 
 function demandLatency(pack, reads) {
   const { readDepth = 0, readPieceBytes = 0 } = reads;
-  const args = [pack, DEMAND_SECONDS, readDepth, readPieceBytes].map(String);
-  return JSON.parse(execFileSync(DEMAND_BENCH, args, { encoding: 'utf8' }));
+  return runNativeBench(demandBench, [pack, DEMAND_SECONDS, readDepth, readPieceBytes])[0];
 }
 
 const mediansOf = (samples) =>
@@ -88,20 +82,25 @@ async function measure(name) {
   const budgetOf = (share) =>
     Math.max(plan.smallest, plan.fixed + Math.floor(share * plan.experts) * plan.slot);
   const work = { pack, sentences, limits };
-  const { trace } = run({ ...work, budgetBytes: plan.resident });
+  const { trace } = await runPasses({ ...work, budgetBytes: plan.resident });
   const setups = SHARES.flatMap((share) => Object.keys(systems).map((system) => ({ share, system })));
   const samples = setups.map(() => []);
   const residents = [];
   const demands = Object.fromEntries(Object.keys(systems).map((system) => [system, []]));
   for (let round = 0; round < Number(values.rounds); round++) {
-    const resident = run({ ...work, budgetBytes: plan.resident, trace });
+    const resident = await runPasses({ ...work, budgetBytes: plan.resident, trace });
     residents.push(resident);
     for (const [i, { share, system }] of setups.entries()) {
       // Before and after: the disk is shared, and its rate is what the bound rests on.
       const rate = () =>
         addon.measureDiskSpeed(join(pack, 'experts.sida'), plan.slot, BANDWIDTH_SECONDS).best;
       const before = rate();
-      const sample = run({ ...work, budgetBytes: budgetOf(share), reads: systems[system], trace });
+      const sample = await runPasses({
+        ...work,
+        budgetBytes: budgetOf(share),
+        reads: systems[system],
+        trace,
+      });
       const bandwidth = (before + rate()) / 2;
       if (sample.digest !== resident.digest)
         throw new Error(`${name}, ${share}, ${system}: the answers differ`);
@@ -143,16 +142,14 @@ async function measure(name) {
 }
 
 try {
-  if (!existsSync(DEMAND_BENCH)) throw new Error(`${DEMAND_BENCH} is not built; see the head of this file`);
   const model = values.model;
   const result = {
     question: 'How near does a pass whose reads are known come to the bound of compute and disk?',
-    command: commandText('disk-tier.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     rounds: Number(values.rounds),
     ...(await measure(model)),
   };
-  writeFileSync(`bench/results/disk-tier-${model}.json`, `${JSON.stringify(result, null, 1)}\n`);
+  writeResult(`disk-tier-${model}`, result);
 } finally {
   if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });
 }

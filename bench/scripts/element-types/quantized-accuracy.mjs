@@ -3,7 +3,7 @@
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
 // DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for perplexity by
 // span corruption; N is their first lines only.
-import { existsSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -14,7 +14,8 @@ import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import { runExact } from '../../../dist/evaluation/model-runner.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import { commandText, machine } from '../bench-result.mjs';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({ options: { data: { type: 'string' }, limit: { type: 'string' } } });
 const MODEL = 'models/switch-mini';
@@ -137,12 +138,10 @@ try {
   }
   const result = {
     question: 'What do quantized weights cost in accuracy?',
-    command: commandText('quantized-accuracy.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     runs,
   };
-  writeFileSync('bench/results/quantized-accuracy.json', `${JSON.stringify(result, null, 1)}\n`);
-  console.error('bench/results/quantized-accuracy.json');
+  writeResult('quantized-accuracy', result);
 } finally {
   rmSync(work, { recursive: true, force: true });
 }

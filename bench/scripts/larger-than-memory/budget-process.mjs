@@ -5,22 +5,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { planOnDemand } from '../../../dist/inference/residency-planner.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { sst2Tokens } from '../../dist/support/sst2.js';
 
 const { pack, budgetBytes, limits, sentences, steps, policy } = JSON.parse(process.argv[2]);
 const memory = (key) =>
   Number(new RegExp(`${key}:\\s+(\\d+) kB`).exec(readFileSync('/proc/self/status', 'utf8'))[1]) * 1024;
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
-  vocabSize: 8000,
-  maxInputBytes: 1 << 20,
-});
-const texts = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line).text);
-const inputs = texts
-  .slice(0, sentences)
-  .map((text) => Int32Array.from(tokenizer.encode(text)).subarray(0, limits.maxBatchTokens));
+const inputs = sst2Tokens(sentences).map((tokens) => tokens.subarray(0, limits.maxBatchTokens));
 
 globalThis.gc?.();
 writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
@@ -40,7 +30,7 @@ const digest = createHash('sha256');
 const totals = { needed: 0, resident: 0, onDemand: 0, bytesMoved: 0, stallNs: 0, passNs: 0 };
 /** What a server without a predictor plans. */
 const plan = () => planOnDemand(engine.residency(), EVICTION_POLICIES[policy]);
-const one = Int32Array.of(1);
+const [encoder, decoder] = [Int32Array.of(1), Int32Array.of(2)];
 const run = (batch) => {
   const result = engine.runBatch(batch, plan());
   for (const key of Object.keys(totals)) totals[key] += result.stats[key];
@@ -48,13 +38,13 @@ const run = (batch) => {
 };
 for (const tokens of inputs) {
   const offsets = Int32Array.of(0, tokens.length);
-  digest.update(run({ phase: 'encode', sequences: one, offsets, tokens, hiddenStates: true }).hiddenStates);
+  digest.update(run({ stack: 0, sequences: encoder, offsets, tokens, hiddenStates: true }).hiddenStates);
   let token = 0;
   for (let step = 0; step < steps; step++) {
     const { logits } = run({
-      phase: 'decode',
-      sequences: one,
-      contexts: one,
+      stack: 1,
+      sequences: decoder,
+      parents: encoder,
       offsets: Int32Array.of(0, 1),
       tokens: Int32Array.of(token),
       logitRows: Int32Array.of(0),
@@ -62,8 +52,7 @@ for (const tokens of inputs) {
     digest.update(logits);
     token = logits.reduce((best, value, id) => (value > logits[best] ? id : best), 0);
   }
-  engine.releaseSequences(one);
-  engine.releaseContexts(one);
+  engine.releaseSequences(Int32Array.of(2, 1));
   engine.checkIntegrity();
 }
 const usage = engine.usage();

@@ -2,14 +2,16 @@
 //   node bench/scripts/larger-than-memory/budget-switch-base.mjs [--experts 8] [--dtype f32] [--budget 700MB] [--reference resident|BUDGET]
 //     [--max-batch-tokens 64] [--kv-tokens 96] [--sentences 8] [--steps 4] [--policy lru] [--dir DIR] [--keep]
 // Random weights: shapes and bytes are those of Switch-base, answers mean nothing.
-import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { formatBytes, parseBytes } from '../../../dist/config/bytes.js';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { makeSwitchCheckpoint, run } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { resultFile, writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: {
@@ -26,6 +28,7 @@ const { values } = parseArgs({
     keep: { type: 'boolean', default: false },
   },
 });
+const PROCESS = new URL('budget-process.mjs', import.meta.url).pathname;
 const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const name = `switch-base-${values.experts}-${values.dtype}`;
@@ -39,19 +42,7 @@ const limits = {
 try {
   if (!existsSync(pack)) {
     if (!existsSync(join(model, 'config.json'))) {
-      execFileSync(
-        'node',
-        [
-          'bench/scripts/make-switch-checkpoint.mjs',
-          '--out',
-          model,
-          '--experts',
-          values.experts,
-          '--dtype',
-          values.dtype,
-        ],
-        { stdio: 'inherit' },
-      );
+      await makeSwitchCheckpoint(model, ['--experts', values.experts, '--dtype', values.dtype]);
     }
     let shown = -1;
     const began = performance.now();
@@ -70,36 +61,19 @@ try {
     if (!values.keep && values.dir === undefined) rmSync(model, { recursive: true });
   }
   const plan = loadAddon().planMemory({ pack }, limits);
-  const run = (budgetBytes) => {
-    const options = {
-      pack,
-      budgetBytes,
-      limits,
-      sentences: Number(values.sentences),
-      steps: Number(values.steps),
-      policy: values.policy,
-    };
-    const child = spawnSync(
-      'node',
-      ['--expose-gc', 'bench/scripts/larger-than-memory/budget-process.mjs', JSON.stringify(options)],
-      {
-        encoding: 'utf8',
-        maxBuffer: 1 << 26,
-      },
-    );
-    if (child.status !== 0) throw new Error(child.stderr);
-    return JSON.parse(child.stdout);
+  const runWithin = async (budgetBytes) => {
+    const { policy } = values;
+    const [sentences, steps] = [Number(values.sentences), Number(values.steps)];
+    const options = JSON.stringify({ pack, budgetBytes, limits, sentences, steps, policy });
+    return JSON.parse(await run('node', ['--expose-gc', PROCESS, options]));
   };
-  const reference = run(values.reference === 'resident' ? plan.resident : parseBytes(values.reference));
-  const budgeted = run(parseBytes(values.budget));
+  const reference = await runWithin(
+    values.reference === 'resident' ? plan.resident : parseBytes(values.reference),
+  );
+  const budgeted = await runWithin(parseBytes(values.budget));
   const result = {
     question: 'Does a Switch-base shape run inside a budget with the same bits as the reference run?',
-    command:
-      `node bench/scripts/larger-than-memory/budget-switch-base.mjs ${process.argv.slice(2).join(' ')}`.trim(),
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
-    machine: `${cpus()[0].model}, ${availableParallelism()} cores, ${formatBytes(totalmem())}`,
-    node: process.version,
-    isa: loadAddon().cpuFeatures().isa,
+    ...scriptProvenance(),
     weights: 'random',
     limits,
     plan,
@@ -108,8 +82,7 @@ try {
     identical: reference.digest === budgeted.digest,
     rssGrowthOverBudget: budgeted.rssGrowthBytes / budgeted.budgetBytes,
   };
-  const file = `bench/results/budget-${name}.json`;
-  writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);
+  writeResult(`budget-${name}`, result);
   const row = (label, r) =>
     console.log(
       `${label.padEnd(10)} budget ${formatBytes(r.budgetBytes).padStart(10)}  slots ${String(r.slots).padStart(5)}  device peak ${formatBytes(r.peakDeviceBytes).padStart(10)}  RSS growth ${formatBytes(r.rssGrowthBytes).padStart(10)}  ${(r.runMs / 1000).toFixed(2)} s, stalled ${(r.stallNs / 1e9).toFixed(2)} s, moved ${formatBytes(r.bytesMoved)}`,
@@ -117,7 +90,7 @@ try {
   row('reference', reference);
   row('budgeted', budgeted);
   console.log(
-    `identical ${result.identical}, RSS growth / budget ${result.rssGrowthOverBudget.toFixed(3)}; ${file}`,
+    `identical ${result.identical}, RSS growth / budget ${result.rssGrowthOverBudget.toFixed(3)}; ${resultFile(`budget-${name}`)}`,
   );
   process.exitCode = result.identical && result.rssGrowthOverBudget <= 1.1 ? 0 : 1;
 } finally {

@@ -13,7 +13,9 @@ import { parseArgs } from 'node:util';
 import { budgetBytes } from '../../../dist/config/budget.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
-import { commandText, machine, writeResult } from '../bench-result.mjs';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { median } from '../../dist/support/statistics.js';
 
 const { values } = parseArgs({
   options: {
@@ -39,11 +41,6 @@ const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 
 function residentBytes(field) {
   const line = readFileSync('/proc/self/status', 'utf8').match(new RegExp(`${field}:\\s+(\\d+) kB`));
   return Number(line[1]) * 1024;
-}
-
-function median(numbers) {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
 }
 
 function measure(budget) {
@@ -139,8 +136,7 @@ if (values.only !== undefined) {
       ? `All logits are those of ${reference.budget}, bit for bit.`
       : `Logits differ from those of ${reference.budget}: ${others.map(({ budget }) => budget).join(', ')}`,
   );
-  const command = commandText('teacher-forced.mjs');
   if (values.save)
-    writeResult(values.save, { command, ...machine(), threads, identical: others.length === 0, results });
+    writeResult(values.save, { ...scriptProvenance(), threads, identical: others.length === 0, results });
   process.exitCode = others.length === 0 ? 0 : 1;
 }

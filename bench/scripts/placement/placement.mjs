@@ -6,8 +6,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine, writeResult } from '../bench-result.mjs';
-import { recordedTraces, sida, tracedSst2 } from '../replay/traces.mjs';
+import { laboratory } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { recordedTraces, tracedSst2 } from '../../dist/support/routing-traces.js';
+import { writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({ options: { traces: { type: 'string' } } });
 
@@ -20,21 +22,21 @@ const folder = mkdtempSync(join(tmpdir(), 'sida-placement-'));
 try {
   const traces = [
     ...recordedTraces(values.traces).map(({ name, file }) => ({ name, trace: file, sizes: RECORDED })),
-    { name: 'switch-mini', trace: tracedSst2(folder), sizes: OWN },
+    { name: 'switch-mini', trace: await tracedSst2(folder), sizes: OWN },
   ];
-  const reports = traces.flatMap(({ name, trace, sizes }) =>
-    sizes.map((tokens) => {
+  const reports = [];
+  for (const { name, trace, sizes } of traces) {
+    for (const tokens of sizes) {
       console.error(`${name}, batches of ${tokens}`);
-      const args = ['--devices', '2,4,8', '--batch-tokens', String(tokens), '--json'];
-      const report = JSON.parse(sida('bench', 'placement', trace, ...args));
+      const args = ['placement', trace, '--devices', '2,4,8', '--batch-tokens', String(tokens), '--json'];
+      const report = JSON.parse(await laboratory(args, { showErrors: true }));
       const strategies = report.strategies.map(({ layers: _, ...own }) => own);
-      return { name, ...report, trace: basename(trace), strategies };
-    }),
-  );
+      reports.push({ name, ...report, trace: basename(trace), strategies });
+    }
+  }
   writeResult('placement', {
     question: 'How even is the load of devices when experts are placed by what they did before?',
-    command: commandText('placement.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     reports,
   });
 } finally {

@@ -3,12 +3,13 @@
 //   node bench/scripts/predictor/predictor-presets.mjs --trace DIR --held-out DIR [--max-minutes 4] [--threads 2] [--only paper]
 //     [--state DIR]
 // Each result lands as soon as it is there; started again, it goes on with what is missing (with --state inside a run).
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from '../bench-result.mjs';
+import { sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { resultFile, writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: {
@@ -37,7 +38,8 @@ const VARIANTS = {
   'sharpness 1': { preset: 'recommended', grid: 'sharpness=1' },
 };
 
-const FILE = 'bench/results/predictor-presets.json';
+const NAME = 'predictor-presets';
+const FILE = resultFile(NAME);
 const conditions = {
   traces: values.trace.map((path) => basename(path)),
   heldOut: basename(values['held-out']),
@@ -49,17 +51,12 @@ const earlier = existsSync(FILE) ? JSON.parse(readFileSync(FILE, 'utf8')) : unde
 const same = JSON.stringify(earlier?.conditions) === JSON.stringify(conditions);
 const runs = same ? earlier.runs : [];
 
-function train(name, { preset, grid }, out) {
-  const child = spawnSync(
-    'node',
-    // biome-ignore format: a command line
-    ['dist/cli/main.js', 'train', ...values.trace, '--held-out', values['held-out'], '--out', out, '--preset', preset,
-      '--search', '--grid', grid, '--max-minutes', values['max-minutes'], '--epochs', '1000', '--threads', values.threads,
-      '--seed', values.seed, '--json'],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 26 },
-  );
-  if (child.status !== 0) throw new Error(`${name}: sida train ended with ${child.status ?? child.signal}`);
-  const [{ steps, minutes, hits, loss, microsecondsPerToken, bytes }] = JSON.parse(child.stdout).candidates;
+async function train(name, { preset, grid }, out) {
+  // biome-ignore format: a command line
+  const printed = await sida(['train', ...values.trace, '--held-out', values['held-out'], '--out', out, '--preset', preset,
+    '--search', '--grid', grid, '--max-minutes', values['max-minutes'], '--epochs', '1000', '--threads', values.threads,
+    '--seed', values.seed, '--json'], { showErrors: true });
+  const [{ steps, minutes, hits, loss, microsecondsPerToken, bytes }] = JSON.parse(printed).candidates;
   const options = `--preset ${preset} ${grid.replace(/(\S+)=(\S+)/g, '--$1 $2')}`;
   return { name, options, steps, minutes, hits, loss, microsecondsPerToken, bytes };
 }
@@ -71,15 +68,14 @@ try {
     if (runs.some((run) => run.name === name)) continue;
     console.error(name);
     const out = join(dir, name.replaceAll(/[^a-z0-9]+/gi, '-'));
-    runs.push({ ...train(name, variant, out), commit: machine().commit });
+    runs.push({ ...(await train(name, variant, out)), commit: scriptProvenance().commit });
     const result = {
       question: 'What pays in a predictor, on held-out text, against the cost of a token?',
-      command: commandText('predictor-presets.mjs'),
-      ...machine(),
+      ...scriptProvenance(),
       conditions,
       runs,
     };
-    writeFileSync(FILE, `${JSON.stringify(result, null, 1)}\n`);
+    writeResult(NAME, result);
     const { hits, microsecondsPerToken, minutes } = runs.at(-1);
     console.error(
       `${name}: top-1 ${(100 * hits[0]).toFixed(1)} %, top-3 ${(100 * hits[2]).toFixed(1)} %, ${microsecondsPerToken.toFixed(1)} µs a token, ${minutes.toFixed(1)} minutes`,

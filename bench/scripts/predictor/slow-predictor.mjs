@@ -1,15 +1,18 @@
 // What does a bad predictor cost? The bundled model at a small budget with a predictor that is always wrong, one that
 // is far slower than a pass, and one whose output is not finite, against `--predictor none`: SST-2 in requests of 32
-// and completions, every server in turn in each round. F15 asks for at least 0.9 of the throughput without one.
+// and completions, every server in turn in each round. The target is at least 0.9 of the throughput without one.
 //   node bench/scripts/predictor/slow-predictor.mjs [--rounds 5] [--budget 12.5%]
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { ServeProcess } from '../../dist/support/serve-process.js';
+import { median } from '../../dist/support/statistics.js';
 
 const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, budget: { type: 'string', default: '12.5%' } },
@@ -23,11 +26,6 @@ const sentences = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
   .map((line) => JSON.parse(line));
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 const at = (name) => join(dir, name);
-
-function sida(...args) {
-  const { status, stderr } = spawnSync('node', ['dist/cli/main.js', ...args], { encoding: 'utf8' });
-  if (status !== 0) throw new Error(`sida ${args[0]}: ${stderr}`);
-}
 
 /** The predictor with untrained networks of another width. */
 function untrained(name, hidden) {
@@ -81,72 +79,25 @@ function sure(name) {
   writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), sharpness }));
 }
 
-class Server {
-  constructor(name, args, port) {
-    this.name = name;
-    this.url = `http://127.0.0.1:${port}`;
-    this.child = spawn(
-      'node',
-      [
-        'dist/cli/main.js',
-        'serve',
-        '--model',
-        MODEL,
-        '--pack-dir',
-        at('packs'),
-        '--port',
-        String(port),
-      ].concat(['--memory-budget', values.budget, '--log-level', 'error'], args),
-      { stdio: ['ignore', 'ignore', 'inherit'] },
-    );
-  }
-
-  async ready() {
-    for (let tries = 0; tries < 600; tries++) {
-      const answer = await fetch(`${this.url}/health/ready`).catch(() => undefined);
-      if (answer?.ok) return;
-      await delay(100);
+/** Eight clients take the bodies in turn; milliseconds, and a digest of the answers. */
+async function load(server, path, bodies, keep) {
+  const answers = [];
+  let next = 0;
+  const client = async () => {
+    while (next < bodies.length) {
+      const i = next++;
+      answers[i] = keep(await server.post(path, bodies[i]));
     }
-    throw new Error(`${this.name} did not become ready`);
-  }
+  };
+  const begin = performance.now();
+  await Promise.all(Array.from({ length: 8 }, client));
+  const ms = performance.now() - begin;
+  return { ms, digest: createHash('sha256').update(JSON.stringify(answers)).digest('hex') };
+}
 
-  async post(path, body) {
-    const answer = await fetch(this.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(`${this.name}: ${answer.status} ${await answer.text()}`);
-    return answer.json();
-  }
-
-  /** Eight clients take the bodies in turn; milliseconds, and a digest of the answers. */
-  async load(path, bodies, keep) {
-    const answers = [];
-    let next = 0;
-    const client = async () => {
-      while (next < bodies.length) {
-        const i = next++;
-        answers[i] = keep(await this.post(path, bodies[i]));
-      }
-    };
-    const begin = performance.now();
-    await Promise.all(Array.from({ length: 8 }, client));
-    const ms = performance.now() - begin;
-    return { ms, digest: createHash('sha256').update(JSON.stringify(answers)).digest('hex') };
-  }
-
-  async metrics() {
-    const text = await (await fetch(`${this.url}/metrics`)).text();
-    const names =
-      /^(sida_(?:hash_|prefetches|predictor|experts_(?:moved|found|stall)|belady|pass_sec|passes)\S*) (\S+)$/gm;
-    return Object.fromEntries([...text.matchAll(names)].map(([, name, value]) => [name, Number(value)]));
-  }
-
-  async stop() {
-    this.child.kill('SIGTERM');
-    await new Promise((resolve) => this.child.once('exit', resolve));
-  }
+async function metricsOf(server) {
+  const names = /^sida_(?:hash_|prefetches|predictor|experts_(?:moved|found|stall)|belady|pass_sec|passes)/;
+  return Object.fromEntries([...(await server.metrics())].filter(([name]) => names.test(name)));
 }
 
 const chunks = Array.from({ length: Math.ceil(sentences.length / 32) }, (_, i) => ({
@@ -166,19 +117,10 @@ const LOADS = {
 try {
   writeFileSync(at('data.jsonl'), sentences.map((row) => JSON.stringify(row)).join('\n'));
   const template = ['--template', 'sst2 sentence: {text}'];
-  sida(
-    'trace',
-    MODEL,
-    '--data',
-    at('data.jsonl'),
-    ...template,
-    '--out',
-    at('trace'),
-    '--pack-dir',
-    at('packs'),
-  );
+  const paths = ['--data', at('data.jsonl'), '--out', at('trace'), '--pack-dir', at('packs')];
+  await sida(['trace', MODEL, ...paths, ...template]);
   const network = ['--hidden', '32', '--lr', '5e-3', '--clip-norm', '1', '--batch', '16', '--epochs', '6'];
-  sida('train', at('trace'), '--out', at('predictor'), ...network);
+  await sida(['train', at('trace'), '--out', at('predictor'), ...network]);
   untrained('slow', SLOW_HIDDEN);
   overflowing('overflow');
   sure('sure');
@@ -189,47 +131,47 @@ try {
     slow: ['--predictor', at('slow')],
     overflow: ['--predictor', at('overflow')],
   };
-  const servers = Object.entries(setups).map(([name, args], i) => new Server(name, args, 18_400 + i));
-  await Promise.all(servers.map((server) => server.ready()));
+  const common = ['--model', MODEL, '--pack-dir', at('packs'), '--memory-budget', values.budget];
+  const servers = await Promise.all(
+    Object.entries(setups).map(async ([name, args]) => ({
+      name,
+      process: await ServeProcess.start([...common, '--log-level', 'error', ...args]),
+    })),
+  );
   const samples = servers.map(() => ({ classify: [], complete: [] }));
   const digests = { classify: new Set(), complete: new Set() };
   // The round before the first fills the devices and lets the slow ones find out; it is reported apart.
   for (let round = 0; round <= Number(values.rounds); round++) {
-    for (const [load, args] of Object.entries(LOADS)) {
+    for (const [kind, args] of Object.entries(LOADS)) {
       for (const [i, server] of servers.entries()) {
-        const { ms, digest } = await server.load(...args);
-        samples[i][load].push(ms);
-        digests[load].add(digest);
-        console.error(`round ${round} ${load} ${server.name}: ${ms.toFixed(0)} ms`);
+        const { ms, digest } = await load(server.process, ...args);
+        samples[i][kind].push(ms);
+        digests[kind].add(digest);
+        console.error(`round ${round} ${kind} ${server.name}: ${ms.toFixed(0)} ms`);
       }
     }
   }
-  const median = (list) => list.toSorted((x, y) => x - y)[list.length >> 1];
   const runs = [];
   for (const [i, server] of servers.entries()) {
-    const run = { predictor: server.name, metrics: await server.metrics() };
-    for (const load of Object.keys(LOADS)) {
-      const [first, ...rest] = samples[i][load];
+    const run = { predictor: server.name, metrics: await metricsOf(server.process) };
+    for (const kind of Object.keys(LOADS)) {
+      const [first, ...rest] = samples[i][kind];
       // Of each round with the same round of `none`: the machine's slow minutes cancel.
-      const throughput = median(rest.map((ms, round) => samples[0][load][round + 1] / ms));
+      const throughput = median(rest.map((ms, round) => samples[0][kind][round + 1] / ms));
       // Other work on the machine only ever slows: the best round is the least disturbed one.
-      const best = Math.min(...samples[0][load].slice(1)) / Math.min(...rest);
-      run[load] = { firstMs: first, medianMs: median(rest), bestMs: Math.min(...rest), throughput, best };
+      const best = Math.min(...samples[0][kind].slice(1)) / Math.min(...rest);
+      run[kind] = { firstMs: first, medianMs: median(rest), bestMs: Math.min(...rest), throughput, best };
     }
     runs.push(run);
-    await server.stop();
+    await server.process.stop();
   }
   const result = {
     question: 'What does a predictor cost that is wrong, slow or broken?',
-    command: `node bench/scripts/predictor/slow-predictor.mjs --rounds ${values.rounds} --budget ${values.budget}`,
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
-    machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
-    node: process.version,
-    isa: loadAddon().cpuFeatures().isa,
+    ...scriptProvenance(),
     identical: Object.values(digests).every(({ size }) => size === 1),
     runs,
   };
-  writeFileSync('bench/results/slow-predictor.json', `${JSON.stringify(result, null, 1)}\n`);
+  writeResult('slow-predictor', result);
   for (const { predictor, classify, complete } of runs) {
     const of = ({ throughput, best }) => `${throughput.toFixed(2)} (best rounds ${best.toFixed(2)})`;
     console.log(`${predictor}: classify ${of(classify)}, complete ${of(complete)} × none`);

@@ -2,12 +2,13 @@
 // finished directory, against its targets: half of the way from the token table to 100 %, top-1 and top-3.
 //   node bench/scripts/predictor/train-time.mjs --trace DIR --held-out DIR [--threads 2] [--max-minutes 8] [--out DIR]
 // --max-minutes bounds the networks' training; what is reported is the whole command. --out keeps the predictor.
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from '../bench-result.mjs';
+import { sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { resultFile, writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: {
@@ -47,32 +48,17 @@ try {
   const options = ['--preset', 'recommended', '--max-minutes', values['max-minutes'], '--seed', values.seed];
   const limits = [...options, '--threads', values.threads];
   const begin = performance.now();
-  const child = spawnSync(
-    'node',
-    [
-      'dist/cli/main.js',
-      'train',
-      ...values.trace,
-      '--held-out',
-      values['held-out'],
-      '--out',
-      out,
-      ...limits,
-      '--json',
-    ],
-    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], maxBuffer: 1 << 26 },
-  );
+  const data = [...values.trace, '--held-out', values['held-out'], '--out', out];
+  const printed = await sida(['train', ...data, ...limits, '--json'], { showErrors: true });
   const minutes = (performance.now() - begin) / 60_000;
-  if (child.status !== 0) throw new Error(`sida train ended with ${child.status ?? child.signal}`);
-  const { heldOut, trainedOn, endedBefore, layers } = JSON.parse(child.stdout);
+  const { heldOut, trainedOn, endedBefore, layers } = JSON.parse(printed);
   if (endedBefore) throw new Error(`${out} was trained before: its time is not known`);
   const predicted = layers.filter((name) => heldOut.lstm.some(({ layer }) => layer === name));
   const of = (kind, name) => heldOut[kind].find(({ layer }) => layer === name);
   const only = (kind) => heldOut[kind].filter(({ layer }) => predicted.includes(layer));
   const result = {
     question: 'How long does `sida train` take to half of the way from the token table to 100 %?',
-    command: commandText('train-time.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     threads: Number(values.threads),
     seed: Number(values.seed),
     minutes,
@@ -82,13 +68,13 @@ try {
       compare('all, by token', overall(only('lstm')), overall(only('token'))),
     ],
   };
-  writeFileSync('bench/results/train-time.json', `${JSON.stringify(result, null, 1)}\n`);
+  writeResult('train-time', result);
   const percent = (share) => `${(100 * share).toFixed(1)} %`;
   for (const { layer, token, target, lstm } of result.rows) {
     const pair = (shares) => shares.map(percent).join(' / ');
     console.log(`${layer.padEnd(14)} token ${pair(token)}, target ${pair(target)}, lstm ${pair(lstm)}`);
   }
-  console.log(`${minutes.toFixed(1)} minutes with ${values.threads} threads; bench/results/train-time.json`);
+  console.log(`${minutes.toFixed(1)} minutes with ${values.threads} threads; ${resultFile('train-time')}`);
 } finally {
   rmSync(dir, { recursive: true, force: true });
 }

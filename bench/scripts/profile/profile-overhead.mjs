@@ -3,15 +3,18 @@
 // has no recorder in it.
 //   npx cmake-js compile --CDSIDA_PROFILE=OFF --out build/addon-plain
 //   node bench/scripts/profile/profile-overhead.mjs [--against build/addon-plain/Release/sida.node] [--rounds 24] [--turns 6] [--passes 40]
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { MINI_DIRECTORY } from '../../dist/support/paths.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { sst2Tokens } from '../../dist/support/sst2.js';
+import { median, quantile } from '../../dist/support/statistics.js';
 
 const { values } = parseArgs({
   options: {
@@ -23,14 +26,7 @@ const { values } = parseArgs({
 });
 const dir = mkdtempSync(join(tmpdir(), 'sida-bench-'));
 const pack = join(dir, 'pack');
-const tokenizer = new Tokenizer(readFileSync('models/switch-mini/tokenizer.json'), {
-  vocabSize: 8000,
-  maxInputBytes: 1 << 20,
-});
-const passes = readFileSync('test/data/sst2-validation.jsonl', 'utf8')
-  .trim()
-  .split('\n', Number(values.passes))
-  .map((line) => Int32Array.from(tokenizer.encode(JSON.parse(line).text)));
+const passes = sst2Tokens(Number(values.passes));
 const one = Int32Array.of(1);
 
 function open(addon) {
@@ -45,22 +41,17 @@ function open(addon) {
 function block(engine) {
   return passes.map((tokens) => {
     const begin = performance.now();
-    engine.runBatch(
-      { phase: 'encode', sequences: one, offsets: Int32Array.of(0, tokens.length), tokens },
-      null,
-    );
+    engine.runBatch({ stack: 0, sequences: one, offsets: Int32Array.of(0, tokens.length), tokens }, null);
     const ms = performance.now() - begin;
-    engine.releaseContexts(one);
+    engine.releaseSequences(one);
     return ms;
   });
 }
 
-const median = (list) => list.toSorted((a, b) => a - b)[list.length >> 1];
-const quartiles = (list) =>
-  [0.25, 0.5, 0.75].map((q) => list.toSorted((a, b) => a - b)[Math.floor(q * list.length)]);
+const quartiles = (list) => [0.25, 0.5, 0.75].map((q) => quantile(list, q));
 
 try {
-  await convertCheckpoint({ model: 'models/switch-mini', out: pack, experts: 'auto', dense: 'auto' });
+  await convertCheckpoint({ model: MINI_DIRECTORY, out: pack, experts: 'auto', dense: 'auto' });
   const addon = loadAddon();
   const plain = createRequire(import.meta.url)(resolve(values.against));
   let events = 0;
@@ -108,11 +99,7 @@ try {
   });
   const result = {
     question: 'What does a recording cost, and what does it cost not to record?',
-    command: `node bench/scripts/profile/profile-overhead.mjs --rounds ${values.rounds} --turns ${values.turns} --passes ${values.passes}`,
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
-    machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
-    node: process.version,
-    isa: addon.cpuFeatures().isa,
+    ...scriptProvenance(),
     eventsPerPass: events,
     medianMs: Object.fromEntries(names.map((name) => [name, median(times[name])])),
     leastMs: Object.fromEntries(names.map((name) => [name, sum(least[name]) / passes.length])),
@@ -121,7 +108,7 @@ try {
     recordingOverOff: ratio('recording', 'off'),
     offOverWithout: ratio('off', 'without'),
   };
-  writeFileSync('bench/results/profile-overhead.json', `${JSON.stringify(result, null, 1)}\n`);
+  writeResult('profile-overhead', result);
   console.log(result);
 } finally {
   rmSync(dir, { recursive: true, force: true });

@@ -6,7 +6,6 @@
 // Makes checkpoint and pack (4 GB on disk for a while); with --dir what is there already is used again, --prepare only
 // makes it. Writes the summaries to bench/results/profile-overlap.json and the picture, of the tables that are right, to
 // docs/pictures/overlap.svg.
-import { execFileSync, spawn } from 'node:child_process';
 import {
   copyFileSync,
   existsSync,
@@ -16,12 +15,14 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
-import { loadAddon } from '../../../dist/native/addon.js';
+import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { ServeProcess } from '../../dist/support/serve-process.js';
 
 const { values } = parseArgs({
   options: {
@@ -40,9 +41,6 @@ const TEMPLATE = 'sst2 sentence: {text}';
 const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const at = (name) => join(dir, name);
-const node = (...args) =>
-  execFileSync('node', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
-const sida = (...args) => node('dist/cli/main.js', ...args);
 
 const served = Number(values.sentences);
 const lines = readFileSync('test/data/sst2-validation.jsonl', 'utf8').trim().split('\n');
@@ -51,32 +49,25 @@ const sentences = lines.slice(0, served).map((line) => JSON.parse(line).text);
 async function makePack() {
   const shape = ['--experts', '8', '--dtype', 'bf16', '--vocab', '8000'];
   const model = at('switch-base-8');
-  node('bench/scripts/make-switch-checkpoint.mjs', '--out', model, ...shape);
+  await makeSwitchCheckpoint(model, shape);
   copyFileSync('models/switch-mini/tokenizer.json', join(model, 'tokenizer.json'));
   await convertCheckpoint({ model, out: at('pack'), experts: 'auto', dense: 'auto' });
   rmSync(model, { recursive: true });
 }
 
-function trace(name, rows) {
+async function trace(name, rows) {
   writeFileSync(at(`${name}.jsonl`), rows.join('\n'));
-  sida('trace', at('pack'), '--data', at(`${name}.jsonl`), '--template', TEMPLATE, '--out', at(`trace-${name}`),
-    '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', '256'); // biome-ignore format: a command line
+  // biome-ignore format: a command line
+  await sida(['trace', at('pack'), '--data', at(`${name}.jsonl`), '--template', TEMPLATE, '--out', at(`trace-${name}`),
+    '--max-new-tokens', '1', '--memory-budget', '100%', '--max-batch-tokens', '256']);
 }
 
 /** Learnt from other sentences than those that are served. */
-function makePredictors() {
-  trace('served', lines.slice(0, served));
-  trace('train', lines.slice(served, served + Number(values['train-sentences'])));
-  sida(
-    'train',
-    at('trace-train'),
-    '--out',
-    at('predictor'),
-    '--preset',
-    'recommended',
-    '--max-minutes',
-    values.minutes,
-  );
+async function makePredictors() {
+  await trace('served', lines.slice(0, served));
+  await trace('train', lines.slice(served, served + Number(values['train-sentences'])));
+  const out = ['--out', at('predictor'), '--preset', 'recommended', '--max-minutes', values.minutes];
+  await sida(['train', at('trace-train'), ...out]);
 }
 
 const SYSTEMS = {
@@ -87,43 +78,26 @@ const SYSTEMS = {
 
 /** Every sentence once; the recording lies in profile-NAME.json. */
 async function serve(name) {
-  const port = 18_500;
-  const url = `http://127.0.0.1:${port}`;
-  const server = spawn(
-    'node',
-    ['dist/cli/main.js', 'serve', '--model', at('pack'), ...SYSTEMS[name], '--port', String(port),
-      '--memory-budget', values.budget, '--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error',
-      '--profile', at(`profile-${name}.json`)], // biome-ignore format: a command line
-    { stdio: ['ignore', 'inherit', 'inherit'] },
-  );
-  const ended = new Promise((resolve) => server.once('exit', resolve));
+  // biome-ignore format: a command line
+  const server = await ServeProcess.start(['--model', at('pack'), ...SYSTEMS[name], '--memory-budget', values.budget,
+    '--max-batch-tokens', '256', '--batch-wait-ms', '0', '--log-level', 'error', '--profile', at(`profile-${name}.json`)]);
   try {
-    while (!(await fetch(`${url}/health/ready`).catch(() => undefined))?.ok) {
-      if (server.exitCode !== null) throw new Error('the server did not start');
-      await delay(100);
-    }
     const left = [...sentences];
     const client = async () => {
       for (let text = left.shift(); text !== undefined; text = left.shift()) {
-        const answer = await fetch(`${url}/v1/classify`, {
-          method: 'POST',
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ template: TEMPLATE, labels: ['negative', 'positive'], input: text }),
-        });
-        if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
-        await answer.json();
+        const labels = ['negative', 'positive'];
+        await server.post('/v1/classify', { template: TEMPLATE, labels, input: text });
       }
     };
     await Promise.all(Array.from({ length: Number(values.clients) }, client));
   } finally {
-    server.kill('SIGTERM');
-    await ended;
+    await server.stop();
   }
 }
 
 try {
   if (!existsSync(at('pack/manifest.json'))) await makePack();
-  if (!existsSync(at('predictor'))) makePredictors();
+  if (!existsSync(at('predictor'))) await makePredictors();
   if (!values.prepare) await measure();
 } finally {
   if (!values.keep && values.dir === undefined) rmSync(dir, { recursive: true, force: true });
@@ -133,20 +107,15 @@ async function measure() {
   const summaries = {};
   for (const name of Object.keys(SYSTEMS)) {
     await serve(name);
-    summaries[name] = JSON.parse(sida('profile', at(`profile-${name}.json`), '--json'));
+    summaries[name] = JSON.parse(await sida(['profile', at(`profile-${name}.json`), '--json']));
   }
   mkdirSync('docs/pictures', { recursive: true });
-  console.log(sida('profile', at('profile-replay.json'), '--svg', PICTURE));
-  const { budget, sentences: count, clients } = values;
+  console.log(await sida(['profile', at('profile-replay.json'), '--svg', PICTURE]));
   const result = {
     question: 'Where does the time of a pass go, and what do transfers hide behind?',
-    command: `node bench/scripts/profile/profile-overlap.mjs --budget ${budget} --sentences ${count} --clients ${clients}`,
-    commit: execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim(),
-    machine: `${cpus()[0].model}, ${availableParallelism()} cores`,
-    node: process.version,
-    isa: loadAddon().cpuFeatures().isa,
+    ...scriptProvenance(),
     weights: 'random',
     summaries,
   };
-  writeFileSync('bench/results/profile-overlap.json', `${JSON.stringify(result, null, 1)}\n`);
+  writeResult('profile-overlap', result);
 }

@@ -2,12 +2,15 @@
 // CSV, gzipped or not), and on our own model's routing of SST-2's validation set; one cache for all layers, and one each.
 //   node bench/scripts/replay/replay-traces.mjs --traces DIR [--only qwen,switch-mini] [--svg docs/charts]
 // --svg: the charts of the first trace go there.
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { commandText, machine } from '../bench-result.mjs';
-import { recordedTraces, sida, tracedSst2 } from './traces.mjs';
+import { MINI_DIRECTORY } from '../../dist/support/paths.js';
+import { laboratory, sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { recordedTraces, tracedSst2 } from '../../dist/support/routing-traces.js';
+import { writeResult } from '../../dist/support/script-result.js';
 
 const { values } = parseArgs({
   options: { traces: { type: 'string' }, only: { type: 'string' }, svg: { type: 'string' } },
@@ -20,9 +23,9 @@ const folder = mkdtempSync(join(tmpdir(), 'sida-replay-'));
 /** Recorded traces by name, and ours. */
 function* sources() {
   for (const { name, file } of recordedTraces(values.traces)) yield { name, open: () => [file] };
-  const open = () => {
-    const { plan } = JSON.parse(sida('plan', 'models/switch-mini', '--json'));
-    return [tracedSst2(folder), '--expert-bytes', String(plan.slot)];
+  const open = async () => {
+    const { plan } = JSON.parse(await sida(['plan', MINI_DIRECTORY, '--json']));
+    return [await tracedSst2(folder), '--expert-bytes', String(plan.slot)];
   };
   yield { name: 'switch-mini', open };
 }
@@ -32,17 +35,17 @@ try {
   for (const { name, open } of sources()) {
     if (values.only !== undefined && !values.only.split(',').includes(name)) continue;
     console.error(name);
-    const trace = open();
-    const replay = (...args) => {
-      const report = JSON.parse(sida('bench', 'replay', ...trace, ...GRID, '--json', ...args));
+    const trace = await open();
+    const replay = async (...args) => {
+      const all = ['replay', ...trace, ...GRID, '--json', ...args];
+      const report = JSON.parse(await laboratory(all, { showErrors: true }));
       return { ...report, trace: basename(trace[0]) };
     };
     const result = {
       question: 'What does each policy move over recorded routing?',
-      command: commandText('replay-traces.mjs'),
-      ...machine(),
-      shared: replay(...(charts === undefined ? [] : ['--svg', join(folder, 'charts')])),
-      perLayer: replay('--per-layer', '--policies', BLIND),
+      ...scriptProvenance(),
+      shared: await replay(...(charts === undefined ? [] : ['--svg', join(folder, 'charts')])),
+      perLayer: await replay('--per-layer', '--policies', BLIND),
     };
     if (charts !== undefined) {
       for (const chart of ['miss-rate', 'bytes']) {
@@ -50,8 +53,7 @@ try {
       }
       charts = undefined;
     }
-    writeFileSync(`bench/results/replay-${name}.json`, `${JSON.stringify(result)}\n`);
-    console.error(`bench/results/replay-${name}.json`);
+    writeResult(`replay-${name}`, result);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -2,20 +2,17 @@
 // other process. Fed line by line by rest-overhead.mjs:
 //   in   {"batch", "requests"}
 //   out  {"wallMs", "cpuMs", "batchMs": []}, a number for each batch
-import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { DirectEngine } from './direct-engine.mjs';
-import { inBatches, scoringInputs } from './scoring-inputs.mjs';
+import { sst2Texts } from '../../dist/support/sst2.js';
+import { groupsOf } from '../../dist/systems/batches.js';
+import { openEngine } from '../../dist/systems/open-engine.js';
+import { scoreGroup, scoringInputs } from '../../dist/systems/scoring.js';
 
 const { config, pack } = JSON.parse(process.argv[2]);
-const direct = new DirectEngine(config, pack);
-const rows = readFileSync('test/data/sst2-validation.jsonl', 'utf8').trim().split('\n');
-const { work, inputs } = scoringInputs({
-  pack,
-  shape: direct.engine.shape,
-  texts: rows.map((line) => `sst2 sentence: ${JSON.parse(line).text}`),
-  labels: ['negative', 'positive'],
-});
+const engine = openEngine(config, pack);
+const texts = sst2Texts().map((text) => `sst2 sentence: ${text}`);
+const { inputs, plan } = scoringInputs(pack, engine.shape, texts, ['negative', 'positive']);
+const pass = (batch) => engine.runBatch(batch, null);
 
 for await (const line of createInterface({ input: process.stdin })) {
   const { batch, requests } = JSON.parse(line);
@@ -23,9 +20,9 @@ for await (const line of createInterface({ input: process.stdin })) {
   const batchMs = [];
   const cpu = process.cpuUsage();
   const begin = performance.now();
-  for (const group of inBatches(sentences, batch)) {
+  for (const group of groupsOf(sentences, batch)) {
     const started = performance.now();
-    direct.classify(group, work.plan);
+    scoreGroup(engine, pass, group, plan);
     batchMs.push(performance.now() - started);
   }
   const wallMs = performance.now() - begin;

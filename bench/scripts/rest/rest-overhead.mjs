@@ -5,12 +5,14 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
-import { median, quantile } from '../../dist/support/statistics.js';
+import { LineProcess } from '../../dist/support/line-process.js';
+import { MINI_DIRECTORY } from '../../dist/support/paths.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { ServeProcess } from '../../dist/support/serve-process.js';
+import { median, medians, quantile } from '../../dist/support/statistics.js';
+import { StepProgress } from '../../dist/support/step-progress.js';
 import { engineConfig } from '../../dist/systems/engine-config.js';
-import { BenchProgress } from '../bench-progress.mjs';
-import { commandText, machine, writeResult } from '../bench-result.mjs';
-import { LineProcess } from '../line-process.mjs';
-import { ServeProcess } from '../serve-process.mjs';
 
 const HELP = `node bench/scripts/rest/rest-overhead.mjs [options]
   --requests 300         of one client, a round; many clients send four times as many
@@ -46,15 +48,16 @@ const requests = Number(values.requests ?? (quick ? 100 : 300));
 const rounds = Number(values.rounds ?? (quick ? 1 : 10));
 const clients = Number(values.clients);
 const many = 4 * requests;
-const MODEL = 'models/switch-mini';
 const BUDGET = '100%';
 
 const p50 = (list) => quantile(list, 0.5);
 
 /** Requests of the given number of clients, with what the server counted meanwhile. */
 async function serveRound(server, client, clientCount, requestCount) {
-  const counters = () =>
-    Promise.all(['sida_batches_total', 'sida_pass_seconds_total'].map((name) => server.metric(name)));
+  const counters = async () => {
+    const metrics = await server.metrics();
+    return ['sida_batches_total', 'sida_pass_seconds_total'].map((name) => metrics.get(name));
+  };
   const before = await counters();
   const cpu = server.cpu();
   const { latencyMs, inferenceMs, queueMs, ...rest } = await client.ask({
@@ -92,10 +95,6 @@ async function bareRound(bare, batch, requestCount) {
   };
 }
 
-function medians(samples) {
-  return Object.fromEntries(Object.keys(samples[0]).map((key) => [key, median(samples.map((s) => s[key]))]));
-}
-
 async function measure(pack, batchWait, profile) {
   const config = engineConfig({ model: pack, memoryBudget: BUDGET, predictor: 'none', threads });
   const bare = new LineProcess('the bare engine', 'node', [
@@ -105,13 +104,13 @@ async function measure(pack, batchWait, profile) {
   const client = new LineProcess('the clients', 'node', ['bench/scripts/rest/rest-client.mjs']);
   // biome-ignore format: a command line
   const server = await ServeProcess.start(['--model', pack, '--memory-budget', BUDGET, '--predictor', 'none', '--threads', threads,
-    '--batch-wait-ms', batchWait], profile);
+    '--batch-wait-ms', batchWait], { nodeArgs: profile });
   try {
     const parts = { one: [], many: [], bareOne: [], bareMany: [] };
     await serveRound(server, client, 1, requests);
     await bareRound(bare, 1, requests);
     const { batch } = await serveRound(server, client, clients, many);
-    const progress = new BenchProgress(`batch wait ${batchWait} ms`, rounds);
+    const progress = new StepProgress(`batch wait ${batchWait} ms`, rounds);
     for (let round = 0; round < rounds; round++) {
       parts.one.push(await serveRound(server, client, 1, requests));
       parts.bareOne.push(await bareRound(bare, 1, requests));
@@ -136,12 +135,12 @@ async function measure(pack, batchWait, profile) {
 const dir = mkdtempSync(join(tmpdir(), 'sida-rest-'));
 try {
   const pack = join(dir, 'switch-mini');
-  await convertCheckpoint({ model: MODEL, out: pack, experts: 'auto', dense: 'auto' });
-  const profile = values['cpu-prof'] && ['--cpu-prof', `--cpu-prof-dir=${values['cpu-prof']}`];
+  await convertCheckpoint({ model: MINI_DIRECTORY, out: pack, experts: 'auto', dense: 'auto' });
+  const profile =
+    values['cpu-prof'] === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${values['cpu-prof']}`];
   const about = {
     question: "What does the way over REST add to the engine's own time?",
-    command: commandText('rest-overhead.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     threads: Number(threads),
     clients,
     requests,

@@ -1,16 +1,18 @@
 // What does it cost to compute every expert at a fixed capacity, as DeepSpeed-MoE and Fairseq do, in the place of only
 // the rows that are there? One MoE layer of Switch-base width both ways, on the routes of a real model: the bundled
 // one's on SST-2 (64 experts, top-1), and those of route traces where given.
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { readMeta, readTrace } from '../../../dist/trace/trace-file.js';
-import { BenchProgress } from '../bench-progress.mjs';
-import { commandText, machine, writeResult } from '../bench-result.mjs';
-import { buildNativeBench, runNativeBench } from '../native-bench.mjs';
+import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
+import { REPOSITORY } from '../../dist/support/paths.js';
+import { sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { StepProgress } from '../../dist/support/step-progress.js';
 
 const HELP = `node bench/scripts/static-gating/gating.mjs [options]
   --batches 16,64,256,1024   tokens of a batch
@@ -41,7 +43,7 @@ if (values.help) {
 const { quick, threads } = values;
 const traces = values.trace.map((file) => resolve(file));
 // `sida bench` starts it from anywhere.
-process.chdir(new URL('..', import.meta.url).pathname);
+process.chdir(REPOSITORY);
 const batches = values.batches ?? (quick ? '16,64' : '16,64,256,1024');
 const repeats = values.repeats ?? (quick ? '3' : '10');
 const WIDTH = { dModel: 768, dFf: 3072 };
@@ -50,9 +52,9 @@ const dir = mkdtempSync(join(tmpdir(), 'sida-gating-'));
 /** Expert of every token of each encoder layer of the bundled model, sentence after sentence. */
 async function bundledRoutes() {
   const out = join(dir, 'trace');
-  const args = ['dist/cli/main.js', 'trace', 'models/switch-mini', '--data', 'test/data/sst2-validation.jsonl',
-    '--template', 'sst2 sentence: {text}', '--out', out, '--max-new-tokens', '1', '--threads', threads]; // biome-ignore format: a command line
-  execFileSync('node', args, { stdio: 'ignore' });
+  // biome-ignore format: a command line
+  await sida(['trace', 'models/switch-mini', '--data', 'test/data/sst2-validation.jsonl',
+    '--template', 'sst2 sentence: {text}', '--out', out, '--max-new-tokens', '1', '--threads', threads]);
   const { experts, layers, top } = await readMeta(out);
   const encoderLayers = layers.filter((layer) => layer.startsWith('encoder.'));
   const routes = encoderLayers.map(() => []);
@@ -100,7 +102,7 @@ try {
   // The first and the last encoder layer: what they route by differs most.
   const sources = [...new Set([bundled[0], bundled.at(-1)]), ...traced];
   const bench = buildNativeBench('gating_bench');
-  const progress = new BenchProgress('gating', sources.length);
+  const progress = new StepProgress('gating', sources.length);
   const layers = sources.map(({ name, k, experts, routes }) => {
     const file = join(dir, 'routes');
     writeFileSync(file, Uint16Array.from(routes));
@@ -108,15 +110,14 @@ try {
     const sizes = batches.split(',').filter((size) => Number(size) * k <= routes.length);
     const { dModel, dFf } = WIDTH;
     // biome-ignore format: a command line
-    const runs = runNativeBench(bench, file, k, experts, dModel, dFf, dtype, threads, repeats, sizes.join(), values.factors);
+    const runs = runNativeBench(bench, [file, k, experts, dModel, dFf, dtype, threads, repeats, sizes.join(), values.factors]);
     progress.step(name);
     return { name, k, experts, dtype, tokens: routes.length / k, runs };
   });
   const result = {
     question:
       'What does a fixed capacity for every expert cost next to computing only the rows that are there?',
-    command: commandText('gating.mjs'),
-    ...machine(),
+    ...scriptProvenance(),
     threads: Number(threads),
     ...WIDTH,
     repeats: Number(repeats),

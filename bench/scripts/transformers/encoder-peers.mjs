@@ -8,11 +8,13 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { LineProcess } from '../../dist/support/line-process.js';
+import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
+import { makeSwitchCheckpoint, sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { resultFile, writeResult } from '../../dist/support/script-result.js';
 import { median, quantile } from '../../dist/support/statistics.js';
-import { BenchProgress } from '../bench-progress.mjs';
-import { commandText, machine, resultFile, writeResult } from '../bench-result.mjs';
-import { LineProcess } from '../line-process.mjs';
-import { buildNativeBench, runNativeBench } from '../native-bench.mjs';
+import { StepProgress } from '../../dist/support/step-progress.js';
 import { passFlops, weightBytes } from './encoder-work.mjs';
 import { inputsByLength } from './sentence-lengths.mjs';
 
@@ -91,22 +93,17 @@ const dir = values.dir ?? mkdtempSync(join(tmpdir(), 'sida-bench-'));
 mkdirSync(dir, { recursive: true });
 const checkpoint = join(dir, `switch-base-${experts}-l${layers}`);
 
-function node(...args) {
-  if (spawnSync('node', args, { stdio: ['ignore', 'ignore', 'inherit'] }).status === 0) return;
-  throw new Error(`node ${args.join(' ')} failed`);
-}
-
-function makeCheckpoint() {
+async function makeCheckpoint() {
   if (existsSync(join(checkpoint, 'config.json'))) return;
-  node('bench/scripts/make-switch-checkpoint.mjs', '--out', checkpoint, '--experts', experts, '--layers', layers,
-    '--decoder-layers', '1', '--dtype', 'f32', '--vocab', '8000'); // biome-ignore format: a command line
+  const shape = ['--experts', experts, '--layers', layers, '--decoder-layers', '1', '--vocab', '8000'];
+  await makeSwitchCheckpoint(checkpoint, [...shape, '--dtype', 'f32']);
 }
 
-function packOf(dtype) {
+async function packOf(dtype) {
   const pack = `${checkpoint}-${dtype}.pack`;
   if (existsSync(join(pack, 'manifest.json'))) return pack;
   console.error(`packing ${basename(pack)}`);
-  node('dist/cli/main.js', 'convert', checkpoint, '--out', pack, '--experts', dtype, '--dense', DENSE[dtype]);
+  await sida(['convert', checkpoint, '--out', pack, '--experts', dtype, '--dense', DENSE[dtype]]);
   return pack;
 }
 
@@ -148,7 +145,7 @@ async function compareOutputs(ours, peer, classes, dtype) {
 /** Milliseconds of both sides for every input of every class, (class, input, round). */
 async function measure(ours, peer, classes, title) {
   const samples = classes.map(({ inputs }) => inputs.map(() => ({ ours: [], peer: [], expertsNeeded: 0 })));
-  const progress = new BenchProgress(title, rounds + WARM_UP);
+  const progress = new StepProgress(title, rounds + WARM_UP);
   for (let round = -WARM_UP; round < rounds; round++) {
     for (const [c, { inputs }] of classes.entries()) {
       for (const [i, tokens] of inputs.entries()) {
@@ -215,10 +212,10 @@ function land(about, comparison) {
 }
 
 const limitsBench = buildNativeBench('limits_bench');
-const limitsNow = () => runNativeBench(limitsBench, threads)[0];
+const limitsNow = () => runNativeBench(limitsBench, [threads])[0];
 
 async function compare(dtype) {
-  const pack = packOf(dtype);
+  const pack = await packOf(dtype);
   const options = JSON.stringify({ pack, threads, maxTokens: MAX_TOKENS });
   const ours = new LineProcess('our encoder', 'node', [
     'bench/scripts/transformers/encoder-process.mjs',
@@ -244,7 +241,7 @@ async function compare(dtype) {
         fmaFlopsPerSecond: Math.max(before.fmaFlopsPerSecond, after.fmaFlopsPerSecond),
       };
       const figures = { shape, expertBytes, dense: DENSE[dtype], limits };
-      const { commit, machine: cpu, node } = machine();
+      const { command, commit, machine: cpu, node } = scriptProvenance();
       land(
         {
           question: 'How long is an encoder pass of ours beside Hugging Face transformers?',
@@ -258,7 +255,7 @@ async function compare(dtype) {
           dtype,
           peerDtype: values['peer-dtype'],
           lengths: kind,
-          command: commandText(`${NAME}.mjs`),
+          command,
           commit,
           node,
           peer: about,
@@ -276,7 +273,7 @@ async function compare(dtype) {
 }
 
 try {
-  makeCheckpoint();
+  await makeCheckpoint();
   for (const dtype of list(values.dtypes)) await compare(dtype);
 } finally {
   if (values.dir === undefined) rmSync(dir, { recursive: true, force: true });

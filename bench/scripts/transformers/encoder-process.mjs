@@ -31,13 +31,13 @@ answer({
   loadSeconds: (performance.now() - begun) / 1000,
 });
 
-const context = Int32Array.of(1);
+const one = Int32Array.of(1);
 for await (const line of createInterface({ input: process.stdin })) {
   const request = JSON.parse(line);
   const tokens = Int32Array.from(request.tokens);
   const batch = {
-    phase: 'encode',
-    sequences: context,
+    stack: 0,
+    sequences: one,
     offsets: Int32Array.of(0, tokens.length),
     tokens,
     hiddenStates: true,
@@ -45,7 +45,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   const begin = performance.now();
   const { hiddenStates, stats } = engine.runBatch(batch, null);
   const ms = performance.now() - begin;
-  engine.releaseContexts(context);
+  engine.releaseSequences(one);
   if (request.hidden) writeFileSync(request.hidden, hiddenStates);
   const mean = hiddenStates.reduce((sum, value) => sum + Math.abs(value), 0) / hiddenStates.length;
   answer({ ms, mean, expertsNeeded: stats.needed, bytesMoved: stats.bytesMoved });

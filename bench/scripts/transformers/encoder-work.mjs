@@ -7,27 +7,34 @@ const BYTES = { f32: 4, bf16: 2, int8: 1, int4: 0.5 };
  * `encode` computes with it.
  */
 export function weightBytes(shape, { tokens, expertsNeeded, expertBytes, dense }) {
-  const { dModel, dKv, dFf, heads, encoderLayers, decoderLayers, experts, moeLayers } = shape;
-  const inner = dKv * heads;
-  const sparse = moeLayers.filter((name) => name.startsWith('encoder.')).length;
+  const { width, attention, sparse, layers, decoderLayers, feedForward } = weightsOf(shape);
   const denseWeights =
-    encoderLayers * 4 * dModel * inner +
-    (encoderLayers - sparse) * 2 * dModel * dFf +
-    decoderLayers * 2 * dModel * inner +
-    tokens * dModel;
-  const routers = sparse * dModel * experts * BYTES.f32;
+    layers * 4 * width * attention +
+    (layers - sparse) * 2 * width * feedForward +
+    decoderLayers * 2 * width * attention +
+    tokens * width;
+  const routers = sparse * width * shape.experts * BYTES.f32;
   return denseWeights * BYTES[dense] + routers + expertsNeeded * expertBytes;
 }
 
 /** Operations of a pass of one sequence, a multiplication and an addition each one. */
 export function passFlops(shape, tokens) {
-  const { dModel, dKv, dFf, heads, encoderLayers, decoderLayers, experts, moeLayers } = shape;
-  const inner = dKv * heads;
-  const sparse = moeLayers.filter((name) => name.startsWith('encoder.')).length;
+  const { width, attention, sparse, layers, decoderLayers, feedForward } = weightsOf(shape);
   const linear =
-    encoderLayers * (4 * dModel * inner + 2 * dModel * dFf) +
-    sparse * dModel * experts +
-    decoderLayers * 2 * dModel * inner;
-  const attention = encoderLayers * 2 * tokens * inner;
-  return 2 * tokens * (linear + attention);
+    layers * (4 * width * attention + 2 * width * feedForward) +
+    sparse * width * shape.experts +
+    decoderLayers * 2 * width * attention;
+  return 2 * tokens * (linear + layers * 2 * tokens * attention);
+}
+
+/** Columns and layers of the encoder; an expert is as wide as a dense feed-forward block. */
+function weightsOf({ width, heads, headDim, stacks: [encoder, decoder], expertWidth }) {
+  return {
+    width,
+    attention: heads * headDim,
+    sparse: encoder.moeLayers.length,
+    layers: encoder.layers,
+    decoderLayers: decoder.layers,
+    feedForward: expertWidth,
+  };
 }

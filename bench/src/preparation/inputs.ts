@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import type { DataName } from '../scenarios/scenarios.js';
+import { BUNDLED_SST2 } from '../support/paths.js';
 
 export interface BenchInputs {
   name: DataName;
@@ -37,8 +38,6 @@ const FILES: Record<DataName, Files> = {
     },
   },
 };
-
-export const BUNDLED_SST2 = new URL('../../../test/data/sst2-validation.jsonl', import.meta.url).pathname;
 
 export interface InputOptions {
   /** Directory of the tasks' files; undefined: only what the repository holds. */

@@ -11,11 +11,9 @@ import type { DeviceName } from '../../../dist/native/addon-types.js';
 import { MANIFEST as PREDICTOR_MANIFEST } from '../../../dist/predictor/training/manifest.js';
 import { readMeta } from '../../../dist/trace/trace-file.js';
 import { type BenchModel, diskNeed, SWITCH_MINI } from '../scenarios/models.js';
-import { MINI_DIRECTORY, SCRIPTS } from '../support/paths.js';
-import { run, sida } from '../support/processes.js';
+import { MINI_DIRECTORY } from '../support/paths.js';
+import { makeSwitchCheckpoint, sida } from '../support/processes.js';
 import type { BenchInputs } from './inputs.js';
-
-const MAKE_CHECKPOINT = join(SCRIPTS, 'make-switch-checkpoint.mjs');
 
 export interface PreparedModel {
   pack: string;
@@ -62,7 +60,7 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
     try {
       if (!trained) await makeCheckpoint(model, source, maker);
       onStep(`${model.name}: packing (${formatBytes(packed)})`);
-      await sida(['convert', source, '--out', pack, '--experts', model.dtype], signal);
+      await sida(['convert', source, '--out', pack, '--experts', model.dtype], { signal });
     } finally {
       if (!trained) rmSync(source, { recursive: true, force: true });
     }
@@ -91,7 +89,7 @@ async function makeCheckpoint(
   const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
   // Quantized packs are made from bf16: half the disk, and far below what quantization loses.
   const stored = dtype === 'f32' ? 'f32' : 'bf16';
-  await run(process.execPath, [MAKE_CHECKPOINT, '--out', out, '--dtype', stored, ...sizes], { signal });
+  await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes], signal);
   for (const file of ['tokenizer.json', 'sida.json']) {
     copyFileSync(join(MINI_DIRECTORY, file), join(out, file));
   }
@@ -118,7 +116,7 @@ export async function traceOf(
     ...['--max-new-tokens', '1', '--memory-budget', '100%', '--threads', String(threads)],
     ...['--max-batch-tokens', String(maxBatchTokens), '--device', device ?? 'cpu'],
   ];
-  await sida(args, signal);
+  await sida(args, { signal });
   return directory;
 }
 
@@ -139,7 +137,7 @@ export async function predictorOf(
     ...['train', ...traces, '--out', directory, '--preset', 'recommended', '--seed', String(seed)],
     ...['--max-minutes', String(minutes), '--threads', String(threads)],
   ];
-  await sida(args, signal);
+  await sida(args, { signal });
   return directory;
 }
 

@@ -8,3 +8,5 @@ export const SIDA = path('../../../dist/cli/main.js');
 export const LABORATORY = path('../../dist/main.js');
 export const SCRIPTS = path('../../scripts/');
 export const MINI_DIRECTORY = path('../../../models/switch-mini');
+/** SST-2's validation set, JSON lines. */
+export const BUNDLED_SST2 = path('../../../test/data/sst2-validation.jsonl');

@@ -1,20 +1,22 @@
 /** Programs that the laboratory starts and waits for. */
 import { spawn } from 'node:child_process';
 import { SidaError } from '../../../dist/errors.js';
-import { SIDA } from './paths.js';
+import { LABORATORY, SCRIPTS, SIDA } from './paths.js';
 
 interface RunOptions {
   input?: string;
-  /** Ends the program at once. */
+  /** Ends the program at once, with the programs that it has started. */
   signal?: AbortSignal | undefined;
+  /** Its standard error is that of this process, to show how far it is; a failure then carries no words of its own. */
+  showErrors?: boolean;
 }
 
-/** What a program prints on standard output. Its complaints are the reason of the failure. */
+/** What a program prints on standard output. Throws cannot_run with the end of its standard error. */
 export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<string> {
-  const { input, signal } = options;
+  const { input, signal, showErrors = false } = options;
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, {
-      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+      stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', showErrors ? 'inherit' : 'pipe'],
       // A group of its own, to end the programs that it starts as well.
       detached: signal !== undefined,
     });
@@ -24,7 +26,7 @@ export function run(command: string, args: readonly string[], options: RunOption
     child.stdout!.on('data', (chunk: Buffer) => {
       stdout += chunk.toString();
     });
-    child.stderr!.on('data', (chunk: Buffer) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
       stderr = (stderr + chunk.toString()).slice(-4000);
     });
     child.on('error', reject);
@@ -41,6 +43,20 @@ export function run(command: string, args: readonly string[], options: RunOption
 }
 
 /** Standard output of `sida …`. */
-export function sida(args: readonly string[], signal?: AbortSignal): Promise<string> {
-  return run(process.execPath, [SIDA, ...args], { signal });
+export function sida(args: readonly string[], options: RunOptions = {}): Promise<string> {
+  return run(process.execPath, [SIDA, ...args], options);
+}
+
+/** Standard output of `sida bench …`. */
+export function laboratory(args: readonly string[], options: RunOptions = {}): Promise<string> {
+  return run(process.execPath, [LABORATORY, ...args], options);
+}
+
+/** A checkpoint of a Switch-base shape with random weights; `args` beside --out. */
+export async function makeSwitchCheckpoint(
+  out: string,
+  args: readonly string[],
+  signal?: AbortSignal,
+): Promise<void> {
+  await run(process.execPath, [`${SCRIPTS}make-switch-checkpoint.mjs`, '--out', out, ...args], { signal });
 }

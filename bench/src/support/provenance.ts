@@ -1,6 +1,8 @@
 /** What a result was made with: without it a number says nothing. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, totalmem } from 'node:os';
+import { basename, relative } from 'node:path';
+import { formatBytes } from '../../../dist/config/bytes.js';
 import { VERSION } from '../../../dist/config/version.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { REPOSITORY } from './paths.js';
@@ -27,11 +29,31 @@ export function provenance(): Provenance {
   };
 }
 
-/** Of the tree that the program lies in; marked where that has changes. */
+/** The same in the words of a script's result, whose tables print them as they are. */
+export function scriptProvenance(): { command: string } & Pick<
+  Provenance,
+  'commit' | 'machine' | 'isa' | 'node'
+> {
+  const { commit, machine, cores, memoryBytes, isa, node } = provenance();
+  const about = `${machine}, ${cores} cores, ${formatBytes(memoryBytes)}`;
+  return { command: scriptCommand(), commit, machine: about, isa, node };
+}
+
+/** The command of this process, a script of bench/scripts/; of paths only the names. */
+function scriptCommand(): string {
+  const script = relative(REPOSITORY, process.argv[1] ?? '');
+  const args = process.argv.slice(2).map((arg) => (arg.includes('/') ? basename(arg) : arg));
+  return ['node', script, ...args].join(' ');
+}
+
+/** Of the tree that the laboratory lies in; marked where that has changes. */
 function commit(): string {
-  const cwd = REPOSITORY;
   const git = (...args: string[]) =>
-    execFileSync('git', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+    execFileSync('git', args, {
+      cwd: REPOSITORY,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
   try {
     const changed = git('status', '--porcelain', '--untracked-files=no') !== '';
     return git('rev-parse', '--short', 'HEAD') + (changed ? '+changes' : '');

@@ -3,34 +3,18 @@
  * threads of `sida serve` would add is left out in favour of these systems.
  */
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { LabelScoring, targetsWithin } from '../../../dist/batching/label-scoring.js';
-import { passAnswers, passBatch } from '../../../dist/batching/pass-batch.js';
-import { planScoring } from '../../../dist/batching/scoring-plan.js';
-import { budgetBytes, hostBudgetBytes } from '../../../dist/config/budget.js';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
 import { planOnDemand } from '../../../dist/inference/residency-planner.js';
 import { firstMoeLayer } from '../../../dist/model/model-shape.js';
-import { loadAddon } from '../../../dist/native/addon.js';
-import {
-  type Engine,
-  type NativeBatch,
-  NO_PARENT,
-  type RunResult,
-  type RunStats,
-} from '../../../dist/native/addon-types.js';
-import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
-import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import type { Engine, RunStats } from '../../../dist/native/addon-types.js';
 import { quantile } from '../support/statistics.js';
 import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { streamingPlan } from './layer-streaming.js';
+import { openEngine } from './open-engine.js';
+import { type Pass, scoreGroup, scoringInputs } from './scoring.js';
 import type { MeasurementWork, Sample } from './work.js';
-
-/** How a system runs one pass. */
-type Pass = (batch: NativeBatch) => RunResult;
 
 const COUNTED = [
   'needed',
@@ -44,28 +28,12 @@ const COUNTED = [
 ] as const satisfies readonly (keyof RunStats)[];
 
 export function runOnEngine(work: MeasurementWork): Sample {
-  const engine = openEngine(work);
+  const engine = openEngine(engineConfig(work.flags), work.pack);
   try {
     return measure(engine, work);
   } finally {
     engine.close();
   }
-}
-
-function openEngine({ flags, pack }: MeasurementWork): Engine {
-  const addon = loadAddon();
-  const config = engineConfig(flags);
-  const { maxBatchTokens, kvTokens, threads, device, linkBandwidth, linkLatencyMs } = config;
-  const limits = { maxBatchTokens, kvTokens, threads, device };
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    ...limits,
-    pack,
-    budgetBytes: budgetBytes(config.memoryBudget, plan),
-    hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
-    linkBandwidth,
-    linkLatency: linkLatencyMs / 1000,
-  });
 }
 
 function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
@@ -87,52 +55,12 @@ function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
   throw new Error(`${system} is not run by the engine alone. This is a bug.`);
 }
 
-interface GroupAnswer {
-  /** Of each sentence. */
-  scores: number[][];
-  stats: RunStats[];
-}
-
-/** Sentences through the encoder in one pass, all their labels through the decoder in another. */
-function scoreGroup(
-  engine: Engine,
-  pass: Pass,
-  group: readonly Int32Array[],
-  plan: ScoringPlan,
-): GroupAnswer {
-  const sentences = group.map((tokens, i) => ({ job: 0, sequence: i + 1, parent: NO_PARENT, tokens }));
-  const encoded = pass(passBatch(0, sentences));
-  const labels = sentences.flatMap(({ sequence: parent }, i) =>
-    plan.inputs.map((fed, j) => {
-      const sequence = group.length + 1 + i * plan.inputs.length + j;
-      return { job: 0, sequence, parent, tokens: fed.tokens, ...targetsWithin(fed, 0, fed.tokens.length) };
-    }),
-  );
-  const decoded = pass(passBatch(1, labels));
-  const scorings = group.map(() => new LabelScoring(plan));
-  passAnswers(labels, decoded).forEach(({ logprobs }, i) => {
-    scorings[Math.floor(i / plan.inputs.length)]!.take(labels[i]!.targets, logprobs);
-  });
-  engine.releaseSequences(Int32Array.from([...labels, ...sentences], ({ sequence }) => sequence));
-  return { scores: scorings.map((scoring) => scoring.sums()), stats: [encoded.stats, decoded.stats] };
-}
-
 function measure(engine: Engine, work: MeasurementWork): Sample {
   const { pack, texts, labels, warmUp, right, batch } = work;
-  const { vocabSize, tokens: special } = engine.shape;
-  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
-    vocabSize,
-    maxInputBytes: 1 << 20,
-  });
-  const scoring = planScoring(
-    labels.map((label) => tokenizer.encodePlain(label)),
-    special.start,
-    special.end[0],
-  );
-  const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
+  const { inputs, encode, plan } = scoringInputs(pack, engine.shape, texts, labels);
   const pass = passOf(engine, work);
-  const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, scoring);
-  const warm = warmUp.map((text) => Int32Array.from(tokenizer.encode(text)));
+  const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, plan);
+  const warm = warmUp.map(encode);
   for (const group of groupsOf(warm, batch)) answer(group);
 
   const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<

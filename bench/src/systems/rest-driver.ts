@@ -2,19 +2,16 @@
  * Runs a measurement through a real `sida serve`: requests arrive at random times whether or not earlier ones were answered,
  * and a request's time counts from its arrival, so a slow server cannot hide its queue.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { build, type Histogram } from 'hdr-histogram-js';
 import { SERVE_OPTIONS } from '../../../dist/config/options.js';
 import { loadAddon } from '../../../dist/native/addon.js';
-import { SIDA } from '../support/paths.js';
+import { ServeProcess } from '../support/serve-process.js';
 import { poissonArrivals } from './arrivals.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import type { ArrivalWork, MeasurementWork, Sample } from './work.js';
 
-const READY_MS = 120_000;
 /** Microseconds of the histogram: up to ten minutes. */
 const LONGEST_US = 600e6;
 
@@ -25,25 +22,16 @@ interface Answer {
 
 export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork): Promise<Sample> {
   const { texts, labels, warmUp, right, pack } = work;
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}`;
-  const server = spawn(process.execPath, [SIDA, 'serve', ...flagsOf(work.flags, port)], {
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
-  let output = '';
-  server.stderr.on('data', (piece: Buffer) => {
-    output = (output + piece.toString()).slice(-4000);
-  });
+  const server = await ServeProcess.start(flagsOf(work.flags));
   try {
-    await ready(url, server, () => output);
-    const ask = (i: number) => classify(url, texts[i % texts.length]!, labels);
-    for (const text of warmUp) await classify(url, text, labels);
-    const before = await scrape(url);
+    const ask = (i: number) => classify(server, texts[i % texts.length]!, labels);
+    for (const text of warmUp) await classify(server, text, labels);
+    const before = await server.metrics();
     const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: LONGEST_US, numberOfSignificantValueDigits: 3 }); // biome-ignore format: one line
     const { answers, refused, wallMs } = await load(arrivals, ask, histogram);
     // Counters are sent about ten times a second.
     await delay(300);
-    const after = await scrape(url);
+    const after = await server.metrics();
     const first = Array.from({ length: Math.min(texts.length, arrivals.requests) }, (_, i) => answers[i]);
     const known = first.filter((answer) => answer !== undefined);
     const since = (name: string) => (after.get(name) ?? 0) - (before.get(name) ?? 0);
@@ -98,7 +86,7 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
       warnings: refused > 0 ? [`${refused} of ${arrivals.requests} requests were refused or failed`] : [],
     };
   } finally {
-    await stop(server);
+    await server.stop();
   }
 }
 
@@ -127,64 +115,18 @@ async function load(
   return { answers, refused, wallMs: performance.now() - begin };
 }
 
-async function classify(url: string, input: string, labels: readonly string[]): Promise<Answer> {
-  const response = await fetch(`${url}/v1/classify`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ template: '{text}', labels, input }),
-  });
-  const body = (await response.json()) as {
+async function classify(server: ServeProcess, input: string, labels: readonly string[]): Promise<Answer> {
+  const { data, usage } = await server.post<{
     data: { scores: Record<string, number> }[];
     usage: { prompt_tokens: number };
-  };
-  if (!response.ok) throw new Error(`${response.status}`);
-  return { scores: labels.map((label) => body.data[0]!.scores[label]!), tokens: body.usage.prompt_tokens };
+  }>('/v1/classify', { template: '{text}', labels, input });
+  return { scores: labels.map((label) => data[0]!.scores[label]!), tokens: usage.prompt_tokens };
 }
 
-/** Figures of /metrics by name and labels, as they stand there. */
-async function scrape(url: string): Promise<Map<string, number>> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
-  return new Map(
-    lines.map((line) => {
-      const at = line.lastIndexOf(' ');
-      return [line.slice(0, at), Number(line.slice(at + 1))];
-    }),
-  );
-}
-
-async function ready(url: string, server: ChildProcess, output: () => string): Promise<void> {
-  const begin = performance.now();
-  while (performance.now() - begin < READY_MS) {
-    if (server.exitCode !== null) throw new Error(`sida serve ended with ${server.exitCode}: ${output()}`);
-    const answer = await fetch(`${url}/health/ready`).catch(() => undefined);
-    await answer?.arrayBuffer();
-    if (answer?.status === 200) return;
-    await delay(50);
-  }
-  throw new Error(`sida serve was not ready after ${READY_MS / 1000} s: ${output()}`);
-}
-
-async function stop(server: ChildProcess): Promise<void> {
-  if (server.exitCode !== null) return;
-  const ended = new Promise((resolve) => server.once('exit', resolve));
-  server.kill('SIGTERM');
-  await ended;
-}
-
-function flagsOf(flags: Record<string, string>, port: number): string[] {
-  const all = { ...flags, host: '127.0.0.1', port: String(port), logLevel: 'error' };
+function flagsOf(flags: Record<string, string>): string[] {
+  const all = { ...flags, logLevel: 'error' };
   return Object.entries(all).flatMap(([name, value]) => [
     `--${SERVE_OPTIONS[name as keyof typeof SERVE_OPTIONS].flag}`,
     value,
   ]);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === 'string') throw new Error('No free port. This is a bug.');
-  return address.port;
 }

@@ -13,8 +13,8 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const out = join(root, 'results');
 
 function bench(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const main = join(REPO, 'dist/cli/main.js');
-  const common = ['bench', '--work', join(root, 'work'), '--out', out];
+  const main = join(REPO, 'bench/dist/main.js');
+  const common = ['--work', join(root, 'work'), '--out', out];
   return new Promise((resolve) => {
     execFile(
       process.execPath,
@@ -95,7 +95,7 @@ describe('sida bench', () => {
   });
 });
 
-describe('sida dependency', () => {
+describe('sida bench dependency', () => {
   it('counts tokens that go elsewhere when others are replaced', async () => {
     const args = [
       'dependency',
@@ -119,7 +119,7 @@ describe('sida dependency', () => {
         ];
         execFile(
           process.execPath,
-          [join(REPO, 'dist/cli/main.js'), ...all],
+          [join(REPO, 'bench/dist/main.js'), ...all],
           { cwd: REPO },
           (error, stdout) => (error === null ? resolve(stdout) : reject(error)),
         );

@@ -13,8 +13,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 function place(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const main = join(REPO, 'dist', 'cli', 'main.js');
-    execFile(process.execPath, [main, 'bench', 'placement', ...args], (error, stdout, stderr) => {
+    const main = join(REPO, 'bench', 'dist', 'main.js');
+    execFile(process.execPath, [main, 'placement', ...args], (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
     });
   });

@@ -1,17 +1,17 @@
-// How far a bench has come, on standard error: a bar with the time left on a terminal, plain lines elsewhere.
+/** How many steps of a script are done, on standard error: a bar with the time left on a terminal, lines elsewhere. */
 import { SingleBar } from 'cli-progress';
 
-const LINE_SECONDS = 5;
+const LINE_MS = 5000;
 
-export class BenchProgress {
-  #total;
+export class StepProgress {
+  readonly #title: string;
+  readonly #total: number;
+  readonly #begun = performance.now();
+  readonly #bar: SingleBar | undefined;
   #done = 0;
-  #begun = performance.now();
-  #toldMs = 0;
-  #bar;
-  #title;
+  #printedMs = 0;
 
-  constructor(title, total) {
+  constructor(title: string, total: number) {
     this.#title = title;
     this.#total = total;
     if (!process.stderr.isTTY) return;
@@ -20,18 +20,18 @@ export class BenchProgress {
     this.#bar.start(total, 0, { note: '' });
   }
 
-  /** One more piece is done. */
-  step(note = '') {
+  /** One more step is done. */
+  step(note = ''): void {
     this.#done += 1;
     this.#bar?.update(this.#done, { note });
     if (this.#done === this.#total) this.#bar?.stop();
     if (this.#bar === undefined) this.#print(note);
   }
 
-  #print(note) {
+  #print(note: string): void {
     const now = performance.now();
-    if (this.#done < this.#total && now - this.#toldMs < LINE_SECONDS * 1000) return;
-    this.#toldMs = now;
+    if (this.#done < this.#total && now - this.#printedMs < LINE_MS) return;
+    this.#printedMs = now;
     const left = ((now - this.#begun) / this.#done / 1000) * (this.#total - this.#done);
     console.error(
       `${this.#title}: ${this.#done}/${this.#total}, ${left.toFixed(0)} s left${note && `, ${note}`}`,
