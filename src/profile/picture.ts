@@ -64,7 +64,7 @@ function drawLane(lane: Lane, name: string, top: number, window: Interval, x: Sc
       const half = LANE_HEIGHT * 0.43;
       return [
         line(at, middle - half, at, middle + half, { 'stroke-width': 1.5 }),
-        ...(label === '' ? [] : [text(label, at + 3, middle - half + 7, { 'font-size': 11 })]),
+        ...(label === '' ? [] : [text(label, at + 3, middle - half + 5, { 'font-size': 11 })]),
       ];
     });
   return [text(name, LEFT - 10, middle + 4, { 'text-anchor': 'end', 'font-size': 13 }), ...bars, ...passes];
