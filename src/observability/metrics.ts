@@ -61,7 +61,7 @@ export function createMetrics(engine: EngineHandle, queue: Pick<JobQueue, 'stats
   });
   const refusals = new Counter({
     name: 'sida_admission_refused_total',
-    help: 'Requests refused for their key: rate (--rate-limit) or share (it holds its part of the queue)',
+    help: 'Requests refused because of their key: rate (--rate-limit) or share (the key holds its part of the queue)',
     labelNames: ['reason'],
     registers,
   });
@@ -99,7 +99,7 @@ function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'outage'>
   copyGauge(
     registry,
     'sida_queue_up',
-    '1 while jobs are taken and somebody runs them; 0 without Redis or a worker (--redis)',
+    '1 while the queue takes jobs and a worker runs them; 0 without Redis or a worker (--redis)',
     () => (queue.outage === undefined ? 1 : 0),
   );
   copyCounter(
