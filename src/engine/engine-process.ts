@@ -1,7 +1,6 @@
 /** The API process's handle of the engine process: starts it, replaces it after a crash, carries jobs to it. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorBody, SidaError } from '../errors.js';
-import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -12,14 +11,15 @@ import type {
   JobResult,
   ModelInfo,
   ToEngine,
-} from './messages.js';
-import { PieceTaker } from './piece-taker.js';
+} from '../protocol/engine-messages.js';
+import { DeltaTaker } from './delta-taker.js';
+import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import { Watchdog } from './watchdog.js';
 
 interface Run {
   resolve: (result: JobResult) => void;
   reject: (error: SidaError) => void;
-  pieces: PieceTaker;
+  pieces: DeltaTaker;
 }
 
 interface Control {
@@ -100,7 +100,7 @@ export class EngineProcess implements EngineHandle {
       signal.addEventListener('abort', onAbort, { once: true });
       const done = (): void => signal.removeEventListener('abort', onAbort);
       this.#runs.set(id, {
-        pieces: new PieceTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
+        pieces: new DeltaTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
         resolve: (result) => {
           done();
           resolve(result);

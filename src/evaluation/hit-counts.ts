@@ -1,7 +1,7 @@
 /** How often tables name the experts that the routers chose, layer by layer. */
 import { firstLayerOf, layersOf, type RoutingShape } from '../predictor/hash-function.js';
-import type { HashTable } from '../predictor/hash-table.js';
 import { countHits, hitRanks } from '../predictor/hit-ranks.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import type { TrueRouting } from './model-runner.js';
 
 export interface HitShares {

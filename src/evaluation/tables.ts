@@ -1,5 +1,5 @@
 /** Tables of one input, and what they let the residency planner expect. */
-import { visitsOf } from '../inference/expected-visits.js';
+import { visitsOf } from '../predictor/expected-visits.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
   firstLayerOf,
@@ -8,7 +8,7 @@ import {
   type RoutingShape,
   tableKind,
 } from '../predictor/hash-function.js';
-import { createHashTable, type HashTable, TABLE_READY, tableK } from '../predictor/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
 import type { ExactRun } from './model-runner.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 
@@ -69,5 +69,5 @@ export function batchOf(
       return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
     });
   });
-  return { passes, foreseen: visits.filter((_, i) => parts[i]!.known).flat() };
+  return { passes, forecast: visits.filter((_, i) => parts[i]!.known).flat() };
 }

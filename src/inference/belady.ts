@@ -1,6 +1,6 @@
 /**
- * What perfect foresight would have moved: Belady's rule (MIN) over the true routing, with the planner's look-ahead. It
- * is computed after the fact, so a visit counts once the batches it may look ahead to are known.
+ * The loads of Belady's rule (MIN) over the true routing, with the planner's look-ahead. They are computed after the
+ * fact: a visit counts once the batches that it may look ahead to are known.
  */
 
 /** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */

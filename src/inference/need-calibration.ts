@@ -1,9 +1,9 @@
 /**
- * What tables foretell, corrected by what came of it. A table adds up the chances of tokens as if each came by itself, knows
+ * What tables forecast, corrected by what came of it. A table adds up the chances of tokens as if each came by itself, knows
  * nothing of the texts before, and may be wrong; so the chance that a layer needs an expert is learned as passes run, from
- * what was foretold, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
+ * what was forecast, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
  */
-import type { ExpectedVisit } from './residency-planner.js';
+import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
 /** Used up to so many visits of its layer ago; longer ago or never is one more. */
 const AGES = [1, 2, 4, 8, 16];
@@ -18,7 +18,7 @@ const EDGE = 1e-4;
 
 interface LayerWeights {
   bias: number;
-  foretold: number;
+  forecast: number;
   frequency: number;
   age: Float64Array;
 }
@@ -43,7 +43,7 @@ export class NeedCalibration {
   get tableWeight(): number {
     if (this.#weights.size === 0) return 1;
     let sum = 0;
-    for (const { foretold } of this.#weights.values()) sum += foretold;
+    for (const { forecast } of this.#weights.values()) sum += forecast;
     return sum / this.#weights.size;
   }
 
@@ -66,7 +66,7 @@ export class NeedCalibration {
     this.#chances(visit, (index, chance, frequency, age) => {
       const step = ((needed[index] === 0 ? 0 : 1) - chance) * rate;
       weights.bias += step;
-      weights.foretold += ODDS_RATE * step * odds(need[index]!);
+      weights.forecast += ODDS_RATE * step * odds(need[index]!);
       weights.frequency += ODDS_RATE * step * frequency;
       weights.age[age]! += step;
     });
@@ -89,8 +89,8 @@ export class NeedCalibration {
       const id = firstId + index;
       const frequency = odds((this.#uses[id]! + 0.5) / (visits + 1));
       const age = ageOf(visits - this.#usedAt[id]!);
-      const { bias, foretold, frequency: often, age: recent } = weights;
-      const sum = bias + foretold * odds(need[index]!) + often * frequency + recent[age]!;
+      const { bias, forecast, frequency: often, age: recent } = weights;
+      const sum = bias + forecast * odds(need[index]!) + often * frequency + recent[age]!;
       each(index, 1 / (1 + Math.exp(-sum)), frequency, age);
     }
   }
@@ -98,7 +98,7 @@ export class NeedCalibration {
   #layer(firstId: number): LayerWeights {
     let weights = this.#weights.get(firstId);
     if (weights === undefined) {
-      weights = { bias: 0, foretold: 1, frequency: 0, age: new Float64Array(AGES.length + 1) };
+      weights = { bias: 0, forecast: 1, frequency: 0, age: new Float64Array(AGES.length + 1) };
       this.#weights.set(firstId, weights);
     }
     return weights;

@@ -1,6 +1,6 @@
 /** How sure a batch is to need an expert, from what a table says of its tokens. */
 import { NO_EXPERT } from '../native/addon-types.js';
-import type { HashTable } from './hash-table.js';
+import type { HashTable } from '../protocol/hash-table.js';
 
 /** Overwrites `need`: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none does. */
 export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {

@@ -1,7 +1,9 @@
 /** Labels that continue their prompt: its last row is asked for their first tokens, forks of it for the others. */
-import type { RunningInput } from '../../inference/generation.js';
-import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
+
+import type { RunningInput } from '../../batching/generation.js';
+import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
+import type { ScoringPlan } from '../../protocol/item-work.js';
+
 import type { Feed } from './feed.js';
 
 /** A prompt before it is known what is asked of it. */

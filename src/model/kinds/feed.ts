@@ -1,7 +1,7 @@
 /** Tokens that a sequence is fed in as many passes as it takes. */
-import type { RunningInput } from '../../inference/generation.js';
-import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../inference/pass-batch.js';
-import type { HashTable } from '../../predictor/hash-table.js';
+import type { RunningInput } from '../../batching/generation.js';
+import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../batching/pass-batch.js';
+import type { HashTable } from '../../protocol/hash-table.js';
 
 export interface Feed {
   input: RunningInput;

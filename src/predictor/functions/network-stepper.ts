@@ -1,7 +1,6 @@
 /** Steps of a causal network, which keeps the state of each sequence. */
 import type { Predictor } from '../../native/addon-types.js';
-import type { DecoderStepper } from '../decoder-stepper.js';
-import type { RoutingShape } from '../hash-function.js';
+import type { DecoderStepper, RoutingShape } from '../hash-function.js';
 
 export class NetworkStepper implements DecoderStepper {
   readonly #network: Predictor;
