@@ -134,7 +134,10 @@ export interface WorkerParts {
   close(drainMs: number): Promise<void>;
 }
 
-/** Of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving`: options of its own HTTP server, if it has one. */
+/**
+ * Of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving`: options of its own HTTP server, if
+ * it has one.
+ */
 export async function composeWorker(
   options: WorkerOptions & EngineOptions,
   redis: string,

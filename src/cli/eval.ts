@@ -168,7 +168,9 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
   return limit === undefined ? {} : { limit };
 }
 
-/** With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model. */
+/**
+ * With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model.
+ */
 function engineWithK(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
   const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
   const { topK } = engine.shape;

@@ -1,4 +1,7 @@
-/** Opens a model directory in this process: its pack, its engine, its tokenizer. For tools; a server's engine has a process of its own. */
+/**
+ * Opens a model directory in this process: its pack, its engine, its tokenizer. For tools; a server's engine has a
+ * process of its own.
+ */
 import { type PrepareOptions, preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import { type OpenEngineOptions, openEngine } from '../inference/open-engine.js';

@@ -67,7 +67,10 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-/** What predicts on this thread; without it experts are fetched on demand. What is wrong with it the hash builder says. */
+/**
+ * Predicts generations on this thread. Null: their experts are fetched on demand. The hash-building thread reports
+ * why.
+ */
 async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
   const { predictor, fingerprint, pack } = data;
   if (predictor === null) return null;

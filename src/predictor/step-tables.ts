@@ -1,4 +1,7 @@
-/** Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they do. */
+/**
+ * Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they
+ * do.
+ */
 
 import { clockMs } from '../clock.js';
 import {
