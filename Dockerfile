@@ -17,6 +17,6 @@ USER node
 VOLUME /var/cache/sida
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# Others can reach this address, so the server asks for SIDA_API_KEY or SIDA_API_KEYS and refuses to start without.
+# Other machines can reach this address, so the server refuses to start without SIDA_API_KEY or SIDA_API_KEYS.
 ENTRYPOINT ["node", "dist/cli/main.js"]
 CMD ["serve"]

@@ -121,6 +121,6 @@ for (const { method, path } of ROUTES) {
 
 for (const problem of stale) console.error(problem);
 if (stale.length > 0) {
-  console.error('Run `npm run build:ts && node scripts/docs.mjs`, and commit what it writes.');
+  console.error('Run `npm run build:ts && node scripts/docs.mjs` for the tables, and commit what it writes.');
   process.exit(1);
 }

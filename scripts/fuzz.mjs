@@ -1,4 +1,5 @@
-// Fuzzes what reads files from outside: the C++ readers with libFuzzer, under ASan and UBSan, and those in TypeScript with
+// Fuzzes what reads files from outside: the C++ readers with libFuzzer, under ASan and UBSan, and those in TypeScript
+// with
 // fast-check. A failure leaves its input in native/fuzz/corpus, which the native tests replay.
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';

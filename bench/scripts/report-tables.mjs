@@ -10,12 +10,15 @@ import { LOOKAHEAD } from '../dist/scenarios/scenarios.js';
 const RESULTS = 'bench/results/systems';
 const CHARTS = 'docs/charts';
 
-/** A run of chosen measurements may name a hundred patterns: the JSON has them all. */
+/** Without the patterns of a run that names many: the JSON has them all. Where the data lay says nothing. */
 function shortCommand(command) {
   const patterns = command.match(/ --only (?:'[^']*'|\S+)/g) ?? [];
-  if (patterns.length <= 4) return `\`${command}\``;
-  const rest = patterns.slice(2).reduce((text, pattern) => text.replace(pattern, ''), command);
-  return `\`${rest} …\` (${patterns.length} patterns; ${RESULTS}/${BENCH_FILE} has them)`;
+  const brief =
+    patterns.length > 4 ? patterns.reduce((text, pattern) => text.replace(pattern, ''), command) : command;
+  const shown = `\`${brief.replace(/--data \S+/, '--data DIR')}\``;
+  return brief === command
+    ? shown
+    : `${shown}, ${patterns.length} patterns of \`--only\` as in ${RESULTS}/${BENCH_FILE}`;
 }
 
 function sourceText({ command, provenance: made, rounds, measurements }) {

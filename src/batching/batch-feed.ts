@@ -1,4 +1,4 @@
-/** Hands batches to the hash-building thread, when they are due and the queue behind it has room. Runs on the main thread. */
+/** Sends each batch to the hash-building thread when it is due and the queue has room. Runs on the main thread. */
 
 import { profiledFor } from '../profile/thread-events.js';
 import type { QueueGauge } from '../protocol/hash-table-queue.js';
@@ -9,7 +9,7 @@ import type { PendingItem } from './prompt-batch.js';
 export interface BatchFeedOptions {
   batcher: BatchMaker;
   queue: QueueGauge;
-  /** Every call's batch comes to the queue, in order. */
+  /** Puts the batch into the queue; calls keep their order. */
   handOn: (batch: PromptBatch) => void;
   /** Milliseconds. */
   clock?: () => number;
@@ -32,14 +32,14 @@ export class BatchFeed {
     this.#handOn();
   }
 
-  /** Takes out what waits of the job. Id of the last batch that may hold items of it. */
+  /** Removes the job's waiting items. Returns the id of the last batch that may hold any of them. */
   cancel(job: number): number {
     const { batcher } = this.#options;
     batcher.cancel(job);
     return batcher.lastBatch;
   }
 
-  /** Hands on whenever the inference thread has taken a batch or has nothing to do. Never resolves. */
+  /** Sends batches whenever the inference thread has taken one or is idle. Never resolves. */
   async follow(): Promise<never> {
     const { departures } = this.#options.queue;
     for (;;) {
@@ -60,7 +60,7 @@ export class BatchFeed {
     }
     clearTimeout(this.#timer);
     if (batcher.waiting === 0 || this.#ahead > 0) return;
-    // A timer may go off a little early; it is then set again.
+    // A timer may fire a little early; it is then set again.
     this.#timer = setTimeout(() => this.#handOn(), Math.ceil(batcher.dueIn(this.#clock())));
   }
 
@@ -72,9 +72,9 @@ export class BatchFeed {
   #due(): boolean {
     const { batcher, queue } = this.#options;
     if (batcher.waiting === 0) return false;
-    // With a batch ahead of it the inference thread does not wait for the next one: that may fill up.
+    // While another batch is ahead, a batch that is not full costs nothing by waiting, and may fill up.
     if (this.#ahead > 0) return batcher.full && this.#ahead < queue.capacity;
-    // Company is not worth waiting for while nobody computes: it comes while this batch does.
+    // The inference thread is idle: more inputs can arrive while this batch runs.
     return queue.consumerIdle || batcher.dueIn(this.#clock()) === 0;
   }
 }

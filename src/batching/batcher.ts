@@ -54,12 +54,12 @@ export class Batcher {
     }
   }
 
-  /** Takes the job's items out; those in batches already made stay there. */
+  /** Removes the job's waiting items; those in batches that were made stay there. */
   cancel(job: number): void {
     this.#keep(this.#waiting.filter(({ item }) => item.job !== job));
   }
 
-  /** Milliseconds until the next batch has waited for company, 0 when it is due; Infinity when nothing waits. */
+  /** Milliseconds until the next batch is due, 0 when it is; Infinity when nothing waits. */
   dueIn(nowMs: number): number {
     const first = this.#waiting[0];
     if (first === undefined) return Number.POSITIVE_INFINITY;
@@ -67,7 +67,10 @@ export class Batcher {
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
-  /** The next batch; there must be an item. The oldest is in it, then those routed like it, up to the first that does not fit. */
+  /**
+   * The next batch; there must be an item. The oldest is in it, then those routed like it, up to the first that does
+   * not fit.
+   */
   take(): MadeBatch {
     const { item: oldest, arrivedMs } = this.#waiting[0]!;
     const taken: PendingItem[] = [];
@@ -82,7 +85,7 @@ export class Batcher {
         tokens += item.tokens.length;
         continue;
       }
-      // Nobody overtakes the one that does not fit.
+      // Later items do not overtake the one that does not fit.
       if (joins) room = false;
       left.push(waiting);
     }

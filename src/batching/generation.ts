@@ -11,7 +11,7 @@ export interface RunningInput {
   pages: number;
   /** Experts that tables route its tokens to; 0: the model's routers do. */
   routingK: number;
-  /** Sequence of its prompt: what follows attends across to it, or continues it. */
+  /** Sequence of its prompt. Later sequences attend across to it (encoder-decoder) or continue it. */
   prompt: number;
 }
 
@@ -21,7 +21,7 @@ export interface Generation {
   choice: number;
   work: GenerateWork;
   sequence: number;
-  /** What its sequence attends across to or continues; NO_PARENT: it is its prompt's own. */
+  /** The sequence that it attends across to or continues; NO_PARENT: it is the prompt's own sequence. */
   parent: number;
   /** Tokens that its sequence has. */
   length: number;
@@ -30,7 +30,7 @@ export interface Generation {
   tokensLeft: number;
 }
 
-/** What its next pass feeds and asks. */
+/** The generation's part of the next pass: the token to feed and the token to pick. */
 export function nextStep(generation: Generation): PassSequence {
   const { input, sequence, parent, length, nextToken } = generation;
   const picks = [pickAt(generation, length + 1)];

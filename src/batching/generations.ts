@@ -13,7 +13,7 @@ export interface GenerationsOptions {
   engine: Engine;
   /** Whether a forecast can save anything: an expert may have to be evicted. */
   planner: { readonly needsForecast: boolean };
-  /** Null: nobody predicts generations. */
+  /** Null: generations are not predicted. */
   stepTables: StepTables | null;
   inputs: HeldInputs;
   outcomes: Outcomes;
@@ -37,7 +37,7 @@ export class Generations {
     return this.#running.size;
   }
 
-  /** `context`: what its sequence attends across to, or goes on from. */
+  /** `context`: the tokens that its sequence attends across to, or continues. */
   begin(generation: Generation, context: Int32Array): void {
     const { planner, stepTables } = this.#options;
     this.#running.add(generation);
@@ -45,7 +45,7 @@ export class Generations {
     if (required || planner.needsForecast) stepTables?.begin(generation.sequence, context, required);
   }
 
-  /** Those that may share a pass, by what routes their tokens: 0 is the model's routers. */
+  /** Groups that may share a pass, by the experts that tables route each token to; 0: the model's routers do. */
   byRouting(): Map<number, Generation[]> {
     const groups = new Map<number, Generation[]>();
     for (const generation of this.#running) {
@@ -57,7 +57,7 @@ export class Generations {
     return groups;
   }
 
-  /** The table of their next step, of one routing; null when nobody can tell. */
+  /** The hash table of their next step; null where none can be built. All have the same routing. */
   stepTable(generations: readonly Generation[]): HashTable | null {
     const { planner, stepTables } = this.#options;
     const sequences = generations.map(({ sequence }) => sequence);
@@ -74,7 +74,10 @@ export class Generations {
     this.#options.stepTables?.stepTook(ms);
   }
 
-  /** What one round picked. Those that ended hold nothing any more; those that failed do until their job is released. */
+  /**
+   * Takes the tokens of one round. An ended generation frees its sequence; a failed one keeps it until its job is
+   * released.
+   */
   take(answers: readonly StepAnswer[]): void {
     const { engine, outcomes } = this.#options;
     const ended: Generation[] = [];
@@ -92,14 +95,14 @@ export class Generations {
     for (const generation of ended) this.#end(generation);
   }
 
-  /** Ends a choice before its time; nothing where it has ended. */
+  /** Ends a choice early; does nothing when it has ended. */
   stop(item: number, choice: number): void {
     for (const generation of this.#running) {
       if (generation.input.item === item && generation.choice === choice) this.#end(generation);
     }
   }
 
-  /** Its inputs are released by who holds them. */
+  /** HeldInputs releases the job's inputs. */
   dropJob(job: number): void {
     for (const generation of this.#running) if (generation.input.job === job) this.#drop(generation);
   }

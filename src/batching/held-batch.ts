@@ -31,7 +31,7 @@ export class HeldBatch {
     return this.#next === this.batch.items.length;
   }
 
-  /** Inputs that may start now, in order; those of dropped jobs are passed over. */
+  /** Inputs that may start now, in order; inputs of dropped jobs are skipped. */
   admit(pages: KvPages, pageTokens: number, dropped: (job: number) => boolean): AdmittedItem[] {
     const admitted: AdmittedItem[] = [];
     const { items, offsets, tokens } = this.batch;

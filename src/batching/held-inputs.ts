@@ -1,4 +1,4 @@
-/** The inputs that have started: each holds its KV pages and the sequence of its prompt until the last of its parts is done. */
+/** The inputs that have started. Each holds its KV pages and its prompt's sequence until its last part is done. */
 import type { Engine } from '../native/addon-types.js';
 import type { RunningInput } from './generation.js';
 import type { KvPages } from './kv-pages.js';
@@ -25,7 +25,7 @@ export class HeldInputs {
     this.#partsLeft.set(input, parts);
   }
 
-  /** One part is done; with the last one the input is. */
+  /** Counts one part as done; with the last one the input is done. */
   partDone(input: RunningInput, scores?: number[]): void {
     const left = this.#partsLeft.get(input)! - 1;
     this.#partsLeft.set(input, left);

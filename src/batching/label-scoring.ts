@@ -1,4 +1,4 @@
-/** The labels of one input while they are scored: what to ask of its passes, and the sums of their answers. */
+/** Scores the labels of one input: names the log-probabilities that its passes must give, and sums them. */
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
 import { LabelScores } from './scoring-plan.js';

@@ -1,7 +1,7 @@
 import type { SidaError } from '../errors.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
 
-/** Who is told what passes gave. */
+/** Receives what passes gave. */
 export interface Outcomes {
   tokens(tokens: GeneratedToken[]): void;
   /** `scores`: summed log-probability of each label. */

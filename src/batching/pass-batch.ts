@@ -3,13 +3,13 @@ import { SidaError } from '../errors.js';
 import type { NativeBatch, RunResult } from '../native/addon-types.js';
 import type { RankedToken, Sampling } from '../protocol/sampling.js';
 
-/** What a sequence adds in a pass, and what is asked of it. */
+/** The tokens that a sequence adds in a pass, and what the pass must return for them. */
 export interface PassSequence {
   job: number;
   sequence: number;
-  /** Looked at where the sequence is new; NO_PARENT: it has none. */
+  /** Read only when the sequence is new; NO_PARENT: it has none. */
   parent: number;
-  /** Appended to what it has. */
+  /** Appended to the sequence's tokens. */
   tokens: ArrayLike<number>;
   /** Tokens to pick after the last one. */
   picks?: readonly TokenPick[];

@@ -2,14 +2,14 @@
 import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
 import { createHashTable, type HashTable, TABLE_PREDICTED, TABLE_READY } from '../protocol/hash-table.js';
 
-/** `count` rows of a pass, of which a table speaks from its token `row` on; null: nobody does. */
+/** `count` rows of a pass, described by a table from its token `row` on; null: no table describes them. */
 export interface RowSpan {
   table: HashTable | null;
   row: number;
   count: number;
 }
 
-/** Null where no table speaks of any row. Rows that none speaks of name no expert. */
+/** Null where no table describes any row. A row without a table names no expert. */
 export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTable | null {
   const ready = spans.filter(({ table }) => table?.state === TABLE_READY);
   const like = ready[0]?.table;

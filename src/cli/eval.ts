@@ -5,17 +5,19 @@ import { join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
-import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
+import { budgetBytes } from '../config/budget.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { readTasks, readTokenizer } from '../engine/model-directory.js';
+import { readTasks } from '../engine/model-directory.js';
+import { requireTokenizer } from '../engine/open-model.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
 import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evaluation/evaluate.js';
 import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
 import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
+import { openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
@@ -47,7 +49,7 @@ type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
 const HELP = `
 Measures how often the predictor names the experts that the model's routers choose, what predicted mode keeps of the
 exact model's accuracy (--labels, --task) or perplexity (--text, or data without labels), and the bytes that each eviction
-policy would move. docs/evaluation.md tells how each figure is computed.
+policy would load. docs/evaluation.md says how each figure is computed.
 
 Examples:
   sida eval models/switch-mini --predictor predictors/sst2 --data test/data/sst2-validation.jsonl --task sst2
@@ -58,36 +60,36 @@ Examples:
 export function evalCommand(): Command {
   const command = new Command('eval')
     .description(
-      'Measure a predictor on data: hits, fidelity of predicted mode, bytes that policies would move',
+      'Measure a predictor on data: hits, fidelity of predicted mode, and bytes that policies would load',
     )
     .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
     .option('--data <file>', 'JSON lines')
-    .option('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .option('--template <text>', "input made of a line, with its fields in braces: 'sst2 sentence: {text}'")
     .option(
       '--labels <list>',
-      'labels to score; the field `label` of a line is the name or the index of its own',
+      'labels to score; the field `label` of a line holds the name or the index of the right one',
     )
     .option('--task <name>', 'template and labels of a task that the model declares in sida.json')
     .option(
       '--join <field=file>',
-      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .option(
       '--text <file>',
-      'plain text to measure perplexity on: window by window, or of a model with an encoder by span corruption',
+      'plain text to measure perplexity on: window by window, or by span corruption for a model with an encoder',
     )
-    .option('--limit <n>', 'first lines only, of --data and of --text')
+    .option('--limit <n>', 'use only the first lines of --data and --text')
     .option(
       '--max-new-tokens <n>',
-      'tokens of each line of data without labels that the model goes on with',
+      'tokens that the model generates after each line of data without labels',
       '4',
     )
     .option(
       '--routing-k <list>',
-      'experts a token in predicted mode (default 1,3 where routers choose one; else as many as they choose, and twice as many)',
+      'experts per token in predicted mode (default 1,3 where routers choose one; else k and 2k where they choose k)',
     )
-    .option('--lookahead <list>', 'batches seen behind the running one', '1,4')
+    .option('--lookahead <list>', 'batches that the planner sees ahead of the running one', '1,4')
     .option(
       '--budgets <list>',
       "budgets to count bytes for: sizes, or shares of the experts' bytes",
@@ -125,7 +127,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
-    const { engine, ks } = openEngine(prepared.pack, options, request);
+    const { engine, ks } = engineWithK(prepared.pack, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
     closing.push(
@@ -136,7 +138,9 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       ),
     );
     for (const warning of warnings) process.stderr.write(`sida: ${warning}\n`);
-    const limits = await limitsOf(directory, engine, options);
+    const { maxBatchTokens } = options;
+    const tokenizer = await requireTokenizer(directory, engine);
+    const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
     const budgets = slotBudgets(prepared.pack, options, request);
     const report: EvaluationReport = {
       model: { name: prepared.name, fingerprint: prepared.fingerprint },
@@ -164,8 +168,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
   return limit === undefined ? {} : { limit };
 }
 
-/** With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model. */
-function openEngine(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
+/**
+ * With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model.
+ */
+function engineWithK(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
   const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
   const { topK } = engine.shape;
   const most = tableK(engine.shape);
@@ -184,26 +190,19 @@ function engineOf(
   { data, maxNewTokens }: EvalRequest,
   maxRoutingK: number | undefined,
 ): Engine {
-  const addon = loadAddon();
-  const { maxBatchTokens, threads, activations, device } = options;
+  const { memoryBudget, hostBudget, maxBatchTokens, threads, activations, device } = options;
   // An input and what comes behind it, whose last pages may be all but empty.
-  const kvTokens = 2 * maxBatchTokens + maxNewTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = {
+  const pages = ((data?.labels?.length ?? 1) + 2) * loadAddon().kvPageTokens;
+  return openEngine({
+    pack,
+    memoryBudget,
+    hostBudget,
     maxBatchTokens,
     threads,
-    kvTokens,
+    kvTokens: 2 * maxBatchTokens + maxNewTokens + pages,
     activations,
     device,
     ...(maxRoutingK !== undefined && { maxRoutingK }),
-  };
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    pack,
-    budgetBytes: budgetBytes(options.memoryBudget, plan),
-    hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
-    linkBandwidth: 0,
-    linkLatency: 0,
-    ...limits,
   });
 }
 
@@ -247,19 +246,6 @@ async function openFunctions(
     return { functions: [own], warnings, path };
   }
   return { functions: [own, (await open('token')).own], warnings, path };
-}
-
-async function limitsOf(
-  directory: string,
-  { shape }: Engine,
-  { maxBatchTokens }: Options,
-): Promise<SourceLimits> {
-  const tokenizer = await readTokenizer(directory, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 24 });
-  if (tokenizer !== undefined) return { shape, tokenizer, maxBatchTokens };
-  throw new SidaError({
-    code: 'cannot_run',
-    message: `${directory} has no tokenizer.json: texts cannot be evaluated`,
-  });
 }
 
 /** The slots that `sida serve` would have, with exact routing. */

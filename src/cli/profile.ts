@@ -13,8 +13,8 @@ export function profileCommand(): Command {
   return new Command('profile')
     .description('Sum up a profile of `sida serve --profile`, and draw it')
     .argument('<file>', 'Chrome trace; chrome://tracing and ui.perfetto.dev open it too')
-    .option('--svg <file>', 'draw a window of it here')
-    .option('--from <ms>', 'begin of the window, from the begin of the recording')
+    .option('--svg <file>', 'draw a window of it into this file')
+    .option('--from <ms>', 'start of the window, from the start of the recording')
     .option('--for <ms>', 'length of the window; without both, a batch in the middle')
     .option('--json', 'print JSON')
     .addHelpText(

@@ -2,14 +2,11 @@
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
-import { preparePack } from '../checkpoint/prepare-pack.js';
-import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import type { OptionName } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { readTokenizer } from '../engine/model-directory.js';
+import { openModel } from '../engine/open-model.js';
 import { SidaError } from '../errors.js';
-import { loadAddon } from '../native/addon.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
@@ -34,25 +31,34 @@ const CHUNK = 64;
 
 export function traceCommand(): Command {
   const command = new Command('trace')
-    .description('Record the routing of every token of a data file, to train predictors and replay caches on')
+    .description(
+      'Record the routing of every token of a data file, to train predictors and to replay cache policies',
+    )
     .argument('<model>', 'Hugging Face checkpoint or packed model')
     .requiredOption('--data <file>', 'JSON lines')
-    .requiredOption('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .requiredOption(
+      '--template <text>',
+      "input made of a line, with its fields in braces: 'sst2 sentence: {text}'",
+    )
     .option(
       '--join <field=file>',
-      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .requiredOption('--out <dir>', 'directory of the trace')
     .option(
       '--top <n>',
-      'experts kept of each token and layer; at least twice as many as the routers choose',
+      'experts recorded for each token and layer; at least twice as many as the routers choose',
       '30',
     )
-    .option('--max-new-tokens <n>', 'tokens recorded of each line that the model itself goes on with', '4')
+    .option(
+      '--max-new-tokens <n>',
+      'tokens that the model generates after each line, and that are recorded',
+      '4',
+    )
     .addHelpText(
       'after',
-      '\nAn interrupted run goes on after its last whole record when it is started again.\n' +
+      '\nStart an interrupted run again, and it continues after its last whole record.\n' +
         "\nExamples:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2" +
         "\n  sida trace models/switch-mini --data multirc/train.jsonl --join passage=multirc/train.passages.jsonl --template 'multirc question: {question} answer: {answer} paragraph: {passage}' --out traces/multirc",
     )
@@ -104,40 +110,23 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   };
   process.once('SIGINT', stop).once('SIGTERM', stop);
   const progress = new Progress();
-  const addon = loadAddon();
   try {
-    const { pack, name, fingerprint } = await preparePack({
+    const { pack, name, fingerprint, engine, tokenizer } = await openModel({
       model: resolve(model),
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
-    });
-    const kvTokens = options.maxBatchTokens + maxNewTokens + 2 * addon.kvPageTokens;
-    const limits = {
+      memoryBudget: options.memoryBudget,
+      hostBudget: options.hostBudget,
       maxBatchTokens: options.maxBatchTokens,
-      kvTokens,
       threads: options.threads,
       activations: options.activations,
       device: options.device,
-    };
-    const plan = addon.planMemory({ pack }, limits);
-    const engine = new addon.Engine({
-      pack,
-      budgetBytes: budgetBytes(options.memoryBudget, plan),
-      hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
-      linkBandwidth: 0,
-      linkLatency: 0,
-      ...limits,
+      newTokens: maxNewTokens,
+      sequences: 1,
     });
-    const { experts, topK, normalized, vocabSize, stacks, moeLayers: layers } = engine.shape;
+    const { experts, topK, normalized, stacks, moeLayers: layers } = engine.shape;
     const top = Math.min(experts, Math.max(2 * topK, number('top', String(values.top), 1, 65_535)));
-    const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
-    if (tokenizer === undefined) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `${model} has no tokenizer.json: texts cannot be traced`,
-      });
-    }
     const out = resolve(String(values.out));
     const work: TraceWork = {
       format: 'sida-trace',

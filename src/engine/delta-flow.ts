@@ -1,24 +1,25 @@
 /**
- * The engine process's end of streams: sends pieces as the API process takes them. Who takes them too slowly gets fewer and larger
- * ones, so that what waits here is no more than the answers, and what is on its way is bounded; the engine never waits.
+ * The engine process's end of streams. It sends deltas as the API process takes them. A slow reader gets fewer
+ * and larger deltas: the number in flight is bounded, those that wait take no more room than the answer, and
+ * the engine never waits.
  */
 import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { CompletionDelta, FromEngine } from '../protocol/engine-messages.js';
 
-/** Pieces of one stream that may be on their way to the API process. */
+/** Deltas of one stream that may be in flight to the API process. */
 export const DELTAS_IN_FLIGHT = 16;
-/** Tokens that one piece takes from those that waited: larger ones would keep the API process from other requests. */
+/** Most tokens that are joined into one delta: larger ones would keep the API process from other requests. */
 const DELTA_TOKENS = 8;
 
 type Final = Extract<FromEngine, { type: 'result' | 'error' }>;
 
 interface Stream {
   credit: number;
-  /** Of each choice in order, the oldest first. */
+  /** In order within each choice, the oldest first. */
   waiting: CompletionDelta[];
-  /** By choice, the last of those waiting, while it has room. */
+  /** By choice, the last waiting delta, while it has room. */
   open: Map<number, CompletionDelta>;
-  /** Follows the last piece. */
+  /** Sent after the last delta. */
   final?: Final;
 }
 
@@ -30,13 +31,13 @@ export class DeltaFlow {
     this.#send = send;
   }
 
-  /** Sends the pieces of one decode step, as far as their streams' credit goes. */
+  /** Sends the deltas of one decode step, as far as their streams' credit allows. */
   add(deltas: { id: string; delta: CompletionDelta }[]): void {
     const sent = deltas.filter(({ id, delta }) => this.#admit(id, delta));
     if (sent.length > 0) this.#send({ type: 'deltas', deltas: sent });
   }
 
-  /** The last word of a job: sent after its pieces. */
+  /** Ends a job: the message is sent after its deltas. */
   end(message: Final): void {
     const stream = this.#streams.get(message.id);
     if (stream !== undefined && stream.waiting.length > 0) {
@@ -47,11 +48,11 @@ export class DeltaFlow {
     this.#send(message);
   }
 
-  /** The API process has taken so many pieces of the stream. */
-  taken(id: string, pieces: number): void {
+  /** The API process has taken `deltas` deltas of the stream. */
+  taken(id: string, deltas: number): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
-    stream.credit += pieces;
+    stream.credit += deltas;
     const now = stream.waiting.splice(0, stream.credit);
     stream.credit -= now.length;
     for (const delta of now) if (stream.open.get(delta.index) === delta) stream.open.delete(delta.index);
@@ -59,12 +60,12 @@ export class DeltaFlow {
     if (stream.final !== undefined) this.end(stream.final);
   }
 
-  /** Nothing more is sent of the stream. */
+  /** Forgets the stream: nothing more is sent of it. */
   drop(id: string): void {
     this.#streams.delete(id);
   }
 
-  /** False: it waits. */
+  /** Whether the delta may be sent now; otherwise it waits. */
   #admit(id: string, delta: CompletionDelta): boolean {
     let stream = this.#streams.get(id);
     if (stream === undefined) {

@@ -1,21 +1,21 @@
-/** The API process's end of a stream: hands pieces on, and tells the engine process how many were taken. */
+/** The API process's end of a stream: passes deltas on, and reports to the engine process how many were taken. */
 import type { CompletionDelta } from '../protocol/engine-messages.js';
 import { DELTAS_IN_FLIGHT } from './delta-flow.js';
 
-/** A promise: the piece is taken once it is settled. */
+/** May return a promise: the delta counts as taken once it is settled. */
 export type OnDelta = (delta: CompletionDelta) => void | Promise<void>;
 
-/** Told together: a message for each piece would be as many messages as pieces. */
-const TOLD_TOGETHER = DELTAS_IN_FLIGHT / 2;
+/** Deltas reported in one message. */
+const REPORTED_TOGETHER = DELTAS_IN_FLIGHT / 2;
 
 export class DeltaTaker {
   readonly #onDelta: OnDelta | undefined;
-  readonly #tell: (pieces: number) => void;
-  #untold = 0;
+  readonly #report: (deltas: number) => void;
+  #unreported = 0;
 
-  constructor(onDelta: OnDelta | undefined, tell: (pieces: number) => void) {
+  constructor(onDelta: OnDelta | undefined, report: (deltas: number) => void) {
     this.#onDelta = onDelta;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   take(delta: CompletionDelta): void {
@@ -26,9 +26,9 @@ export class DeltaTaker {
   }
 
   #count(): void {
-    this.#untold += 1;
-    if (this.#untold < TOLD_TOGETHER) return;
-    this.#tell(this.#untold);
-    this.#untold = 0;
+    this.#unreported += 1;
+    if (this.#unreported < REPORTED_TOGETHER) return;
+    this.#report(this.#unreported);
+    this.#unreported = 0;
   }
 }

@@ -210,7 +210,7 @@ async function answerProfile(request: ProfileRequest, model: string): Promise<Co
   return { kind: 'stop-profile', written: await stopRecording(request.file, model) };
 }
 
-// Without its parent the engine has nobody to answer.
+// Without its parent the engine has no one to send answers to.
 process.on('disconnect', () => process.exit(0));
 // A terminal signals the whole process group, but the parent decides when the engine ends.
 process.on('SIGINT', () => {});

@@ -1,4 +1,4 @@
-/** Whose routing a request runs by. */
+/** Whether a request is routed by the model's routers or by hash tables. */
 import { SidaError } from '../errors.js';
 import type { RoutingMode, RoutingWish } from '../protocol/engine-messages.js';
 

@@ -1,4 +1,6 @@
-/** The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it. */
+/**
+ * The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it.
+ */
 
 import { targetsWithin } from '../batching/label-scoring.js';
 import { offsetsOf, type PassSequence } from '../batching/pass-batch.js';

@@ -75,7 +75,10 @@ export function textSource(
     : { kind: 'corrupted', source: corruptedSource(file, texts, limits) };
 }
 
-/** Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too little text. */
+/**
+ * Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too
+ * little text.
+ */
 export function plainSource(
   file: string,
   texts: readonly string[],

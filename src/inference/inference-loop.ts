@@ -1,4 +1,6 @@
-/** The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other. */
+/**
+ * The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other.
+ */
 
 import { Generations } from '../batching/generations.js';
 import { HeldBatch } from '../batching/held-batch.js';
@@ -38,7 +40,7 @@ export interface InferenceLoopOptions {
   linkBandwidth: number;
   builderStats: BuilderStats;
   resident: ResidentFlag;
-  /** Null: nobody predicts generations. */
+  /** Null: generations are not predicted. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
   /** The next control message, if one has arrived. */
@@ -62,7 +64,7 @@ export class InferenceLoop {
   readonly #generations: Generations;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
-  /** Jobs whose items are passed over, until this batch is finished. */
+  /** Jobs whose items are skipped, until this batch is finished. */
   readonly #dropped = new Map<number, number>();
   /** Jobs that failed in the running turn; released at its end, when no step names their contexts any more. */
   readonly #failed = new Map<number, SidaError>();

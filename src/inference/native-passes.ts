@@ -1,4 +1,4 @@
-/** The native engine's passes with their accounts: passes counted, costs booked, errors turned into failed jobs. */
+/** Runs native passes, counts them, charges their cost to jobs, and turns their errors into failed jobs. */
 
 import { type PassAnswer, type PassSequence, passAnswers, passBatch } from '../batching/pass-batch.js';
 import { SidaError } from '../errors.js';
@@ -54,7 +54,7 @@ export class NativePasses implements PassRunner {
       return passAnswers(sequences, result);
     } catch (cause) {
       const error = SidaError.from(cause);
-      // A broken invariant or device leaves an engine nobody should be served from: the process ends and is replaced.
+      // After a broken invariant or device error no answer can be trusted: the process ends and is replaced.
       if (error.code === 'internal' || error.code === 'device_failed') throw error;
       for (const job of new Set(jobs)) onJobError(job, error);
       return null;

@@ -1,7 +1,8 @@
 /**
- * What tables forecast, corrected by what came of it. A table adds up the chances of tokens as if each came by itself, knows
- * nothing of the texts before, and may be wrong; so the chance that a layer needs an expert is learned as passes run, from
- * what was forecast, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
+ * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent,
+ * knows nothing of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as
+ * passes run, from the forecast, how often the expert was needed so far, and how long ago (logistic regression,
+ * stochastic gradient).
  */
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
@@ -26,7 +27,7 @@ interface LayerWeights {
 export class NeedCalibration {
   /** By the flat id of a layer's first expert. */
   readonly #weights = new Map<number, LayerWeights>();
-  /** By the same. */
+  /** By the same id. */
   readonly #visits = new Map<number, number>();
   /** (experts), visits that needed it. */
   readonly #uses: Float64Array;
@@ -39,7 +40,10 @@ export class NeedCalibration {
     this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** What tables count for, the mean of the layers: 1 as they say, 0 nothing, below 0 the opposite. 1 where nothing was seen. */
+  /**
+   * Weight of the tables' forecast, mean of the layers: 1 trusts them, 0 ignores them, below 0 inverts them. 1 at the
+   * start.
+   */
   get tableWeight(): number {
     if (this.#weights.size === 0) return 1;
     let sum = 0;
@@ -47,7 +51,7 @@ export class NeedCalibration {
     return sum / this.#weights.size;
   }
 
-  /** The visit with the chances to plan by; as it is where nothing was seen of its layer. */
+  /** The visit with corrected chances; unchanged while nothing was learned of its layer. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (!this.#visits.has(visit.firstId)) return visit;
     const need = visit.need.slice();

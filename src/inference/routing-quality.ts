@@ -5,7 +5,10 @@ import type { HashTable } from '../protocol/hash-table.js';
 import type { Belady } from './belady.js';
 import { recallWidths } from './recall.js';
 
-/** Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are left out. */
+/**
+ * Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are
+ * left out.
+ */
 export interface Hits {
   predicted: number;
   /** The expert was among the table's first names: see `recallWidths`. */

@@ -18,7 +18,10 @@ export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, 
   }
 }
 
-/** Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all others. */
+/**
+ * Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all
+ * others.
+ */
 export function fillRoutedNeed(table: HashTable, routingK: number): void {
   const { layers, tokens, k, expertsPerLayer, experts, need } = table;
   need.fill(0);

@@ -35,7 +35,10 @@ export interface HashFunction {
 
 /** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
 export interface DecoderStepper {
-  /** `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the caller's. */
+  /**
+   * `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the
+   * caller's.
+   */
   begin(sequence: number, context: Int32Array): void;
   /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
   step(

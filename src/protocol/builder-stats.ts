@@ -1,4 +1,4 @@
-/** What the hash-building thread has done, in shared memory: it writes, the inference thread reads. */
+/** Counters of the hash-building thread in shared memory: it writes them, the inference thread reads them. */
 
 const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
 type Field = (typeof FIELDS)[number];

@@ -1,12 +1,12 @@
 import type { CompletionDelta } from './engine-messages.js';
 
-/** A delta that others may be appended to without showing in the given one. */
+/** A copy of the delta that others may be appended to. */
 export function openDelta(delta: CompletionDelta): CompletionDelta {
   const { tokenIds, logprobs } = delta;
   return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
 }
 
-/** Adds what follows in the same choice. */
+/** Appends the next delta of the same choice. */
 export function appendDelta(
   to: CompletionDelta,
   { text, tokenIds, logprobs, finishReason }: CompletionDelta,

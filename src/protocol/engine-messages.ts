@@ -36,7 +36,10 @@ export interface EngineConfig extends FormatChoices {
   hashFunction: HashFunctionName | 'auto';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
-  /** Most experts that tables may route a token to, and their number where a request names none; null: the model's top-k. */
+  /**
+   * Most experts that tables may route a token to, and their number where a request names none; null: the model's
+   * top-k.
+   */
   routingK: number | null;
   lookahead: number;
   maxBatchTokens: number;
@@ -88,7 +91,10 @@ export interface ExpertCost {
   stall_ms: number;
   /** Routings, a token to one of its experts in a MoE layer, that a table spoke of. */
   predicted: number;
-  /** Of them, those whose expert was the table's first name, or among its first three; of models that choose one expert. */
+  /**
+   * Of them, those whose expert was the table's first name, or among its first three; of models that choose one
+   * expert.
+   */
   hits_top1?: number;
   hits_top3?: number;
   /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
@@ -187,7 +193,10 @@ export type JobResult = {
   | { kind: 'tokenize'; data: { ids: number[]; tokens: string[] }[] }
 );
 
-/** A piece of a streamed completion: of one token, or more where its stream was behind. `text` is what became certain with these tokens and may be empty. */
+/**
+ * A piece of a streamed completion: of one token, or more where its stream was behind. `text` is what became certain
+ * with these tokens and may be empty.
+ */
 export interface CompletionDelta {
   index: number;
   text: string;
@@ -282,7 +291,10 @@ export type FromEngine =
   | { type: 'ready'; model: ModelInfo }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }
-  /** The pieces of one decode step, all jobs together: a message for each would keep this process from hearing a cancel. */
+  /**
+   * The pieces of one decode step, all jobs together: a message for each would keep this process from hearing a
+   * cancel.
+   */
   | { type: 'deltas'; deltas: { id: string; delta: CompletionDelta }[] }
   | { type: 'result'; id: string; result: JobResult }
   | { type: 'error'; id: string; error: ErrorBody }

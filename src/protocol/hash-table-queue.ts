@@ -1,7 +1,8 @@
 /**
  * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). The
- * message names the payload and travels by MessagePort; tokens and tables lie in SharedArrayBuffers and are not
- * copied. The main thread keeps the bound by the shared counters; doorbells wake the inference thread and the main thread.
+ * message travels by MessagePort and names the payload; tokens and tables lie in SharedArrayBuffers and are not
+ * copied. The main thread keeps the bound by the shared counters; wake-ups end the sleep of the inference thread and
+ * of the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { WakeUp } from './wake-up.js';
@@ -16,7 +17,7 @@ export interface QueueEnd {
   counters: SharedArrayBuffer;
   /** Signalled for the consumer when an entry was put. Other senders may signal it too. */
   arrivals: SharedArrayBuffer;
-  /** Rung for the main thread: when something was taken, or the consumer has nothing to do. */
+  /** Signalled for the main thread when an entry was taken, or the consumer has nothing to do. */
   departures: SharedArrayBuffer;
   /** Most entries between the two threads: the look-ahead. */
   capacity: number;
@@ -50,7 +51,7 @@ export class QueueProducer<T> {
     this.arrivals = new WakeUp(end.arrivals);
   }
 
-  /** Does not block. There must be room: whoever feeds the producer sees to that. */
+  /** Does not block. There must be room: the main thread checks that with a QueueGauge. */
   put(entry: T): void {
     const length = lengthOf(this.#counters);
     const { capacity } = this.#end;
@@ -61,7 +62,7 @@ export class QueueProducer<T> {
   }
 }
 
-/** What whoever feeds the producer sees of the queue. */
+/** The main thread's view of the queue. */
 export class QueueGauge {
   /** Signalled when an entry was taken, and when the consumer has nothing to do. */
   readonly departures: WakeUp;

@@ -12,12 +12,15 @@ export const TABLE_PREDICTED = 1;
 export const TABLE_EXACT = 2;
 export type TableKind = typeof TABLE_PREDICTED | typeof TABLE_EXACT;
 
-/** Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned: whoever is first. */
+/**
+ * Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned; the first of them
+ * wins.
+ */
 export const TABLE_PENDING = 0;
 export const TABLE_READY = 1;
-/** Nobody can say: the batch runs without. */
+/** The hash function could not name experts: the batch runs without a table. */
 export const TABLE_FAILED = 2;
-/** The batch was taken up before the table was there. */
+/** The batch ran before the table was ready. */
 export const TABLE_ABANDONED = 3;
 export type TableState =
   | typeof TABLE_PENDING

@@ -31,6 +31,9 @@ export interface ScoringPlan {
   labels: number;
   /** Asked of the prompt's last row, where labels continue the prompt; empty where they begin with a start token. */
   first: ScoringTarget[];
-  /** What is fed: labels without their last token, after the start token; none is the beginning of another. `rows` ascend. */
+  /**
+   * What is fed: labels without their last token, after the start token; none is the beginning of another. `rows`
+   * ascend.
+   */
   inputs: { tokens: number[]; rows: ScoringRow[] }[];
 }

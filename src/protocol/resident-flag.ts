@@ -1,4 +1,4 @@
-/** Whether every expert of the model has a slot: nothing moves then, and tables would tell nobody anything. */
+/** Whether every expert of the model has a slot: then nothing moves, and tables are of no use. */
 export class ResidentFlag {
   readonly buffer: SharedArrayBuffer;
   readonly #flag: Int32Array;

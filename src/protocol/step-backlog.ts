@@ -1,6 +1,6 @@
-/** Bounds the decode steps that the main thread has not read yet: the inference thread waits for it rather than run ahead. */
+/** Bounds the decode steps that the main thread has not read: the inference thread waits instead of running ahead. */
 
-/** Enough to keep both threads busy; more would only make answers wait behind what others were told. */
+/** Enough to keep both threads busy; more would only make a new answer wait behind older messages. */
 export const STEPS_UNREAD = 4;
 
 export class StepBacklog {

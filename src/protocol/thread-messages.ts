@@ -20,7 +20,7 @@ export interface BatchItem {
   job: number;
   /** Items of the job, in this batch and in others. */
   jobItems: number;
-  /** The job's answer tells all that it cost. */
+  /** The job's answer reports its cost in experts. */
   explain?: boolean;
   work: ItemWork;
 }
@@ -48,7 +48,7 @@ export type BatchTables = (SharedArrayBuffer | null)[];
 /** What travels through the hash table queue. */
 export interface QueuedBatch {
   batch: PromptBatch;
-  /** May still be pending; null: nobody predicts this batch. */
+  /** May still be pending; null: this batch is not predicted. */
   tables: BatchTables | null;
 }
 
@@ -58,7 +58,7 @@ export interface InferenceThreadData {
   pack: string;
   queue: QueueEnd;
   fingerprint: string;
-  /** Names the experts of generations, and refines tables; null: nobody does. */
+  /** Predicts the experts of generations; null: they are not predicted. */
   predictor: PredictorChoice | null;
   /** BuilderStats and ResidentFlag of the predictor. */
   builderStats: SharedArrayBuffer;

@@ -19,9 +19,9 @@ import { type DependencyReport, measureDependency } from '../studies/dependency.
 const OPTIONS = ['memoryBudget', 'hostBudget', 'maxBatchTokens', 'threads', 'experts', 'packDir'] as const;
 
 const HELP = `
-Replaces a share of the tokens of each input by others and counts how many of the tokens left alone are routed to another
-expert then, layer by layer; then replaces single tokens and counts the same by distance. Routing that depends on few other
-tokens is what a small predictor can learn (SiDA-MoE, figures 6 and 7).
+Replaces a share of the tokens of each input, and counts by layer how many of the unchanged tokens go to another expert.
+Then replaces single tokens, and counts the same by distance. A small predictor can learn routing that depends on few other
+tokens (SiDA-MoE, figures 6 and 7).
 
 Examples:
   sida bench dependency models/switch-mini --data test/data/sst2-validation.jsonl --task sst2
@@ -32,17 +32,17 @@ export function dependencyCommand(): Command {
     .description("Measure how a token's expert depends on the other tokens, by corrupting them")
     .argument('<model>', 'Hugging Face checkpoint or packed model')
     .requiredOption('--data <file>', 'JSON lines')
-    .option('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .option('--template <text>', "input made of a line, with its fields in braces: 'sst2 sentence: {text}'")
     .option('--task <name>', 'template of a task that the model declares in sida.json')
     .option(
       '--join <field=file>',
-      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
-    .option('--limit <n>', 'first lines only')
+    .option('--limit <n>', 'use only the first lines')
     .option('--shares <list>', 'shares of the other tokens to replace', '10%,25%,50%,75%,100%')
-    .option('--singles <n>', 'tokens of each input that are replaced alone', '4')
-    .option('--seed <n>', 'of which tokens are replaced, and by what', '1')
+    .option('--singles <n>', 'number of tokens of each input that are replaced alone', '4')
+    .option('--seed <n>', 'seed of which tokens are replaced and by which', '1')
     .option('--json', 'print JSON');
   return addFlags(command, OPTIONS).addHelpText('after', HELP).action(dependency);
 }

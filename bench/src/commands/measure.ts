@@ -30,10 +30,10 @@ import { MINI_DIRECTORY } from '../support/paths.js';
 import { BenchProgress, timeText } from './measure-progress.js';
 
 const HELP = `
-Every system runs every scenario in a process of its own: warmed up, round by round, so that a slow minute of the machine
-falls on all alike. Packs, traces and predictors are made in --work. Finished runs are kept in the results directory and
-skipped when it is started again. Answers of exact systems are compared with the resident run bit for bit; one that
-differs ends the command with 1.
+Every system runs every scenario in its own process, warmed up, round by round, so that a slow minute of the machine
+affects all systems alike. Packs, traces and predictors are made in --work. The results directory keeps finished runs, and
+a repeated command skips them. Answers of exact systems must have the bits of the resident run; otherwise the command ends
+with 1.
 
 A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
 
@@ -56,33 +56,33 @@ export function measureCommand(name: string): Command {
       .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
       .option(
         '--device <name>',
-        'cpu, or cuda: the measurements of a GPU, in the order of their worth (npm run bench:cuda has more)',
+        'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
         'cpu',
       )
       .option(
         '--minutes <n>',
-        'with --device cuda: no measurement is begun that would not end by then, and what still runs is ended',
+        'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
       )
       .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
-      .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
+      .option('--quick', 'a small part, at most five minutes on two cores with everything that it needs')
       .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
         ...all,
         one,
       ])
-      .option('--list', 'print the names and end')
-      .option('--out <dir>', 'results; default bench/results/systems, with --quick bench/results/quick')
+      .option('--list', 'print the names of all measurements and end')
+      .option(
+        '--out <dir>',
+        'directory for results; default bench/results/systems, with --quick bench/results/quick',
+      )
       .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
       .option(
         '--data <dir>',
         'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
       )
       .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
-      .option(
-        '--sentences <n>',
-        'texts measured in each measurement, in place of the default of its model and task',
-      )
+      .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
       .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-      .option('--seed <n>', 'of arrivals and of training', '1')
+      .option('--seed <n>', 'seed of arrivals and of training', '1')
       .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
       .option('--fresh', 'measure again what was measured before')
       .option('--keep', 'leave packs of random-weight models on the disk')

@@ -14,7 +14,7 @@ import { describePlacement } from './placement-report.js';
 
 const HELP = `
 TRACE is what \`sida bench replay\` takes. Experts are placed by the first part of the trace and measured on the rest.
-docs/placement.md tells what the strategies do and how to read the figures.
+bench/placement.md says what the strategies do and how to read the figures.
 
 Examples:
   sida bench placement traces/qwen.csv.gz
@@ -24,13 +24,13 @@ Examples:
 export function placementCommand(): Command {
   return new Command('placement')
     .description(
-      'Place the experts of a recorded trace on devices: the largest load of a device, by strategy',
+      'Place the experts of a recorded trace on several devices, and print the largest load of a device by strategy',
     )
     .argument('<trace>', 'directory of `sida trace`, or CSV file')
     .option('--devices <list>', 'numbers of devices', '2,4,8')
-    .option('--learn <share>', 'first part of the trace, which placements are chosen by', '50%')
-    .option('--batch-tokens <n>', 'turns of a layer are joined until a batch has so many tokens', '1')
-    .option('--limit <n>', 'first batches only')
+    .option('--learn <share>', 'first part of the trace, by which placements are chosen', '50%')
+    .option('--batch-tokens <n>', 'join turns of a layer until a batch has this many tokens', '1')
+    .option('--limit <n>', 'use only the first batches')
     .option('--svg <dir>', 'write placement.svg there')
     .option('--json', 'print JSON, with the loads of each layer')
     .addHelpText('after', HELP)

@@ -17,7 +17,7 @@ import { describeReplay } from './replay-report.js';
 
 const HELP = `
 TRACE is a directory of \`sida trace\`, or a CSV file (also gzipped) with the columns turn, phase (0 prefill, 1 decode), step,
-layer and expert in order of time. docs/replay.md tells what each policy does and how each figure is counted.
+layer and expert in order of time. bench/replay.md says what each policy does and how each figure is counted.
 
 Examples:
   sida bench replay traces/qwen.csv.gz --cache 10%,25%,50% --lookahead 0,1,4,16
@@ -26,16 +26,26 @@ Examples:
 
 export function replayCommand(): Command {
   return new Command('replay')
-    .description('Replay a recorded routing trace: hits, bytes and the distance to Belady of every policy')
+    .description(
+      'Replay a recorded routing trace, and print hits, bytes and the distance to Belady of every policy',
+    )
     .argument('<trace>', 'directory of `sida trace`, or CSV file')
-    .option('--cache <list>', 'sizes of the cache: shares of all experts, or experts', '10%,25%,50%')
-    .option('--lookahead <list>', 'batches (decode: steps) seen behind the running one', '0,1,4,16')
+    .option(
+      '--cache <list>',
+      'sizes of the cache: shares of all experts, or numbers of experts',
+      '10%,25%,50%',
+    )
+    .option(
+      '--lookahead <list>',
+      'batches (in decode, steps) that the policy sees ahead of the running one',
+      '0,1,4,16',
+    )
     .option('--policies <list>', `of ${POLICIES.join(', ')}`, 'all')
     .option('--shared', 'one cache for all layers (the default)')
     .option('--per-layer', 'a cache of equal size for each layer')
-    .option('--learn <share>', 'first part of the trace, which static-hot chooses its experts from', '25%')
-    .option('--limit <n>', 'first batches only')
-    .option('--expert-bytes <size>', 'of one expert, where the trace does not tell')
+    .option('--learn <share>', 'first part of the trace, from which static-hot chooses its experts', '25%')
+    .option('--limit <n>', 'use only the first batches')
+    .option('--expert-bytes <size>', 'size of one expert, where the trace does not say')
     .option('--svg <dir>', 'write miss-rate.svg and bytes.svg there')
     .option('--json', 'print JSON')
     .addHelpText('after', HELP)
@@ -140,7 +150,10 @@ function limited(trace: RoutingTrace, limit: number | undefined): RoutingTrace {
   return limit === undefined ? trace : { ...trace, batches: trace.batches.slice(0, limit) };
 }
 
-/** Throws UsageError for one that holds no expert, more than there are, or less than one a layer where each has its own. */
+/**
+ * Throws UsageError for one that holds no expert, more than there are, or less than one a layer where each has its
+ * own.
+ */
 function cachesOf({ caches, scope }: Request, { layers, experts }: RoutingTrace): CacheSize[] {
   const all = layers.length * experts;
   const least = scope === 'shared' ? 1 : layers.length;

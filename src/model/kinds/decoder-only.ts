@@ -1,6 +1,6 @@
 /**
  * Decoder-only models: a pass is any mix of single tokens and chunks of prompts. Running generations go first, so that
- * a long prompt does not hold them up; what room is left takes prompts in order of arrival. Labels and further choices
+ * a long prompt does not delay them; prompts fill the remaining room in order of arrival. Labels and further choices
  * continue the prompt's sequence and share its pages.
  */
 
@@ -34,7 +34,7 @@ export class DecoderOnly implements ModelKind {
     this.#options = options;
   }
 
-  /** Until what has begun fills the next pass. */
+  /** True until the prompts that have begun fill the next pass. */
   takesMore(): boolean {
     const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
     return waiting < this.#options.passes.maxBatchTokens;
@@ -72,7 +72,7 @@ export class DecoderOnly implements ModelKind {
     this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
   }
 
-  /** More generations than a pass holds take their passes in several; prompts wait for the last of these. */
+  /** Generations that do not fit into one pass take several; prompts join the last of these. */
   #stepRouting(generations: readonly Generation[], routingK: number): void {
     const { maxBatchTokens } = this.#options.passes;
     for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
@@ -122,7 +122,7 @@ export class DecoderOnly implements ModelKind {
     this.#labels = [];
   }
 
-  /** What tables say of the next pass over prompts; null where that is nothing. */
+  /** The tables' forecast of the next pass over prompts; null where they say nothing. */
   #tableBehind(chunks: readonly Chunk[], generations: number, routingK: number): HashTable | null {
     const room = Math.max(0, this.#options.passes.maxBatchTokens - generations);
     const next = fillRoom(advanced(this.#feeds, chunks), room, routingK);
@@ -145,7 +145,7 @@ export class DecoderOnly implements ModelKind {
     };
   }
 
-  /** What its labels feed goes before the prompts behind it. */
+  /** The labels of a prompt run before the prompts behind it. */
   #scoring(prompt: PromptFeed, plan: ScoringPlan, row: number): Feed {
     const { engine, passes, inputs } = this.#options;
     return scoringFeed({
@@ -159,7 +159,7 @@ export class DecoderOnly implements ModelKind {
     });
   }
 
-  /** As if the prompt's last token were its latest step. A lone choice goes on in the prompt's own sequence. */
+  /** The prompt's last token counts as its latest step. A single choice continues the prompt's own sequence. */
   #generation(
     input: RunningInput,
     work: GenerateWork,

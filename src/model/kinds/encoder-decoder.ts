@@ -35,7 +35,7 @@ export class EncoderDecoder implements ModelKind {
     this.#decoderFirstLayer = firstMoeLayer(options.engine.shape, DECODER);
   }
 
-  /** Each batch runs whole as it comes, then all generations take a step. */
+  /** A round encodes one batch, then all generations take a step. */
   takesMore(batches: number): boolean {
     return batches === 0;
   }
@@ -65,7 +65,7 @@ export class EncoderDecoder implements ModelKind {
 
   step(): void {
     const { generations } = this.#options;
-    // Together, so that what one round picked travels together.
+    // Sent together: one message a round.
     const answers: StepAnswer[] = [];
     for (const group of generations.byRouting().values()) {
       const begin = clockMs();
@@ -75,7 +75,7 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
-  /** Nothing waits between two rounds. */
+  /** Nothing to forget: no input waits between two rounds. */
   dropJob(): void {}
 
   #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): boolean {

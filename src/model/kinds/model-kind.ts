@@ -18,7 +18,7 @@ export interface PassRunner {
   run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null;
   /**
    * Runs the sequences in as few passes as their tokens allow and hands each its answer. A sequence whose pass failed
-   * is left out, its job has failed.
+   * is left out; its job has failed.
    */
   runAll(
     stack: number,
@@ -41,10 +41,10 @@ export interface KindOptions {
 export interface ModelKind {
   /** Whether to start inputs of another batch, after `batches` in this round. */
   takesMore(batches: number): boolean;
-  /** Takes up inputs of a batch, which have their pages. */
+  /** Starts inputs of a batch; their KV pages are reserved. */
   start(items: readonly AdmittedItem[], batch: HeldBatch): void;
   /** One round: every running generation takes a step. */
   step(): void;
-  /** Forgets what has not run of the job. */
+  /** Forgets the job's parts that have not run. */
   dropJob(job: number): void;
 }
