@@ -13,6 +13,7 @@ import { readTasks, readTokenizer } from '../../../dist/engine/model-directory.j
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import { runExact } from '../../../dist/evaluation/model-runner.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -75,13 +76,6 @@ async function sources() {
   return read;
 }
 
-function openEngine(pack, activations) {
-  const own = { ...limits, activations };
-  const plan = addon.planMemory({ pack }, own);
-  const budget = { budgetBytes: plan.resident, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
-  return new addon.Engine({ pack, ...budget, ...own });
-}
-
 /** The engine does not read hashes: a pack is checked where it is prepared. */
 function silenceExperts(file) {
   const { size } = statSync(file);
@@ -121,7 +115,7 @@ try {
     const out = join(work, 'pack');
     await convertCheckpoint({ model: MODEL, out, experts, dense });
     if (control !== undefined) silenceExperts(join(out, 'experts.sida'));
-    const engine = openEngine(out, activations);
+    const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
       const scores = inputs.map((input) => runExact(engine, input).scores);

@@ -10,7 +10,7 @@ import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { budgetBytes } from '../../../dist/config/budget.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
@@ -55,14 +55,7 @@ function measure(budget) {
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
   const before = residentBytes('VmRSS');
-  const engine = new addon.Engine({
-    ...limits,
-    pack: values.pack,
-    budgetBytes: budgetBytes(budget, plan),
-    hostBudgetBytes: 0,
-    linkBandwidth: 0,
-    linkLatency: 0,
-  });
+  const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget: '0' });
   const digest = createHash('sha256');
   const run = (tokens) => {
     const started = performance.now();
