@@ -1,8 +1,9 @@
 // What do quantized weights cost in accuracy? The bundled model, every element type of experts and of dense weights, on
-// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts resident.
+// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts
+// resident.
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
-// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for perplexity by
-// span corruption; N is their first lines only.
+// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for
+// perplexity by span corruption; N is their first lines only.
 import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';

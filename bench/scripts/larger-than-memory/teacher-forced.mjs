@@ -1,6 +1,7 @@
 // Runs a decoder-only pack over real text within several budgets and compares every logit: the text's own tokens are
 // fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
-//   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE [--budgets 1300MB,100%]
+//   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
+//     [--budgets 1300MB,100%]
 //     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
 // different tokens among those fed one by one; the first `--warm` of these are left out of times and hits.

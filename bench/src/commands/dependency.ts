@@ -70,7 +70,7 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
     });
     try {
       const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
-      // Of one word there is nothing else to replace.
+      // An input of one word has no other token to replace.
       const usable = inputs.filter(({ length }) => length > 2 && length <= maxBatchTokens);
       if (usable.length === 0) {
         throw new SidaError({

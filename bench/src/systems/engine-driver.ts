@@ -1,6 +1,6 @@
 /**
- * Runs a measurement on the native engine alone, one batch after the other, with a plan that needs no predictor: what the
- * threads of `sida serve` would add is left out in favour of these systems.
+ * Runs a measurement on the native engine alone, one batch after the other, with a plan that needs no predictor. This
+ * favours these systems: the cost of the threads of `sida serve` is left out.
  */
 
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
