@@ -50,7 +50,7 @@ export function fitSharpness(
     return { alpha: ones, chance: ones };
   }
   const routed = routedOf(records, stack, model);
-  // What the model does with them afterwards, it does with those of the network.
+  // Not normalized: where the model divides by the sum, it does so with the network's probabilities too.
   const probabilities = alphasOf(named.experts, topK, records, stack, { ...model, normalized: false });
   const fitted: Sharpness = { alpha: [], chance: [] };
   for (let layer = 0; layer < layers; layer++) {
