@@ -1,11 +1,11 @@
-// Writes the reference tables of docs/ and bench/README.md from the code. Run after `npm run build:ts`.
+// Writes the reference tables of docs/ and bench/README.md from the code. Run after `npm run build:bench`.
 //   node scripts/docs.mjs [--check]
 // --check writes nothing and fails where a table is not what the code says.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { benchCommand } from '../dist/cli/bench.js';
-import { placementCommand } from '../dist/cli/bench-placement.js';
-import { replayCommand } from '../dist/cli/bench-replay.js';
-import { dependencyCommand } from '../dist/cli/dependency.js';
+import { dependencyCommand } from '../bench/dist/commands/dependency.js';
+import { measureCommand } from '../bench/dist/commands/measure.js';
+import { placementCommand } from '../bench/dist/commands/placement.js';
+import { replayCommand } from '../bench/dist/commands/replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
 import { ERROR_CODES } from '../dist/errors.js';
@@ -77,7 +77,7 @@ const flagTable = (options) =>
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
 fill('bench/README.md', 'replay', flagTable(replayCommand().options));
 fill('bench/README.md', 'placement', flagTable(placementCommand().options));
-fill('bench/README.md', 'bench', flagTable(benchCommand().options));
+fill('bench/README.md', 'bench', flagTable(measureCommand('sida bench').options));
 fill(
   'bench/README.md',
   'dependency',

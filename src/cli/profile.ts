@@ -29,7 +29,7 @@ export function profileCommand(): Command {
         `${values.json === true ? JSON.stringify(summary, null, 2) : describeProfile(summary)}\n`,
       );
       if (typeof values.svg !== 'string') return;
-      await writeFile(values.svg, await drawTimeline(timeline, window));
+      await writeFile(values.svg, drawTimeline(timeline, window));
       process.stderr.write(
         `${values.svg} shows ${(window.end - window.begin).toFixed(1)} ms from ${window.begin.toFixed(1)} ms on\n`,
       );
