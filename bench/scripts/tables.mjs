@@ -91,6 +91,8 @@ function filledTable(name, before, page) {
     console.error(`${name}: \`sida bench\` has not measured it`);
     return before;
   }
+  if (tables[name] === undefined)
+    throw new Error(`${page} asks for a table "${name}", which no script makes`);
   try {
     return `${tables[name](page)}\n`;
   } catch (error) {
