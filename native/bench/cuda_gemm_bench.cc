@@ -14,7 +14,7 @@
 #include "cuda_timing.h"
 #include "device/cuda/mma_peak.h"
 #include "ops/cuda/gemm.h"
-#include "random_floats.h"
+#include "support/random_floats.h"
 
 namespace {
 

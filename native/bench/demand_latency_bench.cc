@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "expert/expert_store.h"
 #include "checkpoint/pack.h"
+#include "expert/expert_store.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "device/backend.h"
 #include "machine_limits.h"
 #include "ops/cpu/expert_ffn.h"
-#include "random_floats.h"
+#include "support/random_floats.h"
 
 namespace {
 

@@ -1,16 +1,16 @@
 #include <string>
 
 #include "checkpoint/checkpoint_index.h"
+#include "checkpoint/pack.h"
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
 #include "model/model_config.h"
-#include "checkpoint/pack.h"
 #include "predictor/predictor_checkpoint.h"
 #include "readers.h"
-#include "safetensors_builder.h"
 #include "scratch.h"
-#include "tiny_model.h"
+#include "support/safetensors_builder.h"
+#include "support/tiny_model.h"
 
 namespace sida::fuzzing {
 namespace {

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/pack.h"
 #include "engine/engine.h"
 #include "expert/disk_tier.h"
-#include "checkpoint/pack.h"
 #include "readers.h"
-#include "safetensors_builder.h"
 #include "scratch.h"
-#include "test_pack.h"
-#include "tiny_model.h"
+#include "support/safetensors_builder.h"
+#include "support/test_pack.h"
+#include "support/tiny_model.h"
 
 namespace sida::fuzzing {
 namespace {

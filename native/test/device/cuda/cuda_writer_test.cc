@@ -1,0 +1,84 @@
+// The way of bytes from the host to a GPU.
+#ifdef SIDA_WITH_CUDA
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "device/cuda/cuda_backend.h"
+#include "doctest/doctest.h"
+#include "support/device_copy.h"
+
+namespace sida {
+namespace {
+
+/// Memory of a backend, given back at the end.
+class Memory {
+ public:
+  Memory(Backend& backend, size_t bytes) : backend_(backend), bytes_(bytes), data_(backend.allocate(bytes)) {
+    REQUIRE(data_ != nullptr);
+  }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { backend_.deallocate(data_, bytes_); }
+
+  std::byte* data() const { return data_; }
+
+ private:
+  Backend& backend_;
+  size_t bytes_;
+  std::byte* data_;
+};
+
+std::vector<std::byte> read_back(const Memory& memory, size_t bytes) {
+  std::vector<std::byte> host(bytes);
+  testing::require_success(cudaMemcpy(host.data(), memory.data(), bytes, cudaMemcpyDeviceToHost));
+  return host;
+}
+
+TEST_CASE("cuda writer: pieces that take turns in its two halves arrive as they were") {
+  if (!testing::have_cuda_device()) return;
+  CudaBackend device;
+  constexpr size_t kPiece = 1 << 20, kPieces = 9;
+  const Memory slot(device, kPiece * kPieces);
+  const auto writer = device.writer();
+  for (size_t piece = 0; piece < kPieces; ++piece) {
+    std::byte* target = slot.data() + piece * kPiece;
+    writer->begin(kPiece);
+    std::byte* room = writer->room(target, kPiece);
+    std::memset(room, static_cast<int>(piece + 1), kPiece);
+    writer->send(target, room, kPiece);
+  }
+  writer->finish();
+  const std::vector<std::byte> found = read_back(slot, kPiece * kPieces);
+  for (size_t piece = 0; piece < kPieces; ++piece) {
+    const auto begin = found.begin() + static_cast<long>(piece * kPiece);
+    CHECK(std::all_of(begin, begin + kPiece, [&](std::byte b) { return b == std::byte(piece + 1); }));
+  }
+}
+
+TEST_CASE("cuda writer: finish() waits for what another writer has sent since") {
+  if (!testing::have_cuda_device()) return;
+  CudaBackend device;
+  // The other copy waits for milliseconds of work, as for what reads its slot; its source is written over at
+  // once.
+  constexpr size_t kBytes = 4096, kWork = 64 << 20;
+  const auto host = device.host_memory();
+  const Memory block(*host, kBytes), first(device, kBytes), slot(device, kBytes), work(device, kWork);
+  std::memset(block.data(), 1, kBytes);
+  const auto ends = device.writer(), other = device.writer();
+  ends->send(first.data(), block.data(), kBytes);
+  for (int i = 0; i < 20; ++i) device.clear(work.data(), kWork);
+  device.used(slot.data());
+  other->send(slot.data(), block.data(), kBytes);
+  ends->finish();
+  std::memset(block.data(), 2, kBytes);
+  other->finish();
+  CHECK(read_back(slot, kBytes).back() == std::byte(1));
+}
+
+}  // namespace
+}  // namespace sida
+#endif
