@@ -1,6 +1,6 @@
 // How long does an expert that is fetched on demand take while prefetches keep the disk busy, and on an idle
 // disk?
-//   demand_latency_bench PACK [seconds] [read depth] [piece bytes]     0: as the engine would choose
+//   demand_latency_bench PACK [seconds] [read depth] [chunk bytes]     0: as the engine would choose
 // Prints one line of JSON, times in milliseconds.
 #include <algorithm>
 #include <chrono>
@@ -105,7 +105,7 @@ std::vector<double> measure(Demands& demands, bool busy, double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: %s PACK [seconds] [depth] [piece bytes]\n", argv[0]), 2;
+  if (argc < 2) return std::fprintf(stderr, "usage: %s PACK [seconds] [depth] [chunk bytes]\n", argv[0]), 2;
   const auto argument = [&](int i, double fallback) { return argc > i ? std::atof(argv[i]) : fallback; };
   const double seconds = argument(2, 4) / 2;
   const Pack pack = open_pack(argv[1]);
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   std::printf(R"({"depth":%zu,"pieceBytes":%llu,"idle":{"demands":%zu,"p50":%.3f,"p99":%.3f},)"
               R"("busy":{"demands":%zu,"p50":%.3f,"p99":%.3f,"overtakes":%llu}})"
               "\n",
-              demands.settings().depth, static_cast<unsigned long long>(demands.settings().piece_bytes),
+              demands.settings().depth, static_cast<unsigned long long>(demands.settings().chunk_bytes),
               idle.size(), quantile(idle, 0.5), quantile(idle, 0.99), busy.size(), quantile(busy, 0.5),
               quantile(busy, 0.99), static_cast<unsigned long long>(stats.overtakes));
 }

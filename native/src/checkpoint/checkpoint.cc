@@ -108,11 +108,11 @@ std::string Checkpoint::fingerprint() const {
     add(file.display().substr(file.display().rfind('/') + 1));
     const uint64_t end = 8 + file.header_bytes();
     add_length(end);
-    std::string piece;
-    for (uint64_t at = 0; at < end; at += piece.size()) {
-      piece.resize(std::min<uint64_t>(end - at, 256 << 10));
-      file.file().pread_exact(at, piece.data(), piece.size());
-      hash.update(piece);
+    std::string chunk;
+    for (uint64_t at = 0; at < end; at += chunk.size()) {
+      chunk.resize(std::min<uint64_t>(end - at, 256 << 10));
+      file.file().pread_exact(at, chunk.data(), chunk.size());
+      hash.update(chunk);
     }
   }
   if (model_.other_end) {

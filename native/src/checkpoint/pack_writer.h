@@ -10,8 +10,8 @@
 
 namespace sida {
 
-/// Writes the dense and the expert files of a pack from a checkpoint, piece by piece: a caller can show
-/// progress, stop between pieces and later go on where it stopped. Files appear under their final names at
+/// Writes the dense and the expert files of a pack from a checkpoint, chunk by chunk: a caller can show
+/// progress, stop between chunks and later go on where it stopped. Files appear under their final names at
 /// once; the directory becomes a pack only when the caller adds the manifest.
 class PackWriter {
  public:

@@ -51,13 +51,13 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
 
 // Before room is made for tensors.
 void check_object_count(const File& file, uint64_t header_bytes, const std::string& display) {
-  std::vector<char> piece(std::min<uint64_t>(header_bytes, kCountedBytes));
+  std::vector<char> chunk(std::min<uint64_t>(header_bytes, kCountedBytes));
   size_t objects = 0;
   bool in_string = false, escaped = false;
-  for (uint64_t at = 0; at < header_bytes && objects <= kMaxHeaderObjects; at += piece.size()) {
-    piece.resize(std::min<uint64_t>(header_bytes - at, piece.size()));
-    file.pread_exact(kLengthBytes + at, piece.data(), piece.size());
-    for (const char c : piece) {
+  for (uint64_t at = 0; at < header_bytes && objects <= kMaxHeaderObjects; at += chunk.size()) {
+    chunk.resize(std::min<uint64_t>(header_bytes - at, chunk.size()));
+    file.pread_exact(kLengthBytes + at, chunk.data(), chunk.size());
+    for (const char c : chunk) {
       if (escaped) {
         escaped = false;
       } else if (c == '"') {

@@ -9,8 +9,8 @@
 
 namespace sida {
 
-// The parts of an error about a checkpoint; what is empty is left out of the line
-// `<file>: tensor "<name>": <what>: expected <expected>, found <found>; <hint>`.
+// The parts of an error about a checkpoint. Empty parts are left out of the line `<file>: tensor "<name>": <what>:
+// expected <expected>, found <found>; <hint>`.
 struct CheckpointFault {
   std::string file;
   std::string_view tensor;

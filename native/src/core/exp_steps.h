@@ -1,4 +1,4 @@
-// What portable_exp and the kernels' exp have in common. The method and its constants are those of fdlibm:
+// The steps that portable_exp and the kernels' exp share. The method and its constants are those of fdlibm:
 //
 // ====================================================
 // Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.

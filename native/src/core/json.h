@@ -17,7 +17,7 @@ enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, 
 
 class File;
 
-/// A text of JSON, read piece by piece; what it lies in must outlive it.
+/// JSON text, read chunk by chunk. The string or file that holds it must outlive this.
 struct JsonInput {
   template <std::convertible_to<std::string_view> Text>
   JsonInput(const Text& text) : JsonInput(std::string_view(text)) {}  // NOLINT: a text is one
@@ -29,12 +29,12 @@ struct JsonInput {
   std::function<void(uint64_t offset, char* out, size_t bytes)> read;
 };
 
-/// What a JSON text is called in errors, the code they carry, and the bounds that it is refused beyond.
+/// The name of a JSON text in errors, the code of those errors, and the limits beyond which the text is refused.
 struct JsonSource {
   std::string name;
   std::string code = "checkpoint_invalid";
   uint32_t max_text = 8 << 20;
-  /// Bytes of the values that are held at once: 16 each, and the characters of strings and numbers.
+  /// Bytes of the values held at once: 16 for each value, plus the characters of strings and numbers.
   uint32_t max_held = 16 << 20;
 };
 
@@ -59,14 +59,14 @@ struct JsonTree {
 
   JsonSource source;
   std::vector<JsonNode> nodes;
-  /// Strings as they read unescaped, numbers as they stand.
+  /// Strings unescaped, numbers as written.
   std::string characters;
 };
 
 class JsonElements;
 class JsonMembers;
 
-// A view of one value; valid as long as what it came from: a JsonDocument, or the callback it was passed to.
+// A view of one value. It is valid as long as its JsonDocument, or until the callback that received it returns.
 class JsonValue {
  public:
   JsonValue(const JsonTree* tree, uint32_t node) : tree_(tree), node_(node) {}
@@ -84,10 +84,10 @@ class JsonValue {
   std::optional<int64_t> try_i64() const;
   std::optional<double> try_double() const;
   std::optional<std::string> try_string() const;
-  // The characters of a string, valid as the value is.
+  // The characters of a string, valid as long as the value.
   std::optional<std::string_view> try_text() const;
 
-  // The same, throwing an error that says where and what was found.
+  // The same, but throw an error with the position and the value found.
   bool as_bool() const;
   uint64_t as_u64() const;
   int64_t as_i64() const;
@@ -191,8 +191,8 @@ class JsonDocument {
   std::unique_ptr<JsonTree> tree_;
 };
 
-// Reads a text whose value is an object, member by member, holding only the member at hand; for objects with
-// millions of members. Duplicate keys of that object are left to the caller. Throws as JsonDocument::parse.
+// Reads a text whose value is an object and holds one member at a time, so that objects may have millions of members.
+// The caller must check that object for duplicate keys. Throws as JsonDocument::parse.
 void for_each_json_member(const JsonInput& text, const JsonSource& source,
                           const std::function<void(std::string key, JsonValue value)>& visit);
 

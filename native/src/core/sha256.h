@@ -12,7 +12,7 @@ namespace sida {
 class Sha256 {
  public:
   void update(std::string_view bytes);
-  // The digest in hexadecimal. The object is spent afterwards.
+  // The digest in hexadecimal. The object cannot be used again.
   std::string finish();
 
  private:

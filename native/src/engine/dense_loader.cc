@@ -9,7 +9,7 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kPiece = 4 << 20;
+constexpr uint64_t kChunk = 4 << 20;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayou
   uint64_t begin = 0;
   const auto read_until = [&](uint64_t end) {
     for (uint64_t done = 0; begin + done < end;) {
-      const uint64_t bytes = std::min(kPiece, end - begin - done);
+      const uint64_t bytes = std::min(kChunk, end - begin - done);
       std::byte* target = dense.data() + begin + done;
       writer->begin(bytes);
       std::byte* room = writer->room(target, bytes);

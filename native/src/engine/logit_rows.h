@@ -28,10 +28,10 @@ class LogitRows {
   void answer_chunk(const Batch& batch, const BatchOutput& output);
 
   size_t vocab_;
-  size_t most_rows_;
+  size_t max_rows_;
   DeviceBuffer counted_;
   std::vector<float> own_;
-  float* logits_;  ///< (most_rows_, vocab_)
+  float* logits_;  ///< (max_rows_, vocab_)
   std::vector<int32_t> rows_;  ///< of the pass
   std::vector<int32_t> chunk_;
   // Where the next chunk goes on in the batch's lists.

@@ -6,7 +6,7 @@
 namespace sida {
 namespace {
 
-// A sleeping thread wakes about this late, which is longer than a fast link takes for a piece.
+// A sleeping thread wakes about this late, which is longer than a fast link takes for a chunk.
 constexpr std::chrono::microseconds kWakeUp{80};
 
 void wait_until(LinkClock::Clock::time_point end) {

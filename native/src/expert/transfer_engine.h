@@ -18,19 +18,19 @@
 
 namespace sida {
 
-inline constexpr size_t kMostReadDepth = 64;
+inline constexpr size_t kMaxReadDepth = 64;
 
 /// How the disks are read; 0 is measured when the engine starts.
 struct ReadTuning {
   size_t depth = 0;  ///< reads in flight a file
-  uint64_t piece_bytes =
+  uint64_t chunk_bytes =
       0;  ///< a multiple of 4 KiB; a read, or a copy from the host tier, is at most this long
 };
 
 /// How one file is read.
 struct ReadSettings {
   size_t depth = 1;
-  uint64_t piece_bytes = 0;
+  uint64_t chunk_bytes = 0;
   double bytes_per_second = 0;  ///< as measured; 0 where it was not
 };
 
@@ -75,7 +75,7 @@ class TransferEngine {
  private:
   /// What is read by the same threads.
   struct Lane {
-    explicit Lane(uint64_t piece_bytes) : queue(piece_bytes) {}
+    explicit Lane(uint64_t chunk_bytes) : queue(chunk_bytes) {}
     std::string name;
     DiskFile* file = nullptr;  ///< null: copies out of the host tier
     std::mutex mutex;
@@ -86,16 +86,16 @@ class TransferEngine {
     std::vector<std::thread> readers;
   };
 
-  void add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes);
+  void add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes);
   Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
   void work(Lane& lane, DeviceWriter& writer);
   void stop();
-  /// The error of each piece.
-  std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const Piece> pieces);
-  void record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+  /// The error of each chunk.
+  std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const TransferChunk> chunks);
+  void record(std::span<const TransferChunk> chunks, std::span<const std::exception_ptr> errors,
               uint64_t begin_ns) const;
-  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const Piece> pieces);
-  void keep_for_host(const Piece& piece, const std::byte* bytes);
+  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks);
+  void keep_for_host(const TransferChunk& chunk, const std::byte* bytes);
   void end(Transfer& transfer, DeviceWriter& writer);
 
   ExpertLayout layout_;

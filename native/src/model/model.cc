@@ -27,7 +27,7 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   const Activations& a = ops_.activations();
   ops_.norm(a.hidden, weights.final_norm, count, spec_.width, a.normed);
   if (!last) {
-    const ProfileScope scope(ProfileOp::kContextKeys);
+    const ProfileScope scope(ProfileOp::kCrossKeys);
     const StackWeights& next = weights_.stacks[stack + 1];
     for (size_t layer = 0; layer < next.layers.size(); ++layer) {
       write_cross_keys(ops_, next.layers[layer].cross, layer, count);

@@ -25,7 +25,7 @@ class Model {
   /// next one attends across to leaves the keys and values for it in the sequences' pages.
   void run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
            const RoutingTrace& trace);
-  /// Logits (rows.size(), vocab) of rows of the last pass, at most kMostLogitRows.
+  /// Logits (rows.size(), vocab) of rows of the last pass, at most kMaxLogitRows.
   void logits(std::span<const int32_t> rows, float* out);
   /// Final states (tokens, width) of the last pass.
   void states(size_t tokens, float* out) { ops_.states(tokens, out); }

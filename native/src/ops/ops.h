@@ -87,7 +87,7 @@ class Ops {
   /// hidden += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens) = 0;
 
-  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed times `scale`. At most kMostLogitRows rows.
+  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed times `scale`. At most kMaxLogitRows rows.
   virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) = 0;
   /// `out` (tokens, width), in host memory: normed.
   virtual void states(size_t tokens, float* out) = 0;
@@ -96,6 +96,6 @@ class Ops {
 };
 
 /// Rows of logits at a time: bounds what a large vocabulary makes them take.
-inline constexpr size_t kMostLogitRows = 64;
+inline constexpr size_t kMaxLogitRows = 64;
 
 }  // namespace sida

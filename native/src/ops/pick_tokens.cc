@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/portable_math.h"
 #include "ops/cpu/kernels.h"
-#include "ops/falling_order.h"
+#include "ops/descending_order.h"
 #include "ops/random_numbers.h"
 
 namespace sida {
@@ -99,7 +99,7 @@ void rank(std::span<const float> logits, double log_sum, std::span<RankedToken> 
 
 int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling& sampling) {
   const double temperature = sampling.temperature;
-  const FallingOrder order(logits, row.most, row.least, temperature);
+  const DescendingOrder order(logits, row.most, row.least, temperature);
   size_t kept = logits.size();
   if (sampling.top_k > 0) kept = std::min<size_t>(kept, sampling.top_k);
   if (sampling.top_p < 1) {

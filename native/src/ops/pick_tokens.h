@@ -28,7 +28,7 @@ struct PickedToken {
 };
 
 /// Picks from `logits` (vocab). The answer depends on the arguments alone, to the last bit on every machine.
-/// Logits are divided by the temperature. Of the tokens in order of falling probability, ties by id, top_k
+/// Logits are divided by the temperature. Of the tokens in order of descending probability, ties by id, top_k
 /// leaves the first top_k, then top_p leaves the fewest whose probability among those reaches top_p, then
 /// min_p takes its tokens out; the most likely token always stays. Of what is left one is drawn. `top`, at
 /// most vocab, receives the most likely tokens of the model's distribution, most likely first, ties by id.

@@ -17,7 +17,7 @@ constexpr size_t kChunkSequences = 16;
 constexpr size_t kChunkTokens = 1024;
 // Rows of the embedding that one task multiplies.
 constexpr size_t kFoldRows = 256;
-constexpr float kMostSharpness = 1e4f;
+constexpr float kMaxSharpness = 1e4f;
 
 PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& stepper) {
   if (stepper) return stepper.get();
@@ -34,10 +34,10 @@ void check_sharpness(const std::string& name, std::span<const float> sharpness, 
         {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
   }
   for (const float value : sharpness) {
-    if (value > 0 && value <= kMostSharpness) continue;
+    if (value > 0 && value <= kMaxSharpness) continue;
     throw Error("checkpoint_invalid",
                 "the " + name + " sharpness of a layer is " + std::to_string(value) +
-                    ", expected more than 0 and at most " + std::to_string(kMostSharpness),
+                    ", expected more than 0 and at most " + std::to_string(kMaxSharpness),
                 {{"found", static_cast<double>(value)}});
   }
 }

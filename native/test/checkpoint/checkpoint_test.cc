@@ -64,7 +64,7 @@ TEST_CASE("checkpoint: reads f32, bf16 and f16 as f32, whole or in part") {
   const std::vector<float> floats{1.0f, -2.5f, 3.14159f, 1e-40f};
   const std::vector<uint16_t> brains{0x3f80, 0xc020, 0x7fc0, 0x0001};
   const std::vector<uint16_t> halves{0x3c00, 0x7c00, 0x7e01, 0x0001};
-  // Longer than one piece of the converting read.
+  // Longer than one chunk of the converting read.
   std::vector<uint16_t> many(300'001);
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<uint16_t>(0x3f80 + i % 100);
   model.write_tensors({{"f", "F32", {4}, bytes_of(floats)},

@@ -101,9 +101,9 @@ TEST_CASE("safetensors: as many tensors as a header may hold are read, and no mo
     }
     return with_header(header + "}", std::string(count, 'x'));
   };
-  constexpr size_t kMost = kMaxHeaderObjects - 2;
-  CHECK(OpenFile(tensors(kMost)).open().tensors().size() == kMost);
-  const OpenFile more(tensors(kMost + 1));
+  constexpr size_t kMax = kMaxHeaderObjects - 2;
+  CHECK(OpenFile(tensors(kMax)).open().tensors().size() == kMax);
+  const OpenFile more(tensors(kMax + 1));
   check_has(error_of([&] { more.open(); }, "checkpoint_invalid"),
             {"m.safetensors", "too many tensors", "at most 262144", "more"});
 }

@@ -182,10 +182,10 @@ TEST_CASE("json: a wrong kind is named with its place") {
   CHECK_FALSE(document.root().at("a").find("x").has_value());
 }
 
-TEST_CASE("json: a file is read in pieces, with positions as of one text") {
+TEST_CASE("json: a file is read in chunks, with positions as of one text") {
   std::string text = "[";
   std::vector<size_t> positions;
-  // Values and an escape lie across the edges of pieces of any size up to this one.
+  // Values and an escape lie across the edges of chunks of any size up to this one.
   while (text.size() < 300'000) {
     const size_t size = text.size() % 777;
     positions.push_back(text.size() + 1);

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kRoom = 1 << 20;
 
 void nested_events() {
-  const ProfileScope pass(ProfileOp::kEncode, {.tokens = 7});
+  const ProfileScope pass(ProfileOp::kEncoderPass, {.tokens = 7});
   for (int32_t layer = 0; layer < 3; ++layer) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = layer});
     { const ProfileScope norm(ProfileOp::kNorm); }
@@ -75,12 +75,12 @@ TEST_CASE("profile: events of every thread nest, with names and arguments") {
   for (const ProfileLane& lane : profile.lanes) {
     events[lane.name] += lane.events.size();
     CHECK(testing::nests(lane));
-    CHECK(count(lane, ProfileOp::kEncode) == 50);
+    CHECK(count(lane, ProfileOp::kEncoderPass) == 50);
     CHECK(count(lane, ProfileOp::kLayer) == 150);
     for (const ProfileEvent& event : lane.events) {
       CHECK(event.begin_ns >= profile.begin_ns);
       CHECK(testing::end_of(event) <= profile.end_ns);
-      if (event.op == ProfileOp::kEncode) CHECK(event.args.tokens == 7);
+      if (event.op == ProfileOp::kEncoderPass) CHECK(event.args.tokens == 7);
       if (event.op == ProfileOp::kTakeExpert) CHECK(event.args.expert == 5);
       if (event.op == ProfileOp::kNorm) CHECK(event.args.layer == -1);
     }

@@ -71,7 +71,7 @@ TEST_CASE("profile: events of passes nest, fit into their pass and tell of every
           bytes += std::max<int64_t>(event.args.bytes, 0);
         }
         computed += event.op == ProfileOp::kTakeExpert;
-        if (event.op != ProfileOp::kEncode) continue;
+        if (event.op != ProfileOp::kEncoderPass) continue;
         ++seen;
         uint64_t layers = 0, leaves = 0;
         for (const ProfileEvent& inner : lane.events) {

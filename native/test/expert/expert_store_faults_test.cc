@@ -83,7 +83,7 @@ TEST_CASE("host tier: what the machine has no memory for is no room, and no erro
 /// the right bytes, and the store may close at any time.
 void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
   CAPTURE(host_blocks);
-  CAPTURE(reads.piece_bytes);
+  CAPTURE(reads.chunk_bytes);
   CAPTURE(stripes);
   std::mt19937 random(11);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };

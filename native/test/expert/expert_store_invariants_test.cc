@@ -16,7 +16,7 @@ struct Setup {
 void keeps_invariants(const Setup& setup) {
   CAPTURE(setup.host_blocks);
   CAPTURE(setup.reads.depth);
-  CAPTURE(setup.reads.piece_bytes);
+  CAPTURE(setup.reads.chunk_bytes);
   CAPTURE(setup.stripes);
   std::mt19937 random(7);
   const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };

@@ -1,4 +1,4 @@
-// The order in which a file is read: priorities, offsets, pieces, neighbours.
+// The order in which a file is read: priorities, offsets, chunks, neighbours.
 #include "expert/read_queue.h"
 
 #include <optional>
@@ -31,31 +31,31 @@ struct Part {
 
 class Reads {
  public:
-  explicit Reads(uint64_t piece_bytes) : queue(piece_bytes) {}
+  explicit Reads(uint64_t chunk_bytes) : queue(chunk_bytes) {}
 
   void push(std::initializer_list<ExpertId> ids, TransferPriority priority) {
     for (const ExpertId id : ids) queue.push(transfer_of(id), priority);
   }
   /// Takes a read; it stays under way until `finish`.
   std::vector<Part> take() {
-    pieces = queue.take();
+    chunks = queue.take();
     std::vector<Part> parts;
-    for (const Piece& piece : pieces) parts.push_back({piece.transfer->id, piece.begin, piece.bytes});
+    for (const TransferChunk& chunk : chunks) parts.push_back({chunk.transfer->id, chunk.begin, chunk.bytes});
     return parts;
   }
   /// Takes and ends whole reads; the ids in the order in which their transfers ended.
   std::vector<ExpertId> drain() {
     std::vector<ExpertId> ended;
     while (!take().empty()) {
-      for (const Piece& piece : pieces) {
-        if (queue.finish(piece, nullptr)) ended.push_back(piece.transfer->id);
+      for (const TransferChunk& chunk : chunks) {
+        if (queue.finish(chunk, nullptr)) ended.push_back(chunk.transfer->id);
       }
     }
     return ended;
   }
 
   ReadQueue queue;
-  std::vector<Piece> pieces;
+  std::vector<TransferChunk> chunks;
 };
 
 using Parts = std::vector<Part>;
@@ -68,7 +68,7 @@ TEST_CASE("read queue: demand before prefetch; layers in the order they came, of
   CHECK(reads.drain() == Ids{10, 12, 19, 21, 1, 3, 5});
 }
 
-TEST_CASE("read queue: a block longer than a piece is read piece by piece") {
+TEST_CASE("read queue: a block longer than a chunk is read chunk by chunk") {
   Reads reads(3 * kPage);
   reads.push({2}, TransferPriority::kDemand);
   CHECK(reads.take() == Parts{{2, 0, 3 * kPage}});
@@ -80,20 +80,20 @@ TEST_CASE("read queue: a demand overtakes the rest of a prefetch, which then goe
   Reads reads(2 * kPage);
   reads.push({4}, TransferPriority::kPrefetch);
   CHECK(reads.take() == Parts{{4, 0, 2 * kPage}});
-  const Piece begun = reads.pieces[0];
+  const TransferChunk begun = reads.chunks[0];
   reads.push({9}, TransferPriority::kDemand);
   CHECK(reads.take() == Parts{{9, 0, 2 * kPage}});
-  CHECK_FALSE(reads.queue.finish(reads.pieces[0], nullptr));
+  CHECK_FALSE(reads.queue.finish(reads.chunks[0], nullptr));
   CHECK_FALSE(reads.queue.finish(begun, nullptr));
   CHECK(reads.take() == Parts{{9, 2 * kPage, 2 * kPage}});
-  CHECK(reads.queue.finish(reads.pieces[0], nullptr)->id == 9);
+  CHECK(reads.queue.finish(reads.chunks[0], nullptr)->id == 9);
   CHECK(reads.take() == Parts{{4, 2 * kPage, 2 * kPage}});
-  CHECK(reads.queue.finish(reads.pieces[0], nullptr)->id == 4);
+  CHECK(reads.queue.finish(reads.chunks[0], nullptr)->id == 4);
   CHECK(reads.queue.take_overtakes() == 1);
   CHECK(reads.queue.take_overtakes() == 0);
 }
 
-TEST_CASE("read queue: neighbours share a read, as far as whole blocks fit a piece") {
+TEST_CASE("read queue: neighbours share a read, as far as whole blocks fit a chunk") {
   Reads reads(3 * kBlock);
   reads.push({8, 11, 9, 10, 13}, TransferPriority::kDemand);
   CHECK(reads.take() == Parts{{8, 0, kBlock}, {9, 0, kBlock}, {10, 0, kBlock}});
@@ -126,13 +126,13 @@ TEST_CASE("read queue: a prefetch is cancelled only before it begins, and promot
   CHECK(reads.take() == Parts{{6, 0, 2 * kPage}});
 }
 
-TEST_CASE("read queue: a failed piece ends its transfer once the others under way have ended, and no other") {
+TEST_CASE("read queue: a failed chunk ends its transfer once the others under way have ended, and no other") {
   Reads reads(kPage);
   reads.push({4, 5}, TransferPriority::kPrefetch);
   reads.take();
-  const Piece first = reads.pieces[0];
+  const TransferChunk first = reads.chunks[0];
   reads.take();
-  const Piece second = reads.pieces[0];
+  const TransferChunk second = reads.chunks[0];
   CHECK_FALSE(reads.queue.finish(second, std::make_exception_ptr(Error("io_error", "gone"))));
   const auto ended = reads.queue.finish(first, nullptr);
   REQUIRE(ended);

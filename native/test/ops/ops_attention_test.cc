@@ -4,7 +4,7 @@
 
 #include "doctest/doctest.h"
 #include "model/relative_position.h"
-#include "support/ops_rig.h"
+#include "support/ops_fixture.h"
 
 namespace sida {
 namespace {
@@ -40,7 +40,7 @@ struct Setup {
   RelativeBias bias{8, 20};
   ModelSpec spec;
   std::vector<std::vector<float>> biases;
-  std::unique_ptr<OpsRig> rig;
+  std::unique_ptr<OpsFixture> fixture;
 
   Setup(DeviceKind kind, size_t heads, size_t kv_heads, size_t head_dim) {
     spec = decoder_spec(64, heads, kv_heads, head_dim);
@@ -56,7 +56,7 @@ struct Setup {
     limits.max_batch_tokens = kTokens;
     limits.kv_tokens = 320;
     limits.threads = 2;
-    rig = std::make_unique<OpsRig>(kind, spec, limits, biases);
+    fixture = std::make_unique<OpsFixture>(kind, spec, limits, biases);
   }
 
   /// Attention's outputs, part by part.
@@ -66,7 +66,7 @@ struct Setup {
     std::vector<float> q, k, v;
     size_t tokens = 0;
     for (const Part& part : parts) {
-      rig->cache().grow(part.sequence->pages, part.past, part.past + part.count);
+      fixture->cache().grow(part.sequence->pages, part.past, part.past + part.count);
       spans.push_back({tokens, part.count, part.past, &part.sequence->pages});
       if (part.parent != nullptr) {
         spans.back().parent_pages = &part.parent->pages;
@@ -81,14 +81,14 @@ struct Setup {
       take(v, part.sequence->v, kv);
       tokens += part.count;
     }
-    Ops& ops = rig->ops();
+    Ops& ops = fixture->ops();
     ops.start(stack, spans, tokens);
-    rig->write(rig->at().queries, q);
-    rig->write(rig->at().keys, k);
-    rig->write(rig->at().values, v);
+    fixture->write(fixture->at().queries, q);
+    fixture->write(fixture->at().keys, k);
+    fixture->write(fixture->at().values, v);
     if (!task.cross) ops.write_kv(task.cache_layer);
     ops.attend(task);
-    return rig->read(rig->at().queries, q.size());
+    return fixture->read(fixture->at().queries, q.size());
   }
 
   AttendTask task(bool cross, bool causal, bool biased) const { return {&attention, kLayer, cross, causal, biased}; }
@@ -207,7 +207,7 @@ TEST_CASE("ops: a row's attention has the same bits whatever the chunks of its p
               const auto rows = s.run(1, parts, task);
               found.insert(found.end(), rows.end() - static_cast<ptrdiff_t>(count * s.attention.query_width()),
                            rows.end());
-              if (others) s.rig->cache().release(beside.back()->pages);
+              if (others) s.fixture->cache().release(beside.back()->pages);
             }
             if (whole.empty()) whole = found;
             REQUIRE(found.size() == whole.size());

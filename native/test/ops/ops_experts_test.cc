@@ -6,7 +6,7 @@
 #include "doctest/doctest.h"
 #include "support/allocation_count.h"
 #include "support/moe_ops.h"
-#include "support/ops_rig.h"
+#include "support/ops_fixture.h"
 
 namespace sida {
 namespace {
@@ -20,7 +20,7 @@ struct Layer {
   std::vector<const std::byte*> blocks;
   Dispatch dispatch;
 
-  Layer(OpsRig& rig, Activation activation, WeightFormat format, size_t tokens, size_t k)
+  Layer(OpsFixture& fixture, Activation activation, WeightFormat format, size_t tokens, size_t k)
       : layout(make_expert_layout({kWidth, kHidden, activation, 1, kExperts}, format)), networks(kExperts) {
     unsigned seed = 10;
     for (size_t e = 0; e < kExperts; ++e) {
@@ -30,9 +30,9 @@ struct Layer {
         (matrix.projection == Projection::kGate ? to.gate
          : matrix.projection == Projection::kUp ? to.up
                                                 : to.down) =
-            OpsRig::packed(matrix.n, matrix.k, format, seed++, block.data() + matrix.offset);
+            OpsFixture::packed(matrix.n, matrix.k, format, seed++, block.data() + matrix.offset);
       }
-      blocks.push_back(rig.upload(block));
+      blocks.push_back(fixture.upload(block));
       networks[e].gate.panels = layout.matrix(blocks[e], Projection::kGate);
       networks[e].up.panels = layout.matrix(blocks[e], Projection::kUp);
       networks[e].down.panels = layout.matrix(blocks[e], Projection::kDown);
@@ -72,18 +72,18 @@ TEST_CASE("ops: experts add up by their alphas, the same bits in whatever order 
           CAPTURE(gated(activation));
           CAPTURE(weight_type_name(format.type));
           CAPTURE(k);
-          OpsRig rig(kind, moe_spec(activation, {.top_k = k}), limits_of(kTokens));
-          Layer layer(rig, activation, format, kTokens, k);
-          const Pass pass(rig, kTokens);
+          OpsFixture fixture(kind, moe_spec(activation, {.top_k = k}), limits_of(kTokens));
+          Layer layer(fixture, activation, format, kTokens, k);
+          const Pass pass(fixture, kTokens);
           sort_choices(kExperts, 9, {&pass.span, 1}, layer.dispatch);
           const auto x = random_floats(kTokens * kWidth, 1), before = random_floats(kTokens * kWidth, 2);
-          rig.write(rig.at().normed, x);
+          fixture.write(fixture.at().normed, x);
           std::vector<float> first;
           for (const auto& [group, reversed] : {std::pair<size_t, bool>{kExperts, false}, {1, false}, {3, true}}) {
-            rig.write(rig.at().hidden, before);
-            rig.ops().start(0, {&pass.span, 1}, kTokens);
-            layer.run(rig.ops(), kTokens, group, reversed);
-            const auto found = rig.read(rig.at().hidden, before.size());
+            fixture.write(fixture.at().hidden, before);
+            fixture.ops().start(0, {&pass.span, 1}, kTokens);
+            layer.run(fixture.ops(), kTokens, group, reversed);
+            const auto found = fixture.read(fixture.at().hidden, before.size());
             if (first.empty()) first = found;
             CHECK(same_bits(found.data(), first.data(), first.size()));
           }
@@ -107,7 +107,7 @@ TEST_CASE("ops: experts add up by their alphas, the same bits in whatever order 
 /// All ops of a MoE layer, over one sequence.
 struct WholePass {
   ModelSpec spec = moe_spec(Activation::kSwiglu, {.top_k = 3, .normalized = true});
-  OpsRig rig;
+  OpsFixture fixture;
   Layer layer;
   TestMatrix square, router;
   const float* norm;
@@ -117,17 +117,17 @@ struct WholePass {
   std::vector<float> states;
 
   WholePass(size_t tokens_, size_t threads)
-      : rig(DeviceKind::kCpu, spec, limits_of(tokens_, threads)),
-        layer(rig, Activation::kSwiglu, kBf16Format, 1, 1),
-        square(rig.matrix(kWidth, kWidth, kBf16Format, 5)),
-        router(rig.matrix(kExperts, kWidth, kF32Format, 6)),
-        norm(rig.upload(random_floats(kWidth, 8))),
+      : fixture(DeviceKind::kCpu, spec, limits_of(tokens_, threads)),
+        layer(fixture, Activation::kSwiglu, kBf16Format, 1, 1),
+        square(fixture.matrix(kWidth, kWidth, kBf16Format, 5)),
+        router(fixture.matrix(kExperts, kWidth, kF32Format, 6)),
+        norm(fixture.upload(random_floats(kWidth, 8))),
         tokens(tokens_),
         states(tokens * kWidth) {}
 
   void run(const SequenceSpan& sequence, const std::vector<float>& hidden) {
-    Ops& ops = rig.ops();
-    const Activations& a = rig.at();
+    Ops& ops = fixture.ops();
+    const Activations& a = fixture.at();
     const RouterSpec& routing = spec.moe()->router;
     std::copy(hidden.begin(), hidden.end(), a.hidden);
     ops.start(0, {&sequence, 1}, tokens);
@@ -164,7 +164,7 @@ TEST_CASE("cpu ops: any number of threads gives the same bits, and a pass alloca
   for (const size_t threads : {1, 2, 5}) {
     CAPTURE(threads);
     WholePass pass(kTokens, threads);
-    const Pass sequence(pass.rig, kTokens);
+    const Pass sequence(pass.fixture, kTokens);
     const auto hidden = random_floats(kTokens * kWidth, 7);
     pass.run(sequence.span, hidden);
     const size_t before = allocations();

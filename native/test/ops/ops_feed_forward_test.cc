@@ -5,7 +5,7 @@
 
 #include "doctest/doctest.h"
 #include "support/moe_ops.h"
-#include "support/ops_rig.h"
+#include "support/ops_fixture.h"
 
 namespace sida {
 namespace {
@@ -20,17 +20,17 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, a row as if alone"
         CAPTURE(gated(activation));
         CAPTURE(weight_type_name(format.type));
         const size_t tokens = emulated(kind) ? 20 : 300;
-        OpsRig rig(kind, moe_spec(activation, {}), limits_of(tokens));
+        OpsFixture fixture(kind, moe_spec(activation, {}), limits_of(tokens));
         Network net;
-        if (gated(activation)) net.gate = rig.matrix(kHidden, kWidth, format, 1);
-        net.up = rig.matrix(kHidden, kWidth, format, 2);
-        net.down = rig.matrix(kWidth, kHidden, format, 3);
+        if (gated(activation)) net.gate = fixture.matrix(kHidden, kWidth, format, 1);
+        net.up = fixture.matrix(kHidden, kWidth, format, 2);
+        net.down = fixture.matrix(kWidth, kHidden, format, 3);
         const auto x = random_floats(tokens * kWidth, 4), before = random_floats(tokens * kWidth, 5);
-        const Pass pass(rig, tokens);
-        rig.write(rig.at().normed, x);
-        rig.write(rig.at().hidden, before);
-        rig.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, tokens);
-        const auto found = rig.read(rig.at().hidden, before.size());
+        const Pass pass(fixture, tokens);
+        fixture.write(fixture.at().normed, x);
+        fixture.write(fixture.at().hidden, before);
+        fixture.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, tokens);
+        const auto found = fixture.read(fixture.at().hidden, before.size());
         std::vector<double> expected(before.begin(), before.end());
         for (size_t t = 0; t < tokens; ++t) {
           const auto y = net.run(&x[t * kWidth]);
@@ -39,10 +39,10 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, a row as if alone"
         check_near(found, expected, product_tolerance(kind, format, 3e-6));
 
         const size_t last = tokens - 1;
-        rig.write(rig.at().normed, {x.begin() + static_cast<ptrdiff_t>(last * kWidth), x.end()});
-        rig.write(rig.at().hidden, {before.begin() + static_cast<ptrdiff_t>(last * kWidth), before.end()});
-        rig.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, 1);
-        CHECK(same_bits(rig.read(rig.at().hidden, kWidth).data(), &found[last * kWidth], kWidth));
+        fixture.write(fixture.at().normed, {x.begin() + static_cast<ptrdiff_t>(last * kWidth), x.end()});
+        fixture.write(fixture.at().hidden, {before.begin() + static_cast<ptrdiff_t>(last * kWidth), before.end()});
+        fixture.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, 1);
+        CHECK(same_bits(fixture.read(fixture.at().hidden, kWidth).data(), &found[last * kWidth], kWidth));
       }
     }
   }
@@ -57,15 +57,15 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
         CAPTURE(normalized);
         CAPTURE(top_k);
         const RouterSpec router{.top_k = top_k, .normalized = normalized};
-        OpsRig rig(kind, moe_spec(Activation::kRelu, router), limits_of(kTokens));
-        const TestMatrix w = rig.matrix(kExperts, kWidth, kF32Format, 1);
+        OpsFixture fixture(kind, moe_spec(Activation::kRelu, router), limits_of(kTokens));
+        const TestMatrix w = fixture.matrix(kExperts, kWidth, kF32Format, 1);
         auto x = random_floats(kTokens * kWidth, 2);
         std::fill_n(x.begin() + 5 * kWidth, kWidth, 0.0f);  // all alike
-        const Pass pass(rig, kTokens);
-        rig.write(rig.at().normed, x);
+        const Pass pass(fixture, kTokens);
+        fixture.write(fixture.at().normed, x);
         Dispatch dispatch;
         std::vector<float> logits(kTokens * kExperts);
-        rig.ops().choose(w.panels, router, kTokens, logits.data(), dispatch);
+        fixture.ops().choose(w.panels, router, kTokens, logits.data(), dispatch);
         REQUIRE(dispatch.k == top_k);
         REQUIRE(dispatch.expert.size() == kTokens * top_k);
         std::vector<double> expected, alphas;
@@ -90,8 +90,8 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
         check_near(dispatch.alpha, alphas, 2e-6);
 
         Dispatch alone;
-        rig.write(rig.at().normed, {x.end() - kWidth, x.end()});
-        rig.ops().choose(w.panels, router, 1, nullptr, alone);
+        fixture.write(fixture.at().normed, {x.end() - kWidth, x.end()});
+        fixture.ops().choose(w.panels, router, 1, nullptr, alone);
         for (size_t j = 0; j < top_k; ++j) {
           CHECK(alone.expert[j] == dispatch.expert[(kTokens - 1) * top_k + j]);
           CHECK(same_bits(&alone.alpha[j], &dispatch.alpha[(kTokens - 1) * top_k + j], 1));

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "doctest/doctest.h"
-#include "support/ops_rig.h"
+#include "support/ops_fixture.h"
 #include "support/weight_formats.h"
 
 namespace sida {
@@ -37,8 +37,8 @@ TEST_CASE("ops: a device takes the bytes that were planned for it") {
     for (const bool moe : {false, true}) {
       ModelSpec spec = decoder_spec(kWidth, 4, 2, 24);
       if (moe) spec.stacks[0].layers[1].feed_forward = MoeSpec{8, {40, Activation::kSwiglu}, {.top_k = 3}};
-      OpsRig rig(kind, spec, limits_of(20));
-      CHECK(rig.taken() == device_bytes(rig.planned()));
+      OpsFixture fixture(kind, spec, limits_of(20));
+      CHECK(fixture.taken() == device_bytes(fixture.planned()));
     }
   }
 }
@@ -47,11 +47,11 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
   for (const DeviceKind kind : devices()) {
     CAPTURE(device_name(kind));
     const ModelSpec spec = decoder_spec(kWidth, 3, 3, 24);
-    OpsRig rig(kind, spec, limits_of(20));
+    OpsFixture fixture(kind, spec, limits_of(20));
     // All of a row, and each head of it.
     for (const auto& [rows, width] : {std::pair<size_t, size_t>{20, kWidth}, {60, 24}, {1, kWidth}}) {
       const auto x = random_floats(rows * width, 1), weight = random_floats(width, 2);
-      const float* on_device = rig.upload(weight);
+      const float* on_device = fixture.upload(weight);
       std::vector<double> expected(rows * width);
       for (size_t r = 0; r < rows; ++r) {
         double squares = 0;
@@ -59,12 +59,12 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
         const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(spec.norm_epsilon));
         for (size_t i = 0; i < width; ++i) expected[r * width + i] = x[r * width + i] * scale * weight[i];
       }
-      rig.write(rig.at().hidden, x);
-      rig.ops().norm(rig.at().hidden, on_device, rows, width, rig.at().normed);
-      const auto apart = rig.read(rig.at().normed, rows * width);
+      fixture.write(fixture.at().hidden, x);
+      fixture.ops().norm(fixture.at().hidden, on_device, rows, width, fixture.at().normed);
+      const auto apart = fixture.read(fixture.at().normed, rows * width);
       check_near(apart, expected, 1e-6);
-      rig.ops().norm(rig.at().hidden, on_device, rows, width, rig.at().hidden);
-      CHECK(same_bits(rig.read(rig.at().hidden, rows * width).data(), apart.data(), apart.size()));
+      fixture.ops().norm(fixture.at().hidden, on_device, rows, width, fixture.at().hidden);
+      CHECK(same_bits(fixture.read(fixture.at().hidden, rows * width).data(), apart.data(), apart.size()));
     }
   }
 }
@@ -75,20 +75,20 @@ TEST_CASE("ops: products of the same rows are each as if alone, a row as if alon
     CAPTURE(device_name(kind));
     for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}}) {
       CAPTURE(weight_type_name(format.type));
-      OpsRig rig(kind, decoder_spec(kWidth, 4, 2, 40), limits_of(kRows));
-      const TestMatrix w[] = {rig.matrix(160, kWidth, format, 1), rig.matrix(80, kWidth, format, 2),
-                              rig.matrix(80, kWidth, format, 3)};
-      const Activations& a = rig.at();
+      OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 40), limits_of(kRows));
+      const TestMatrix w[] = {fixture.matrix(160, kWidth, format, 1), fixture.matrix(80, kWidth, format, 2),
+                              fixture.matrix(80, kWidth, format, 3)};
+      const Activations& a = fixture.at();
       const auto x = random_floats(kRows * kWidth, 4);
-      rig.write(a.normed, x);
+      fixture.write(a.normed, x);
       const Product products[] = {{w[0].panels, a.queries}, {w[1].panels, a.keys}, {w[2].panels, a.values}};
-      rig.ops().linear(a.normed, kRows, products, Epilogue::kStore);
+      fixture.ops().linear(a.normed, kRows, products, Epilogue::kStore);
       const float* outputs[] = {a.queries, a.keys, a.values};
-      const TestMatrix back = rig.matrix(kWidth, 160, format, 5);
-      const auto queries = rig.read(a.queries, kRows * 160);
+      const TestMatrix back = fixture.matrix(kWidth, 160, format, 5);
+      const auto queries = fixture.read(a.queries, kRows * 160);
       for (size_t i = 0; i < 3; ++i) {
         const size_t n = w[i].panels.n;
-        const auto found = rig.read(outputs[i], kRows * n);
+        const auto found = fixture.read(outputs[i], kRows * n);
         std::vector<double> expected;
         for (size_t r = 0; r < kRows; ++r) {
           const auto row = doubles(&x[r * kWidth], kWidth);
@@ -97,21 +97,21 @@ TEST_CASE("ops: products of the same rows are each as if alone, a row as if alon
         check_near(found, expected, product_tolerance(kind, format, 2e-6));
       }
       const auto hidden = random_floats(kRows * kWidth, 6);
-      rig.write(a.hidden, hidden);
+      fixture.write(a.hidden, hidden);
       const Product add{back.panels, a.hidden};
-      rig.ops().linear(a.queries, kRows, {&add, 1}, Epilogue::kAdd);
+      fixture.ops().linear(a.queries, kRows, {&add, 1}, Epilogue::kAdd);
       std::vector<double> expected(hidden.begin(), hidden.end());
       for (size_t r = 0; r < kRows; ++r) {
         const auto row = doubles(&queries[r * 160], 160);
         for (size_t c = 0; c < kWidth; ++c) expected[r * kWidth + c] += product(back, c, row.data());
       }
-      check_near(rig.read(a.hidden, kRows * kWidth), expected, product_tolerance(kind, format, 4e-6));
+      check_near(fixture.read(a.hidden, kRows * kWidth), expected, product_tolerance(kind, format, 4e-6));
 
-      const auto keys = rig.read(a.keys, kRows * 80);
+      const auto keys = fixture.read(a.keys, kRows * 80);
       for (size_t r = 0; r < kRows; r += 6) {
         const Product alone{w[1].panels, a.values};
-        rig.ops().linear(a.normed + r * kWidth, 1, {&alone, 1}, Epilogue::kStore);
-        CHECK(same_bits(rig.read(a.values, 80).data(), &keys[r * 80], 80));
+        fixture.ops().linear(a.normed + r * kWidth, 1, {&alone, 1}, Epilogue::kStore);
+        CHECK(same_bits(fixture.read(a.values, 80).data(), &keys[r * 80], 80));
       }
     }
   }
@@ -120,11 +120,11 @@ TEST_CASE("ops: products of the same rows are each as if alone, a row as if alon
 TEST_CASE("ops: clip clamps") {
   for (const DeviceKind kind : devices()) {
     CAPTURE(device_name(kind));
-    OpsRig rig(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
+    OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
     const auto x = random_floats(19 * kWidth + 5, 1);
-    rig.write(rig.at().hidden, x);
-    rig.ops().clip(rig.at().hidden, x.size(), 0.75f);
-    const auto found = rig.read(rig.at().hidden, x.size());
+    fixture.write(fixture.at().hidden, x);
+    fixture.ops().clip(fixture.at().hidden, x.size(), 0.75f);
+    const auto found = fixture.read(fixture.at().hidden, x.size());
     for (size_t i = 0; i < x.size(); ++i) REQUIRE(found[i] == std::clamp(x[i], -0.75f, 0.75f));
   }
 }
@@ -143,17 +143,17 @@ TEST_CASE("ops: rotate turns the halves of each head by its token's position, an
       spec.stacks[0].positions = rope;
       BatchLimits limits = limits_of(20);
       limits.kv_tokens = 3200;
-      OpsRig rig(kind, spec, limits);
+      OpsFixture fixture(kind, spec, limits);
       Sequence first(7, 0), second(1, 3000), third(12, 41);
       second.span.begin = 7;
       third.span.begin = 8;
-      for (Sequence* s : {&first, &second, &third}) rig.cache().grow(s->pages, 0, s->span.past + s->span.count);
+      for (Sequence* s : {&first, &second, &third}) fixture.cache().grow(s->pages, 0, s->span.past + s->span.count);
       const SequenceSpan spans[] = {first.span, second.span, third.span};
       const auto x = random_floats(20 * kWidth, 1);
-      rig.ops().start(0, spans, 20);
-      rig.write(rig.at().queries, x);
-      rig.ops().rotate(rig.at().queries, 3, 24);
-      const auto found = rig.read(rig.at().queries, x.size());
+      fixture.ops().start(0, spans, 20);
+      fixture.write(fixture.at().queries, x);
+      fixture.ops().rotate(fixture.at().queries, 3, 24);
+      const auto found = fixture.read(fixture.at().queries, x.size());
       std::vector<double> expected(x.begin(), x.end());
       for (const SequenceSpan& span : spans) {
         for (size_t i = 0; i < span.count; ++i) {
@@ -179,26 +179,26 @@ TEST_CASE("ops: rows of the embedding, of logits and of states") {
     for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}}) {
       CAPTURE(weight_type_name(format.type));
       // Fewer tokens than rows of logits.
-      OpsRig rig(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
-      const TestMatrix embedding = rig.matrix(100, kWidth, format, 1);
+      OpsFixture fixture(kind, decoder_spec(kWidth, 4, 2, 24), limits_of(20));
+      const TestMatrix embedding = fixture.matrix(100, kWidth, format, 1);
       Sequence sequence(5, 0);
-      rig.cache().grow(sequence.pages, 0, 5);
-      rig.ops().start(0, {&sequence.span, 1}, 5);
+      fixture.cache().grow(sequence.pages, 0, 5);
+      fixture.ops().start(0, {&sequence.span, 1}, 5);
       const std::vector<int32_t> tokens = {99, 0, 31, 32, 0};
-      rig.ops().embed(embedding.panels, tokens);
-      const auto hidden = rig.read(rig.at().hidden, 5 * kWidth);
+      fixture.ops().embed(embedding.panels, tokens);
+      const auto hidden = fixture.read(fixture.at().hidden, 5 * kWidth);
       for (size_t i = 0; i < 5; ++i) {
         CHECK(same_bits(&hidden[i * kWidth], &embedding.rows[static_cast<size_t>(tokens[i]) * kWidth], kWidth));
       }
 
       const auto states = random_floats(20 * kWidth, 2);
-      rig.write(rig.at().normed, states);
+      fixture.write(fixture.at().normed, states);
       std::vector<float> copy(20 * kWidth);
-      rig.ops().states(20, copy.data());
+      fixture.ops().states(20, copy.data());
       CHECK(copy == states);
       const std::vector<int32_t> rows = {0, 3, 3, 19};
       std::vector<float> logits(rows.size() * 100), alone(100);
-      rig.ops().logits(embedding.panels, rows, 0.5f, logits.data());
+      fixture.ops().logits(embedding.panels, rows, 0.5f, logits.data());
       std::vector<double> expected;
       for (const int32_t row : rows) {
         auto x = doubles(&states[static_cast<size_t>(row) * kWidth], kWidth);
@@ -206,7 +206,7 @@ TEST_CASE("ops: rows of the embedding, of logits and of states") {
         for (size_t c = 0; c < 100; ++c) expected.push_back(product(embedding, c, x.data()));
       }
       check_near(logits, expected, product_tolerance(kind, format, 2e-6));
-      rig.ops().logits(embedding.panels, std::span(rows).subspan(3), 0.5f, alone.data());
+      fixture.ops().logits(embedding.panels, std::span(rows).subspan(3), 0.5f, alone.data());
       CHECK(same_bits(alone.data(), &logits[300], 100));
     }
   }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "support/ops_rig.h"
+#include "support/ops_fixture.h"
 
 namespace sida::testing {
 
@@ -30,9 +30,9 @@ struct Pass {
   KvPages pages;
   SequenceSpan span;
 
-  Pass(OpsRig& rig, size_t tokens) : span{0, tokens, 0, &pages} {
-    rig.cache().grow(pages, 0, tokens);
-    rig.ops().start(0, {&span, 1}, tokens);
+  Pass(OpsFixture& fixture, size_t tokens) : span{0, tokens, 0, &pages} {
+    fixture.cache().grow(pages, 0, tokens);
+    fixture.ops().start(0, {&span, 1}, tokens);
   }
 };
 

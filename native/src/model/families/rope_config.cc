@@ -7,10 +7,10 @@
 namespace sida {
 namespace {
 
-constexpr double kMostTheta = 1e12;
+constexpr double kMaxTheta = 1e12;
 
 double read_theta(const ConfigReader& reader, double fallback) {
-  return reader.real("rope_theta", 1, kMostTheta, fallback);
+  return reader.real("rope_theta", 1, kMaxTheta, fallback);
 }
 
 /// What rope_scaling or rope_parameters says, where it is there. `theta` is the config's own.

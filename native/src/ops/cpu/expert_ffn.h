@@ -30,7 +30,7 @@ struct ExpertScratch {
 
 /// y = epilogue(down · (max(up · x, 0) or, gated, silu(gate · x) ∘ up · x)) for the rows of each expert of a group;
 /// x (tokens, width). All of the group's weights are read at most once for every `scratch.rows` rows, first all gates
-/// and ups and then all downs, in pieces shared among the threads. A row's bits do not depend on the group.
+/// and ups and then all downs, in chunks shared among the threads. A row's bits do not depend on the group.
 void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
                 const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
 

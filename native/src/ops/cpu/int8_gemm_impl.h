@@ -155,9 +155,9 @@ struct Int4Tile {
   }
 };
 
-template <class Tile, size_t kMost>
+template <class Tile, size_t kMax>
 void int8_panels(const GemmTask& t, const QuantizedRows& x) {
-  run_tiles<kMost>(
+  run_tiles<kMax>(
       t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
         Tile::template run<kRows>(task, x, row, panel, y, columns);
       });

@@ -56,14 +56,14 @@ inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, siz
   for (size_t c = 0; c < columns - begin; ++c) y[c] = epilogue == Epilogue::kAdd ? y[c] + lane[c] : lane[c];
 }
 
-/// Calls f<min(rows, kMost)>() and returns that number.
-template <size_t kMost, class F>
+/// Calls f<min(rows, kMax)>() and returns that number.
+template <size_t kMax, class F>
 size_t with_rows(size_t rows, const F& f) {
-  if constexpr (kMost > 1) {
-    if (rows < kMost) return with_rows<kMost - 1>(rows, f);
+  if constexpr (kMax > 1) {
+    if (rows < kMax) return with_rows<kMax - 1>(rows, f);
   }
-  f.template operator()<kMost>();
-  return kMost;
+  f.template operator()<kMax>();
+  return kMax;
 }
 
 /// y (rows, columns) = silu(y) · up (rows, kPanelColumns).
@@ -80,13 +80,13 @@ inline void swiglu_tile(const float* up, size_t rows, size_t columns, float* y, 
   }
 }
 
-/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMost,
+/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMax,
 /// stores a tile by the task's epilogue to y. A tile of kSwiglu is finished here: silu's registers are not the tile's.
-template <size_t kMost, class Run>
+template <size_t kMax, class Run>
 void run_tiles(const GemmTask& t, const Run& run) {
   const size_t stride = panel_stride(t.k, t.format);
   const bool swiglu = t.epilogue == Epilogue::kSwiglu;
-  alignas(64) float up[kMost * kPanelColumns];
+  alignas(64) float up[kMax * kPanelColumns];
   GemmTask task = t;
   if (swiglu) {
     task.y_stride = kPanelColumns;
@@ -97,7 +97,7 @@ void run_tiles(const GemmTask& t, const Run& run) {
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
     for (size_t row = 0; row < t.rows;) {
       float* y = t.y + row * t.y_stride + column;
-      const size_t rows = with_rows<kMost>(t.rows - row, [&]<size_t kRows>() {
+      const size_t rows = with_rows<kMax>(t.rows - row, [&]<size_t kRows>() {
         run.template operator()<kRows>(task, row, t.panels + p * stride, swiglu ? up : y,
                                       swiglu ? kPanelColumns : columns);
       });

@@ -37,11 +37,11 @@ __global__ void __launch_bounds__(kAttentionThreads, kWidth == 64 ? 2 : 1)
 void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                cudaStream_t stream) {
   if (batch.tile_count == 0) return;
-  if (cache.head_dim > kMostHeadDim) {
+  if (cache.head_dim > kMaxHeadDim) {
     throw Error("cannot_run",
                 "heads have " + std::to_string(cache.head_dim) + " columns, the cuda device takes at most " +
-                    std::to_string(kMostHeadDim),
-                {{"found", static_cast<double>(cache.head_dim)}, {"most", static_cast<double>(kMostHeadDim)}});
+                    std::to_string(kMaxHeadDim),
+                {{"found", static_cast<double>(cache.head_dim)}, {"most", static_cast<double>(kMaxHeadDim)}});
   }
   const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads),
                           sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float)};

@@ -36,7 +36,7 @@ struct RowTile {
 
 inline constexpr uint32_t kTileRows = 16;
 /// Widest head: a tile's queries lie in shared memory.
-inline constexpr uint32_t kMostHeadDim = 256;
+inline constexpr uint32_t kMaxHeadDim = 256;
 
 /// What the rows of a pass see of a cache. All pointers are the device's.
 struct PagedBatch {
@@ -65,7 +65,7 @@ struct AttentionScores {
 };
 
 /// Attention of every row's heads over its sequence's keys, in f32, in place: `q` (tokens, heads · head_dim) become the
-/// outputs. A row's bits do not depend on the other rows. Throws cannot_run where heads are wider than kMostHeadDim.
+/// outputs. A row's bits do not depend on the other rows. Throws cannot_run where heads are wider than kMaxHeadDim.
 void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                cudaStream_t stream);
 

@@ -48,8 +48,8 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
 }
 
 void CudaOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
-  for (size_t begin = 0; begin < experts.size(); begin += cuda::kMostProducts) {
-    const size_t count = std::min(cuda::kMostProducts, experts.size() - begin);
+  for (size_t begin = 0; begin < experts.size(); begin += cuda::kMaxProducts) {
+    const size_t count = std::min(cuda::kMaxProducts, experts.size() - begin);
     run_experts(layout, experts.subspan(begin, count), dispatch);
   }
 }

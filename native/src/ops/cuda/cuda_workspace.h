@@ -26,8 +26,8 @@ struct CudaWorkspace {
   float* up;          ///< (tokens, width of a dense network) or (choices, width of an expert): what `down` takes
   float* outputs;     ///< (choices, width), by expert
 
-  float* head_rows;  ///< (kMostLogitRows, width)
-  float* logits;     ///< (kMostLogitRows, vocab)
+  float* head_rows;  ///< (kMaxLogitRows, width)
+  float* logits;     ///< (kMaxLogitRows, vocab)
 
   /// By stack: PositionBias over bias_positions(); null without.
   std::vector<float*> biases;
@@ -44,6 +44,6 @@ struct CudaWorkspace {
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits);
 
 /// Experts that a token may go to: as the router chooses, or as a batch's routing names them.
-size_t most_choices(const ModelSpec& spec, const BatchLimits& limits);
+size_t max_choices(const ModelSpec& spec, const BatchLimits& limits);
 
 }  // namespace sida

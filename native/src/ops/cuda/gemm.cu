@@ -19,7 +19,7 @@ bool in_vectors(const float* rows, size_t stride) {
 void add(GemmArguments& t, const Product& product) {
   t.products[t.count++] = {product.x, product.gather,         product.w.data,
                            product.y, product.gather_divisor, product.rows};
-  t.most_rows = std::max(t.most_rows, product.rows);
+  t.max_rows = std::max(t.max_rows, product.rows);
   t.x_vectors = t.x_vectors && in_vectors(product.x, t.x_stride);
   t.y_vectors = t.y_vectors && in_vectors(product.y, t.y_stride);
 }

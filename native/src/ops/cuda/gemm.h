@@ -29,9 +29,9 @@ struct GemmShape {
 };
 
 /// Most products of one launch.
-inline constexpr size_t kMostProducts = 64;
+inline constexpr size_t kMaxProducts = 64;
 
-/// All `products` (at most kMostProducts; of one k, n and format) on `stream`. Sums are f32. Weights of bf16,
+/// All `products` (at most kMaxProducts; of one k, n and format) on `stream`. Sums are f32. Weights of bf16,
 /// int8 and int4 meet x in two parts of bf16 each, x = high + low + O(2^-17 x), on tensor cores; f32 weights
 /// meet f32 x. A row's bits depend on its x and on W alone: not on the number of rows, nor on the other
 /// products.

@@ -23,12 +23,12 @@ struct ProductRows {
 
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
-  ProductRows products[kMostProducts];
+  ProductRows products[kMaxProducts];
   size_t x_stride;
   size_t y_stride;
   size_t panel_stride;  ///< bytes
   uint32_t count;       ///< products
-  uint32_t most_rows;   ///< of a product
+  uint32_t max_rows;   ///< of a product
   uint32_t k;
   uint32_t n;
   Epilogue epilogue;

@@ -6,7 +6,7 @@ namespace sida::cuda {
 namespace {
 
 constexpr uint32_t kRows = 8;
-constexpr uint32_t kMostWarps = 8;
+constexpr uint32_t kMaxWarps = 8;
 constexpr uint32_t kSums = kRows * kPanelColumns;
 constexpr uint32_t kInputs = kRows * kSliceInputs;
 /// Weights of a column that are under way at a time.
@@ -72,7 +72,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 
 /// Block (x, y, z): rows from 8x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
 /// totals.
-__global__ void __launch_bounds__(kMostWarps* kWarp) f32_rows(const GemmArguments t) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   const ProductRows& product = t.products[blockIdx.z];
   const uint32_t first_row = blockIdx.x * kRows;
   if (first_row >= product.rows) return;
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) f32_rows(const GemmArgument
 }  // namespace
 
 void gemm_f32(const GemmArguments& t, cudaStream_t stream) {
-  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMostWarps);
-  const LaunchShape shape{{divided_up(t.most_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMaxWarps);
+  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
                           warps * kWarp,
                           (warps * (kInputs + kSums) + kSums) * sizeof(float)};
   launch(f32_rows, shape, stream, t);

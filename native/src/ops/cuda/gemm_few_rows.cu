@@ -9,7 +9,7 @@ namespace sida::cuda {
 namespace {
 
 /// Warps of a block where there are blocks enough, and the most where each has a multiprocessor for itself.
-constexpr uint32_t kUsualWarps = 6, kMostWarps = 12;
+constexpr uint32_t kUsualWarps = 6, kMaxWarps = 12;
 constexpr size_t kOneEach = 132;
 /// Sums of slices that wait in shared memory for the others, in units of one tile of rows by one panel.
 constexpr uint32_t kWaitingSums = 32;
@@ -139,7 +139,7 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
 /// sums of `waiting` slices, then the totals.
 template <class Weights, int kPanels, int kRowTiles>
-__global__ void __launch_bounds__(kMostWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
   const ProductRows& product = t.products[blockIdx.z];
   const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
@@ -200,9 +200,9 @@ template <class Weights, int kPanels, int kRowTiles>
 void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
-  const dim3 grid(divided_up(t.most_rows, kRowTiles * kTileRowsOfMma),
+  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma),
                   divided_up(t.n, kPanels * kPanelColumns), t.count);
-  const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMostWarps : kUsualWarps;
+  const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
   // As many turns as must be, then as few warps as do them.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
   const LaunchShape shape{grid, warps * kWarp,
@@ -212,7 +212,7 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
-  if (t.most_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
+  if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
   if constexpr (Weights::kType != WeightType::kBf16) {
     // Two panels share the splitting of x, and their bytes in flight are those of one of bf16.
     if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks)

@@ -16,7 +16,7 @@ constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 /// Entries that the page tables of a pass have at most. Each sequence writes into a page of its own, and may share
 /// all others: s sequences have at most s · (pages − s + 1) between them.
-size_t most_page_entries(size_t tokens, size_t pages) {
+size_t max_page_entries(size_t tokens, size_t pages) {
   const size_t sequences = std::min(tokens, (pages + 1) / 2);
   return sequences * (pages - sequences + 1);
 }
@@ -24,7 +24,7 @@ size_t most_page_entries(size_t tokens, size_t pages) {
 }  // namespace
 
 size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
-  const size_t tokens = limits.max_batch_tokens, choices = tokens * most_choices(spec, limits);
+  const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   const size_t pages = KvCache::pages_for(limits.kv_tokens);
   size_t moe_layers = 0, rotary = 0;
   for (const StackSpec& stack : spec.stacks) {
@@ -33,9 +33,9 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
   }
   // Ids; rows of logits; sequences of self- and cross-attention, whose tiles are the same; their pages, where those of
   // parents are nobody else's; cosines and sines.
-  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMostLogitRows * sizeof(int32_t)) +
+  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
                       2 * aligned(tokens * sizeof(cuda::PagedSequence)) + aligned(tokens * sizeof(cuda::RowTile)) +
-                      aligned(most_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
+                      aligned(max_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
                       2 * aligned(tokens * rotary * sizeof(float));
   // Order, positions and alpha of a layer's choices, in one.
   return once + moe_layers * 3 * aligned(choices * sizeof(uint32_t));

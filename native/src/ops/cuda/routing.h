@@ -13,7 +13,7 @@ struct TopChoices {
 };
 
 /// Choices of each token from router logits (tokens, experts): softmax in f32, then the k largest probabilities in
-/// falling order, the first of equal ones. `expert` and `alpha` (tokens, k). Where a logit is NaN or +inf, or all are
+/// descending order, the first of equal ones. `expert` and `alpha` (tokens, k). Where a logit is NaN or +inf, or all are
 /// -inf, experts 0 to k - 1 with alphas of NaN. All pointers are the device's.
 void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
             cudaStream_t stream);

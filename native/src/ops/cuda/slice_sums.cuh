@@ -4,7 +4,7 @@
 #include "ops/cuda/gemm_arguments.cuh"
 #include "ops/cuda/weight_fragments.cuh"
 
-// A slice's sum on tensor cores, in pieces that all kernels share, so that it is the same sum in each: its
+// A slice's sum on tensor cores, in chunks that all kernels share, so that it is the same sum in each: its
 // step pairs in ascending order, always all of them, the inputs past k as zeros. int4 sums each group for
 // itself and adds it up with its scale.
 namespace sida::cuda {

@@ -38,24 +38,24 @@ std::vector<std::byte> read_back(const Memory& memory, size_t bytes) {
   return host;
 }
 
-TEST_CASE("cuda writer: pieces that take turns in its two halves arrive as they were") {
+TEST_CASE("cuda writer: chunks that take turns in its two halves arrive as they were") {
   if (!testing::have_cuda_device()) return;
   CudaBackend device;
-  constexpr size_t kPiece = 1 << 20, kPieces = 9;
-  const Memory slot(device, kPiece * kPieces);
+  constexpr size_t kChunk = 1 << 20, kChunks = 9;
+  const Memory slot(device, kChunk * kChunks);
   const auto writer = device.writer();
-  for (size_t piece = 0; piece < kPieces; ++piece) {
-    std::byte* target = slot.data() + piece * kPiece;
-    writer->begin(kPiece);
-    std::byte* room = writer->room(target, kPiece);
-    std::memset(room, static_cast<int>(piece + 1), kPiece);
-    writer->send(target, room, kPiece);
+  for (size_t chunk = 0; chunk < kChunks; ++chunk) {
+    std::byte* target = slot.data() + chunk * kChunk;
+    writer->begin(kChunk);
+    std::byte* room = writer->room(target, kChunk);
+    std::memset(room, static_cast<int>(chunk + 1), kChunk);
+    writer->send(target, room, kChunk);
   }
   writer->finish();
-  const std::vector<std::byte> found = read_back(slot, kPiece * kPieces);
-  for (size_t piece = 0; piece < kPieces; ++piece) {
-    const auto begin = found.begin() + static_cast<long>(piece * kPiece);
-    CHECK(std::all_of(begin, begin + kPiece, [&](std::byte b) { return b == std::byte(piece + 1); }));
+  const std::vector<std::byte> found = read_back(slot, kChunk * kChunks);
+  for (size_t chunk = 0; chunk < kChunks; ++chunk) {
+    const auto begin = found.begin() + static_cast<long>(chunk * kChunk);
+    CHECK(std::all_of(begin, begin + kChunk, [&](std::byte b) { return b == std::byte(chunk + 1); }));
   }
 }
 

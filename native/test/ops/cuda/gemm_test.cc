@@ -202,7 +202,7 @@ TEST_CASE("cuda gemm: as many products as a launch takes") {
   if (!testing::have_cuda_device()) return;
   for (const WeightFormat format : kFormats) {
     CAPTURE(std::string(weight_type_name(format.type)));
-    check_rows({format, 229, 40, 5, std::vector<uint32_t>(cuda::kMostProducts, 1)}, 5);
+    check_rows({format, 229, 40, 5, std::vector<uint32_t>(cuda::kMaxProducts, 1)}, 5);
   }
 }
 
