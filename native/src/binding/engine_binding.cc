@@ -16,7 +16,7 @@ std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t>
   return {ids.begin(), ids.end()};
 }
 
-/// A plan of JavaScript's; none: experts are fetched on demand and the least recently used go first.
+/// A residency plan from JavaScript. Without one, experts are fetched on demand and the least recently used is evicted.
 class PlanCopy {
  public:
   PlanCopy(const Engine& engine, const Napi::Value& value) {
@@ -39,7 +39,7 @@ class PlanCopy {
   bool newest_first_ = false;
 };
 
-/// 0 where JavaScript names none.
+/// 0 where the option is absent.
 size_t read_depth_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
   const uint64_t depth = bytes_from_js(value, "readDepth");
@@ -128,7 +128,7 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
   return guarded(env, [&]() -> Napi::Value {
     const BatchArrays arrays(info[0].As<Napi::Object>());
     const Batch batch = arrays.view();
-    // Before anything is allocated for its answers.
+    // Checked before memory is allocated for the results.
     engine().check(batch);
     const PlanCopy plan(engine(), info[1]);
     BatchAnswers answers(env, arrays, engine().spec());

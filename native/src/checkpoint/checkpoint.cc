@@ -97,7 +97,7 @@ std::string Checkpoint::dtype_summary() const {
 
 std::string Checkpoint::fingerprint() const {
   Sha256 hash;
-  // Each part is led by its length, so that no two sequences of parts read the same.
+  // Each part is preceded by its length, so that different sequences of parts have different bytes.
   const auto add_length = [&](uint64_t bytes) { hash.update(std::to_string(bytes) + "\n"); };
   const auto add = [&](const std::string& part) {
     add_length(part.size());

@@ -11,7 +11,7 @@
 namespace sida {
 namespace {
 
-/// Below this a scale is denormal and has steps of its own.
+/// Below this a scale is denormal and its steps are coarser.
 constexpr double kDenormal = 0x1p-130;
 
 std::string percent(double share) {

@@ -11,8 +11,8 @@
 
 namespace sida {
 
-/// The largest error that a format may make, relative to the largest weight that shares the scale: half a
-/// step. int8: a channel's; int4: a group's; bf16: the weight's own; f32 makes none.
+/// The largest error of a format, half a step, relative to the largest weight that shares the scale: of the channel for
+/// int8, of the group for int4, the weight itself for bf16. 0 for f32.
 double error_bound(WeightFormat format);
 
 /// Compares a pack's weights with those of the checkpoint it was made from, chunk by chunk.

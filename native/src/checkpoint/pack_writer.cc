@@ -131,7 +131,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
 
 void PackWriter::close() {
   const std::vector<int> fds = std::exchange(expert_fds_, {});
-  // A JavaScript owner may keep this object for long after: its memory goes now.
+  // Freed now: JavaScript may keep this object alive for long.
   checkpoint_.reset();
   rows_ = {};
   block_ = {};

@@ -49,7 +49,7 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
   throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, hint, {}});
 }
 
-// Before room is made for tensors.
+// Counts objects before memory is allocated for tensors.
 void check_object_count(const File& file, uint64_t header_bytes, const std::string& display) {
   std::vector<char> chunk(std::min<uint64_t>(header_bytes, kCountedBytes));
   size_t objects = 0;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxRank = 64;
 constexpr const char* kDownload = "download the file again";
 
-// Checks one tensor's entry at a time. Offsets are relative to the data until the end.
+// Checks one tensor's entry at a time. Offsets stay relative to the data until the last check.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, uint64_t data_bytes) : file_(file), data_bytes_(data_bytes) {}
@@ -26,7 +26,7 @@ class HeaderReader {
     tensors_.push_back(std::move(tensor));
   }
 
-  // After the last entry: names are unique and the data is covered once.
+  // Called after the last entry: checks that names are unique and that tensors cover the data once.
   std::vector<TensorInfo> finish(uint64_t data_offset) {
     check_names();
     check_coverage();
@@ -148,7 +148,7 @@ class HeaderReader {
   }
 
   void check_coverage() {
-    // Empty tensors come before the one that begins where they do.
+    // Empty tensors sort before the tensor that begins at the same offset.
     const std::vector<uint32_t> order = ordered([](const TensorInfo& a, const TensorInfo& b) {
       return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
     });
@@ -188,7 +188,7 @@ class HeaderReader {
 
   const std::string& file_;
   uint64_t data_bytes_;
-  // The tensor at hand; empty where an error is about the file.
+  // The current tensor's name; empty where an error is about the file.
   std::string name_;
   bool has_metadata_ = false;
   std::vector<TensorInfo> tensors_;

@@ -1,4 +1,4 @@
-// The data half of Checkpoint: reads in chunks, so that a tensor is never in memory twice.
+// The part of Checkpoint that reads data. It reads in chunks, so that a tensor is never in memory twice.
 #include <algorithm>
 #include <memory>
 
@@ -29,7 +29,7 @@ void read(const SafetensorsFile& file, uint64_t offset, void* out, size_t bytes)
   try {
     file.file().pread_exact(offset, out, bytes);
   } catch (const Error&) {
-    // A file that was cut is the cause, not the disk.
+    // The read may have failed because the file was cut; report that then.
     check_unchanged(file);
     throw;
   }

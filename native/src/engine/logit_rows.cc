@@ -15,7 +15,8 @@ constexpr size_t kMaxFloats = 2 << 20;
 
 size_t rows_at_a_time(size_t vocab) { return std::clamp<size_t>(kMaxFloats / vocab, 1, kMaxLogitRows); }
 
-/// −1 − t where the logit of token t is not finite: one sequence's fault must not end the others' pass.
+/// Picks −1 − t where the logit of token t is not finite, because an error would end the pass for the other sequences
+/// too.
 PickedToken pick(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top) {
   try {
     return pick_token(logits, sampling, top);

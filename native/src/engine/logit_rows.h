@@ -11,17 +11,17 @@
 
 namespace sida {
 
-/// What is asked of the logits of a pass, answered chunk by chunk so that they are never held whole: picks, queries, and
-/// logits that are wanted as they are.
+/// Answers what a batch asks of its logits: picks, queries, and whole rows. It works chunk by chunk, so that a pass's
+/// logits are never all in memory.
 class LogitRows {
  public:
-  /// Host memory of the buffer.
+  /// Bytes of the buffer in host memory.
   static uint64_t bytes(size_t vocab);
 
-  /// The buffer counts as the device's where that is the host's own memory.
+  /// Where the device is the cpu, the buffer counts towards the device's budget.
   LogitRows(DeviceMemory& memory, DeviceKind device, size_t vocab);
 
-  /// Of the model's last pass.
+  /// Answers for the model's last pass.
   void answer(Model& model, const Batch& batch, const BatchOutput& output);
 
  private:

@@ -86,7 +86,7 @@ void ExpertStore::gather_load(ExpertId id, uint32_t slot, TransferPriority prior
   ExpertRecord& record = records_[id];
   record.state = ResidencyState::kLoading;
   record.slot = slot;
-  // In the order of the needs: in which readers end is chance.
+  // In the order of the loads, not of their ends: the order in which readers finish varies.
   record.loaded_at = ++clock_;
   record.prefetched = priority == TransferPriority::kPrefetch;
   record.prefetching = record.prefetched;
@@ -109,7 +109,7 @@ void ExpertStore::finish_load(ExpertId id, std::exception_ptr error) {
     if (error) {
       record.state = ResidencyState::kAbsent;
       free_slots_.push_back(std::exchange(record.slot, kNoSlot));
-      // A prefetch that nobody waits for yet is tried again when it is needed.
+      // An unneeded prefetch that fails is not an error: the expert is loaded again when a layer needs it.
       if (record.leases > 0) load_error_ = std::move(error);
     } else {
       record.state = ResidencyState::kResident;
@@ -179,7 +179,7 @@ void ExpertStore::start_pass(const ResidencyPlan& plan) {
 }
 
 void ExpertStore::begin_prefetches() {
-  // What waits in the plan instead costs no slot yet and can still give way.
+  // More would take slots early. A prefetch that waits in the plan takes no slot and can still be dropped.
   const size_t most = transfers_.prefetches_in_flight();
   auto load = loads_.begin();
   while (load != loads_.end() && prefetching_ < most && waiting_demands_ == 0) {
@@ -193,7 +193,7 @@ void ExpertStore::begin_prefetches() {
     if (load == loads_.end()) break;
     ++stats_.prefetches_begun;
     gather_load(*load, free ? *take_slot() : evict(victim), TransferPriority::kPrefetch);
-    // Brought back for its next use, it must not go again before that.
+    // The expert was brought back for its next use, so it must not be evicted before that.
     if (keys_[*load] >= expendable_) keys_[*load] -= expendable_;
     load = loads_.erase(load);
   }

@@ -16,17 +16,17 @@
 
 namespace sida {
 
-/// What to move during a pass. An expert's key says how soon it goes: the evictable one with the largest key
-/// is the next victim, ties go to the least recently used. A key is (but need not be) the time of the next
-/// use. Without keys all are 0.
+/// What to prefetch and evict during a pass. The evictable expert with the largest key is the next victim; of equal
+/// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are 0.
 struct ResidencyPlan {
   std::span<const double> keys;        ///< (experts) until the pass needs the expert
   std::span<const double> keys_after;  ///< (experts) from then on
   std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
-  /// Prefetches evict only from this key on; a layer, below it, only when it cannot wait for a better victim.
-  /// It is a part of the keys above it: an expert that a prefetch brings back counts without it.
+  /// Prefetches evict only experts with at least this key. A layer evicts an expert with a smaller key only when it
+  /// cannot wait for a better victim. Keys above this value contain it: it is subtracted from the key of an expert that
+  /// a prefetch brings back.
   double expendable = 0;
-  bool newest_first = false;  ///< ties go to the most recently used instead
+  bool newest_first = false;  ///< of equal keys, evict the most recently used
 };
 
 /// How a layer found an expert that it needed.
@@ -51,8 +51,8 @@ struct StoreStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// The experts of one model across its tiers: which sit in a device slot, which are on their way, which go.
-/// One thread uses it; the readers' threads only turn loading into resident.
+/// The experts of one model across its tiers: which are in a device slot, which are loading, which are evicted next.
+/// One thread uses it; the readers' threads only change loading to resident.
 class ExpertStore {
  public:
   /// Allocates `slots` slots; throws budget_too_small when they do not fit, io_error when the disk cannot be
@@ -68,11 +68,10 @@ class ExpertStore {
   /// Figures since the last call.
   StoreStats take_stats();
 
-  /// Begins a pass with a plan of its own. Prefetches go on until the next plan, also after the pass; each
-  /// takes a free slot or evicts an expendable expert with a larger key than its own, and waits where there
-  /// is neither. One that is resident waits until it has been evicted;
-  /// one that the pass has needed is done with.
-  /// Does not block. Throws invalid_request where the plan does not fit the layout.
+  /// Begins a pass with a plan. Its prefetches go on until the next plan, also after the pass. Each takes a free slot
+  /// or evicts an expendable expert with a larger key than its own; where there is neither, it waits. A planned expert
+  /// that is still resident is prefetched after its eviction, and one that the pass has already needed is not
+  /// prefetched. Does not block. Throws invalid_request where the plan does not fit the layout.
   void start_pass(const ResidencyPlan& plan);
 
   /// Grows or shrinks to `slots`; evicts by the last plan's keys when it must. Blocks until it holds.
@@ -89,14 +88,14 @@ class ExpertStore {
   friend class LayerVisit;
 
   double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
-  /// kNoExpertId: none may go.
+  /// kNoExpertId: no expert may be evicted.
   ExpertId next_victim() const;
   uint32_t evict(ExpertId id);
   std::optional<uint32_t> take_slot();
   void set_plan(const ResidencyPlan& plan);
   void begin_prefetches();
   void load_now(std::unique_lock<std::mutex>& lock, std::span<const ExpertId> ids);
-  /// Transfers begin when what is needed together has been gathered.
+  /// Collects loads that are needed together; begin_gathered() then submits them at once.
   void gather_load(ExpertId id, uint32_t slot, TransferPriority priority);
   void begin_gathered(TransferPriority priority);
   void finish_load(ExpertId id, std::exception_ptr error);
@@ -125,15 +124,15 @@ class ExpertStore {
   StoreStats stats_;
   std::exception_ptr load_error_;
   std::vector<TransferEngine::Request> gathered_;
-  /// Of the running visit; kept from visit to visit, so that one that loads nothing allocates nothing.
+  /// Lists of the running visit. Kept from visit to visit, so that a visit without loads allocates nothing.
   struct {
     std::vector<ExpertId> leased, missing, held;
   } visit_;
   TransferEngine transfers_;
 };
 
-/// One layer's use of the store, one at a time. Hands out each needed expert once, those at hand first, and
-/// keeps loading the others meanwhile. Leases end with the visit, also when it is left by an exception.
+/// One layer's use of the store; one visit at a time. Hands out each needed expert once, resident experts first, while
+/// the others load. Leases end with the visit, also when an exception ends it.
 class LayerVisit {
  public:
   /// `needed`: expert indices of the layer, ascending. `found` (experts of a layer) receives a Found for
@@ -147,17 +146,17 @@ class LayerVisit {
     uint16_t index;
     const std::byte* block;
   };
-  /// The next expert, valid until the next call; nothing when all were handed out. Blocks while none is at
-  /// hand. Throws io_error when a load failed.
+  /// The next expert, valid until the next call of next(); nothing when all were handed out. Blocks until one is
+  /// resident. Throws io_error when a load failed.
   std::optional<Expert> next();
-  /// One more expert, valid as long as the one next() gave: to be computed together with it. Nothing when
-  /// none is at hand, or when a load waits for a slot, which the experts handed out would keep from it.
-  std::optional<Expert> another();
+  /// One more expert, to be computed together with the one from next() and valid as long. Never blocks: nothing when no
+  /// other expert is resident, or when a load waits for a slot, because experts handed out keep their slots.
+  std::optional<Expert> next_ready();
 
  private:
   void begin_demands();
-  /// Whether an expert that this visit is going to release is needed later than the next victim, and enough
-  /// is at hand or under way to go on with: the victim would have to be loaded again.
+  /// Whether to wait for this visit to release an expert that is needed later than the next victim, because the victim
+  /// would have to be loaded again. True only while enough experts are resident or loading to keep the layer busy.
   bool better_waits() const;
   void release_held();
   std::optional<Expert> hand_out();

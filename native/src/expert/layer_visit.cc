@@ -79,7 +79,7 @@ std::optional<LayerVisit::Expert> LayerVisit::hand_out() {
   return Expert{static_cast<uint16_t>(id - first_id_), store_.slots_[store_.records_[id].slot].data()};
 }
 
-std::optional<LayerVisit::Expert> LayerVisit::another() {
+std::optional<LayerVisit::Expert> LayerVisit::next_ready() {
   std::lock_guard lock(store_.mutex_);
   if (!missing_.empty()) return std::nullopt;
   return hand_out();
@@ -118,7 +118,7 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
     if (const auto expert = hand_out()) return expert;
     if (leased_.empty() && missing_.empty()) return std::nullopt;
     if (leased_.empty()) {
-      // Every slot is pinned or held by a prefetch for another layer: those that still wait give way.
+      // Every slot is pinned or taken by a prefetch for another layer. Cancel the prefetches that have not begun.
       store_.cancel_waiting_prefetches(true);
       if (!store_.free_slots_.empty()) continue;
       if (store_.loading_ == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");

@@ -15,20 +15,20 @@ inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading"
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
-/// What the store knows of one expert.
+/// The store's record of one expert.
 struct ExpertRecord {
   ResidencyState state = ResidencyState::kAbsent;
   bool pinned = false;
-  /// Set by a prefetch until the expert is first used.
+  /// Loaded by a prefetch and not used since.
   bool prefetched = false;
-  /// In the plan's loads, and neither begun nor needed yet.
+  /// In the plan's loads, and neither resident nor needed yet.
   bool planned = false;
-  /// Needed by the running pass already: `keys_after` counts.
+  /// The running pass has needed it, so `keys_after` holds its key.
   bool used = false;
   /// Its running transfer began as a prefetch.
   bool prefetching = false;
   uint32_t slot = kNoSlot;
-  /// Held by the running layer; never a victim while above 0.
+  /// Uses by the running layer; above 0 the expert is never a victim.
   uint32_t leases = 0;
   uint64_t uses = 0;
   /// Ticks of the store's clock; 0 is never.
@@ -38,7 +38,7 @@ struct ExpertRecord {
   bool evictable() const { return state == ResidencyState::kResident && !pinned && leases == 0; }
 };
 
-/// A copy of the table for the policy, one entry an expert.
+/// A copy of the table for the eviction policy, one entry an expert.
 struct ResidencySnapshot {
   std::vector<uint8_t> state;
   std::vector<uint8_t> pinned;

@@ -16,21 +16,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// What a start may spend on measuring all files of a pack.
+/// Time that a start may spend on measuring all files of a pack.
 constexpr std::chrono::duration<double> kMeasuring = 40ms;
-/// Below this a file says little about its disk, and how it is read matters little.
+/// A smaller file says little about its disk, and its reads matter little.
 constexpr uint64_t kTooSmallToMeasure = 16 << 20;
 constexpr size_t kUsualDepth = 2;
 constexpr uint64_t kUsualChunk = 1 << 20;
 
 constexpr uint64_t kSmallestChunk = 256 << 10;
 constexpr uint64_t kLargestChunk = 4 << 20;
-/// What is urgent waits for the chunk that a reader is at. Shorter ones leave a disk idle between them.
+/// Time to read one chunk: a demand waits for the chunk that a reader is moving. Shorter chunks leave the disk idle in
+/// between.
 constexpr double kChunkSeconds = 1e-3;
-/// A block in chunks keeps the disk busy only if the next chunk is there when one ends.
+/// Reads in flight where a block takes several chunks: the disk stays busy only if the next chunk is queued when one
+/// ends.
 constexpr size_t kDepthOfChunks = 2;
 constexpr uint64_t kMeasuredRead = 2 << 20;
-/// A copy in memory of this size takes well below a millisecond.
+/// A memory copy of this size takes well below a millisecond.
 constexpr uint64_t kCopiedChunk = 2 << 20;
 
 ReadSettings settings_of(DiskFile& file, uint64_t block_bytes, ReadTuning tuning,
@@ -159,7 +161,7 @@ ReadStats TransferEngine::take_stats() {
 
 void TransferEngine::keep_for_host(const TransferChunk& chunk, const std::byte* bytes) {
   Transfer& transfer = *chunk.transfer;
-  // Whoever is first makes the room; the others wait for it.
+  // The first thread reserves the block; the others wait for it.
   std::call_once(transfer.keeping, [&] { transfer.kept = host_.reserve(); });
   if (transfer.kept == nullptr) return;
   std::memcpy(transfer.kept->data() + chunk.begin, bytes, chunk.bytes);
@@ -169,18 +171,17 @@ std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, st
   size_t bytes = 0;
   for (const TransferChunk& chunk : chunks) bytes += chunk.bytes;
   std::vector<iovec> buffers;
-  std::vector<std::byte*> rooms;  // short reads move the buffers' begins
+  std::vector<std::byte*> targets;  // a copy, because short reads advance the buffers
   try {
     writer.begin(bytes);
     for (const TransferChunk& chunk : chunks) {
-      rooms.push_back(writer.room(chunk.transfer->slot + chunk.begin, chunk.bytes));
-      buffers.push_back({rooms.back(), chunk.bytes});
+      targets.push_back(writer.buffer_for(chunk.transfer->slot + chunk.begin, chunk.bytes));
+      buffers.push_back({targets.back(), chunk.bytes});
     }
     file.read(chunks[0].transfer->offset + chunks[0].begin, buffers);
     for (size_t i = 0; i < chunks.size(); ++i) {
-      const std::byte* room = rooms[i];
-      writer.send(chunks[i].transfer->slot + chunks[i].begin, room, chunks[i].bytes);
-      if (host_.on()) keep_for_host(chunks[i], room);
+      writer.send(chunks[i].transfer->slot + chunks[i].begin, targets[i], chunks[i].bytes);
+      if (host_.on()) keep_for_host(chunks[i], targets[i]);
     }
     return nullptr;
   } catch (...) {
@@ -212,7 +213,7 @@ std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, DeviceWriter& w
     if (chunks.size() == 1) {
       errors[0] = std::move(error);
     } else if (error) {
-      // One that cannot be read is no reason for its neighbours to fail.
+      // One chunk failed: read each by itself, so that its neighbours need not fail.
       for (size_t i = 0; i < chunks.size(); ++i) errors[i] = read(*lane.file, writer, chunks.subspan(i, 1));
     }
   }
@@ -249,13 +250,13 @@ void TransferEngine::end(Transfer& transfer, DeviceWriter& writer) {
   }
   const bool held = transfer.held != nullptr;
   const ExpertId id = transfer.id;
-  // Moved: an exception is read by one thread and must not be freed by another.
+  // Moved, so that the thread that reads the exception is also the one that frees it.
   done_(id, std::move(transfer.error));
   if (!held) return;
   try {
     writer.finish();
   } catch (const Error&) {
-    // A device that has failed reads no more; whoever uses it next is told.
+    // A failed device no longer reads the block. The next call that uses the device throws this error.
   }
   host_.release(id);
 }

@@ -22,9 +22,9 @@ inline constexpr size_t kMaxReadDepth = 64;
 
 /// How the disks are read; 0 is measured when the engine starts.
 struct ReadTuning {
-  size_t depth = 0;  ///< reads in flight a file
-  uint64_t chunk_bytes =
-      0;  ///< a multiple of 4 KiB; a read, or a copy from the host tier, is at most this long
+  size_t depth = 0;  ///< reads in flight for each file
+  /// A multiple of 4 KiB: the longest read, and the longest copy from the host tier.
+  uint64_t chunk_bytes = 0;
 };
 
 /// How one file is read.
@@ -40,11 +40,11 @@ struct ReadStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// Moves experts into device slots: each file has a queue and readers of its own, as many as fill its disk,
-/// and so has the host tier with one thread that copies.
+/// Moves experts into device slots. Each file has a queue of its own and as many readers as saturate its disk; the host
+/// tier has a queue and one copying thread.
 class TransferEngine {
  public:
-  /// Called on a reader's thread when a transfer ended; `error` is null on success.
+  /// Called on a reader's thread when a transfer has ended; `error` is null on success.
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
   /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
@@ -58,22 +58,22 @@ class TransferEngine {
     ExpertId id;
     std::byte* slot;
   };
-  /// What is known together is best submitted together: neighbours are read at once. Does not block.
+  /// Submit requests together where possible: neighbours in the file are read at once. Does not block.
   void submit(std::span<const Request> requests, TransferPriority priority);
-  /// Makes a prefetch that waits, or whose rest waits, a demand. False when there is none.
+  /// Turns a prefetch of which all or a part waits into a demand. False when there is none.
   bool promote(ExpertId id);
-  /// Takes back a prefetch that has not begun. False when there is none; `done` is then called as usual.
+  /// Cancels a prefetch that has not begun. False when there is none; `done` is then called as usual.
   bool cancel(ExpertId id);
 
   /// One a file.
   const std::vector<ReadSettings>& settings() const { return settings_; }
-  /// So many prefetches keep every reader at work; each takes its slot early, so no more.
+  /// Prefetches that keep every reader busy. More would only take slots early.
   size_t prefetches_in_flight() const;
   /// Figures since the last call.
   ReadStats take_stats();
 
  private:
-  /// What is read by the same threads.
+  /// A queue and the threads that serve it.
   struct Lane {
     explicit Lane(uint64_t chunk_bytes) : queue(chunk_bytes) {}
     std::string name;

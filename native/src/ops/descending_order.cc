@@ -11,8 +11,8 @@ namespace sida {
 
 namespace {
 
-// Tokens farther from the most likely one than both of these share the last bucket: their weights are next to
-// nothing, and logits that only forbid a token, such as -1e9, must not widen the buckets of all others.
+// Tokens farther from the most likely one than both of these share the last bucket. Their weights are almost 0, and
+// logits that forbid a token, such as -1e9, must not widen the buckets of all other tokens.
 constexpr double kFarthestTemperatures = 80;
 constexpr double kFarthestLogits = 100;
 
@@ -70,7 +70,7 @@ DescendingOrder::Beginning DescendingOrder::shortest(FunctionRef<bool(size_t cou
       mass += weight_of(id);
       if (enough(found.count, mass)) break;
     }
-    // Where none was enough: in this order the weights add up to a little less than the bucket's mass.
+    // Reached where rounding makes the weights in this order add up to less than the bucket's mass.
     return found;
   }
   throw Error("internal",

@@ -10,12 +10,12 @@
 
 namespace sida {
 
-/// The tokens of a row in order of descending probability, ties by id. A vocabulary is too long to be sorted for
-/// one token, so tokens fall into buckets by their logits, and only buckets that are looked into are sorted.
+/// The tokens of a row in order of descending probability, ties by id. A vocabulary is too long to sort for each token.
+/// Tokens are put into buckets by their logits, and a bucket is sorted only when its order is needed.
 class DescendingOrder {
  public:
-  /// `logits` (vocab) are finite and outlive this. Weights are exp((logit - most) / temperature), where
-  /// `most` and `least` are the row's.
+  /// `logits` (vocab) are finite and outlive this. `most` and `least` are their maximum and minimum. A token's weight
+  /// is exp((logit - most) / temperature).
   DescendingOrder(std::span<const float> logits, float most, float least, double temperature);
 
   /// The sum of the weights of the first `count` tokens.
@@ -25,8 +25,8 @@ class DescendingOrder {
     size_t count;
     int32_t last;  ///< The token that ends it.
   };
-  /// The shortest beginning with `enough(count, mass)`, which must stay true once it is and must be true of
-  /// all.
+  /// The shortest beginning for which `enough(count, mass)` holds. Where it holds for one beginning it must hold for
+  /// all longer ones, and it must hold for the whole row.
   Beginning shortest(FunctionRef<bool(size_t count, double mass)> enough) const;
 
  private:

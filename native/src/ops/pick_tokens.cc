@@ -29,8 +29,8 @@ struct Extremes {
 // Throws nonfinite_output.
 Extremes finite_extremes(std::span<const float> logits) {
   if (logits.empty()) throw Error("internal", "a token is picked from no logits. This is a bug.");
-  // Lanes, because the compiler may not reorder one running maximum into several. Any lane that meets a NaN
-  // or an infinity ends with a sum that is not 0.
+  // Several lanes, because the compiler may not split one running maximum into several. A lane that meets a NaN or an
+  // infinity ends with a sum other than 0.
   constexpr size_t kLanes = 16;
   float most[kLanes], least[kLanes], broken[kLanes] = {};
   std::fill_n(most, kLanes, logits[0]);
@@ -61,8 +61,8 @@ Extremes finite_extremes(std::span<const float> logits) {
   return row;
 }
 
-// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids: these bits are
-// those of every answer given so far.
+// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids, because another order would
+// change the bits of answers.
 double log_sum_exp(std::span<const float> logits, double most) {
   constexpr size_t kBlock = 256;
   double power[kBlock];

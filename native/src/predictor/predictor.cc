@@ -11,9 +11,9 @@
 namespace sida {
 namespace {
 
-// Sequences of one pass: enough to read the recurrent weights once for many rows.
+// Sequences of one pass: enough that the recurrent weights are read once for many rows.
 constexpr size_t kChunkSequences = 16;
-// Tokens of one pass, one sequence at least: bounds the scratch space of a large batch.
+// Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
 constexpr size_t kChunkTokens = 1024;
 // Rows of the embedding that one task multiplies.
 constexpr size_t kFoldRows = 256;
@@ -53,7 +53,7 @@ std::vector<ExpertSharpness> of_each_layer(const PredictorSharpness& sharpness, 
 
 }  // namespace
 
-// Neighbouring sequences.
+// A range of sequences.
 struct Predictor::Chunk {
   size_t first = 0;  // sequence
   size_t sequences = 0;

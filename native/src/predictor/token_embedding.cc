@@ -13,11 +13,11 @@ namespace sida {
 namespace {
 
 constexpr uint64_t kChunkBytes = 4 << 20;
-// What a file may ask for before it is read: token ids are 31 bits, widths those of a predictor's input.
+// Limits of a file's shape: token ids are 31 bits, widths are those of a predictor's input.
 constexpr uint64_t kMaxVocab = 1u << 31;
 constexpr uint64_t kMaxWidth = 1 << 16;
 
-/// What the first tokens of a model are looked up in.
+/// The embedding of a model's first stack.
 const DenseTensor& embedding_of(const Pack& pack) {
   for (const DenseTensor& tensor : pack.dense.tensors) {
     if (tensor.slot.role == TensorRole::kEmbedding) return tensor;

@@ -227,7 +227,7 @@ TEST_CASE("expert store: a visit that finds every expert allocates nothing") {
   std::vector<uint8_t> found(kExperts);
   const auto use = [&] {
     LayerVisit visit(*f.store, 0, needed, found.data());
-    for (auto expert = visit.next(); expert; expert = visit.next()) visit.another();
+    for (auto expert = visit.next(); expert; expert = visit.next()) visit.next_ready();
   };
   use();
   const size_t before = allocations();

@@ -60,9 +60,9 @@ class OpsFixture {
     const auto writer = backend_->writer();
     auto* target = static_cast<std::byte*>(device);
     writer->begin(bytes);
-    std::byte* room = writer->room(target, bytes);
-    std::memcpy(room, host, bytes);
-    writer->send(target, room, bytes);
+    std::byte* buffer = writer->buffer_for(target, bytes);
+    std::memcpy(buffer, host, bytes);
+    writer->send(target, buffer, bytes);
     writer->finish();
   }
   void write(float* device, const std::vector<float>& host) { write(device, host.data(), host.size() * sizeof(float)); }

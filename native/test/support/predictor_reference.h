@@ -183,9 +183,9 @@ inline Doubles reference_block(const PredictorLayout& layout, const Doubles& wei
   const Doubles middle = reference_norm(w(P::kBlockFeedForwardNorm), x, h);
   for (size_t t = 0; t < tokens; ++t) {
     Doubles wide =
-        reference_linear(w(P::kBlockFeedForwardIn), w(P::kBlockFeedForwardBias), &middle[t * h], 2 * h, h);
+        reference_linear(w(P::kBlockFeedForwardUp), w(P::kBlockFeedForwardBias), &middle[t * h], 2 * h, h);
     for (double& v : wide) v = std::max(v, 0.0);
-    const Doubles more = reference_linear(w(P::kBlockFeedForwardOut), nullptr, wide.data(), h, 2 * h);
+    const Doubles more = reference_linear(w(P::kBlockFeedForwardDown), nullptr, wide.data(), h, 2 * h);
     for (size_t i = 0; i < h; ++i) x[t * h + i] += more[i];
   }
   return x;

@@ -8,7 +8,7 @@ namespace sida {
 
 void cuda_check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
-  // Or the next look at launches would find it; one that ends the device stays.
+  // Clears the error, so that the next check of launches does not find it. An error that ends the device stays.
   cudaGetLastError();
   throw Error(
       "device_failed",

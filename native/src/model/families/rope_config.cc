@@ -13,7 +13,7 @@ double read_theta(const ConfigReader& reader, double fallback) {
   return reader.real("rope_theta", 1, kMaxTheta, fallback);
 }
 
-/// What rope_scaling or rope_parameters says, where it is there. `theta` is the config's own.
+/// Reads rope_scaling or rope_parameters, where the config has one. `theta` is the config's own.
 double read_parameters(const ConfigReader& rope, double theta) {
   rope.require_text(rope.alias({"rope_type", "type"}), "default", "other rotary positions are not supported");
   if (rope.real("partial_rotary_factor", 0, 1, 1) != 1) {

@@ -7,11 +7,11 @@
 namespace sida {
 namespace {
 
-// Experts whose chunks one loop of the pool shares out.
+// Most experts that one parallel loop works on.
 constexpr size_t kMaxGroupExperts = 64;
-// Chunks a thread, so that one that is late holds the others up for a small part alone.
+// Chunks for each thread, so that a late thread delays the others by a small part only.
 constexpr size_t kChunksPerThread = 8;
-// Below this many bytes of weights and multiply-adds, a chunk costs less than handing it over.
+// Work of the smallest chunk, in bytes of weights and multiply-adds: handing over less costs more than the work.
 constexpr size_t kSmallestChunk = 32 * 1024;
 
 /// Rows [begin, begin + rows) of an expert, at row `at` of the scratch.
@@ -31,7 +31,7 @@ class Batch {
   size_t rows() const { return rows_; }
   std::span<const Part> parts() const { return {parts_.data(), count_}; }
 
-  /// Takes what fits of an expert's rows from `begin` on and returns how many that were.
+  /// Adds as many of an expert's rows from `begin` on as fit, and returns their number.
   size_t add(const ExpertRows& expert, size_t begin) {
     const size_t rows = std::min(expert.rows - begin, max_rows_ - rows_);
     parts_[count_++] = {&expert, begin, rows, rows_};
@@ -47,7 +47,7 @@ class Batch {
   std::array<Part, kMaxGroupExperts> parts_;
 };
 
-/// What of a layer's loop is shared: each part's panels in chunks of about equal work. A chunk takes its panels from
+/// Shares the panels of all parts among the threads, in chunks of about equal work. A chunk takes its panels from
 /// `matrices` matrices of the size of `matrix`.
 template <class Run>
 void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix ExpertRows::*matrix, size_t matrices,
@@ -55,7 +55,7 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix Exp
   std::array<uint32_t, kMaxGroupExperts + 1> first{};
   const auto work = [&](const Part& part) {
     const PanelMatrix& w = part.expert->*matrix;
-    // Few rows cost what reading the weights costs.
+    // With few rows, reading the weights dominates the cost.
     return matrices * w.panels() * panel_bytes(w.k, w.format) / 4 * std::max<size_t>(part.rows, 4);
   };
   size_t total = 0;
@@ -83,7 +83,7 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix Exp
   }
 }
 
-/// Where a part's rows lie one after the other: in `x` itself, or copied to the scratch.
+/// A part's rows one after the other: in `x` itself, or copied to the scratch memory.
 const float* gather(const Part& part, const float* x, size_t k, size_t width, float* inputs) {
   if (part.expert->order == nullptr) return x + part.begin * width;
   const uint32_t* order = part.expert->order + part.begin;

@@ -56,7 +56,7 @@ void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* 
 }
 
 void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
-  // A pass that an error ended may have left work that reads the uploads.
+  // A pass that ended with an error may have left kernels that read the uploads.
   wait();
   uploads_.start();
   stack_ = stack;
@@ -181,7 +181,7 @@ void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, flo
   const size_t bytes = rows.size() * head.n * sizeof(float);
   download(logits_.get(), work_.logits, bytes);
   wait();
-  // Chunk after chunk of a pass's rows finds the same room.
+  // The chunks of a pass's rows reuse the same upload memory.
   uploads_.rewind(before);
   std::memcpy(out, logits_.get(), bytes);
 }

@@ -10,10 +10,10 @@
 namespace sida {
 namespace {
 
-// What tensor cores and vector loads like.
+// Alignment for tensor cores and vector loads.
 constexpr size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// The widest that any layer has.
+/// The largest of all layers.
 struct Widths {
   size_t query = 0, kv = 0, dense = 0;
 
@@ -34,7 +34,7 @@ struct Widths {
 
 }  // namespace
 
-/// Gives out memory from `base` on; counts alone where that is null.
+/// Hands out memory from `base` on. Where `base` is null it only counts bytes.
 struct CudaWorkspace::Arena {
   std::byte* base = nullptr;
   size_t used = 0;

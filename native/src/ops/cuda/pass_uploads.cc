@@ -14,8 +14,8 @@ namespace {
 
 constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Entries that the page tables of a pass have at most. Each sequence writes into a page of its own, and may share
-/// all others: s sequences have at most s · (pages − s + 1) between them.
+/// Most entries of a pass's page tables. Each sequence writes into a page of its own and may share all others, so s
+/// sequences have at most s · (pages − s + 1) entries.
 size_t max_page_entries(size_t tokens, size_t pages) {
   const size_t sequences = std::min(tokens, (pages + 1) / 2);
   return sequences * (pages - sequences + 1);
@@ -31,13 +31,13 @@ size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
     moe_layers = std::max(moe_layers, stack.moe_layers());
     if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width() / 2);
   }
-  // Ids; rows of logits; sequences of self- and cross-attention, whose tiles are the same; their pages, where those of
-  // parents are nobody else's; cosines and sines.
+  // Token ids; rows of logits; sequences of self- and cross-attention, which share their tiles; the pages of both,
+  // which are distinct; cosines and sines.
   const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
                       2 * aligned(tokens * sizeof(cuda::PagedSequence)) + aligned(tokens * sizeof(cuda::RowTile)) +
                       aligned(max_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
                       2 * aligned(tokens * rotary * sizeof(float));
-  // Order, positions and alpha of a layer's choices, in one.
+  // Order, positions and alpha of a layer's choices, in one upload.
   return once + moe_layers * 3 * aligned(choices * sizeof(uint32_t));
 }
 

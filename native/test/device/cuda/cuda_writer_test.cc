@@ -47,9 +47,9 @@ TEST_CASE("cuda writer: chunks that take turns in its two halves arrive as they 
   for (size_t chunk = 0; chunk < kChunks; ++chunk) {
     std::byte* target = slot.data() + chunk * kChunk;
     writer->begin(kChunk);
-    std::byte* room = writer->room(target, kChunk);
-    std::memset(room, static_cast<int>(chunk + 1), kChunk);
-    writer->send(target, room, kChunk);
+    std::byte* buffer = writer->buffer_for(target, kChunk);
+    std::memset(buffer, static_cast<int>(chunk + 1), kChunk);
+    writer->send(target, buffer, kChunk);
   }
   writer->finish();
   const std::vector<std::byte> found = read_back(slot, kChunk * kChunks);
