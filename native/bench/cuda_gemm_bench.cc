@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
   std::vector<double> copies, mmas;
   for (size_t round = 0; round <= options.rounds; ++round) {
     for (Case& c : cases) {
-      // Through all of that memory: what the case before left in the caches is gone.
+      // Through all of that memory, so that nothing of the previous case is left in the caches.
       const double copy = copy_bandwidth(timer, copied, max_bytes);
       double operations = 0;
       const double mma_seconds =

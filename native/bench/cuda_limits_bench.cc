@@ -1,4 +1,4 @@
-// What a machine with a cuda device gives at most, as one line of JSON: copies between page-locked memory of
+// Peak rates of a machine with a cuda device, as one line of JSON: copies between page-locked memory of
 // the host and the device, large ones and one expert at a time, and copies inside the device's memory.
 //   cuda_limits_bench [--rounds N] [--megabytes N]
 #include <cstdio>

@@ -114,10 +114,11 @@ void add_attention_cases(std::vector<Case>& cases, size_t sequences, uint32_t co
   const size_t cache = batch.pages * kPageFloats * sizeof(float);
   const auto read = static_cast<double>(2 * sequences * keys * kWidth * sizeof(float) + 2 * rows);
   const bool decode = count == 1;
-  cases.push_back({decode ? "attention, 1 row" : "attention, tiles", tokens, rows + cache, read,
-                   4.0 * static_cast<double>(tokens) * keys * kWidth, [=](std::byte* part, size_t) {
-                     cuda::attention(layer_at(part + rows), batch.view, floats(part), {kHeads, 1, bias, decode}, nullptr);
-                   }});
+  cases.push_back(
+      {decode ? "attention, 1 row" : "attention, tiles", tokens, rows + cache, read,
+       4.0 * static_cast<double>(tokens) * keys * kWidth, [=](std::byte* part, size_t) {
+         cuda::attention(layer_at(part + rows), batch.view, floats(part), {kHeads, 1, bias, decode}, nullptr);
+       }});
   const auto both = static_cast<double>(2 * rows);
   cases.push_back({"write_keys", tokens, rows + cache, both, 0, [=](std::byte* part, size_t) {
                      cuda::write_keys(layer_at(part + rows), batch.view, floats(part), nullptr);
@@ -205,7 +206,7 @@ int main(int argc, char** argv) {
   std::vector<double> copies;
   for (size_t round = 0; round <= options.rounds; ++round) {
     for (Case& c : cases) {
-      // Through all of the memory: what the kernel before left in the caches is gone.
+      // Through all of the memory, so that nothing of the previous kernel is left in the caches.
       const double copy = copy_bandwidth(timer, memory, bytes);
       const size_t step = (c.step + 255) / 256 * 256;
       const size_t launches = std::clamp<size_t>(bytes / step, 1, kMaxLaunches);

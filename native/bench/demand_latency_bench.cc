@@ -39,7 +39,7 @@ class Demands {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
-  /// Milliseconds of one demand: nothing it can be confused with is resident or on its way.
+  /// Milliseconds of one demand, for an expert that is neither resident nor loading.
   double one(bool busy) {
     std::shuffle(order_.begin(), order_.end(), random_);
     const ExpertId wanted = order_.back();
@@ -49,7 +49,7 @@ class Demands {
     const size_t count = busy ? std::min(kSlots - 2, order_.size() - 1) : 0;
     const std::span loads = std::span(order_).first(count);
     for (const ExpertId id : loads) urgent[id] = 0;
-    // What the last round left goes first, the one that is wanted now above all.
+    // Experts of the last round are evicted first, above all the one that is wanted now.
     urgent[wanted] = 9;
     store_.start_pass({urgent, urgent, loads});
     const double share = std::uniform_real_distribution(0.1, 0.5)(random_);
@@ -63,7 +63,7 @@ class Demands {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
 
-  /// Ends what is on its way.
+  /// Ends all transfers.
   void settle() {
     store_.start_pass({});
     for (;;) {

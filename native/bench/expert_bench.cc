@@ -20,7 +20,7 @@ namespace {
 using namespace sida;
 
 constexpr size_t kD = 768, kFf = 3072, kMaxRows = 256;
-// Experts of one call, as a layer at hand gives them.
+// Experts of one call, as a resident layer gives them.
 constexpr size_t kGroup = 8;
 
 /// Copies of one packed expert, far more than the caches hold.
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
     for (Case& c : cases) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
-      // Many rows are bound by arithmetic: fewer experts tell it.
+      // With many rows arithmetic is the limit, which fewer experts show too.
       if (c.rows > 16) experts.resize(std::min(experts.size(), std::max<size_t>(1, 512 / c.rows)));
       const ExpertScratch scratch{kMaxRows, inputs.data(), hidden.data(), kFf + 16,
                                   c.int8 ? Int8Scratch(codes) : Int8Scratch()};

@@ -18,7 +18,7 @@ namespace {
 using testing::build_safetensors;
 using testing::zeros;
 
-/// Every tensor lies in the file, behind its header, and has as many bytes as it says.
+/// Checks that every tensor lies in the file after the header and has the bytes of its shape.
 void check_tensors(const SafetensorsFile& file) {
   const uint64_t begin = 8 + file.header_bytes();
   for (const TensorInfo& tensor : file.tensors()) {

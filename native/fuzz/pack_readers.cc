@@ -21,7 +21,7 @@ namespace {
 constexpr WeightFormat kExperts[] = {kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 32}};
 constexpr WeightFormat kDense[] = {kF32Format, kBf16Format, {WeightType::kInt8}, kF32Format};
 
-/// The bits of the first byte of what read_weights is given.
+/// Bits of the first byte that read_weights() is given.
 constexpr unsigned kCut = 0x10;
 constexpr unsigned kInt8Activations = 0x20;
 

@@ -63,7 +63,7 @@ PredictorInputCopy::PredictorInputCopy(const Napi::Object& js) {
 }
 
 PredictorConfig predictor_config_from_js(const Napi::Object& js) {
-  constexpr uint64_t kMax = 1u << 31;  // PredictorConfig::check() knows the limits
+  constexpr uint64_t kMax = 1u << 31;  // PredictorConfig::check() applies the real limits
   PredictorConfig config;
   config.d_in = whole_from_js(js, "dIn", 1, kMax);
   config.hidden = whole_from_js(js, "hidden", 1, kMax);

@@ -68,7 +68,7 @@ void Checkpoint::index_tensors() {
     if (tensors_[i].name != tensors_[i - 1].name) continue;
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
-                            "stands in two files",
+                            "appears in two files",
                             "one file",
                             "another in \"" + escape_text(file_of(&tensors_[i - 1])) + "\"",
                             "",

@@ -17,7 +17,7 @@ constexpr size_t kMaxShards = 4096;
 constexpr uint32_t kMaxIndexText = 64 << 20;
 constexpr uint32_t kMaxIndexHeld = 40 << 20;
 
-// Shard → the tensors it must hold, sorted; views of the index.
+// The tensors that each shard must hold, sorted. Names are views of the index.
 using WeightMap = std::map<std::string_view, std::vector<std::string_view>>;
 
 class IndexReader {

@@ -11,7 +11,7 @@ namespace sida {
 
 namespace {
 
-/// The layer of a flat MoE layer.
+/// The stack and the layer in it of a flat MoE layer.
 std::pair<size_t, size_t> stack_and_layer(const ModelSpec& spec, size_t moe_layer) {
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     const std::vector<LayerSpec>& layers = spec.stacks[stack].layers;

@@ -8,7 +8,7 @@
 namespace sida {
 namespace {
 
-// PyTorch's limit.
+// PyTorch's limit on dimensions.
 constexpr size_t kMaxRank = 64;
 constexpr const char* kDownload = "download the file again";
 
@@ -37,7 +37,7 @@ class HeaderReader {
  private:
   void read_metadata(JsonValue value) {
     name_.clear();
-    if (has_metadata_) throw fault("\"__metadata__\" stands twice", "each key once", "two", "");
+    if (has_metadata_) throw fault("\"__metadata__\" appears twice", "each key once", "two", "");
     has_metadata_ = true;
     if (!value.is_object()) throw fault("bad \"__metadata__\"", "an object of strings", value.describe(), "");
     for (const JsonMember& member : value.members()) {
@@ -143,7 +143,7 @@ class HeaderReader {
       const std::string& name = tensors_[order[i]].name;
       if (name != tensors_[order[i - 1]].name) continue;
       name_ = name;
-      throw fault("stands twice in the header", "each name once", "two", "");
+      throw fault("appears twice in the header", "each name once", "two", "");
     }
   }
 
@@ -157,7 +157,7 @@ class HeaderReader {
       const TensorInfo& tensor = tensors_[i];
       if (tensor.offset != end) {
         name_ = tensor.name;
-        throw fault(tensor.offset < end ? "data overlaps the tensor before" : "hole in the data",
+        throw fault(tensor.offset < end ? "data overlaps the previous tensor" : "hole in the data",
                     "a begin of " + std::to_string(end), std::to_string(tensor.offset), "",
                     expected_found(end, tensor.offset));
       }

@@ -50,7 +50,7 @@ constexpr size_t kLanes = 16;
   return sum;
 }
 
-// Keeps the k greatest in (ids, values), sorted, by insertion: k is small.
+// Keeps the k greatest in (ids, values), sorted by insertion, because k is small.
 class BestFew {
  public:
   BestFew(size_t k, uint16_t* ids, float* values) : k_(k), ids_(ids), values_(values) {}

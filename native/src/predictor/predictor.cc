@@ -87,9 +87,9 @@ Predictor::~Predictor() = default;
 void Predictor::fold(const PredictorWeights& weights, const TokenEmbedding& embedding) {
   const size_t h = config().hidden;
   const size_t width = config().d_in;
-  AlignedFloats room;
+  AlignedFloats panels;
   const auto product = [&](PredictorPart part, AlignedFloats* out) {
-    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &room);
+    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &panels);
     float* rows = grow(out, vocab_ * h);
     pool_.parallel_for((vocab_ + kFoldRows - 1) / kFoldRows, [&](size_t task, size_t) {
       const size_t first = task * kFoldRows;
@@ -242,7 +242,7 @@ bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> toke
   std::vector<PredictorState*> sorted = states;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    throw Error("invalid_request", "a sequence is there twice in one step of the predictor");
+    throw Error("invalid_request", "a step of the predictor names a sequence twice");
   }
   const size_t h = config().hidden;
   float* products = grow(&step_products_, ids.size() * h);

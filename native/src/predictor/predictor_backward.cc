@@ -1,4 +1,4 @@
-// The backward half of PredictorNetwork.
+// The backward part of PredictorNetwork.
 #include <algorithm>
 
 #include "predictor/position_features.h"
@@ -7,7 +7,7 @@
 namespace sida {
 namespace {
 
-// dy (=) gated: what relu's output y was zero at gets no gradient.
+// dy (=) the gradient of relu's input: dy where relu's output y is above zero, else 0.
 void relu_backward(const float* y, size_t count, float* dy) {
   for (size_t i = 0; i < count; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
 }

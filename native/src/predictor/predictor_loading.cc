@@ -1,11 +1,11 @@
-// The loading half of PredictorNetwork.
+// The loading part of PredictorNetwork.
 #include "predictor/position_features.h"
 #include "predictor/predictor_network.h"
 
 namespace sida {
 namespace {
 
-// Weights of a predictor with all its blocks, forward and back.
+// Panel matrices of a predictor with all blocks, forward and backward.
 constexpr size_t kMaxPacked = 8 + 8 * (kMaxPredictorBlocks + kPredictorLstmLayers);
 
 }  // namespace

@@ -25,7 +25,7 @@ void project(const ResidualBlock& block, size_t rows, const float* x, BlockActiv
   }
 }
 
-// From act->attended to y.
+// The rest of the block, from act->attended to y.
 void finish(const ResidualBlock& block, size_t rows, float* x, BlockActivations* act) {
   const size_t h = block.hidden;
   multiply(act->attended.data(), h, rows, block.attention_out, x, h, Epilogue::kAdd);

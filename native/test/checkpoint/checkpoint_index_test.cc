@@ -49,7 +49,7 @@ TEST_CASE("checkpoint: shards are opened through their index") {
   check_has(error_of([&] { model.open(); }), {"total_size", "found \"7\""});
 }
 
-TEST_CASE("checkpoint: an index that lies is refused") {
+TEST_CASE("checkpoint: an index that contradicts its shards is refused") {
   const std::string a = "\"a\":\"s1.safetensors\"";
   struct Row {
     const char* what;

@@ -90,7 +90,7 @@ void count_up(BuiltTensor& tensor, float from) {
   tensor.data = bytes_of(values);
 }
 
-TEST_CASE("checkpoint: experts are read one tensor each or out of a fused one") {
+TEST_CASE("checkpoint: experts are read from one tensor each or from a fused one") {
   const CheckpointDirectory model(tiny_olmoe_config());
   std::vector<BuiltTensor> fused = tiny_tensors(tiny_olmoe_config(), true);
   for (BuiltTensor& tensor : fused) {
@@ -119,7 +119,7 @@ TEST_CASE("checkpoint: experts are read one tensor each or out of a fused one") 
   CHECK(first_of(checkpoint, slots[1]) == 1000 + 2 * 12 * 8 + 6 * 8);
   CHECK(first_of(checkpoint, slots[2]) == 5000 + 2 * 8 * 6);
 
-  // One tensor a matrix is taken where both are there.
+  // Where both are there, the tensor of the single matrix is read.
   for (const TensorSlot& slot : slots) {
     const bool gate = slot.role == TensorRole::kExpertGate, up = slot.role == TensorRole::kExpertUp;
     BuiltTensor own = zeros(std::string("model.layers.1.mlp.experts.2.") + (gate ? "gate" : up ? "up" : "down") +

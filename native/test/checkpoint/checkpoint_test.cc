@@ -111,7 +111,7 @@ TEST_CASE("checkpoint: a file cut or replaced after it was opened is reported, n
   check_has(error_of([&] { changed.read_f32(*changed.find("f"), out); }), {"changed"});
 }
 
-TEST_CASE("checkpoint: the fingerprint names config and headers") {
+TEST_CASE("checkpoint: the fingerprint covers config and headers") {
   const CheckpointDirectory model;
   model.write_tensors({{"f", "F32", {4}, std::string(16, '\0')}});
   const std::string first = model.open().fingerprint();
@@ -124,7 +124,7 @@ TEST_CASE("checkpoint: the fingerprint names config and headers") {
   CHECK(model.open().fingerprint() != second);
 }
 
-TEST_CASE("checkpoint: the fingerprint names the tokens of generation_config.json where they are others") {
+TEST_CASE("checkpoint: the fingerprint covers the end tokens of generation_config.json where they differ") {
   const CheckpointDirectory model;
   model.write_tensors(tiny_tensors());
   const std::string without = model.open().fingerprint();
@@ -136,7 +136,7 @@ TEST_CASE("checkpoint: the fingerprint names the tokens of generation_config.jso
   CHECK(checkpoint.fingerprint() != without);
 }
 
-TEST_CASE("checkpoint: a generation_config.json that is damaged, huge or elsewhere is refused") {
+TEST_CASE("checkpoint: a generation_config.json that is damaged, huge or a link out is refused") {
   const CheckpointDirectory model;
   model.write_tensors(tiny_tensors());
   model.write("generation_config.json", R"({"eos_token_id":10})");
@@ -152,7 +152,7 @@ TEST_CASE("checkpoint: a generation_config.json that is damaged, huge or elsewhe
   check_has(error_of([&] { model.open(); }), {"link out", "generation_config.json"});
 }
 
-TEST_CASE("checkpoint: missing weights are named with what to do") {
+TEST_CASE("checkpoint: an error names missing weights and says what to do") {
   const CheckpointDirectory model;
   check_has(error_of([&] { model.open(); }), {"no weights", "model.safetensors.index.json", "neither"});
   model.write("pytorch_model.bin", "PK");

@@ -1,4 +1,4 @@
-// What --check-tensors reads: every weight of a pack, in every element type.
+// The check of --check-tensors reads every weight of a pack, in every element type.
 #include "checkpoint/finite_weights.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ void write_with(const TempDir& model, const TempDir& pack, WeightFormat format, 
   testing::write_pack(model.path(), pack.path(), format, format);
 }
 
-TEST_CASE("finite weights: the first that is none is named with tensor, row and column") {
+TEST_CASE("finite weights: the first weight that is not finite is named with tensor, row and column") {
   const std::string expert = "decoder.block.1.layer.2.mlp.experts.expert_2.";
   for (const WeightFormat format : {kF32Format, kBf16Format}) {
     for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()}) {

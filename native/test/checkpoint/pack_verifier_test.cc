@@ -1,4 +1,4 @@
-// What a comparison of a pack with its checkpoint finds.
+// A comparison of a pack with its checkpoint finds damaged weights.
 #include "checkpoint/pack_verifier.h"
 
 #include <bit>

@@ -1,4 +1,4 @@
-// What a pack's writer writes, and what it refuses to quantize.
+// The blocks that a pack's writer writes, and the weights it refuses to quantize.
 #include "checkpoint/pack_writer.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST_CASE("pack writer: writes nothing once it is closed") {
   writer.close();
   const size_t experts = writer.pack().experts.experts();
   error_of([&] { writer.write_experts(0, 1); }, "internal");
-  // Nothing but the seals is left to write.
+  // Only the seals are left to write.
   error_of([&] { writer.write_experts(experts, experts); }, "internal");
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("pack: gated experts are packed gate, up, down, out of tensors of thei
   CHECK(dense[0] == dense[1]);
 }
 
-TEST_CASE("lossless formats: bf16 where all matrices of the kind are, whatever norms and routers are") {
+TEST_CASE("lossless formats: bf16 where all matrices of the kind are bf16, whatever norms and routers are") {
   const std::string config = testing::tiny_olmoe_config();
   const auto formats = [&](const std::vector<std::string>& wide) {
     TempDir model;

@@ -17,7 +17,7 @@ namespace {
 using namespace sida;
 using namespace sida::testing;
 
-TEST_CASE("safetensors: accepts what is sound") {
+TEST_CASE("safetensors: accepts sound files") {
   struct Good {
     const char* what;
     std::string bytes;
@@ -108,7 +108,7 @@ TEST_CASE("safetensors: as many tensors as a header may hold are read, and no mo
             {"m.safetensors", "too many tensors", "at most 262144", "more"});
 }
 
-TEST_CASE("safetensors: only regular files are opened, and none is waited for") {
+TEST_CASE("safetensors: only regular files are opened, without blocking") {
   const TempDir directory;
   CHECK(error_of([&] { SafetensorsFile::open(directory.path()); }, "io_error").find("directory") !=
         std::string::npos);

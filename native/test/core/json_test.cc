@@ -118,7 +118,7 @@ TEST_CASE("json: refuses what is not strict JSON") {
   }
 }
 
-TEST_CASE("json: a key stands once in its object") {
+TEST_CASE("json: a duplicate key is refused") {
   CHECK_NOTHROW(parse(R"({"a":{"a":1},"b":{"a":1}})"));
   CHECK_THROWS_WITH_AS(parse(R"({"a":1,"a":2})"),
                        "x.json: not sound JSON: expected each key once, found \"a\" twice at byte 8", Error);
@@ -170,7 +170,7 @@ TEST_CASE("json: numbers are taken only where they fit") {
   CHECK(parse("18446744073709551615").root().as_u64() == UINT64_MAX);
 }
 
-TEST_CASE("json: a wrong kind is named with its place") {
+TEST_CASE("json: a value of the wrong kind is named with its position") {
   const JsonDocument document = parse(R"({"a":"text","b":[1,2]})");
   CHECK_THROWS_WITH_AS(document.root().at("a").as_u64(),
                        "x.json: expected a whole number from 0 to 2^64-1, found \"text\" at byte 6", Error);
@@ -209,7 +209,7 @@ TEST_CASE("json: a file is read in chunks, with positions as of one text") {
   CHECK(at == positions.size());
 }
 
-TEST_CASE("json: a text, a string and what is held have bounds") {
+TEST_CASE("json: the text, a string and the held values are bounded") {
   check_has(error_of([] { JsonDocument::parse("[1, 2]", {"x.json", "pack_invalid", 5}); }, "pack_invalid"),
             {"x.json", "at most 5 bytes", "found 6"});
   const auto quoted = [](size_t size) { return "[\"" + std::string(size, 'x') + "\"]"; };

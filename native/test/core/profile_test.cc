@@ -1,4 +1,4 @@
-// The recorder: nesting, threads, a full buffer, and recordings that begin and end while threads are at work.
+// The recorder: nesting, threads, a full buffer, and recordings that begin and end while threads record.
 #include "core/profile.h"
 
 #include <atomic>
@@ -88,7 +88,7 @@ TEST_CASE("profile: events of every thread nest, with names and arguments") {
   for (int i = 0; i < 4; ++i) CHECK(events["worker " + std::to_string(i)] == 50 * 10);
 }
 
-TEST_CASE("profile: what finds no room is counted, and the earliest stays") {
+TEST_CASE("profile: events without room are counted, and the earliest are kept") {
   constexpr size_t kEvents = 5000;
   profile_start(1);
   for (size_t i = 0; i < kEvents; ++i)
@@ -101,7 +101,7 @@ TEST_CASE("profile: what finds no room is counted, and the earliest stays") {
   for (size_t i = 0; i < events.size(); ++i) REQUIRE(events[i].args.tokens == static_cast<int32_t>(i));
 }
 
-TEST_CASE("profile: memory stays below what was given") {
+TEST_CASE("profile: memory stays below the limit") {
   profile_start(kRoom);
   for (size_t i = 0; i < 100'000; ++i) const ProfileScope scope(ProfileOp::kNorm);
   const Profile profile = profile_stop();
@@ -120,7 +120,7 @@ TEST_CASE("profile: an event that began before the recording is not in it") {
   CHECK(profile.lanes[0].events.size() == 1);
 }
 
-TEST_CASE("profile: bytes are those of a move that ended well") {
+TEST_CASE("profile: only a successful move has bytes") {
   profile_start(kRoom);
   {
     ProfileScope scope(ProfileOp::kDemand, {.layer = 1, .expert = 2});
@@ -138,7 +138,7 @@ TEST_CASE("profile: bytes are those of a move that ended well") {
   CHECK(profile.lanes[0].events[1].args.bytes == -1);
 }
 
-TEST_CASE("profile: recordings begin and end while threads are at work, and come and go") {
+TEST_CASE("profile: recordings begin and end while threads record, start and exit") {
   std::atomic<bool> stopping{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {

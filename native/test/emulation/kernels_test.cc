@@ -77,7 +77,7 @@ TEST_CASE("cuda emulation: barriers order shared memory in every block of a grid
 }
 
 #ifndef __SANITIZE_THREAD__  // which reports the race, as it should
-TEST_CASE("cuda emulation: a missing barrier shows") {
+TEST_CASE("cuda emulation: a missing barrier gives wrong results") {
   const FreshDevice device;
   DeviceCopy<float> in(std::vector<float>(64, 1.0F));
   DeviceCopy<float> out(std::vector<float>(64));
@@ -99,7 +99,7 @@ __global__ void sum_warps(float* sum, unsigned* most) {
   }
 }
 
-TEST_CASE("cuda emulation: blocks meet in atomics") {
+TEST_CASE("cuda emulation: atomics of all blocks add up") {
   const FreshDevice device;
   DeviceCopy<float> sum(std::vector<float>{0});
   DeviceCopy<unsigned> most(std::vector<unsigned>{0});

@@ -148,7 +148,7 @@ TEST_CASE("cuda emulation: queries say whether work is done") {
   CHECK(cudaEventElapsedTime(&milliseconds, start.get(), untimed.get()) == cudaErrorInvalidResourceHandle);
 }
 
-TEST_CASE("cuda emulation: the default stream takes turns with blocking streams alone") {
+TEST_CASE("cuda emulation: the default stream serializes only with blocking streams") {
   const FreshDevice device;
   const CudaStream blocking = blocking_stream();
   const CudaStream other = make_cuda_stream();

@@ -1,4 +1,4 @@
-// Engines on a GPU whose experts come and go: whatever arrives when, answers are the bits of the resident
+// Engines on a GPU whose experts move between tiers: whenever they arrive, answers have the bits of the resident
 // engine.
 #include <random>
 
@@ -38,7 +38,7 @@ std::vector<float> encode(Engine& engine, const Inputs& in, const Table& table,
   return out.hidden;
 }
 
-TEST_CASE("cuda engine: experts that come and go between disk, host and device change no bit") {
+TEST_CASE("cuda engine: experts that move between disk, host and device change no bit") {
   if (cuda_state().devices == 0) return;
   const std::string directory = fixture("switch-tiny-untied");
   TempDir pack;

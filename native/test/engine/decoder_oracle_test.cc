@@ -77,10 +77,12 @@ void check_routing(const Cases& cases, const std::string& prefix, const Run& fou
       std::iota(order.begin(), order.end(), uint16_t{0});
       std::stable_sort(order.begin(), order.end(), [&](uint16_t a, uint16_t b) { return wanted[a] > wanted[b]; });
       const uint16_t* chosen = found.dispatch.data() + (layer * tokens + token) * k;
-      wrong += std::set<uint16_t>(chosen, chosen + k) != std::set<uint16_t>(order.begin(), order.begin() + static_cast<long>(k));
+      wrong += std::set<uint16_t>(chosen, chosen + k) !=
+               std::set<uint16_t>(order.begin(), order.begin() + static_cast<long>(k));
       for (size_t j = 0; j < k; ++j) worst = std::max(worst, std::abs(wanted[chosen[j]] - given[chosen[j]]));
     }
-    CHECK_MESSAGE(wrong == 0, prefix << layers[layer] << ": " << wrong << " of " << tokens << " tokens routed elsewhere");
+    CHECK_MESSAGE(wrong == 0,
+                  prefix << layers[layer] << ": " << wrong << " of " << tokens << " tokens routed elsewhere");
     CHECK(worst < 1e-4);
   }
 }
@@ -147,8 +149,8 @@ TEST_CASE("oracle: decoder-only models match transformers, in one pass, in chunk
   }
 }
 
-/// Largest relative error of a prompt's logits that a packed type may have against transformers in float32. The fixture's
-/// weights are random, so a router's near tie may fall otherwise: the prompt is one where none does.
+/// Largest relative error that a packed type's logits of a prompt may have against transformers in float32. The
+/// fixture's weights are random, so a router's near tie may fall otherwise; the prompt is one where none does.
 struct PackedBound {
   WeightFormat experts, dense;
   double error;

@@ -48,7 +48,8 @@ TEST_CASE("decoder-only: a mix of prompt chunks and single tokens gives each seq
     Engine engine(testing::options_for(pack.path(), {64, 1024, 2}, share));
     std::vector<Generation> running;
     for (int32_t i = 0; i < 8; ++i) {
-      running.push_back({i, &prompts[static_cast<size_t>(i) % prompts.size()].tokens, 3 + static_cast<size_t>(i) * 5, 0, {}});
+      running.push_back(
+          {i, &prompts[static_cast<size_t>(i) % prompts.size()].tokens, 3 + static_cast<size_t>(i) * 5, 0, {}});
     }
     for (size_t pass = 0; pass < 80; ++pass) {
       std::vector<int32_t> ids, offsets{0}, tokens;
@@ -108,7 +109,8 @@ TEST_CASE("decoder-only: sequences that continue one prompt share its pages unti
     CHECK(engine.cache().free_pages() == engine.cache().pages());
     for (size_t child = 0; child < 2; ++child) {
       std::vector<int32_t> whole = prompt;
-      whole.insert(whole.end(), labels.begin() + static_cast<long>(child * 3), labels.begin() + static_cast<long>(child * 3 + 3));
+      whole.insert(whole.end(), labels.begin() + static_cast<long>(child * 3),
+                   labels.begin() + static_cast<long>(child * 3 + 3));
       const std::vector<int32_t> all{0, 43};
       const std::vector<TokenQuery> asked{{40, queries[child * 2].token}, {41, queries[child * 2 + 1].token}};
       Batch alone = pass_of(0, parent, all, whole);
@@ -121,7 +123,7 @@ TEST_CASE("decoder-only: sequences that continue one prompt share its pages unti
   }
 }
 
-TEST_CASE("sequences: what a pass cannot take is refused and leaves nothing behind") {
+TEST_CASE("sequences: a pass that does not fit is refused and changes nothing") {
   const std::string directory = fixture("olmoe-tiny");
   if (directory.empty()) return;
   TempDir pack;

@@ -1,4 +1,4 @@
-// The events of real passes: they nest, add up to no more than their pass, and tell of every byte that moved.
+// The events of real passes: they nest, take no longer than their pass, and report every byte that moved.
 #include <map>
 #include <optional>
 
@@ -19,7 +19,7 @@ struct Recorded {
   size_t passes = 0;
 };
 
-/// Encodes a case twice within a small budget: on demand, then with all that was needed planned.
+/// Runs a case's encoder pass twice within a small budget: on demand, then with all needed experts planned.
 Recorded record_passes(const std::string& directory, const std::string& pack, double share) {
   const testing::Cases cases(directory);
   std::optional<Engine> engine(std::in_place, testing::options_for(pack, {320, 1024, 2}, share));
@@ -39,13 +39,14 @@ Recorded record_passes(const std::string& directory, const std::string& pack, do
     BatchOutput output;
     output.dispatch = dispatch.data();
     output.found = found.data();
-    const RunStats stats = engine->run(testing::pass_of(0, in.ids, in.offsets, in.tokens), {keys, after, loads}, output);
+    const RunStats stats =
+        engine->run(testing::pass_of(0, in.ids, in.offsets, in.tokens), {keys, after, loads}, output);
     out.stats.needed += stats.needed;
     out.stats.bytes_moved += stats.bytes_moved;
     ++out.passes;
     engine->release_sequences(in.ids);
   }
-  // What still moves after the last pass is done with before the figures are taken.
+  // Transfers that are still running after the last pass end before the figures are taken.
   engine->set_budget(engine->memory().budget());
   out.stats.bytes_moved += engine->store().take_stats().bytes_moved;
   engine.reset();
@@ -53,7 +54,7 @@ Recorded record_passes(const std::string& directory, const std::string& pack, do
   return out;
 }
 
-TEST_CASE("profile: events of passes nest, fit into their pass and tell of every byte") {
+TEST_CASE("profile: events of passes nest, fit into their pass and report every byte") {
   const std::string directory = testing::fixture("switch-tiny-capacity4");
   testing::TempDir pack;
   testing::write_pack(directory, pack.path());

@@ -54,7 +54,7 @@ std::vector<std::byte> widened(const File& file, uint64_t offset, WeightFormat f
   return out;
 }
 
-/// Writes into the f32 pack `twin` what the weights of `pack` have become.
+/// Writes the quantized weights of `pack` as f32 into the pack `twin`.
 void write_twin(const Pack& pack, const Pack& twin) {
   const File dense = File::open(pack.dense_path());
   for (size_t i = 0; i < pack.dense.tensors.size(); ++i) {
@@ -208,7 +208,7 @@ Closeness closeness(const std::string& directory, WeightFormat experts, WeightFo
   return found;
 }
 
-/// What a format keeps of transformers' answers. The fixtures' weights are random, so many router decisions
+/// How close a format stays to transformers' answers. The fixtures' weights are random, so many router decisions
 /// are near ties: how many survive is counted, and does not depend on the machine.
 struct Kept {
   const char* fixture;
@@ -217,7 +217,7 @@ struct Kept {
   size_t routed_alike, greedy_alike;
 };
 
-TEST_CASE("quantized packs: close to transformers in float32 where the routers choose alike") {
+TEST_CASE("quantized packs: close to transformers in float32 where the routers agree") {
   const char* capacity = "switch-tiny-capacity4";
   const char* untied = "switch-tiny-untied";
   for (const Kept& kept : {

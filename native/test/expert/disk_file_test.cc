@@ -78,7 +78,7 @@ TEST_CASE("disk file: a missing file and one of another size are refused") {
             {pages.path(), "expected 4096 bytes, found 32768"});
 }
 
-TEST_CASE("disk file: what O_DIRECT refuses is read through the page cache, from many threads at once") {
+TEST_CASE("disk file: a read that O_DIRECT refuses goes through the page cache, from many threads at once") {
   const NumberedPages pages(64);
   DiskFile file(pages.path(), pages.bytes());
   std::vector<int> right(4);
@@ -87,7 +87,7 @@ TEST_CASE("disk file: what O_DIRECT refuses is read through the page cache, from
     for (size_t reader = 0; reader < right.size(); ++reader) {
       readers.emplace_back([&, reader] {
         std::vector<Page> out(2);
-        // No disk takes this address.
+        // O_DIRECT refuses this address.
         std::byte* crooked = reinterpret_cast<std::byte*>(out.data()) + 1;
         for (uint32_t page = static_cast<uint32_t>(reader); page < 64; page += 4) {
           file.read(page * kPage, kPage, crooked);

@@ -1,4 +1,4 @@
-// The expert store where files and memory fail: typed errors, and it stays whole.
+// The expert store where files and memory fail: errors are typed and its invariants hold.
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ TEST_CASE("expert store: stripes in each other's place, short or missing are ref
   testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
 }
 
-TEST_CASE("expert store: of neighbours read at once only the one that cannot be read fails") {
+TEST_CASE("expert store: of neighbours read at once, only the unreadable one fails") {
   StoreFixture f(8, 0, {1, 1 << 20});
   REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
   // One read of three blocks: all are known when the only reader begins.
@@ -72,7 +72,7 @@ TEST_CASE("expert store: of neighbours read at once only the one that cannot be 
   f.store->check_integrity();
 }
 
-TEST_CASE("host tier: what the machine has no memory for is no room, and no error") {
+TEST_CASE("host tier: a block that the machine has no memory for is not kept, without an error") {
   // No address space holds one block of this size.
   HostTier host(uint64_t{1} << 62, uint64_t{1} << 63);
   CHECK(host.reserve() == nullptr);
@@ -94,7 +94,7 @@ void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
     std::vector<std::string> whole;
     for (const std::string& path : f.paths) whole.push_back(read_text_file(path, 1 << 24));
     for (int step = 0; step < 40; ++step) {
-      // A read that meets a change of its file half done may find anything.
+      // A read during a change of its file may return any bytes.
       f.settle();
       const size_t file = below(f.paths.size());
       if (below(3) == 0) {
@@ -136,7 +136,7 @@ void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
   CHECK(answered > 0);
 }
 
-TEST_CASE("expert store: files that shrink and come back, and a close in the middle, leave it whole") {
+TEST_CASE("expert store: files that shrink and grow again, and a close during loads, keep the invariants") {
   survives_faults(0, {4, 4096}, 1);
   survives_faults(6, {2, 4096}, 3);
   survives_faults(6, {3, 1 << 20}, 1);

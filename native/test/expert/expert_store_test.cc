@@ -27,7 +27,7 @@ TEST_CASE("expert store: one slot serves a layer that needs every expert") {
   CHECK(f.store->take_stats().bytes_moved == 18 * f.layout.block_bytes);
 }
 
-TEST_CASE("expert store: evicts what the ranking names first") {
+TEST_CASE("expert store: evicts the expert that the ranking names first") {
   StoreFixture f(2);
   f.visit(0, {0});
   f.visit(0, {1});
@@ -57,7 +57,7 @@ TEST_CASE("expert store: prefetches never take more slots than there are") {
   f.visit(1, {0, 1, 2, 3, 4, 5});
 }
 
-TEST_CASE("expert store: the largest key goes first, and a key counts only until its expert is used") {
+TEST_CASE("expert store: the largest key is evicted first, and a key counts only until its expert is used") {
   StoreFixture f(3);
   f.visit(0, {0, 1, 2});
   // 1 is needed last; 0 has a near key, but none after this pass.
@@ -90,7 +90,7 @@ TEST_CASE("expert store: a prefetch evicts only what is needed later than itself
   CHECK(stats.bytes_moved >= 4 * f.layout.block_bytes);
 }
 
-TEST_CASE("expert store: a prefetch evicts only who is expendable, and who it brings back is so no longer") {
+TEST_CASE("expert store: a prefetch evicts only expendable experts, and an expert it brings back is not expendable") {
   StoreFixture f(2);
   f.visit(0, {0, 1});
   // 6 takes the slot of 0, which is needed again at 3; 1 may go once it has been used.
@@ -107,7 +107,7 @@ TEST_CASE("expert store: a prefetch evicts only who is expendable, and who it br
   CHECK(f.store->take_stats().prefetches_wasted == 0);
 }
 
-TEST_CASE("expert store: a planned load of who was resident and had to go is late") {
+TEST_CASE("expert store: a planned load of an expert that was resident and evicted is late") {
   StoreFixture f(1);
   f.visit(0, {0});
   f.start_pass({6, 0}, {{0, 103}, {6, 1}}, {}, 100);
@@ -116,7 +116,7 @@ TEST_CASE("expert store: a planned load of who was resident and had to go is lat
   CHECK(f.visit(0, {0})[0] == static_cast<uint8_t>(Found::kLate));
 }
 
-TEST_CASE("expert store: a layer with enough at hand waits for a better victim among its own") {
+TEST_CASE("expert store: a layer with enough resident experts waits for a better victim among its own") {
   const auto resident_after = [](std::vector<uint16_t> needed, double expendable) {
     StoreFixture f(4, 0, {2, 4096});
     f.visit(0, {0, 1, 2});
@@ -126,9 +126,9 @@ TEST_CASE("expert store: a layer with enough at hand waits for a better victim a
     return f.state(6) == ResidencyState::kResident;
   };
   CHECK(resident_after({0, 1, 2, 3}, 100));
-  // Nothing says who may go.
+  // Without keys no expert is preferred as a victim.
   CHECK_FALSE(resident_after({0, 1, 2, 3}, 0));
-  // Too little to go on with.
+  // Too few resident experts to wait.
   CHECK_FALSE(resident_after({0, 3}, 100));
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("expert store: shrinking returns memory, growing takes it within the b
   f.visit(1, {0, 1, 2, 3, 4, 5});
 }
 
-TEST_CASE("expert store: the host tier serves what it has read before, least recently used out") {
+TEST_CASE("expert store: the host tier serves blocks read before and evicts the least recently used") {
   StoreFixture f(1, small_layout(1, 1).block_bytes * 8);
   for (int round = 0; round < 3; ++round) f.visit(0, {0, 1, 2, 3, 4, 5});
   CHECK(f.host->experts() == 6);
@@ -203,7 +203,7 @@ TEST_CASE("expert store: the host tier serves what it has read before, least rec
   CHECK(f.host->used() <= f.host->budget());
 }
 
-TEST_CASE("expert store: what a layer misses is read at once where it stands side by side") {
+TEST_CASE("expert store: missing experts that are neighbours in the file are read at once") {
   StoreFixture f(8, 0, {1, 1 << 20});
   f.visit(0, {0, 1, 2, 3, 5});
   const StoreStats stats = f.store->take_stats();
@@ -212,7 +212,7 @@ TEST_CASE("expert store: what a layer misses is read at once where it stands sid
   CHECK(f.store->take_stats().disk_reads == 0);
 }
 
-TEST_CASE("expert store: a load that a plan names twice, or that is there, moves once") {
+TEST_CASE("expert store: a load that a plan names twice, or that is resident, moves once") {
   StoreFixture f(8);
   f.visit(0, {3});
   f.start_pass({3, 1, 2, 1, 2, 1});

@@ -36,7 +36,7 @@ class Reads {
   void push(std::initializer_list<ExpertId> ids, TransferPriority priority) {
     for (const ExpertId id : ids) queue.push(transfer_of(id), priority);
   }
-  /// Takes a read; it stays under way until `finish`.
+  /// Takes a read, which is in flight until `finish`.
   std::vector<Part> take() {
     chunks = queue.take();
     std::vector<Part> parts;
@@ -61,7 +61,7 @@ class Reads {
 using Parts = std::vector<Part>;
 using Ids = std::vector<ExpertId>;
 
-TEST_CASE("read queue: demand before prefetch; layers in the order they came, offsets within a layer") {
+TEST_CASE("read queue: demands before prefetches, layers in order of arrival, offsets within a layer") {
   Reads reads(kBlock);
   reads.push({21, 19, 3, 5, 1}, TransferPriority::kPrefetch);
   reads.push({12, 10}, TransferPriority::kDemand);
@@ -76,7 +76,7 @@ TEST_CASE("read queue: a block longer than a chunk is read chunk by chunk") {
   CHECK(reads.queue.empty());
 }
 
-TEST_CASE("read queue: a demand overtakes the rest of a prefetch, which then goes on where it was") {
+TEST_CASE("read queue: a demand overtakes the rest of a prefetch, which then continues") {
   Reads reads(2 * kPage);
   reads.push({4}, TransferPriority::kPrefetch);
   CHECK(reads.take() == Parts{{4, 0, 2 * kPage}});
@@ -126,7 +126,7 @@ TEST_CASE("read queue: a prefetch is cancelled only before it begins, and promot
   CHECK(reads.take() == Parts{{6, 0, 2 * kPage}});
 }
 
-TEST_CASE("read queue: a failed chunk ends its transfer once the others under way have ended, and no other") {
+TEST_CASE("read queue: a failed chunk ends only its transfer, once the transfer's other chunks have ended") {
   Reads reads(kPage);
   reads.push({4, 5}, TransferPriority::kPrefetch);
   reads.take();

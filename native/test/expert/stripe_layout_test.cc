@@ -34,7 +34,7 @@ TEST_CASE("stripe layout: every block has a place of its own, and files hold as 
   }
 }
 
-TEST_CASE("stripe layout: a number of files that makes no sense is refused with the number") {
+TEST_CASE("stripe layout: a number of files out of range is refused with the number") {
   for (const size_t files : {0, 65}) {
     try {
       const StripeLayout layout({files, ""}, 4, 4096);

@@ -21,7 +21,7 @@ using testing::same_bits;
 using testing::Table;
 using testing::TempDir;
 
-/// Three sequences of a batch and what it takes to decode as many tokens from their contexts.
+/// Three sequences of a batch, and decoder sequences with as many tokens after them.
 struct Ragged {
   std::vector<int32_t> contexts{1, 2, 3}, sequences{11, 12, 13}, offsets{0, 40, 47, 60}, tokens;
 
@@ -38,7 +38,7 @@ struct Ragged {
     batch.routing = routing;
     return batch;
   }
-  /// Encodes and decodes, leaving nothing behind; hidden states of both.
+  /// Runs both stacks, releases all sequences, and returns the hidden states of both.
   std::pair<Run, Run> run_both(Engine& engine, const Table& encoder, const Table& decoder) const {
     std::pair<Run, Run> out{run(engine, encode(encoder.view())), run(engine, decode(decoder.view()))};
     engine.release_sequences(sequences);
@@ -84,7 +84,7 @@ TEST_CASE("predicted routing: three experts a token sum as a float64 loop over t
   check_against_reference(encoder, decoder);
 }
 
-TEST_CASE("predicted routing: one expert for all tokens serves its capacity, and nobody serves nothing") {
+TEST_CASE("predicted routing: one expert for all tokens serves its capacity, and no expert adds nothing") {
   const size_t entries = 2 * 60 * 3;
   Table nobody{std::vector<uint16_t>(entries, kNoExpert), std::vector<float>(entries, 1.0f), 3};
   Table crowd = nobody;
@@ -111,10 +111,10 @@ TEST_CASE("predicted routing: the same bits at every budget, thread count, choic
       BatchLimits limits = kLimits;
       limits.threads = threads;
       Engine engine(testing::options_for(pack.path(), limits, share));
-      // Pinned experts are at hand before those of lower index.
+      // Pinned experts are resident before those of lower index.
       if (share > 0) engine.store().pin(std::vector<ExpertId>{6, 7, 14, 15, 22, 23, 30, 31}, true);
       for (int round = 0; round < 2; ++round) {
-        // The capacity of 64 is out of reach, so the order of a token's choices may not show.
+        // No expert reaches its capacity of 64, so the order of a token's choices must not change the result.
         const bool reverse = round == 1;
         const auto [first, second] = ragged.run_both(engine, reverse ? reversed(encoder) : encoder,
                                                      reverse ? reversed(decoder) : decoder);

@@ -26,7 +26,7 @@ std::vector<std::string> labels(const ModelSpec& spec, bool dense) {
   return names;
 }
 
-TEST_CASE("tensors: an encoder-decoder model's dense file holds them in this order") {
+TEST_CASE("tensors: the order of an encoder-decoder model's dense file") {
   const std::vector<std::string> expected{
       "embedding",
       "encoder.position_bias",

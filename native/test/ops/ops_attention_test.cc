@@ -26,7 +26,7 @@ struct Known {
         v(random_floats(count * spec.kv_width(), seed + 2)) {}
 };
 
-/// Part of a sequence that a pass takes.
+/// The part of a sequence in one pass.
 struct Part {
   Known* sequence;
   size_t past;
@@ -34,7 +34,7 @@ struct Part {
   const Known* parent = nullptr;
 };
 
-/// A decoder that attends across to an encoder, with a bias for the heads of either.
+/// A decoder that cross-attends to an encoder, with a bias for the heads of each.
 struct Setup {
   AttentionSpec attention;
   RelativeBias bias{8, 20};
@@ -157,7 +157,7 @@ TEST_CASE("ops: a causal stack attends to its own keys up to each token") {
   }
 }
 
-TEST_CASE("ops: a stack that is not causal attends to all of its sequence, and the next one across to it") {
+TEST_CASE("ops: a stack that is not causal attends to all of its sequence, and the next stack cross-attends to it") {
   for (const DeviceKind kind : devices()) {
     for (const auto& [heads, kv_heads, head_dim] : kHeads) {
       CAPTURE(device_name(kind));

@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;
 
-/// A layer of experts in blocks, and choices of theirs.
+/// A layer of experts in blocks, and choices of experts for its tokens.
 struct Layer {
   ExpertLayout layout;
   std::vector<Network> networks;
@@ -41,7 +41,7 @@ struct Layer {
     dispatch.alpha = random_floats(tokens * k, 3);
     std::mt19937 random(4);
     for (size_t choice = 0; choice < tokens * k; ++choice) {
-      // Different ones for a token; some name nobody, and the last expert has no token.
+      // Different experts for each token. Some choices name no expert, and the last expert has no token.
       const size_t expert = (random() % 3 + choice % k * 3) % (kExperts - 1);
       dispatch.expert.push_back(choice % 11 == 5 ? kNoExpert : static_cast<uint16_t>(expert));
     }
@@ -62,7 +62,7 @@ struct Layer {
   }
 };
 
-TEST_CASE("ops: experts add up by their alphas, the same bits in whatever order they come") {
+TEST_CASE("ops: experts add up by their alphas, with the same bits in every order of residency") {
   constexpr size_t kTokens = 40;
   for (const DeviceKind kind : devices()) {
     for (const Activation activation : kActivations) {

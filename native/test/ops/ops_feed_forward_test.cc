@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-TEST_CASE("ops: hidden += the feed-forward network of normed, a row as if alone") {
+TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has the bits it has alone") {
   for (const DeviceKind kind : devices()) {
     for (const Activation activation : kActivations) {
       for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}}) {

@@ -1,4 +1,4 @@
-// What a device does with rows, on every device, against float64. Attention and experts have files of their own.
+// Operations on rows, on every device, against float64. Attention and experts have files of their own.
 #include "ops/ops.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Sequence {
   Sequence(size_t count, size_t past) : span{0, count, past, &pages} {}
 };
 
-TEST_CASE("ops: a device takes the bytes that were planned for it") {
+TEST_CASE("ops: a device takes the planned bytes") {
   for (const DeviceKind kind : devices()) {
     CAPTURE(device_name(kind));
     for (const bool moe : {false, true}) {
@@ -56,7 +56,8 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
       for (size_t r = 0; r < rows; ++r) {
         double squares = 0;
         for (size_t i = 0; i < width; ++i) squares += std::pow(static_cast<double>(x[r * width + i]), 2);
-        const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(spec.norm_epsilon));
+        const double scale =
+            1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(spec.norm_epsilon));
         for (size_t i = 0; i < width; ++i) expected[r * width + i] = x[r * width + i] * scale * weight[i];
       }
       fixture.write(fixture.at().hidden, x);
@@ -69,7 +70,7 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
   }
 }
 
-TEST_CASE("ops: products of the same rows are each as if alone, a row as if alone") {
+TEST_CASE("ops: each product of the same rows, and each row, has the bits it has alone") {
   constexpr size_t kRows = 19;
   for (const DeviceKind kind : devices()) {
     CAPTURE(device_name(kind));

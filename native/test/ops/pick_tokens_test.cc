@@ -40,7 +40,7 @@ struct Candidate {
   double weight;
 };
 
-/// What sampling draws from, the slow and plain way: everything sorted, every filter on its own.
+/// The tokens that sampling draws from, computed plainly: everything sorted, and one filter after the other.
 std::vector<Candidate> candidates(const std::vector<float>& logits, const Sampling& sampling) {
   std::vector<Candidate> kept;
   const std::vector<int32_t> ids = falling_ids(logits);
@@ -195,7 +195,7 @@ TEST_CASE("tokens are drawn as often as they are likely") {
   }
 }
 
-TEST_CASE("what is drawn lies within the filters") {
+TEST_CASE("only tokens that pass the filters are drawn") {
   const std::vector<float> logits = logits_of({0.05, 0.4, 0.1, 0.3, 0.15});
   const auto drawn = [&](Sampling sampling) {
     sampling.temperature = 1;
@@ -218,7 +218,7 @@ TEST_CASE("what is drawn lies within the filters") {
   CHECK(drawn({.top_p = 0.55f, .min_p = 0.5f}) == Ids{1, 3});
 }
 
-TEST_CASE("a filter leaves at least one token, of ties the lowest ids") {
+TEST_CASE("a filter leaves at least one token, and the lowest ids of ties") {
   const std::vector<float> equal(6, 2.5f);
   const auto drawn = [&](Sampling sampling) {
     sampling.temperature = 1;

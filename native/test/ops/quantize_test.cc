@@ -50,7 +50,7 @@ TEST_CASE("quantize: a weight is within half a step, the largest keeps its code"
   CHECK(top == 7);
 }
 
-TEST_CASE("quantize: zero weights have scale 0, weights that are no numbers the scale NaN") {
+TEST_CASE("quantize: zero weights have scale 0, NaN weights have scale NaN") {
   std::vector<int8_t> codes(4, 9);
   const std::vector<float> zero(4);
   CHECK(quantize_int8(zero.data(), 4, codes.data()) == 0);
@@ -76,7 +76,7 @@ TEST_CASE("quantize: the largest and the smallest floats stay finite") {
   }
 }
 
-TEST_CASE("quantize: what is no number spoils its own channel or group alone") {
+TEST_CASE("quantize: a NaN spoils only its own channel or group") {
   const size_t n = 33, k = 70;
   auto weight = random_floats(n * k, 2);
   weight[5 * k + 40] = kNan;

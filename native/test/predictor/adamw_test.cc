@@ -48,7 +48,7 @@ TEST_CASE("AdamW: the first step moves each weight by the learning rate, against
   CHECK(weights[2] == doctest::Approx(-0.1).epsilon(1e-5));
 }
 
-TEST_CASE("AdamW: without a gradient only the decay is left") {
+TEST_CASE("AdamW: without a gradient only the decay applies") {
   const float gradient[] = {0};
   float weights[] = {2};
   AdamWState state(1);

@@ -60,7 +60,7 @@ TEST_CASE("expert ranking: the best k in order with their softmax, the same bits
   }
 }
 
-TEST_CASE("expert ranking: a logit that is not finite is told, wherever it stands") {
+TEST_CASE("expert ranking: a logit that is not finite is reported at every position") {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), -std::nanf("")}) {
     for (const size_t at : {0, 15, 20, 32}) {

@@ -33,7 +33,7 @@ TEST_CASE("few rows: the bits of the panel product, in every instruction set") {
   }
 }
 
-TEST_CASE("matrix product: no rows are not read") {
+TEST_CASE("matrix product: zero rows read nothing") {
   const std::vector<float> weights(64, 1.0f);
   AlignedFloats room;
   multiply(nullptr, 1, 0, pack_transposed(weights.data(), 64, 1, &room), nullptr, 64, Epilogue::kStore);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace sida::testing;
 
-TEST_CASE("gate functions: agree with the library's in double, and end at the ends") {
+TEST_CASE("gate functions: agree with the library's in double, and are clamped outside their range") {
   for (double x = -87; x <= 87; x += 0.0137) {
     const float at = static_cast<float>(x);
     const double wide = at;

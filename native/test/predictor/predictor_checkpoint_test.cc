@@ -119,7 +119,7 @@ TEST_CASE("predictor checkpoint: a later save replaces the earlier and leaves no
   CHECK(std::distance(fs::directory_iterator(directory.path()), fs::directory_iterator()) == 2);
 }
 
-TEST_CASE("predictor checkpoint: a save that stopped halfway leaves the predictor of before") {
+TEST_CASE("predictor checkpoint: a save that stopped halfway leaves the old predictor") {
   TempDir directory;
   save_predictor(directory.path(), some_weights(1), nullptr);
   write(directory.path() + "/predictor.json.partial", "{\"version\": 1,");

@@ -175,7 +175,7 @@ TEST_CASE("predictor network: the LSTM's and the attention's input gradients agr
   }
 }
 
-TEST_CASE("predictor network: gradients accumulate, and reused activations leave no trace") {
+TEST_CASE("predictor network: gradients accumulate, and reused activations do not affect them") {
   const Case c(kTiny[0], {4, 2}, 0.7);
   const Case longer(kTiny[0], {9, 3, 5}, 0.7);
   PredictorNetwork network(c.config, NetworkUse::kTraining);
@@ -276,7 +276,7 @@ TEST_CASE("predictor stepper: steps give the bits of the whole causal pass") {
   }
 }
 
-TEST_CASE("predictor stepper: a state that begins again has forgotten") {
+TEST_CASE("predictor stepper: a state that begins again keeps nothing of its last sequence") {
   const Case c({.d_in = 4, .hidden = 8, .layers = 1, .experts = 3, .causal = true}, {5}, 0.5);
   PredictorNetwork network(c.config, NetworkUse::kForward);
   network.load(c.weights_f.data());

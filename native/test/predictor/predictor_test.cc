@@ -129,7 +129,7 @@ TEST_CASE("predictor: alpha and chance are the softmax of the logits times each 
   }
 }
 
-TEST_CASE("predictor: a chance of one of several choices is so many times its softmax, at most 1") {
+TEST_CASE("predictor: a chance with several choices is that many times the softmax, at most 1") {
   const PredictorWeights weights = some_weights(true, 2, false);
   const TokenEmbedding embedding = some_embedding();
   const std::vector<float> sharp(3, 20.0f);
@@ -145,7 +145,7 @@ TEST_CASE("predictor: a chance of one of several choices is so many times its so
   }
 }
 
-TEST_CASE("predictor: a sequence begun behind its first tokens goes on as one that was stepped through them") {
+TEST_CASE("predictor: a sequence begun with its first tokens continues like one stepped through them") {
   for (const size_t blocks : {0, 2}) {
     Predictor predictor(some_weights(true, blocks, false), some_embedding(), 1);
     const std::vector<int32_t> prompts = {9, 3, 8, 250, 7}, offsets = {0, 4, 5}, ids = {1, 2}, last = {11, 12};
@@ -170,7 +170,7 @@ TEST_CASE("predictor: a sequence begun behind its first tokens goes on as one th
   }
 }
 
-TEST_CASE("predictor: sequences without tokens are predicted nothing") {
+TEST_CASE("predictor: sequences without tokens have no predictions") {
   const std::vector<int32_t> offsets = {0, 0, 0}, context = {7};
   const std::vector<int32_t> context_offsets = {0, 1, 1};
   for (const bool causal : {false, true}) {
@@ -185,7 +185,7 @@ TEST_CASE("predictor: sequences without tokens are predicted nothing") {
   CHECK(stepped.step({}, {}, table.view(1)));
 }
 
-TEST_CASE("predictor: live sequences are counted and given back") {
+TEST_CASE("predictor: live sequences are counted, and their memory is freed") {
   Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const size_t before = predictor.bytes();
   CHECK(before >= kVocab * 32 * sizeof(float));
@@ -199,7 +199,7 @@ TEST_CASE("predictor: live sequences are counted and given back") {
   CHECK(predictor.bytes() < live);
 }
 
-TEST_CASE("predictor: a sequence that cannot begin takes back those that began with it") {
+TEST_CASE("predictor: when one sequence cannot begin, none of its call begins") {
   Predictor predictor(some_weights(true, 0, false), some_embedding(), 1);
   const std::vector<int32_t> seven = {7}, again = {1, 2, 7}, both = {1, 2};
   predictor.begin(seven, {}, {});

@@ -108,7 +108,7 @@ TEST_CASE("predictor trainer: any number of threads gives the same bits") {
   }
 }
 
-TEST_CASE("predictor trainer: a run that goes on from its state is the run that never stopped") {
+TEST_CASE("predictor trainer: a run resumed from its state has the bits of a run that never stopped") {
   PredictorTrainer whole(fresh_weights(), {});
   for (uint64_t step = 0; step < 4; ++step) whole.step(Task(step).batch(), Task(step).teacher(), 1e-3f);
   PredictorTrainer half(fresh_weights(), {});
@@ -150,7 +150,7 @@ TEST_CASE("predictor trainer: one step is AdamW on the clipped mean gradient") {
 }
 
 TEST_CASE(
-    "predictor trainer: both directions and blocks learn what comes after, positions what stands where") {
+    "predictor trainer: both directions and blocks learn from later words, positions from positions") {
   // Layer 1 follows the word after, or the position.
   PredictorConfig both_ways = kConfig;
   both_ways.bidirectional = true;
@@ -186,7 +186,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("predictor trainer: what is not finite changes nothing") {
+TEST_CASE("predictor trainer: a step that is not finite changes nothing") {
   Task task(1);
   task.x[3] = std::numeric_limits<float>::quiet_NaN();
   PredictorTrainer trainer(fresh_weights(), {});
@@ -195,7 +195,7 @@ TEST_CASE("predictor trainer: what is not finite changes nothing") {
   CHECK(trainer.state().steps == 0);
 }
 
-TEST_CASE("predictor trainer: empty sequences and empty batches are no trouble") {
+TEST_CASE("predictor trainer: empty sequences and empty batches are allowed") {
   Task task(1);
   PredictorTrainer plain(fresh_weights(), {});
   PredictorTrainer padded(fresh_weights(), {});

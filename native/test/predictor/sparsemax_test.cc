@@ -38,14 +38,14 @@ TEST_CASE("sparsemax: one element takes everything") {
   CHECK(sparsemax_of({-7.5f}) == std::vector<float>{1.0f});
 }
 
-TEST_CASE("sparsemax: equal scores share alike, in and out of the support") {
+TEST_CASE("sparsemax: equal scores get equal shares, in and out of the support") {
   CHECK(sparsemax_of({2, 2, 2, 2}) == std::vector<float>{0.25f, 0.25f, 0.25f, 0.25f});
   CHECK(sparsemax_of({5, 1, 5, 1}) == std::vector<float>{0.5f, 0, 0.5f, 0});
   // Exactly at the threshold: zero, outside the support.
   CHECK(sparsemax_of({1, 0, 0}) == std::vector<float>{1, 0, 0});
 }
 
-TEST_CASE("sparsemax: works in place, and does not change with a constant") {
+TEST_CASE("sparsemax: works in place, and adding a constant changes nothing") {
   std::vector<float> z = {0.5f, 0.25f, -1, 0.75f};
   const std::vector<float> p = sparsemax_of(z);
   std::vector<float> shifted = z;
@@ -55,7 +55,7 @@ TEST_CASE("sparsemax: works in place, and does not change with a constant") {
   CHECK(z == p);
 }
 
-TEST_CASE("sparsemax: what is not finite ends, and is not hidden") {
+TEST_CASE("sparsemax: a score that is not finite gives NaN") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   for (const auto& z :

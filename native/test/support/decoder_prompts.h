@@ -11,7 +11,7 @@ namespace sida::testing {
 
 struct Prompt {
   std::vector<int32_t> tokens;
-  std::vector<int32_t> greedy;  ///< what transformers goes on with
+  std::vector<int32_t> greedy;  ///< transformers' greedy continuation
 };
 
 /// The prompts of a decoder-only fixture, in the order of its cases.

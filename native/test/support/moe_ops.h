@@ -36,7 +36,7 @@ struct Pass {
   }
 };
 
-/// A gated or plain network of any of the layouts' matrices.
+/// A feed-forward network, gated or not.
 struct Network {
   TestMatrix gate, up, down;
 

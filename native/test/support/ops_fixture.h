@@ -17,7 +17,7 @@
 
 namespace sida::testing {
 
-/// A matrix in a device's memory, and what it holds.
+/// A matrix in a device's memory, and its weights.
 struct TestMatrix {
   PanelMatrix panels;
   std::vector<float> rows;  ///< (n, k), rounded as packed
@@ -32,7 +32,7 @@ inline double product(const TestMatrix& w, size_t row, const double* x) {
 
 inline std::vector<double> doubles(const float* x, size_t count) { return {x, x + count}; }
 
-/// Ops of one device, with a cache and memory for what they work on.
+/// Ops of one device, with a cache and memory for their inputs and outputs.
 class OpsFixture {
  public:
   OpsFixture(DeviceKind kind, const ModelSpec& spec, BatchLimits limits,

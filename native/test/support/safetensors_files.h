@@ -22,7 +22,8 @@ inline std::string one_tensor(const std::string& dtype, const std::string& shape
 }
 
 /// A file of two tensors "t" and "u" of four floats each over `data_bytes` bytes.
-inline std::string two_tensors(const std::string& first_offsets, const std::string& second_offsets, size_t data_bytes = 32) {
+inline std::string two_tensors(const std::string& first_offsets, const std::string& second_offsets,
+                               size_t data_bytes = 32) {
   return with_header(
       "{\"t\":" + entry("F32", "[4]", first_offsets) + ",\"u\":" + entry("F32", "[4]", second_offsets) + "}",
       std::string(data_bytes, '\0'));

@@ -11,7 +11,7 @@
 namespace sida {
 namespace {
 
-/// Callers read straight into the device's memory, so there is nothing to copy.
+/// Callers read straight into the device's memory; only bytes from elsewhere are copied.
 class CpuWriter final : public DeviceWriter {
  public:
   void begin(size_t) override {}

@@ -57,7 +57,7 @@ std::byte* CudaBackend::allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // this one passes
+    cudaGetLastError();  // clears the error
     return nullptr;
   }
   cuda_check(error, "cudaMalloc");

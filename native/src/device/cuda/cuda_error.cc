@@ -20,7 +20,7 @@ void* allocate_page_locked(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMallocHost(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // this one passes
+    cudaGetLastError();  // clears the error
     throw Error("out_of_memory",
                 "the machine has no " + std::to_string(bytes) + " bytes of page-locked memory left",
                 {{"bytes", static_cast<double>(bytes)}});

@@ -35,7 +35,7 @@ Rope read_rope(const ConfigReader& reader, size_t width) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
     if (const auto rope = reader.object(name)) theta = read_parameters(*rope, theta);
   }
-  // In float32 as transformers computes them; the powers are rounded once, as its are to within their last bit.
+  // In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
   Rope rope;
   const double base = static_cast<float>(theta);
   for (size_t i = 0; i < width; i += 2) {

@@ -1,4 +1,4 @@
-// The way of bytes from the host to a GPU.
+// Copies of bytes from the host to a GPU.
 #ifdef SIDA_WITH_CUDA
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@
 namespace sida {
 namespace {
 
-/// Memory of a backend, given back at the end.
+/// Memory of a backend, freed at the end of the scope.
 class Memory {
  public:
   Memory(Backend& backend, size_t bytes) : backend_(backend), bytes_(bytes), data_(backend.allocate(bytes)) {
@@ -38,7 +38,7 @@ std::vector<std::byte> read_back(const Memory& memory, size_t bytes) {
   return host;
 }
 
-TEST_CASE("cuda writer: chunks that take turns in its two halves arrive as they were") {
+TEST_CASE("cuda writer: chunks staged in its two halves in turn arrive unchanged") {
   if (!testing::have_cuda_device()) return;
   CudaBackend device;
   constexpr size_t kChunk = 1 << 20, kChunks = 9;
@@ -62,8 +62,7 @@ TEST_CASE("cuda writer: chunks that take turns in its two halves arrive as they 
 TEST_CASE("cuda writer: finish() waits for what another writer has sent since") {
   if (!testing::have_cuda_device()) return;
   CudaBackend device;
-  // The other copy waits for milliseconds of work, as for what reads its slot; its source is written over at
-  // once.
+  // The other copy waits for milliseconds of work that reads its slot; its source is overwritten at once.
   constexpr size_t kBytes = 4096, kWork = 64 << 20;
   const auto host = device.host_memory();
   const Memory block(*host, kBytes), first(device, kBytes), slot(device, kBytes), work(device, kWork);

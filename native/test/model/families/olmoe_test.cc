@@ -67,7 +67,7 @@ TEST_CASE("olmoe config: fields are taken under each of their names") {
   CHECK(parse_fields(R"("eos_token_id":null,"pad_token_id":null)").tokens.end.empty());
 }
 
-TEST_CASE("olmoe config: rotary frequencies follow from theta, wherever it stands") {
+TEST_CASE("olmoe config: rotary frequencies follow from theta, under each of its fields") {
   const std::string heads = R"("hidden_size":64,"num_attention_heads":8)";
   // 1.0 / (10000.0 ** (torch.arange(0, 8, 2, dtype=torch.int64).float() / 8))
   CHECK(rope_of(parse_fields(heads)).inverse_frequencies == std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f});

@@ -110,7 +110,7 @@ TEST_CASE("switch config: what is out of range or not supported is named") {
   }
 }
 
-TEST_CASE("config: the family is that of model_type, and others are named with those that are known") {
+TEST_CASE("config: model_type chooses the family, and an unknown one is refused with the known ones") {
   const std::string known = R"(expected "switch_transformers" or "olmoe")";
   check_has(error_of([] { parse(R"({"model_type":"mixtral"})"); }), {"model_type", known, "found \"mixtral\""});
   check_has(error_of([] { parse(R"({"model_type":7})"); }), {"model_type", known, "found 7"});

@@ -83,7 +83,7 @@ TEST_CASE("gemm: a row's result does not depend on how many rows there are, nor 
   }
 }
 
-/// Bytes that end where memory that may not be touched begins.
+/// Bytes that end at the beginning of protected memory.
 class Guarded {
  public:
   explicit Guarded(size_t bytes) : bytes_(bytes), pages_((bytes + 4095) / 4096 * 4096) {

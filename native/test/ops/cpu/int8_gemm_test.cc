@@ -49,7 +49,7 @@ struct Product {
                       codes);
     return y;
   }
-  /// Of all instruction sets, which must agree.
+  /// The result of all instruction sets, which must agree.
   std::vector<float> run(Epilogue epilogue = Epilogue::kStore) const {
     const std::vector<float> before = random_floats(rows * n, 3);
     std::vector<float> reference;
@@ -57,7 +57,7 @@ struct Product {
       const std::vector<float> y = run(*kernels, epilogue, before);
       if (reference.empty()) reference = y;
       for (size_t i = 0; i < y.size(); ++i) {
-        // The bits of a NaN are nobody's business.
+        // The bits of a NaN may differ.
         if (std::isnan(reference[i])) REQUIRE_MESSAGE(std::isnan(y[i]), kernels->isa);
         if (!std::isnan(reference[i]))
           REQUIRE_MESSAGE(std::memcmp(&y[i], &reference[i], 4) == 0, kernels->isa);
@@ -125,7 +125,7 @@ TEST_CASE("int8 gemm: the largest codes everywhere do not saturate") {
 }
 
 TEST_CASE(
-    "int8 gemm: a row of zeros gives zeros, a row with NaN or infinity gives NaN, neighbours nothing of it") {
+    "int8 gemm: a row of zeros gives zeros, a row with NaN or infinity gives NaN, neighbours are unaffected") {
   for (const WeightFormat format : kFormats) {
     Product p(5, 40, 70, format);
     p.pack();
@@ -145,7 +145,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("int8 gemm: a channel with a weight that is no number gives NaN, zero columns zero") {
+TEST_CASE("int8 gemm: a channel with a NaN weight gives NaN, zero columns give zero") {
   for (const WeightFormat format : kFormats) {
     Product p(2, 40, 70, format);
     p.w[7 * p.k + 69] = kInf;

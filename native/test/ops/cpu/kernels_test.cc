@@ -57,7 +57,7 @@ TEST_CASE("kernels: SwiGLU is silu(y) · x·W over the whole range of y, NaN whe
   }
 }
 
-TEST_CASE("kernels: clip clamps, and an infinity does not end as a limit") {
+TEST_CASE("kernels: clip clamps, and an infinity does not become a limit") {
   for (const size_t n : {1, 16, 37}) {
     const auto before = random_floats(n, 12);
     for (const CpuKernels* kernels : kernel_sets()) {

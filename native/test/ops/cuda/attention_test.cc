@@ -173,7 +173,7 @@ TEST_CASE("cuda attention: keys and values are written where the CPU's cache has
   }
 }
 
-TEST_CASE("cuda attention: a head too wide is refused, an empty batch is no launch") {
+TEST_CASE("cuda attention: a head that is too wide is refused, an empty batch launches nothing") {
   if (!testing::have_cuda_device()) return;
   const PagedCase c(2, 300, kRagged);
   const DeviceBatch batch(c);

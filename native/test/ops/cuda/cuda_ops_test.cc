@@ -1,4 +1,4 @@
-// What CudaOps has of its own; what all devices do is in ops_test.cc and its neighbours.
+// Behaviour of CudaOps alone. ../ops_test.cc and the files beside it test all devices.
 #ifdef SIDA_WITH_CUDA
 #include "doctest/doctest.h"
 #include "support/ops_fixture.h"

@@ -26,7 +26,7 @@ using testing::same_bits;
 /// Of Σ |x · w|. f32: both sum in f32, in other orders. The others: x is cut after 17 bits.
 double tolerance(WeightFormat format) { return format == kF32Format ? 1e-6 : 1e-5; }
 
-/// A packed (n, k) matrix, here and on the device, and what its weights are.
+/// A packed (n, k) matrix, in host and device memory, and its weights.
 struct Matrix {
   std::vector<std::byte> panels;
   DeviceCopy<std::byte> copy;
@@ -120,7 +120,7 @@ TEST_CASE("cuda gemm: long sums, whose slices take several turns") {
   }
 }
 
-/// Several products of one launch, whose rows stand somewhere in a common x and y.
+/// Several products of one launch, whose rows are scattered in a common x and y.
 struct Launch {
   static constexpr float kUntouched = 77.0f;
   size_t n, k, x_stride, y_stride;
@@ -226,7 +226,7 @@ TEST_CASE("cuda gemm: many rows in many blocks have the bits of a row alone") {
   }
 }
 
-TEST_CASE("cuda gemm: what is no number stays none, and in its own row") {
+TEST_CASE("cuda gemm: a NaN stays NaN, in its own row only") {
   if (!testing::have_cuda_device()) return;
   constexpr size_t n = 40, k = 70, rows = 3;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -282,7 +282,7 @@ TEST_CASE("cuda gemm: swiglu scales the product by silu of what y holds, and a g
   }
 }
 
-TEST_CASE("cuda gemm: a weight that is no number makes its column so") {
+TEST_CASE("cuda gemm: a NaN weight makes its column NaN") {
   if (!testing::have_cuda_device()) return;
   constexpr size_t n = 40, k = 70, column = 33;
   for (const WeightFormat format : kFormats) {

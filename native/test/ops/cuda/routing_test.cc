@@ -106,7 +106,7 @@ TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a
   }
 }
 
-TEST_CASE("cuda routing: what is no number fails as on the CPU") {
+TEST_CASE("cuda routing: NaN logits give the choices of the CPU") {
   if (!testing::have_cuda_device()) return;
   for (const size_t experts : {8, 128, 300}) {
     const auto random = random_floats(experts, 5);

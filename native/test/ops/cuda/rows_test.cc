@@ -152,7 +152,7 @@ TEST_CASE("cuda rows: rotate has the CPU's bits, for all of a head and for a par
   }
 }
 
-TEST_CASE("cuda rows: no rows are no launch") {
+TEST_CASE("cuda rows: zero rows launch nothing") {
   if (!testing::have_cuda_device()) return;
   cuda::clip(nullptr, 0, 1, nullptr);
   cuda::rotate(nullptr, {0, 4, 64}, {nullptr, nullptr, 32}, nullptr);
