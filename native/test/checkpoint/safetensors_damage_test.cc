@@ -101,8 +101,8 @@ std::vector<Bad> bad_files() {
       {"name with control and bidi characters",
        with_header("{\"../\\u0000\\u001b\u202e\":" + entry("F31", "[4]", "[0,16]") + "}", four_floats()),
        {"\"../\\u0000\\u001b\\u202e\"", "unknown dtype"}},
-      {"name of 1 MiB", with_header("
-       {\"" + std::string(1 << 20, 'n') + "\":" + entry("F31", "[4]", "[0,16]") + "}", ""),
+      {"name of 1 MiB",
+       with_header("{\"" + std::string(1 << 20, 'n') + "\":" + entry("F31", "[4]", "[0,16]") + "}", ""),
        {"(1048576 bytes)", "unknown dtype"}},
       {"deep nesting", with_header("{\"t\":" + std::string(1'000'000, '['), ""), {"64 levels"}},
   };
