@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
 import { planOnDemand } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 
 const { pack, budgetBytes, limits, sentences, steps, policy } = JSON.parse(process.argv[2]);
 const memory = (key) =>

@@ -1,7 +1,8 @@
 // The native engine called directly, with no threads, queues or processes around it: batches of sentences are encoded
 // and their labels scored, as the inference thread does it.
-import { budgetBytes, hostBudgetBytes } from '../dist/engine/budget.js';
-import { scoreLabels } from '../dist/inference/label-scoring.js';
+
+import { scoreLabels } from '../dist/batching/label-scoring.js';
+import { budgetBytes, hostBudgetBytes } from '../dist/config/budget.js';
 import { loadAddon } from '../dist/native/addon.js';
 
 function offsetsOf(lists) {

@@ -6,7 +6,7 @@ import { EVICTION_POLICIES } from '../dist/inference/eviction/index.js';
 import { planResidency } from '../dist/inference/residency-planner.js';
 import { loadAddon } from '../dist/native/addon.js';
 import { NO_EXPERT } from '../dist/native/engine-types.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 
 /** Passes that a plan sees: those of four sentences. */
 const LOOKAHEAD = 8;
@@ -55,7 +55,7 @@ const visits = trace?.map((layers) =>
     return { firstId: layer * experts, need };
   }),
 );
-const foresight = EVICTION_POLICIES['farthest-next-use'];
+const planner = EVICTION_POLICIES['farthest-next-use'];
 function plan(pass) {
   const ahead = visits ? visits.slice(pass, pass + LOOKAHEAD) : [];
   const length = (count) => ahead.slice(0, count).reduce((sum, layers) => sum + layers.length, 0);
@@ -65,7 +65,7 @@ function plan(pass) {
     batchVisits: length(pass % 2 === 0 ? 2 : 1),
     prefetchVisits: length(2),
     residency: engine.residency(),
-    policy: visits ? foresight : EVICTION_POLICIES.lru,
+    policy: visits ? planner : EVICTION_POLICIES.lru,
   });
 }
 

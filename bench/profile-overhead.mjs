@@ -11,7 +11,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../dist/checkpoint/converter.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 
 const { values } = parseArgs({
   options: {

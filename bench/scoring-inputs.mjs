@@ -1,7 +1,7 @@
 // Sentences to be scored, as the engine gets them.
 import { readFileSync } from 'node:fs';
-import { planScoring } from '../dist/inference/scoring.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { planScoring } from '../dist/batching/scoring-plan.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 
 /** The scoring work of every sentence, and their token ids. */
 export function scoringInputs({ pack, shape, texts, labels }) {

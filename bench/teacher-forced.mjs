@@ -10,9 +10,9 @@ import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { budgetBytes } from '../dist/engine/budget.js';
+import { budgetBytes } from '../dist/config/budget.js';
 import { loadAddon } from '../dist/native/addon.js';
-import { Tokenizer } from '../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../dist/text/tokenizer.js';
 import { commandText, machine, writeResult } from './bench-result.mjs';
 
 const { values } = parseArgs({

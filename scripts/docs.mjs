@@ -6,9 +6,9 @@ import { replayCommand } from '../dist/cli/bench-replay.js';
 import { dependencyCommand } from '../dist/cli/dependency.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
-import { createMetrics } from '../dist/observability/metrics.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 import { noStats } from '../dist/queue/job-queue.js';
+import { serverMetrics } from '../dist/server/server-metrics.js';
 
 function fill(file, name, text) {
   const old = readFileSync(file, 'utf8');
@@ -75,7 +75,7 @@ fill(
 
 // No engine runs: names, types and help texts do not need one.
 const idle = { state: { phase: 'starting', detail: '' }, model: undefined, counters: undefined, restarts: 0 };
-const metrics = createMetrics(idle, { stats: noStats() });
+const metrics = serverMetrics(idle, { stats: noStats() });
 const rows = (await metrics.registry.getMetricsAsJSON())
   .filter(({ name }) => !/^sida_(process|nodejs)_/.test(name))
   .map(({ name, type, help, values }) => {

@@ -1,5 +1,6 @@
 // The whole test run: native tests (CMake, doctest), then TypeScript tests (vitest). Ends with one countable line.
-// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --kernels those of single GPU kernels too.
+// With --sanitizers: the native tests alone, under ASan and UBSan, then under TSan; with --kernels those of single
+// GPU kernels too.
 // SIDA_CUDA=ON runs the cuda device's tests on a GPU; otherwise they run on the emulation (docs/cuda.md).
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';

@@ -1,7 +1,7 @@
 // Real sentences of given lengths, as token ids: what both sides of a comparison are fed.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Tokenizer } from '../../dist/tokenizer/tokenizer.js';
+import { Tokenizer } from '../../dist/text/tokenizer.js';
 
 /** Tokens, both ends included. */
 const LENGTH_CLASSES = {

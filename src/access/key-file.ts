@@ -38,7 +38,9 @@ export function keyLine({ name, scopes, hash }: NamedKey): string {
   return `${name} ${scopes.join()} sha256:${hash.salt.toString('hex')}:${hash.digest.toString('hex')}`;
 }
 
-/** Throws an Error that names the line. A file without keys is an error: an editor may just have emptied it to write. */
+/**
+ * Throws an Error that names the line. A file without keys is an error: an editor may just have emptied it to write.
+ */
 export function parseKeyFile(text: string): NamedKey[] {
   const keys: NamedKey[] = [];
   for (const [index, line] of text.split(/\r?\n/).entries()) {

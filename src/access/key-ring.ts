@@ -5,13 +5,13 @@ import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
 import { SCOPES, type Scope } from './scopes.js';
 
-/** Who a request is from. Jobs and limits belong to it; a new key under the old name keeps them. */
+/** The caller of a request. Jobs and limits belong to the caller; a new key under the old name keeps them. */
 export interface Caller {
   owner: string;
   scopes: ReadonlySet<Scope>;
 }
 
-/** Without any key, whoever can reach the server may do all. */
+/** Without any key, every client that reaches the server has all scopes. */
 export const ANYONE: Caller = { owner: 'anyone', scopes: new Set(SCOPES) };
 
 export interface KeySources {
@@ -64,7 +64,10 @@ export class KeyRing {
     this.#named = readKeys(this.#file);
   }
 
-  /** Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is called. */
+  /**
+   * Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is
+   * called.
+   */
   watch(onChange: () => void): () => void {
     const file = this.#file;
     if (file === undefined) return () => undefined;

@@ -2,7 +2,7 @@
 export const SCOPES = ['infer', 'admin', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** `public`: no key. `any`: whoever has a key. */
+/** `public`: no key. `any`: every key. */
 export type RouteScope = Scope | 'any' | 'public';
 
 export function isScope(text: string): text is Scope {

@@ -66,7 +66,7 @@ export interface Sample {
   /** Seconds of the hash-building thread. */
   tableSeconds: number;
   tableWaitSeconds: number;
-  /** What perfect foresight with the same look-ahead would have moved; 0 where nobody counted. */
+  /** What Belady's rule with the same look-ahead would have moved; 0 where nobody counted. */
   beladyBytes: number;
   prefetchesBegun: number;
   prefetchesWasted: number;

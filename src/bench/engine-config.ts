@@ -1,6 +1,6 @@
 /** `sida serve`'s options as the engine gets them. */
 import { resolveServeOptions } from '../config/resolve.js';
-import type { EngineConfig } from '../engine/messages.js';
+import type { EngineConfig } from '../protocol/engine-messages.js';
 
 export function engineConfig(flags: Record<string, string>): EngineConfig {
   const { batchWait, linkLatency, checkTensors, ...options } = resolveServeOptions({

@@ -2,14 +2,15 @@
  * Runs a cell on the native engine alone, one batch after the other, with a plan that needs no predictor: what the
  * threads of `sida serve` would add is left out in favour of these systems.
  */
+
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
+import { LabelScoring, targetsWithin } from '../batching/label-scoring.js';
+import { passAnswers, passBatch } from '../batching/pass-batch.js';
+import { planScoring } from '../batching/scoring-plan.js';
+import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
-import { LabelScoring, targetsWithin } from '../inference/label-scoring.js';
-import { passAnswers, passBatch } from '../inference/pass-batch.js';
 import { planOnDemand } from '../inference/residency-planner.js';
-import { planScoring, type ScoringPlan } from '../inference/scoring.js';
 import { firstMoeLayer } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import {
@@ -19,7 +20,8 @@ import {
   type RunResult,
   type RunStats,
 } from '../native/addon-types.js';
-import { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { ScoringPlan } from '../protocol/item-work.js';
+import { Tokenizer } from '../text/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';

@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { budgetBytes } from '../engine/budget.js';
+import { budgetBytes } from '../config/budget.js';
 import { loadAddon } from '../native/addon.js';
-import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { Tokenizer } from '../text/tokenizer.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';

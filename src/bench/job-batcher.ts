@@ -1,6 +1,7 @@
 /** A batcher that makes a batch of each job, whatever its size. */
-import type { BatchMaker, MadeBatch, PendingItem } from '../engine/batcher.js';
-import { encodeBatch } from '../engine/encode-batch.js';
+import type { BatchMaker, MadeBatch } from '../batching/batcher.js';
+import type { PendingItem } from '../batching/prompt-batch.js';
+import { promptBatch } from '../batching/prompt-batch.js';
 
 export class JobBatcher implements BatchMaker {
   lastBatch = -1;
@@ -29,6 +30,6 @@ export class JobBatcher implements BatchMaker {
   take(): MadeBatch {
     const { items, arrivedMs } = this.#jobs.shift()!;
     this.lastBatch += 1;
-    return { batch: encodeBatch(this.lastBatch, items), arrivedMs };
+    return { batch: promptBatch(this.lastBatch, items), arrivedMs };
   }
 }

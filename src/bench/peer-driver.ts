@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAddon } from '../native/addon.js';
-import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { Tokenizer } from '../text/tokenizer.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';

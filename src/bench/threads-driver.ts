@@ -1,17 +1,17 @@
 /** Runs a cell on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { BatchFeed } from '../engine/batch-feed.js';
+import { BatchFeed } from '../batching/batch-feed.js';
+import { planScoring } from '../batching/scoring-plan.js';
 import { HashBuilderLink } from '../engine/hash-builder-link.js';
 import { InferenceLink } from '../engine/inference-link.js';
-import type { EngineCounters } from '../engine/messages.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
-import type { FromInference } from '../inference/messages.js';
-import { planScoring } from '../inference/scoring.js';
-import { BuilderStats } from '../predictor/builder-stats.js';
-import { createQueue, QueueGauge } from '../predictor/hash-table-queue.js';
-import { ResidentFlag } from '../predictor/resident-flag.js';
-import { Tokenizer } from '../tokenizer/tokenizer.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
+import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
+import type { FromInference } from '../protocol/thread-messages.js';
+import { Tokenizer } from '../text/tokenizer.js';
 import { groupsOf } from './batches.js';
 import type { CellWork, Sample } from './cell-work.js';
 import { answersOf } from './digest.js';

@@ -39,13 +39,13 @@ export function missChart(report: ReplayReport): TopLevelSpec {
   const all = report.layers * report.experts;
   const shown = (run: PolicyCounts) =>
     isBlind(run.policy) || (run.policy === 'belady' && run.lookahead === null);
-  const foreseen = Math.max(
+  const forecast = Math.max(
     0,
     ...report.caches.flatMap(({ policies }) => policies.map((run) => run.lookahead ?? 0)),
   );
   const nameOf = ({ policy }: PolicyCounts) => (policy === 'belady' ? 'Belady (floor)' : policy);
   const extra = ({ policy, lookahead }: PolicyCounts) =>
-    lookahead === foreseen && (policy === 'true-tables-on-demand' || policy === 'transition-tables');
+    lookahead === forecast && (policy === 'true-tables-on-demand' || policy === 'transition-tables');
   const values = spansOf(report).flatMap((span) =>
     report.caches.flatMap(({ slots, policies }) =>
       policies

@@ -140,7 +140,10 @@ function limited(trace: RoutingTrace, limit: number | undefined): RoutingTrace {
   return limit === undefined ? trace : { ...trace, batches: trace.batches.slice(0, limit) };
 }
 
-/** Throws UsageError for one that holds no expert, more than there are, or less than one a layer where each has its own. */
+/**
+ * Throws UsageError for one that holds no expert, more than there are, or less than one a layer where each has its
+ * own.
+ */
 function cachesOf({ caches, scope }: Request, { layers, experts }: RoutingTrace): CacheSize[] {
   const all = layers.length * experts;
   const least = scope === 'shared' ? 1 : layers.length;

@@ -1,7 +1,7 @@
 /** What the engine process takes of the options. */
 import type { ServeOptions } from '../config/options.js';
 import { weightChoices } from '../config/weight-options.js';
-import type { EngineConfig } from '../engine/messages.js';
+import type { EngineConfig } from '../protocol/engine-messages.js';
 
 /** Options of the model and its engine: of `sida worker` as of `sida serve`. */
 export const ENGINE_OPTIONS = [

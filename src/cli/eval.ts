@@ -1,25 +1,29 @@
 /** `sida eval`: what a predictor is worth on data. */
+
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
+import { budgetBytes } from '../config/budget.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
-import { readTasks, readTokenizer } from '../engine/model-directory.js';
+import { readTasks } from '../engine/model-directory.js';
+import { requireTokenizer } from '../engine/open-model.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
 import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evaluation/evaluate.js';
 import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
 import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
+import { openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
-import type { HashFunctionName } from '../predictor/hash-function.js';
-import { tableK } from '../predictor/hash-table.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
+
+import { tableK } from '../protocol/hash-table.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -123,7 +127,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
     });
-    const { engine, ks } = openEngine(prepared.pack, options, request);
+    const { engine, ks } = engineWithK(prepared.pack, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
     closing.push(
@@ -134,7 +138,9 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       ),
     );
     for (const warning of warnings) process.stderr.write(`sida: ${warning}\n`);
-    const limits = await limitsOf(directory, engine, options);
+    const { maxBatchTokens } = options;
+    const tokenizer = await requireTokenizer(directory, engine);
+    const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
     const budgets = slotBudgets(prepared.pack, options, request);
     const report: EvaluationReport = {
       model: { name: prepared.name, fingerprint: prepared.fingerprint },
@@ -162,8 +168,10 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
   return limit === undefined ? {} : { limit };
 }
 
-/** With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model. */
-function openEngine(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
+/**
+ * With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model.
+ */
+function engineWithK(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
   const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
   const { topK } = engine.shape;
   const most = tableK(engine.shape);
@@ -182,26 +190,19 @@ function engineOf(
   { data, maxNewTokens }: EvalRequest,
   maxRoutingK: number | undefined,
 ): Engine {
-  const addon = loadAddon();
-  const { maxBatchTokens, threads, activations, device } = options;
+  const { memoryBudget, hostBudget, maxBatchTokens, threads, activations, device } = options;
   // An input and what comes behind it, whose last pages may be all but empty.
-  const kvTokens = 2 * maxBatchTokens + maxNewTokens + ((data?.labels?.length ?? 1) + 2) * addon.kvPageTokens;
-  const limits = {
+  const pages = ((data?.labels?.length ?? 1) + 2) * loadAddon().kvPageTokens;
+  return openEngine({
+    pack,
+    memoryBudget,
+    hostBudget,
     maxBatchTokens,
     threads,
-    kvTokens,
+    kvTokens: 2 * maxBatchTokens + maxNewTokens + pages,
     activations,
     device,
     ...(maxRoutingK !== undefined && { maxRoutingK }),
-  };
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    pack,
-    budgetBytes: budgetBytes(options.memoryBudget, plan),
-    hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
-    linkBandwidth: 0,
-    linkLatency: 0,
-    ...limits,
   });
 }
 
@@ -245,19 +246,6 @@ async function openFunctions(
     return { functions: [own], warnings, path };
   }
   return { functions: [own, (await open('token')).own], warnings, path };
-}
-
-async function limitsOf(
-  directory: string,
-  { shape }: Engine,
-  { maxBatchTokens }: Options,
-): Promise<SourceLimits> {
-  const tokenizer = await readTokenizer(directory, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 24 });
-  if (tokenizer !== undefined) return { shape, tokenizer, maxBatchTokens };
-  throw new SidaError({
-    code: 'cannot_run',
-    message: `${directory} has no tokenizer.json: texts cannot be evaluated`,
-  });
 }
 
 /** The slots that `sida serve` would have, with exact routing. */

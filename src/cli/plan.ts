@@ -12,10 +12,10 @@ import {
   resolveFormat,
   sameFormat,
 } from '../checkpoint/weight-format.js';
+import { budgetBytes } from '../config/budget.js';
 import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes } from '../engine/budget.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type {

@@ -1,27 +1,22 @@
 /** `sida serve`: engine, queue and server, from the first progress bar to the last answer. */
 import { resolve } from 'node:path';
 import { Command } from 'commander';
-import { KeyRing } from '../access/key-ring.js';
+import type { KeyRing } from '../access/key-ring.js';
 import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServeOptions } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger, type Logger } from '../observability/logger.js';
-import { createMetrics, type Metrics } from '../observability/metrics.js';
-import { checkWritable, ServeProfile } from '../profile/serve-profile.js';
-import type { KeptEnd } from '../queue/job-queue.js';
-import { logFaults, redisAddress } from '../queue/redis-client.js';
-import { redisLimiter, type SharedLimiter } from '../server/admission/redis-limiter.js';
-import { type RunningServer, startServer } from '../server/http-server.js';
-import { openBackend } from './backend.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
+import { redisAddress } from '../queue/redis-client.js';
+import type { RunningServer } from '../server/http-server.js';
+import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { listening } from './listening.js';
 import { Progress } from './progress.js';
+import { checkWritable, ServeProfile } from './serve-profile.js';
 import { endOnSignals } from './signals.js';
 import { exampleCurl } from './try-it.js';
 
@@ -55,22 +50,13 @@ export function serveCommand(): Command {
 async function serve(options: ServeOptions): Promise<number> {
   const profile = options.profile === undefined ? undefined : resolve(options.profile);
   if (profile !== undefined) checkWritable(profile);
-  const keys = new KeyRing(options);
   const logger = createLogger(options.logLevel);
-  const onKeptEnd = (end: KeptEnd) => recordKeptJob(end, metrics, logger);
-  const backend = openBackend(options, logger, onKeptEnd);
-  const { engine, queue } = backend;
-  const metrics: Metrics = createMetrics(engine, queue);
-  const limits = sharedLimits(options, logger);
-  const rateLimiter = limits?.limiter;
-  const start = () => startServer({ engine, queue, options, keys, logger, metrics, rateLimiter });
-  const server = await listening(options.host, options.port, '--port', start).catch(
-    async (error: unknown) => {
-      limits?.close();
-      await backend.close(0);
-      throw error;
-    },
-  );
+  const parts = composeServer(options, logger);
+  const { engine, queue, keys } = parts;
+  const server = await parts.listen().catch(async (error: unknown) => {
+    await parts.close(0);
+    throw error;
+  });
 
   const failure = new Promise<SidaError>((fail) => {
     watchEngine(engine, server, options, logger, fail);
@@ -92,18 +78,11 @@ async function serve(options: ServeOptions): Promise<number> {
     }
   }
   await recording?.end();
-  await backend.close(Math.max(0, drainEnd - performance.now()));
+  await parts.close(Math.max(0, drainEnd - performance.now()));
   await server.close();
-  limits?.close();
   forgetKeys();
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
-}
-
-/** Servers of one queue count tokens together. */
-function sharedLimits({ redis, rateLimit }: ServeOptions, logger: Logger): SharedLimiter | undefined {
-  if (redis === undefined || rateLimit === undefined) return undefined;
-  return redisLimiter(redis, rateLimit, logFaults(logger));
 }
 
 /** Takes in the file of keys when it changes and on SIGHUP. A broken one leaves the keys as they are. */

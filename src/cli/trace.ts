@@ -2,14 +2,11 @@
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
-import { preparePack } from '../checkpoint/prepare-pack.js';
 import type { OptionName } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
-import { readTokenizer } from '../engine/model-directory.js';
+import { openModel } from '../engine/open-model.js';
 import { SidaError } from '../errors.js';
-import { loadAddon } from '../native/addon.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
@@ -104,40 +101,23 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   };
   process.once('SIGINT', stop).once('SIGTERM', stop);
   const progress = new Progress();
-  const addon = loadAddon();
   try {
-    const { pack, name, fingerprint } = await preparePack({
+    const { pack, name, fingerprint, engine, tokenizer } = await openModel({
       model: resolve(model),
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
-    });
-    const kvTokens = options.maxBatchTokens + maxNewTokens + 2 * addon.kvPageTokens;
-    const limits = {
+      memoryBudget: options.memoryBudget,
+      hostBudget: options.hostBudget,
       maxBatchTokens: options.maxBatchTokens,
-      kvTokens,
       threads: options.threads,
       activations: options.activations,
       device: options.device,
-    };
-    const plan = addon.planMemory({ pack }, limits);
-    const engine = new addon.Engine({
-      pack,
-      budgetBytes: budgetBytes(options.memoryBudget, plan),
-      hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
-      linkBandwidth: 0,
-      linkLatency: 0,
-      ...limits,
+      newTokens: maxNewTokens,
+      sequences: 1,
     });
-    const { experts, topK, normalized, vocabSize, stacks, moeLayers: layers } = engine.shape;
+    const { experts, topK, normalized, stacks, moeLayers: layers } = engine.shape;
     const top = Math.min(experts, Math.max(2 * topK, number('top', String(values.top), 1, 65_535)));
-    const tokenizer = await readTokenizer(resolve(model), { vocabSize, maxInputBytes: 1 << 24 });
-    if (tokenizer === undefined) {
-      throw new SidaError({
-        code: 'cannot_run',
-        message: `${model} has no tokenizer.json: texts cannot be traced`,
-      });
-    }
     const out = resolve(String(values.out));
     const work: TraceWork = {
       format: 'sida-trace',

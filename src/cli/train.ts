@@ -104,7 +104,8 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     onEvaluation: progress.measured.bind(progress),
     onLearning: (done: number, total: number) => {
       progress.stop();
-      // Nothing is saved on the way from here on, and computations of seconds hear no signal: the system's own end is at once.
+      // Nothing is saved on the way from here on, and computations of seconds hear no signal: the system's own end is
+      // at once.
       forget();
       tables.show({ phase: 'tables', done, total });
     },

@@ -1,5 +1,5 @@
 /** A request that works on the model at hand, to copy into a shell. */
-import type { ModelInfo } from '../engine/messages.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import { templateFields } from '../text/template.js';
 
 export function exampleCurl(model: ModelInfo, url: string, withKey: boolean): string {

@@ -4,21 +4,15 @@ import { formatBytes } from '../config/bytes.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
 import { VERSION } from '../config/version.js';
-import { EngineProcess } from '../engine/engine-process.js';
 import { SidaError } from '../errors.js';
-import { recordKeptJob } from '../observability/kept-jobs.js';
 import { createLogger } from '../observability/logger.js';
-import type { KeptEnd } from '../queue/job-queue.js';
-import type { QueueWorker } from '../queue/queue-worker.js';
 import { redisAddress } from '../queue/redis-client.js';
-import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { startWorker } from './backend.js';
-import { ENGINE_OPTIONS, engineConfig } from './engine-config.js';
+import { composeWorker } from './composition.js';
+import { ENGINE_OPTIONS } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
 import { endOnSignals } from './signals.js';
-import { WorkerService } from './worker-service.js';
 
 const OPTIONS = [
   ...ENGINE_OPTIONS,
@@ -67,25 +61,20 @@ export function workerCommand(): Command {
 /** Resolves with the exit code when the worker has ended. */
 async function work(options: Options, redis: string, serving: ServeOptions | undefined): Promise<number> {
   const logger = createLogger(options.logLevel);
-  const engine = new EngineProcess(engineConfig(options));
+  const parts = await composeWorker(options, redis, serving, logger);
+  const { engine, url } = parts;
   const progress = new Progress();
-  let worker: QueueWorker | undefined;
-  const watched = { engine, logger, worker: () => worker };
-  const service = serving && (await WorkerService.start({ ...serving, redis }, watched));
-  const onKeptEnd = (end: KeptEnd) => {
-    if (service === undefined) recordKeptJob(end, undefined, logger);
-    else service.keptEnded(end);
-  };
+  let announced = false;
   const failure = new Promise<SidaError>((fail) => {
     engine.onState((state) => {
-      if (state.progress !== undefined && worker === undefined) progress.show(state.progress);
+      if (state.progress !== undefined && !announced) progress.show(state.progress);
       else logger.info({ phase: state.phase, detail: state.detail }, 'engine');
-      if (state.phase === 'ready' && worker === undefined) {
+      if (state.phase === 'ready' && !announced) {
         progress.stop();
-        worker = startWorker(options, redis, engine, { logger, onKeptEnd });
+        announced = true;
         const { name, fingerprint, usage } = engine.model!;
         process.stdout.write(
-          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${service === undefined ? '' : `; metrics at ${service.url}`}\n`,
+          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${url === undefined ? '' : `; metrics at ${url}`}\n`,
         );
       } else if (state.phase === 'failed') {
         progress.stop();
@@ -94,17 +83,13 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
     });
   });
   const signals = endOnSignals(() => void engine.close(0));
-  const warned = warnOfRedisSettings(redis, logger);
   engine.start();
 
   const cause = await Promise.race([failure, signals.first]);
   if (cause instanceof SidaError) process.stderr.write(`sida: ${cause.message}\n`);
   else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
-  warned.abort();
-  service?.drain();
-  await worker?.close(cause instanceof SidaError ? 0 : options.drain);
-  await service?.close();
-  await engine.close(0);
+  parts.refuse();
+  await parts.close(cause instanceof SidaError ? 0 : options.drain);
   signals.dispose();
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
 }

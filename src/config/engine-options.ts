@@ -1,10 +1,12 @@
 /** Options of an engine: its model, device, budgets, predictor and batches. A default may use options above it. */
+
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
 import { DEFAULT_GROUP, DENSE_DTYPES, EXPERT_DTYPES, GROUPS } from '../checkpoint/weight-format.js';
-import { EVICTION_POLICY_NAMES } from '../engine/messages.js';
 import { DEVICES } from '../native/engine-types.js';
-import type { HashFunctionName } from '../predictor/hash-function.js';
+import { EVICTION_POLICY_NAMES } from '../protocol/engine-messages.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
+
 import { option } from './option.js';
 import { bandwidth, duration, Expected, oneOf, type Parser, size, text, wholeNumber } from './parsers.js';
 

@@ -1,9 +1,10 @@
 /** One choice of a completion as its tokens arrive: text, stop strings, the reason it ended. */
-import type { GeneratedToken } from '../inference/messages.js';
-import { IncrementalDecoder } from '../tokenizer/incremental-decoder.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { CompletionChoice, CompletionDelta, TokenLogprobs } from './messages.js';
-import { StopStrings } from './stop-strings.js';
+
+import type { CompletionChoice, CompletionDelta, TokenLogprobs } from '../protocol/engine-messages.js';
+import type { GeneratedToken } from '../protocol/thread-messages.js';
+import { IncrementalDecoder } from '../text/incremental-decoder.js';
+import { StopStrings } from '../text/stop-strings.js';
+import type { Tokenizer } from '../text/tokenizer.js';
 
 export interface CompletionOptions {
   index: number;

@@ -7,8 +7,8 @@ import type {
   JobRequest,
   JobResult,
   ModelInfo,
-} from './messages.js';
-import type { OnDelta } from './piece-taker.js';
+} from '../protocol/engine-messages.js';
+import type { OnDelta } from './delta-taker.js';
 
 export type EnginePhase =
   | 'starting'

@@ -2,33 +2,33 @@
  * Entry of the engine process: opens the model, starts its two threads and connects them with the API process. This
  * thread tokenizes, makes batches and passes messages on; it never computes.
  */
+
 import type { Worker } from 'node:worker_threads';
+import { BatchFeed } from '../batching/batch-feed.js';
+import { Batcher } from '../batching/batcher.js';
 import { preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
-import type { FromInference, ToInference } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
-import { BuilderStats } from '../predictor/builder-stats.js';
-import type { FromHashBuilder } from '../predictor/hash-builder-thread.js';
-import { tableK } from '../predictor/hash-table.js';
-import { createQueue, QueueGauge } from '../predictor/hash-table-queue.js';
-import { ResidentFlag } from '../predictor/resident-flag.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
-import { BatchFeed } from './batch-feed.js';
-import { Batcher } from './batcher.js';
-import { HashBuilderLink } from './hash-builder-link.js';
-import { InferenceLink } from './inference-link.js';
-import { JobRunner } from './job-runner.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
 import type {
   ControlReply,
   EngineConfig,
   FromEngine,
   ModelInfo,
-  PredictorInfo,
   ProfileRequest,
   ToEngine,
-} from './messages.js';
+} from '../protocol/engine-messages.js';
+import { tableK } from '../protocol/hash-table.js';
+import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
+import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
+import type { FromInference, ToInference } from '../protocol/thread-messages.js';
+import { HashBuilderLink } from './hash-builder-link.js';
+import { InferenceLink } from './inference-link.js';
+import { JobRunner } from './job-runner.js';
 import { readTasks, readTokenizer } from './model-directory.js';
 import { predictorChoice } from './predictor-choice.js';
 import type { ModelLimits } from './prepare-job.js';
@@ -210,7 +210,7 @@ async function answerProfile(request: ProfileRequest, model: string): Promise<Co
   return { kind: 'stop-profile', written: await stopRecording(request.file, model) };
 }
 
-// Without its parent the engine has nobody to answer.
+// Without its parent the engine has no one to send answers to.
 process.on('disconnect', () => process.exit(0));
 // A terminal signals the whole process group, but the parent decides when the engine ends.
 process.on('SIGINT', () => {});

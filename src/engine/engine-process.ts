@@ -1,7 +1,6 @@
 /** The API process's handle of the engine process: starts it, replaces it after a crash, carries jobs to it. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorBody, SidaError } from '../errors.js';
-import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -12,14 +11,15 @@ import type {
   JobResult,
   ModelInfo,
   ToEngine,
-} from './messages.js';
-import { PieceTaker } from './piece-taker.js';
+} from '../protocol/engine-messages.js';
+import { DeltaTaker } from './delta-taker.js';
+import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import { Watchdog } from './watchdog.js';
 
 interface Run {
   resolve: (result: JobResult) => void;
   reject: (error: SidaError) => void;
-  pieces: PieceTaker;
+  pieces: DeltaTaker;
 }
 
 interface Control {
@@ -31,7 +31,7 @@ interface Control {
 const RESTART_DELAYS_MS = [0, 250, 500, 1000, 2000, 5000];
 /** An engine that served this long starts the row anew. */
 const STABLE_MS = 30_000;
-/** What a closing engine gets before it is killed. */
+/** Time that a closing engine gets before it is killed. */
 const CLOSE_MS = 2000;
 
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
@@ -100,7 +100,7 @@ export class EngineProcess implements EngineHandle {
       signal.addEventListener('abort', onAbort, { once: true });
       const done = (): void => signal.removeEventListener('abort', onAbort);
       this.#runs.set(id, {
-        pieces: new PieceTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
+        pieces: new DeltaTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
         resolve: (result) => {
           done();
           resolve(result);
@@ -191,7 +191,7 @@ export class EngineProcess implements EngineHandle {
   }
 
   #post(message: ToEngine): void {
-    // A message to a process that just died has no taker; its exit settles what waits.
+    // A message to a process that has just died is lost; the exit handler settles the jobs that wait.
     if (this.#child?.connected) this.#child.send(message, () => {});
   }
 
@@ -236,7 +236,7 @@ export class EngineProcess implements EngineHandle {
   #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {
     const detail = `${PROGRESS_TEXT[phase]} the model`;
     const progress = { phase, done, total };
-    // A restart stays one until it is over, for whoever watches.
+    // Watchers see `restarting` until the restart is over.
     if (this.#restarts > 0) this.#setState({ phase: 'restarting', detail, progress });
     else this.#setState({ phase: phase === 'load' ? 'loading' : 'converting', detail, progress });
   }

@@ -1,20 +1,24 @@
 /** The main thread's end of the hash-building thread. */
+
 import { Worker } from 'node:worker_threads';
-import type { EncodeBatch } from '../inference/messages.js';
-import { Doorbell } from '../predictor/doorbell.js';
-import type { FromHashBuilder, HashBuilderThreadData } from '../predictor/hash-builder-thread.js';
-import type { PredictorInfo } from './messages.js';
+import type {
+  FromHashBuilder,
+  HashBuilderThreadData,
+  PredictorInfo,
+} from '../protocol/predictor-messages.js';
+import type { PromptBatch } from '../protocol/thread-messages.js';
+import { WakeUp } from '../protocol/wake-up.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;
   /** What predicts, or why nothing does. */
   readonly opened: Promise<PredictorInfo>;
-  readonly #bell = new Doorbell();
+  readonly #wakeUp = new WakeUp();
 
   constructor(data: Omit<HashBuilderThreadData, 'work'>) {
     this.worker = new Worker(new URL('../predictor/hash-builder-thread.js', import.meta.url), {
       name: 'hash-builder',
-      workerData: { ...data, work: this.#bell.buffer } satisfies HashBuilderThreadData,
+      workerData: { ...data, work: this.#wakeUp.buffer } satisfies HashBuilderThreadData,
       transferList: [data.queue.port],
     });
     this.opened = new Promise((resolve, reject) => {
@@ -30,8 +34,8 @@ export class HashBuilderLink {
   }
 
   /** The queue must have room for the batch. */
-  build(batch: EncodeBatch): void {
+  build(batch: PromptBatch): void {
     this.worker.postMessage(batch);
-    this.#bell.ring();
+    this.#wakeUp.signal();
   }
 }

@@ -1,9 +1,9 @@
 /** The main thread's end of the inference thread. */
 import { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
-import type { FromInference, InferenceThreadData, ToInference } from '../inference/messages.js';
-import { StepBacklog } from '../inference/step-backlog.js';
-import { Doorbell } from '../predictor/doorbell.js';
+import { StepBacklog } from '../protocol/step-backlog.js';
+import type { FromInference, InferenceThreadData, ToInference } from '../protocol/thread-messages.js';
+import { WakeUp } from '../protocol/wake-up.js';
 
 type Opened = Extract<FromInference, { type: 'opened' }>;
 
@@ -11,11 +11,11 @@ export class InferenceLink {
   readonly worker: Worker;
   /** Rejects when the model cannot be opened. */
   readonly opened: Promise<Opened>;
-  readonly #bell: Doorbell;
+  readonly #wakeUp: WakeUp;
   readonly #backlog = new StepBacklog();
 
   constructor(data: Omit<InferenceThreadData, 'backlog'>) {
-    this.#bell = new Doorbell(data.queue.arrivals);
+    this.#wakeUp = new WakeUp(data.queue.arrivals);
     this.worker = new Worker(new URL('../inference/inference-thread.js', import.meta.url), {
       name: 'inference',
       workerData: { ...data, backlog: this.#backlog.buffer } satisfies InferenceThreadData,
@@ -39,7 +39,7 @@ export class InferenceLink {
 
   post(message: ToInference): void {
     this.worker.postMessage(message);
-    // The thread sleeps on the bell, not on its port.
-    this.#bell.ring();
+    // The thread sleeps on the wake-up, not on its port.
+    this.#wakeUp.signal();
   }
 }

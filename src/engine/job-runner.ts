@@ -1,13 +1,11 @@
 /** The engine process's jobs, from request to result, on its main thread. */
 
+import type { BatchFeed } from '../batching/batch-feed.js';
+import { softmax } from '../batching/softmax.js';
+import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
-import { clockMs } from '../inference/clock.js';
-import { noCost } from '../inference/job-ledger.js';
-import type { FromInference, JobEnd, ToInference } from '../inference/messages.js';
-import { softmax } from '../inference/softmax.js';
+import { noCost } from '../inference/job-costs.js';
 import { profiled } from '../profile/thread-events.js';
-import type { BatchFeed } from './batch-feed.js';
-import { Completion } from './completion.js';
 import type {
   Classification,
   CompletionDelta,
@@ -15,8 +13,10 @@ import type {
   JobRequest,
   JobResult,
   RunRequest,
-} from './messages.js';
-import { PieceFlow } from './piece-flow.js';
+} from '../protocol/engine-messages.js';
+import type { FromInference, JobEnd, ToInference } from '../protocol/thread-messages.js';
+import { Completion } from './completion.js';
+import { DeltaFlow } from './delta-flow.js';
 import { type ModelLimits, prepareJob, requireTokenizer } from './prepare-job.js';
 import { routingKOf } from './routing.js';
 
@@ -48,7 +48,7 @@ interface RunningJob {
 
 export class JobRunner {
   readonly #options: JobRunnerOptions;
-  readonly #pieces: PieceFlow;
+  readonly #pieces: DeltaFlow;
   readonly #byId = new Map<string, RunningJob>();
   readonly #byNumber = new Map<number, RunningJob>();
   readonly #byItem = new Map<number, RunningJob>();
@@ -57,7 +57,7 @@ export class JobRunner {
 
   constructor(options: JobRunnerOptions) {
     this.#options = options;
-    this.#pieces = new PieceFlow(options.send);
+    this.#pieces = new DeltaFlow(options.send);
   }
 
   get running(): number {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../errors.js';
 import { readJsonFile } from '../text/json-file.js';
-import { Tokenizer, type TokenizerLimits } from '../tokenizer/tokenizer.js';
+import { Tokenizer, type TokenizerLimits } from '../text/tokenizer.js';
 
 const tasksSchema = z.object({
   tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),

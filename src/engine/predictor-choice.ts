@@ -1,9 +1,10 @@
 /** Which predictor the options ask for. */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { PredictorChoice } from '../predictor/hash-builder-thread.js';
 import { MANIFEST } from '../predictor/training/manifest.js';
-import type { EngineConfig } from './messages.js';
+import type { EngineConfig } from '../protocol/engine-messages.js';
+import type { PredictorChoice } from '../protocol/predictor-messages.js';
 
 /** A model may carry its predictor in this directory. */
 const OWN = 'predictor';

@@ -1,13 +1,14 @@
 /** Turns a request into the inputs of the engine, or refuses it with the numbers. */
+
+import { itemPages } from '../batching/kv-pages.js';
+import { planScoring } from '../batching/scoring-plan.js';
 import { SidaError } from '../errors.js';
-import { itemPages } from '../inference/kv-pages.js';
-import type { ItemWork } from '../inference/messages.js';
-import { choiceSeed, type Sampling } from '../inference/sampling.js';
-import { planScoring } from '../inference/scoring.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import type { ModelShape } from '../native/addon-types.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
-import type { JobRequest, RunRequest } from './messages.js';
+import type { JobRequest, RunRequest } from '../protocol/engine-messages.js';
+import type { ItemWork } from '../protocol/item-work.js';
+import { choiceSeed, type Sampling } from '../protocol/sampling.js';
+import type { Tokenizer } from '../text/tokenizer.js';
 import type { RoutingLimits } from './routing.js';
 
 export interface ModelLimits {

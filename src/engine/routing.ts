@@ -1,6 +1,6 @@
-/** Whose routing a request runs by. */
+/** Whether a request is routed by the model's routers or by hash tables. */
 import { SidaError } from '../errors.js';
-import type { RoutingMode, RoutingWish } from './messages.js';
+import type { RoutingMode, RoutingWish } from '../protocol/engine-messages.js';
 
 export interface RoutingLimits {
   /** Of requests that name none; `predicted`: the routers are not on the device. */

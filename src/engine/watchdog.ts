@@ -1,8 +1,8 @@
-/** Ends an engine process that was ready and fell silent: one that is frozen answers nothing and does not exit. */
+/** Ends an engine process that was ready and sends nothing any more: a frozen process does not exit by itself. */
 
-/** Between looks; a ready engine speaks as often. */
+/** Between checks; a ready engine sends a message as often. */
 const LOOK_MS = 1_000;
-/** Looks in a row without a word before the engine is given up. */
+/** Checks in a row without a message before the engine is ended. */
 const SILENT_LOOKS = 10;
 
 export class Watchdog {
@@ -17,7 +17,8 @@ export class Watchdog {
   start(): void {
     this.stop();
     this.#silentLooks = 0;
-    // Looks are counted, not time: a process that was frozen itself looks once on waking, before it has read what came meanwhile.
+    // Checks are counted, not time: after a freeze of this process one check runs before it has read the waiting
+    // messages.
     this.#timer = setInterval(() => {
       this.#silentLooks += 1;
       if (this.#silentLooks > SILENT_LOOKS) this.#onSilence();

@@ -151,7 +151,10 @@ function positions(length: number, count: number, random: () => number): number[
   return shuffle(all, random).slice(0, count);
 }
 
-/** The experts with the largest logits of each layer of the first stack and token, capacity aside; (layers, tokens, topK). */
+/**
+ * The experts with the largest logits of each layer of the first stack and token, capacity aside; (layers, tokens,
+ * topK).
+ */
 function routesOf(engine: Engine, tokens: Int32Array): Uint16Array {
   try {
     const run = engine.runBatch(

@@ -7,8 +7,8 @@ import {
   routingShape,
   type StackName,
 } from '../predictor/hash-function.js';
-import type { HashTable } from '../predictor/hash-table.js';
 import { hitNames } from '../predictor/hit-ranks.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import { LabelCounts, type LabelFidelity, type Perplexity, PerplexityCounts } from './fidelity.js';
 import { HitCounts, type LayerHits } from './hit-counts.js';
 import { type EvaluationInput, passesOf } from './input-passes.js';

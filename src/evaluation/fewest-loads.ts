@@ -53,7 +53,8 @@ class Future {
 
   /**
    * Positive where `a` goes before `b`: its next use is farther. Of two with the same one goes whose use after that is
-   * sooner: missing then, it is loaded, and what was loaded last must stay while what was at hand may go. And so on, in turns.
+   * sooner: missing then, it is loaded, and what was loaded last must stay while what was at hand may go. And so on,
+   * in turns.
    */
   order(a: number, b: number): number {
     for (let ahead = 0; ; ahead++) {

@@ -1,11 +1,14 @@
 /** How often tables name the experts that the routers chose, layer by layer. */
 import { firstLayerOf, layersOf, type RoutingShape } from '../predictor/hash-function.js';
-import type { HashTable } from '../predictor/hash-table.js';
 import { countHits, hitRanks } from '../predictor/hit-ranks.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import type { TrueRouting } from './model-runner.js';
 
 export interface HitShares {
-  /** Shares of the choices that are among the best named, for each of hitRanks(); those of an unknown input are missed. */
+  /**
+   * Shares of the choices that are among the best named, for each of hitRanks(); those of an unknown input are
+   * missed.
+   */
   hits: number[];
   /** Mean |α − the router's| over the tokens whose first named is the router's first; null without any. */
   alphaError: number | null;

@@ -1,9 +1,12 @@
-/** The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it. */
-import { targetsWithin } from '../inference/label-scoring.js';
-import { offsetsOf, type PassSequence } from '../inference/pass-batch.js';
-import type { ScoringPlan, ScoringTarget } from '../inference/scoring.js';
+/**
+ * The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it.
+ */
+
+import { targetsWithin } from '../batching/label-scoring.js';
+import { offsetsOf, type PassSequence } from '../batching/pass-batch.js';
 import { NO_PARENT } from '../native/addon-types.js';
 import type { HashInput } from '../predictor/hash-function.js';
+import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 
 export interface EvaluationInput {
   /** Of the file, from 1. */

@@ -1,10 +1,12 @@
 /** Runs inputs through a model: in exact mode, to see where its routers send every token, and in predicted mode. */
-import { routingOf } from '../inference/foreknowledge.js';
-import { assertFiniteLogprobs, passBatch } from '../inference/pass-batch.js';
-import { LabelScores, type ScoringTarget } from '../inference/scoring.js';
+
+import { assertFiniteLogprobs, passBatch } from '../batching/pass-batch.js';
+import { LabelScores } from '../batching/scoring-plan.js';
 import { type Engine, type ModelShape, NO_PARENT, type RunResult } from '../native/addon-types.js';
 import type { HashInput } from '../predictor/hash-function.js';
-import type { HashTable } from '../predictor/hash-table.js';
+import { routingOf } from '../predictor/pass-forecast.js';
+import type { HashTable } from '../protocol/hash-table.js';
+import type { ScoringTarget } from '../protocol/item-work.js';
 import { continueGreedily, pickedBy } from '../trace/greedy-continuation.js';
 import {
   type EvaluationInput,

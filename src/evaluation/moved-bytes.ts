@@ -1,6 +1,7 @@
 /** Bytes that each policy would move over the batches of a data set, by replay of their routing. */
-import type { EvictionPolicyName } from '../engine/messages.js';
+
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
+import type { EvictionPolicyName } from '../protocol/engine-messages.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
 

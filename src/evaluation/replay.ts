@@ -1,9 +1,9 @@
 /** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
-import type { EvictionPolicy } from '../inference/eviction/index.js';
-import { correctedPass, correctedVisits, planPass } from '../inference/foresight.js';
+import type { EvictionPolicy } from '../inference/eviction/policy.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
-import type { ExpectedVisit } from '../inference/residency-planner.js';
+import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
+import type { ExpectedVisit } from '../predictor/expected-visits.js';
 import type { StoreSimulation } from './store-simulation.js';
 
 export interface ReplayPass {
@@ -18,7 +18,7 @@ export interface ReplayPass {
 export interface ReplayBatch<Pass extends ReplayPass = ReplayPass> {
   passes: readonly Pass[];
   /** What its tables say while it waits in the queue. */
-  foreseen: readonly ExpectedVisit[];
+  forecast: readonly ExpectedVisit[];
 }
 
 export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
@@ -64,7 +64,7 @@ class Replay<Pass extends ReplayPass> {
     const { slots, state } = this.#store.residency();
     const everything = slots >= state.length;
     for (const pass of passes) {
-      const upcoming = queue.map(({ foreseen }) => correctedVisits(foreseen, this.#calibration));
+      const upcoming = queue.map(({ forecast }) => correctedVisits(forecast, this.#calibration));
       const plan = () => {
         if (everything) return null;
         const known = lookahead === null ? { own: [], behind: [] } : pass;

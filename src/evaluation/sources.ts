@@ -1,10 +1,12 @@
 /** Turns files into the inputs of an evaluation. */
+
 import { readFile } from 'node:fs/promises';
+import { planScoring } from '../batching/scoring-plan.js';
 import { SidaError } from '../errors.js';
-import { planScoring, type ScoringPlan } from '../inference/scoring.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { randomOf } from '../predictor/training/random.js';
-import type { Tokenizer } from '../tokenizer/tokenizer.js';
+import type { ScoringPlan } from '../protocol/item-work.js';
+import type { Tokenizer } from '../text/tokenizer.js';
 import type { EvaluationSource } from './evaluate.js';
 import type { DataLine } from './labelled-data.js';
 import { corrupt, sentinelsOf, WINDOW, windowsOf } from './span-corruption.js';
@@ -73,7 +75,10 @@ export function textSource(
     : { kind: 'corrupted', source: corruptedSource(file, texts, limits) };
 }
 
-/** Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too little text. */
+/**
+ * Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too
+ * little text.
+ */
 export function plainSource(
   file: string,
   texts: readonly string[],

@@ -13,7 +13,10 @@ export interface StoreWatch {
 }
 
 const NONE = -1;
-/** Experts of a layer that are at hand or on their way before it waits for a better victim: the real store's is the disk's depth. */
+/**
+ * Experts of a layer that are at hand or on their way before it waits for a better victim: the real store's is the
+ * disk's depth.
+ */
 const ENOUGH = 4;
 
 export class StoreSimulation {

@@ -1,5 +1,5 @@
 /** Tables of one input, and what they let the residency planner expect. */
-import { visitsOf } from '../inference/expected-visits.js';
+import { visitsOf } from '../predictor/expected-visits.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
   firstLayerOf,
@@ -8,7 +8,7 @@ import {
   type RoutingShape,
   tableKind,
 } from '../predictor/hash-function.js';
-import { createHashTable, type HashTable, TABLE_READY, tableK } from '../predictor/hash-table.js';
+import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protocol/hash-table.js';
 import type { ExactRun } from './model-runner.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 
@@ -49,7 +49,8 @@ function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTab
 }
 
 /**
- * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the batch; those
+ * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the batch;
+ * those
  * of a continuation only as its steps come.
  */
 export function batchOf(
@@ -69,5 +70,5 @@ export function batchOf(
       return { visits: needed, own: visitsOf(step, firstLayerOf(shape, stack)), behind: [] };
     });
   });
-  return { passes, foreseen: visits.filter((_, i) => parts[i]!.known).flat() };
+  return { passes, forecast: visits.filter((_, i) => parts[i]!.known).flat() };
 }

@@ -1,6 +1,6 @@
 /**
- * What perfect foresight would have moved: Belady's rule (MIN) over the true routing, with the planner's look-ahead. It
- * is computed after the fact, so a visit counts once the batches it may look ahead to are known.
+ * The loads of Belady's rule (MIN) over the true routing, with the planner's look-ahead. They are computed after the
+ * fact: a visit counts once the batches that it may look ahead to are known.
  */
 
 /** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */
@@ -9,7 +9,7 @@ const BATCH_VISITS = 48;
 export interface BeladyOptions<Visit> {
   /** Where all visits of longer batches are to be in view. */
   batchVisits?: number;
-  /** Told what each settled visit loads. */
+  /** Called with the loads of each settled visit. */
   onLoads?: (visit: Visit, ids: readonly number[]) => void;
 }
 
@@ -86,7 +86,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     const crowded = cache.size + loads.length > this.#slots;
     const future = crowded ? this.#future(cache, visits, at) : undefined;
     for (const id of ids) uses[id]! += 1;
-    // The first to go comes first, so that it can go for the others: the last one to come stays.
+    // The first to be evicted is loaded first, so that the others can take its slot.
     if (future !== undefined) loads.sort((a, b) => order(future, b, a));
     for (const id of loads) {
       while (future !== undefined && cache.size >= this.#slots) evict(cache, future);
@@ -101,7 +101,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     const next = new Float64Array(held.length);
     for (let id = 0; id < next.length; id++) next[id] = visits.length + 1 / (uses[id]! + 1);
     const second = next.slice();
-    // Experts at hand compute first, and each may go once it has computed.
+    // Resident experts compute first, and each may be evicted once it has computed.
     for (let later = visits.length - 1; later > at; later--) {
       if (visits[later]!.batch > last) continue;
       for (const id of visits[later]!.ids) {
@@ -120,8 +120,8 @@ interface Future {
 }
 
 /**
- * Positive where `a` goes before `b`: its next use is farther. Of two with the same one goes whose use after that is sooner:
- * missing then, it is loaded, and what was loaded last must stay while what was at hand may go.
+ * Positive where `a` goes before `b`: its next use is farther. Of two with the same next use, the one whose
+ * use after that is sooner goes first: it is then loaded again, and the expert loaded last must stay.
  */
 function order({ next, second }: Future, a: number, b: number): number {
   return next[a]! - next[b]! || second[b]! - second[a]!;

@@ -1,6 +1,7 @@
 /** The inference thread's counters since it started. */
-import type { EngineCounters } from '../engine/messages.js';
+
 import type { RunStats } from '../native/addon-types.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
 
 /** What others count. */
 type CountersNow = Pick<

@@ -1,7 +1,7 @@
 /** Control requests to the open engine, answered between two steps. */
-import { budgetBytes } from '../engine/budget.js';
-import type { ControlReply, ExpertState, ModelRequest } from '../engine/messages.js';
+import { budgetBytes } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
+import type { ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';
 
 export function answerControl(request: ModelRequest, engine: Engine): ControlReply {
   switch (request.kind) {

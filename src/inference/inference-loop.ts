@@ -1,30 +1,33 @@
-/** The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other. */
+/**
+ * The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other.
+ */
+
+import { Generations } from '../batching/generations.js';
+import { HeldBatch } from '../batching/held-batch.js';
+import { HeldInputs } from '../batching/held-inputs.js';
+import { KvPages } from '../batching/kv-pages.js';
+import type { Outcomes } from '../batching/outcomes.js';
+import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { openKind } from '../model/kinds/index.js';
 import type { ModelKind } from '../model/kinds/model-kind.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import type { Engine } from '../native/addon-types.js';
-import type { BuilderStats } from '../predictor/builder-stats.js';
-import type { QueueConsumer } from '../predictor/hash-table-queue.js';
-import type { ResidentFlag } from '../predictor/resident-flag.js';
+import { openTables } from '../predictor/expected-visits.js';
+import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
+import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import { Belady } from './belady.js';
-import { clockMs } from './clock.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
-import type { EvictionPolicy } from './eviction/index.js';
-import { openTables } from './expected-visits.js';
-import { Foresight } from './foresight.js';
-import { Generations } from './generations.js';
-import { HeldBatch } from './held-batch.js';
-import { HeldInputs } from './held-inputs.js';
-import { JobLedger } from './job-ledger.js';
-import { KvPages } from './kv-pages.js';
-import type { FromInference, QueuedBatch, ToInference } from './messages.js';
-import { NativeSteps } from './native-steps.js';
-import type { Outcomes } from './outcomes.js';
+import type { EvictionPolicy } from './eviction/policy.js';
+import { JobCosts } from './job-costs.js';
+import { NativePasses } from './native-passes.js';
+import { PassPlanner } from './pass-planner.js';
 import { RoutingQuality } from './routing-quality.js';
-import type { StepTables } from './step-tables.js';
 import { TableWait } from './table-wait.js';
 
 export interface InferenceLoopOptions {
@@ -37,7 +40,7 @@ export interface InferenceLoopOptions {
   linkBandwidth: number;
   builderStats: BuilderStats;
   resident: ResidentFlag;
-  /** Null: nobody predicts generations. */
+  /** Null: generations are not predicted. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
   /** The next control message, if one has arrived. */
@@ -52,16 +55,16 @@ const IDLE_COUNTERS_MS = 1000;
 export class InferenceLoop {
   readonly #options: InferenceLoopOptions;
   readonly #counters = new InferenceCounters();
-  readonly #ledger: JobLedger;
+  readonly #costs: JobCosts;
   readonly #pages: KvPages;
-  readonly #foresight: Foresight;
+  readonly #planner: PassPlanner;
   readonly #belady: Belady;
   readonly #quality: RoutingQuality;
   readonly #tableWait: TableWait;
   readonly #generations: Generations;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
-  /** Jobs whose items are passed over, until this batch is finished. */
+  /** Jobs whose items are skipped, until this batch is finished. */
   readonly #dropped = new Map<number, number>();
   /** Jobs that failed in the running turn; released at its end, when no step names their contexts any more. */
   readonly #failed = new Map<number, SidaError>();
@@ -74,12 +77,12 @@ export class InferenceLoop {
     const { engine, policy, maxBatchTokens, queue, resident, lookahead } = options;
     this.#options = options;
     const { shape, plan } = engine;
-    this.#ledger = new JobLedger(shape, plan.slot);
+    this.#costs = new JobCosts(shape, plan.slot);
     this.#pages = new KvPages(engine.usage().kvPages);
     const { linkBandwidth } = options;
-    this.#foresight = new Foresight({ engine, policy, queue, resident, linkBandwidth });
+    this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
     this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead);
-    const explains = (job: number) => this.#ledger.explains(job);
+    const explains = (job: number) => this.#costs.explains(job);
     const { experts: expertsPerLayer, topK } = shape;
     this.#quality = new RoutingQuality({ expertsPerLayer, topK, belady: this.#belady, explains });
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
@@ -88,29 +91,35 @@ export class InferenceLoop {
       done: (item, job, scores) => this.#done(item, job, scores),
       failed: (job, error) => this.#failed.set(job, error),
     };
-    const steps = new NativeSteps({
+    const passes = new NativePasses({
       engine,
-      foresight: this.#foresight,
+      planner: this.#planner,
       quality: this.#quality,
       maxBatchTokens,
-      ledger: this.#ledger,
+      costs: this.#costs,
       counters: this.#counters,
       onJobError: outcomes.failed,
     });
     const inputs = new HeldInputs(engine, this.#pages, outcomes);
     const { stepTables } = options;
-    const generations = new Generations({ engine, foresight: this.#foresight, stepTables, inputs, outcomes });
+    const generations = new Generations({ engine, planner: this.#planner, stepTables, inputs, outcomes });
     this.#inputs = inputs;
     this.#generations = generations;
-    const [foresight, tableWait] = [this.#foresight, this.#tableWait];
-    this.#kind = openKind({ engine, steps, foresight, tableWait, generations, inputs, outcomes });
+    this.#kind = openKind({
+      engine,
+      passes,
+      tableWait: this.#tableWait,
+      generations,
+      inputs,
+      outcomes,
+    });
   }
 
   /** Runs until it is told to close; blocks its thread. */
   run(): void {
     const { queue } = this.#options;
     while (!this.#closed) {
-      const seen = queue.arrivals.rings;
+      const seen = queue.arrivals.signals;
       if (!this.turn()) profiled('idle', () => this.#idle(seen));
       else if (clockMs() - this.#countersSentMs >= BUSY_COUNTERS_MS) this.#sendCounters();
     }
@@ -154,7 +163,7 @@ export class InferenceLoop {
       routingsPredicted: this.#quality.total.predicted,
       routingHitsNarrow: this.#quality.total.narrow,
       routingHitsWide: this.#quality.total.wide,
-      tableWeight: this.#foresight.tableWeight,
+      tableWeight: this.#planner.tableWeight,
       beladyBytes: this.#belady.loads * engine.plan.slot,
       tables: this.#options.builderStats.figures(),
     });
@@ -176,7 +185,7 @@ export class InferenceLoop {
     const { engine, emit } = this.#options;
     try {
       const reply = answerControl(request, engine);
-      this.#foresight.slotsChanged();
+      this.#planner.slotsChanged();
       this.#belady.slots = engine.usage().slots;
       emit({ type: 'control-reply', id, reply });
     } catch (cause) {
@@ -195,7 +204,7 @@ export class InferenceLoop {
     if (items.length > 0) {
       const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
       const now = clockMs();
-      for (const item of items) this.#ledger.begin(item, now);
+      for (const item of items) this.#costs.begin(item, now);
       profiled('batch', () => this.#kind.start(items, held), { batch: held.batch.id, tokens });
     }
     if (held.finished) {
@@ -226,7 +235,7 @@ export class InferenceLoop {
 
   #done(item: number, job: number, scores?: number[]): void {
     if (this.#failed.has(job)) return;
-    const end = this.#ledger.itemDone(job, clockMs());
+    const end = this.#costs.itemDone(job, clockMs());
     this.#options.emit({ type: 'done', item, job, ...(scores && { scores }), ...(end && { end }) });
   }
 
@@ -244,7 +253,7 @@ export class InferenceLoop {
   }
 
   #releaseJob(job: number): void {
-    this.#ledger.drop(job);
+    this.#costs.drop(job);
     this.#generations.dropJob(job);
     this.#kind.dropJob(job);
     this.#inputs.dropJob(job);

@@ -1,23 +1,28 @@
 /** Thread entry: opens the native engine and runs the inference loop until it is told to close. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import { budgetBytes, hostBudgetBytes } from '../engine/budget.js';
 import { SidaError } from '../errors.js';
 import { lastStack } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
-import type { Engine, ModelShape, NativeAddon } from '../native/addon-types.js';
-import { BuilderStats } from '../predictor/builder-stats.js';
+import type { Engine, ModelShape } from '../native/addon-types.js';
 import { openStepper } from '../predictor/decoder-stepper.js';
 import { routingShape } from '../predictor/hash-function.js';
-import { QueueConsumer } from '../predictor/hash-table-queue.js';
 import { openPredictor } from '../predictor/predictor-directory.js';
-import { ResidentFlag } from '../predictor/resident-flag.js';
+import { StepTables } from '../predictor/step-tables.js';
 import { profiled, recordThread } from '../profile/thread-events.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
+import { QueueConsumer } from '../protocol/hash-table-queue.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
+import { StepBacklog } from '../protocol/step-backlog.js';
+import type {
+  FromInference,
+  InferenceThreadData,
+  QueuedBatch,
+  ToInference,
+} from '../protocol/thread-messages.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
-import type { FromInference, InferenceThreadData, QueuedBatch, ToInference } from './messages.js';
-import { StepBacklog } from './step-backlog.js';
-import { StepTables } from './step-tables.js';
+import { openEngine } from './open-engine.js';
 
 const data = workerData as InferenceThreadData;
 const port = parentPort!;
@@ -28,10 +33,12 @@ const emit = (message: FromInference): void =>
     port.postMessage(message);
   });
 
-function openEngine(addon: NativeAddon): Engine {
-  const { config, pack } = data;
-  const { maxBatchTokens, kvTokens, threads, activations, device, linkBandwidth, readDepth } = config;
-  const limits = {
+function engineOf({ config, pack }: InferenceThreadData): Engine {
+  const { memoryBudget, hostBudget, maxBatchTokens, kvTokens, threads, activations, device } = config;
+  return openEngine({
+    pack,
+    memoryBudget,
+    hostBudget,
     maxBatchTokens,
     kvTokens,
     threads,
@@ -39,16 +46,9 @@ function openEngine(addon: NativeAddon): Engine {
     device,
     ...(config.routingK !== null && { maxRoutingK: config.routingK }),
     routers: config.routing === 'exact',
-  };
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    ...limits,
-    pack,
-    budgetBytes: budgetBytes(config.memoryBudget, plan),
-    hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
-    linkBandwidth,
+    linkBandwidth: config.linkBandwidth,
     linkLatency: config.linkLatencyMs / 1000,
-    readDepth,
+    readDepth: config.readDepth,
   });
 }
 
@@ -56,7 +56,7 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   try {
     const addon = loadAddon();
     recordThread(addon.profile, 'inference');
-    const engine = openEngine(addon);
+    const engine = engineOf(data);
     const { shape, formats, plan } = engine;
     const { kvPageTokens } = addon;
     emit({ type: 'opened', shape, formats, plan, usage: engine.usage(), kvPageTokens });
@@ -67,7 +67,10 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
   }
 }
 
-/** What predicts on this thread; without it experts are fetched on demand. What is wrong with it the hash builder says. */
+/**
+ * Predicts generations on this thread. Null: their experts are fetched on demand. The hash-building thread reports
+ * why.
+ */
 async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
   const { predictor, fingerprint, pack } = data;
   if (predictor === null) return null;

@@ -1,9 +1,11 @@
-/** How busy the way into device memory is: where it has time to spare, prefetches may cost bytes to save time. */
+/**
+ * How busy the link into device memory is. While it has time to spare, prefetches may move extra bytes to save time.
+ */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
 /** Passes weigh by their time; this much of it is remembered. */
 const MEMORY_SECONDS = 0.5;
-/** Busy below this share of time the link has some to spare, above that no longer: what it is used for must not swing it. */
+/** Below CALM the link has time to spare, above BUSY no longer: the gap keeps the verdict from swinging. */
 const CALM = 0.5;
 const BUSY = 0.85;
 

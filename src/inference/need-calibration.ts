@@ -1,9 +1,10 @@
 /**
- * What tables foretell, corrected by what came of it. A table adds up the chances of tokens as if each came by itself, knows
- * nothing of the texts before, and may be wrong; so the chance that a layer needs an expert is learned as passes run, from
- * what was foretold, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
+ * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent, knows
+ * nothing
+ * of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as passes run, from the
+ * forecast, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
  */
-import type { ExpectedVisit } from './residency-planner.js';
+import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
 /** Used up to so many visits of its layer ago; longer ago or never is one more. */
 const AGES = [1, 2, 4, 8, 16];
@@ -18,7 +19,7 @@ const EDGE = 1e-4;
 
 interface LayerWeights {
   bias: number;
-  foretold: number;
+  forecast: number;
   frequency: number;
   age: Float64Array;
 }
@@ -26,7 +27,7 @@ interface LayerWeights {
 export class NeedCalibration {
   /** By the flat id of a layer's first expert. */
   readonly #weights = new Map<number, LayerWeights>();
-  /** By the same. */
+  /** By the same id. */
   readonly #visits = new Map<number, number>();
   /** (experts), visits that needed it. */
   readonly #uses: Float64Array;
@@ -39,15 +40,18 @@ export class NeedCalibration {
     this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
   }
 
-  /** What tables count for, the mean of the layers: 1 as they say, 0 nothing, below 0 the opposite. 1 where nothing was seen. */
+  /**
+   * Weight of the tables' forecast, mean of the layers: 1 trusts them, 0 ignores them, below 0 inverts them. 1 at the
+   * start.
+   */
   get tableWeight(): number {
     if (this.#weights.size === 0) return 1;
     let sum = 0;
-    for (const { foretold } of this.#weights.values()) sum += foretold;
+    for (const { forecast } of this.#weights.values()) sum += forecast;
     return sum / this.#weights.size;
   }
 
-  /** The visit with the chances to plan by; as it is where nothing was seen of its layer. */
+  /** The visit with corrected chances; unchanged while nothing was learned of its layer. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (!this.#visits.has(visit.firstId)) return visit;
     const need = visit.need.slice();
@@ -66,7 +70,7 @@ export class NeedCalibration {
     this.#chances(visit, (index, chance, frequency, age) => {
       const step = ((needed[index] === 0 ? 0 : 1) - chance) * rate;
       weights.bias += step;
-      weights.foretold += ODDS_RATE * step * odds(need[index]!);
+      weights.forecast += ODDS_RATE * step * odds(need[index]!);
       weights.frequency += ODDS_RATE * step * frequency;
       weights.age[age]! += step;
     });
@@ -89,8 +93,8 @@ export class NeedCalibration {
       const id = firstId + index;
       const frequency = odds((this.#uses[id]! + 0.5) / (visits + 1));
       const age = ageOf(visits - this.#usedAt[id]!);
-      const { bias, foretold, frequency: often, age: recent } = weights;
-      const sum = bias + foretold * odds(need[index]!) + often * frequency + recent[age]!;
+      const { bias, forecast, frequency: often, age: recent } = weights;
+      const sum = bias + forecast * odds(need[index]!) + often * frequency + recent[age]!;
       each(index, 1 / (1 + Math.exp(-sum)), frequency, age);
     }
   }
@@ -98,7 +102,7 @@ export class NeedCalibration {
   #layer(firstId: number): LayerWeights {
     let weights = this.#weights.get(firstId);
     if (weights === undefined) {
-      weights = { bias: 0, foretold: 1, frequency: 0, age: new Float64Array(AGES.length + 1) };
+      weights = { bias: 0, forecast: 1, frequency: 0, age: new Float64Array(AGES.length + 1) };
       this.#weights.set(firstId, weights);
     }
     return weights;

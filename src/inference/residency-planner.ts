@@ -1,15 +1,8 @@
 /** What to move for a pass: pure, from what its table and those queued behind it expect of each expert. */
 import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
-import type { EvictionPolicy } from './eviction/index.js';
+import type { ExpectedVisit } from '../predictor/expected-visits.js';
+import type { EvictionPolicy } from './eviction/policy.js';
 import { rehearse } from './rehearsal.js';
-
-/** One MoE layer's turn in the time to come. */
-export interface ExpectedVisit {
-  /** Flat id of the layer's first expert. */
-  firstId: number;
-  /** (experts of a layer), chance that the layer will need the expert. */
-  need: Float32Array;
-}
 
 export interface PlanInput {
   /** In order of time: the layers of the pass about to run, then those of the passes behind it. */
@@ -36,15 +29,15 @@ export const PREFETCH_CHANCE = 0.95;
 const EXPENDABLE = 2 ** 40;
 
 /**
- * With foresight an expert's key is its expected next use, in visits from now:
+ * With a forecast an expert's key is its expected next use, in visits from now:
  * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
- * rule. A rehearsal of the visits says who goes before that; only they make room for prefetches. Without foresight,
+ * rule. A rehearsal of the visits says who goes before that; only they make room for prefetches. Without one,
  * only this pass's needs are protected. Loads: likely needed experts that are not resident, or will have gone, the
  * nearest first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as
  * soon as a slot is free or its expert may go.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
-  return input.policy.foresight && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
+  return input.policy.usesForecast && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
 }
 
 /** Without tables: nothing is prefetched, and the policy says who goes. */

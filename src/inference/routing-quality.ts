@@ -1,11 +1,14 @@
 /** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
-import type { HashTable } from '../predictor/hash-table.js';
+import type { PassForecast, TableRows } from '../predictor/pass-forecast.js';
+import type { HashTable } from '../protocol/hash-table.js';
 import type { Belady } from './belady.js';
-import type { Foreknowledge, TableRows } from './foreknowledge.js';
 import { recallWidths } from './recall.js';
 
-/** Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are left out. */
+/**
+ * Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are
+ * left out.
+ */
 export interface Hits {
   predicted: number;
   /** The expert was among the table's first names: see `recallWidths`. */
@@ -16,7 +19,7 @@ export interface Hits {
 export interface Verdict {
   /** Of each sequence of the pass; null without a table. */
   hits: Hits[] | null;
-  /** Flat ids perfect foresight would have loaded, when a job wants to know. */
+  /** Flat ids Belady's rule would have loaded, when a job wants to know. */
   beladyLoads: Set<number> | null;
 }
 
@@ -55,7 +58,7 @@ export class RoutingQuality {
     result: RunResult,
     jobs: readonly number[],
     batch: NativeBatch,
-    { predicted, routingK }: Foreknowledge,
+    { predicted, routingK }: PassForecast,
   ): Verdict {
     const { belady, expertsPerLayer: experts, explains } = this.#options;
     const layers = result.layers.length;

@@ -1,10 +1,11 @@
 /** How long the inference thread waits for a table that is still being built: never long enough to lose by it. */
-import type { Doorbell } from '../predictor/doorbell.js';
-import { TABLE_ABANDONED, TABLE_PENDING } from '../predictor/hash-table.js';
+
+import { clockMs } from '../clock.js';
+import type { OpenTables } from '../predictor/expected-visits.js';
 import { profiled } from '../profile/thread-events.js';
-import { clockMs } from './clock.js';
+import { TABLE_ABANDONED, TABLE_PENDING } from '../protocol/hash-table.js';
+import type { WakeUp } from '../protocol/wake-up.js';
 import type { InferenceCounters } from './counters.js';
-import type { OpenTables } from './expected-visits.js';
 
 /** Longest wait, as a share of a usual pass over prompts. */
 const SHARE_OF_PASS = 0.1;
@@ -14,12 +15,12 @@ const FIRST_WAIT_MS = 10;
 const LATEST = 0.1;
 
 export class TableWait {
-  readonly #arrivals: Doorbell;
+  readonly #arrivals: WakeUp;
   readonly #counters: InferenceCounters;
   #usualPassMs: number | undefined;
 
-  /** The builder rings `arrivals` when a table is done. */
-  constructor(arrivals: Doorbell, counters: InferenceCounters) {
+  /** The builder signals `arrivals` when a table is done. */
+  constructor(arrivals: WakeUp, counters: InferenceCounters) {
     this.#arrivals = arrivals;
     this.#counters = counters;
   }
@@ -49,7 +50,7 @@ export class TableWait {
     const begin = clockMs();
     const end = begin + limitMs;
     for (;;) {
-      const seen = this.#arrivals.rings;
+      const seen = this.#arrivals.signals;
       if (!pending()) break;
       const left = end - clockMs();
       if (left <= 0) break;

@@ -1,4 +1,7 @@
-/** The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and `details` with the numbers. */
+/**
+ * The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and `details`
+ * with the numbers.
+ */
 import type {
   BatchLimits,
   Engine,
@@ -64,7 +67,8 @@ export interface NativeAddon {
   /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
   inspectCheckpoint(directory: string): CheckpointInfo;
   /**
-   * Reads experts [begin, end) of a pack, from 0 on the dense weights too. Throws pack_invalid naming the first weight that
+   * Reads experts [begin, end) of a pack, from 0 on the dense weights too. Throws pack_invalid naming the first
+   * weight that
    * is NaN or infinite. Gives the number of experts.
    */
   checkFinite(pack: string, begin: number, end: number): number;

@@ -17,7 +17,8 @@ export interface BatchLimits {
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
   /**
-   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and less
+   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and
+   * less
    * exact. Other weights meet f32 always.
    */
   activations?: Activations;
@@ -51,7 +52,10 @@ export interface MemoryPlan {
   expertBytes: number;
   /** Bytes of the experts that one token needs: MoE layers · top-k slots. */
   tokenDemand: number;
-  /** Below it a cache that keeps the most recent experts holds no token's demand, so that a lone generation never hits. */
+  /**
+   * Below it a cache that keeps the most recent experts holds no token's demand, so that a lone generation never
+   * hits.
+   */
   recencyFloor: number;
 }
 
@@ -67,7 +71,10 @@ export interface EngineOptions extends BatchLimits {
   linkLatency: number;
   /** Reads in flight on each file of experts; 0 (default) measures what fills its disk, in about 40 ms. */
   readDepth?: number;
-  /** A read, or a copy from the host tier, is at most so long, a multiple of 4096; 0 (default): about a millisecond of the measured rate. */
+  /**
+   * The longest read or copy from the host tier, a multiple of 4096; 0 (default): about a millisecond of the measured
+   * rate.
+   */
   readChunkBytes?: number;
 }
 
@@ -79,7 +86,8 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, NO_EXPERT for nobody; no expert twice for a token; (MoE layers of the stack, tokens, k).
+   * Expert indices of each layer, NO_EXPERT for none; no expert twice for a token; (MoE layers of the stack, tokens,
+   * k).
    * An entry whose alpha is 0 still runs its expert and takes from its capacity.
    */
   experts: Uint16Array;
@@ -179,7 +187,10 @@ export interface RunStats {
 }
 
 export interface RunResult {
-  /** Of `picks`: the tokens and their log-probabilities, (picks). −1 − t and NaN where the logit of token t is not finite. */
+  /**
+   * Of `picks`: the tokens and their log-probabilities, (picks). −1 − t and NaN where the logit of token t is not
+   * finite.
+   */
   picked?: Int32Array;
   pickedLogprobs?: Float64Array;
   /** The most likely tokens of each pick, pick by pick, most likely first; (sum of `top`). */
@@ -194,8 +205,9 @@ export interface RunResult {
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each entry, NO_EXPERT also
-   * where it names nobody; (layers, tokens, k).
+   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each entry,
+   * NO_EXPERT also
+   * where it names none; (layers, tokens, k).
    */
   dispatch: Uint16Array;
   /** EXPERT_* of each expert; (layers, experts). */
@@ -215,7 +227,8 @@ export interface ResidencyPlan {
    */
   loads: Uint32Array;
   /**
-   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the keys above
+   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the keys
+   * above
    * it: an expert that a prefetch brings back counts without it.
    */
   expendable: number;
@@ -223,7 +236,7 @@ export interface ResidencyPlan {
   newestFirst: boolean;
 }
 
-/** Named by a table or a router's choice: nobody. */
+/** In place of an index: no expert. */
 export const NO_EXPERT = 65535;
 
 /** States of `Residency`, in the order of their numbers. Computing may begin once an expert is resident. */

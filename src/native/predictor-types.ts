@@ -50,7 +50,8 @@ export interface Predictor {
   /**
    * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and the softmax, over
    * all experts of the layer, of the logits times its `alphaSharpness`. `chance`, optional and of the same shape: with
-   * its `chanceSharpness`, times `choices` and at most 1. False where a logit is not finite: the arrays then hold nothing of use.
+   * its `chanceSharpness`, times `choices` and at most 1. False where a logit is not finite: the arrays then hold
+   * nothing of use.
    * `logits`, optional: (layers, tokens, experts).
    */
   predict(

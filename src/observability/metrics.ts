@@ -1,10 +1,6 @@
 /** Prometheus metrics. Events are counted and the reader divides; the engine's own counters are copied at a scrape. */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import type { EngineHandle } from '../engine/engine-handle.js';
-import type { JobOutcome, JobQueue, QueueStats } from '../queue/job-queue.js';
-import { copyCounter, copyGauge } from './copied-metrics.js';
-import { copyEngine } from './engine-metrics.js';
-import { copyKeptJobs } from './kept-jobs.js';
+import type { JobTiming } from '../protocol/engine-messages.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -15,24 +11,29 @@ export interface HttpRequestSample {
   seconds: number;
 }
 
+/** A job that was answered. */
+export interface JobSample {
+  result: { timing: JobTiming };
+  /** From submission to the start of the run that answered. */
+  queueMs: number;
+}
+
 export interface Metrics {
   readonly registry: Registry;
   observeRequest(sample: HttpRequestSample): void;
   /** A connection or request that no route saw: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
-  observeOutcome(kind: string, outcome: JobOutcome): void;
+  observeOutcome(kind: string, outcome: JobSample): void;
   /** A request was refused before it came to the queue, by its caller's tokens or its share of the queue. */
   countRefusal(reason: 'rate' | 'share'): void;
   /** A stream was closed because its reader fell too far behind. */
   countSlowReader(): void;
 }
 
-export function createMetrics(engine: EngineHandle, queue: Pick<JobQueue, 'stats' | 'outage'>): Metrics {
+/** Of a server process. What its engine and its queue count is added to the registry by them. */
+export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sida_' });
-  copyQueue(registry, queue);
-  copyKeptJobs(registry, queue);
-  copyEngine(registry, engine);
 
   const registers = [registry];
   const requests = new Counter({
@@ -93,51 +94,4 @@ export function createMetrics(engine: EngineHandle, queue: Pick<JobQueue, 'stats
       jobSeconds.inference.observe({ kind }, result.timing.inferenceMs / 1000);
     },
   };
-}
-
-function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'outage'>): void {
-  copyGauge(
-    registry,
-    'sida_queue_up',
-    '1 while jobs are taken and somebody runs them; 0 without Redis or a worker (--redis)',
-    () => (queue.outage === undefined ? 1 : 0),
-  );
-  copyCounter(
-    registry,
-    'sida_queue_outages_total',
-    'Times Redis was lost: the connection broke, or no answer came',
-    () => queue.stats.outages,
-  );
-  copyGauge(
-    registry,
-    'sida_queue_redis_seconds',
-    'Seconds Redis took for its last answer, the way included; asked twice a second',
-    () => queue.stats.redisSeconds,
-  );
-  copyGauge(registry, 'sida_queue_waiting_jobs', 'Jobs waiting for the engine', () => queue.stats.waiting);
-  copyGauge(registry, 'sida_queue_active_jobs', 'Jobs in the engine', () => queue.stats.active);
-  copyCounter(registry, 'sida_queue_accepted_total', 'Jobs accepted', () => queue.stats.accepted);
-  copyCounter(
-    registry,
-    'sida_queue_retries_total',
-    'Runs repeated after a crash of the engine',
-    () => queue.stats.retried,
-  );
-  copyCounter(
-    registry,
-    'sida_queue_fenced_total',
-    'Late results dropped because another run had replaced theirs; of the whole queue in Redis',
-    () => queue.stats.fenced,
-  );
-  const outcomes = ['completed', 'failed', 'cancelled', 'refused', 'expired', 'quarantined'] as const;
-  new Counter({
-    name: 'sida_queue_jobs_total',
-    help: 'Jobs by outcome; a quarantined job counts as failed too',
-    labelNames: ['outcome'],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const outcome of outcomes) this.inc({ outcome }, queue.stats[outcome satisfies keyof QueueStats]);
-    },
-  });
 }

@@ -1,11 +1,12 @@
 /** The hash-building thread's work: puts each batch into the queue and names its experts there. */
-import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
+
 import { profiled } from '../profile/thread-events.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
+import type { QueueProducer } from '../protocol/hash-table-queue.js';
+import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
+import type { WakeUp } from '../protocol/wake-up.js';
 import { batchInput } from './batch-input.js';
-import type { BuilderStats } from './builder-stats.js';
-import type { Doorbell } from './doorbell.js';
-import type { QueueProducer } from './hash-table-queue.js';
-import type { ResidentFlag } from './resident-flag.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 
 export interface BuilderLoopOptions {
@@ -14,10 +15,10 @@ export interface BuilderLoopOptions {
   builder: TableBuilder | null;
   stats: BuilderStats;
   resident: ResidentFlag;
-  /** Rings when a batch has come. */
-  work: Doorbell;
+  /** Signalled when a batch has come. */
+  work: WakeUp;
   /** The next batch, if one has come. */
-  nextBatch: () => EncodeBatch | undefined;
+  nextBatch: () => PromptBatch | undefined;
 }
 
 export class BuilderLoop {
@@ -31,7 +32,7 @@ export class BuilderLoop {
   run(): never {
     const { work } = this.#options;
     for (;;) {
-      const seen = work.rings;
+      const seen = work.signals;
       if (!this.turn()) work.wait(seen, Number.POSITIVE_INFINITY);
     }
   }
@@ -49,7 +50,7 @@ export class BuilderLoop {
   }
 
   /** The batch goes ahead of what its tables will say, so that the queue's bound holds for tables in the making too. */
-  #fillBehind(batch: EncodeBatch, builder: TableBuilder): void {
+  #fillBehind(batch: PromptBatch, builder: TableBuilder): void {
     const input = batchInput(batch, builder.shape);
     const tables = builder.begin(input);
     this.#put(batch, tables);
@@ -57,10 +58,10 @@ export class BuilderLoop {
     const args = { batch: batch.id, tokens: batch.tokens.length };
     profiled('build table', () => builder.fill(input, tables), args);
     // The inference thread may be waiting for just this table.
-    this.#options.queue.arrivals.ring();
+    this.#options.queue.arrivals.signal();
   }
 
-  #put(batch: EncodeBatch, tables: PendingTables | null): void {
+  #put(batch: PromptBatch, tables: PendingTables | null): void {
     const buffers = tables === null ? null : tables.map((table) => (table === null ? null : table.buffer));
     this.#options.queue.put({ batch, tables: buffers });
   }

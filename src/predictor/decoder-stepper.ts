@@ -1,21 +1,5 @@
 /** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
-import type { HashFunction, RoutingShape } from './hash-function.js';
-
-export interface DecoderStepper {
-  /** `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the caller's. */
-  begin(sequence: number, context: Int32Array): void;
-  /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
-  step(
-    sequences: Int32Array,
-    tokens: Int32Array,
-    k: number,
-    experts: Uint16Array,
-    alpha: Float32Array,
-    chance: Float32Array,
-  ): boolean;
-  /** Forgets; an unknown id is ignored. */
-  end(sequence: number): void;
-}
+import type { DecoderStepper, HashFunction, RoutingShape } from './hash-function.js';
 
 /** Steps of a hash function that knows whole sequences alone: asks it for every token again and keeps the last. */
 export class PrefixStepper implements DecoderStepper {

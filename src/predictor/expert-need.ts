@@ -1,6 +1,6 @@
 /** How sure a batch is to need an expert, from what a table says of its tokens. */
 import { NO_EXPERT } from '../native/addon-types.js';
-import type { HashTable } from './hash-table.js';
+import type { HashTable } from '../protocol/hash-table.js';
 
 /** Overwrites `need`: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none does. */
 export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
@@ -18,7 +18,10 @@ export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, 
   }
 }
 
-/** Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all others. */
+/**
+ * Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all
+ * others.
+ */
 export function fillRoutedNeed(table: HashTable, routingK: number): void {
   const { layers, tokens, k, expertsPerLayer, experts, need } = table;
   need.fill(0);

@@ -1,16 +1,17 @@
 /** The hash-building thread from its data to its loop. */
+
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
-import type { EncodeBatch, QueuedBatch } from '../inference/messages.js';
 import { loadAddon } from '../native/addon.js';
 import { recordThread } from '../profile/thread-events.js';
+import { BuilderStats } from '../protocol/builder-stats.js';
+import { QueueProducer } from '../protocol/hash-table-queue.js';
+import type { FromHashBuilder, HashBuilderThreadData } from '../protocol/predictor-messages.js';
+import { ResidentFlag } from '../protocol/resident-flag.js';
+import type { PromptBatch, QueuedBatch } from '../protocol/thread-messages.js';
+import { WakeUp } from '../protocol/wake-up.js';
 import { BuilderLoop } from './builder-loop.js';
-import { BuilderStats } from './builder-stats.js';
-import { Doorbell } from './doorbell.js';
-import type { FromHashBuilder, HashBuilderThreadData } from './hash-builder-thread.js';
 import { routingShape } from './hash-function.js';
-import { QueueProducer } from './hash-table-queue.js';
 import { openPredictor } from './predictor-directory.js';
-import { ResidentFlag } from './resident-flag.js';
 import { TableBuilder } from './table-builder.js';
 
 /** Opens the predictor and works; for a worker thread, which it blocks. */
@@ -26,8 +27,8 @@ export async function runHashBuilder(): Promise<never> {
     builder,
     stats,
     resident,
-    work: new Doorbell(data.work),
-    nextBatch: () => receiveMessageOnPort(port)?.message as EncodeBatch | undefined,
+    work: new WakeUp(data.work),
+    nextBatch: () => receiveMessageOnPort(port)?.message as PromptBatch | undefined,
   }).run();
 }
 

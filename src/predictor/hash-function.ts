@@ -1,11 +1,9 @@
 /** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
-import type { DecoderStepper } from './decoder-stepper.js';
-import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from './hash-table.js';
+import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from '../protocol/hash-table.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
 
 export type StackName = StackShape['name'];
-
-export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
 
 /**
  * Sequences of one stack, one after the other. Their context, where there is any, is what each has before it: the
@@ -33,6 +31,26 @@ export interface HashFunction {
   /** Steps through the last stack, where the function keeps a state of each sequence; null: it says nothing of it. */
   stepper?(): DecoderStepper | null;
   close(): void;
+}
+
+/** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
+export interface DecoderStepper {
+  /**
+   * `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the
+   * caller's.
+   */
+  begin(sequence: number, context: Int32Array): void;
+  /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
+  step(
+    sequences: Int32Array,
+    tokens: Int32Array,
+    k: number,
+    experts: Uint16Array,
+    alpha: Float32Array,
+    chance: Float32Array,
+  ): boolean;
+  /** Forgets; an unknown id is ignored. */
+  end(sequence: number): void;
 }
 
 /** A stack of a model, as far as routing goes. */

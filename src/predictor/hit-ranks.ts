@@ -10,7 +10,10 @@ export function hitNames(topK: number): [first: string, last: string] {
   return topK === 1 ? ['top-1', 'top-3'] : [`recall@${topK}`, `recall@${2 * topK}`];
 }
 
-/** Adds 1 to the hits of each rank for each of the `chosen` experts that is among its first `named`; others count nothing. */
+/**
+ * Adds 1 to the hits of each rank for each of the `chosen` experts that is among its first `named`; others count
+ * nothing.
+ */
 export function countHits(
   hits: number[],
   ranks: readonly number[],

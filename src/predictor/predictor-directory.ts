@@ -1,20 +1,16 @@
 /** Opens the hash functions of a directory that `sida train` made. */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
+import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { readMeta } from '../trace/trace-file.js';
 import { LstmFunction } from './functions/lstm.js';
 import { ReplayFunction } from './functions/replay.js';
 import { ShuffledFunction } from './functions/shuffled.js';
 import { TokenTable } from './functions/token-table.js';
-import {
-  type HashFunction,
-  type HashFunctionName,
-  type RoutingShape,
-  routingShape,
-  type StackName,
-} from './hash-function.js';
+import { type HashFunction, type RoutingShape, routingShape, type StackName } from './hash-function.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
 import type { Sharpness } from './training/sharpness.js';
 import { Teacher } from './training/teacher.js';

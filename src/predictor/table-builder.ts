@@ -1,7 +1,5 @@
 /** Builds the tables of batches: what the hash-building thread does with each. */
-import type { BuilderStats } from './builder-stats.js';
-import { fillNeed, fillRoutedNeed } from './expert-need.js';
-import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
+import type { BuilderStats } from '../protocol/builder-stats.js';
 import {
   createHashTable,
   type HashTable,
@@ -9,8 +7,10 @@ import {
   TABLE_PENDING,
   TABLE_READY,
   tableK,
-} from './hash-table.js';
-import { Patience } from './patience.js';
+} from '../protocol/hash-table.js';
+import { BuildBackOff } from './build-back-off.js';
+import { fillNeed, fillRoutedNeed } from './expert-need.js';
+import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
 
 export interface BatchInput {
   id: number;
@@ -35,12 +35,12 @@ export interface TableBuilderOptions {
 export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
-  readonly #patience: Patience;
+  readonly #backOff: BuildBackOff;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
     this.#clock = options.clock ?? (() => performance.now());
-    this.#patience = new Patience(this.#clock);
+    this.#backOff = new BuildBackOff(this.#clock);
   }
 
   get shape(): RoutingShape {
@@ -65,12 +65,12 @@ export class TableBuilder {
     stats.add('seconds', tookMs / 1000);
     const ready = settled && isReady(tables);
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
-    if (ready) this.#patience.kept();
-    else this.#patience.lost(tookMs);
+    if (ready) this.#backOff.kept();
+    else this.#backOff.lost(tookMs);
   }
 
   #rests({ routingK }: BatchInput): boolean {
-    return routingK === 0 && this.#patience.paused;
+    return routingK === 0 && this.#backOff.paused;
   }
 
   #tables({ id, inputs }: BatchInput): PendingTables {

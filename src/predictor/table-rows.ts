@@ -1,5 +1,5 @@
 /** Rows of tables in another order. */
-import type { HashTable } from './hash-table.js';
+import type { HashTable } from '../protocol/hash-table.js';
 
 type Rows = Pick<HashTable, 'layers' | 'tokens' | 'k' | 'experts' | 'alpha' | 'chance'>;
 

@@ -9,7 +9,9 @@ import type { Lane, Span, Timeline } from './timeline.js';
 
 const WIDTH = 1080;
 const LANE_HEIGHT = 62;
-/** Okabe and Ito's colours, greys for what is seldom asked for, two greens for transfers. In the order of the legend. */
+/**
+ * Okabe and Ito's colours, greys for what is seldom asked for, two greens for transfers. In the order of the legend.
+ */
 const COLOURS = [
   '#0072b2',
   '#56b4e9',

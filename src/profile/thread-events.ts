@@ -1,4 +1,7 @@
-/** What a thread of the engine process does, as events of a profile. Costs a call that returns 0 while none is recorded. */
+/**
+ * What a thread of the engine process does, as events of a profile. Costs a call that returns 0 while none is
+ * recorded.
+ */
 import type { Recorder } from '../native/addon-types.js';
 
 /** Ops recorded from TypeScript; the native ones and all categories: native/src/core/profile_ops.cc. */
@@ -22,7 +25,7 @@ export interface EventArgs {
   batch?: number;
 }
 
-/** Of this thread; a thread that nobody named records nothing. */
+/** Of this thread; a thread without a name records nothing. */
 let recorder: Recorder | undefined;
 let numbers: ReadonlyMap<string, number> = new Map();
 

@@ -4,8 +4,8 @@
  */
 import type { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import type { JobRequest } from '../engine/messages.js';
 import { type ErrorCode, SidaError } from '../errors.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
 import { addEntry, bullmqQueue } from './bullmq-entry.js';
 import { describeJob } from './describe-job.js';
 import {

@@ -1,6 +1,6 @@
 /** A request as the ledger holds it. */
 import { createHash } from 'node:crypto';
-import type { JobRequest } from '../engine/messages.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
 import { formOf, type Idempotency } from './job-queue.js';
 import type { NewJob } from './redis-ledger.js';
 

@@ -1,5 +1,5 @@
 /** What a job brings to the engine. Texts are tokenized there, so theirs is an estimate. */
-import type { JobRequest } from '../engine/messages.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
 
 /** Of plain texts: 2.4 to 4.5. */
 const BYTES_PER_TOKEN = 3;

@@ -1,6 +1,7 @@
 /** Follows one job in the ledger: its record and its pieces, each once and in order, read whenever there is news. */
-import type { CompletionDelta } from '../engine/messages.js';
+
 import { SidaError } from '../errors.js';
+import type { CompletionDelta } from '../protocol/engine-messages.js';
 import type { LedgerNews } from './ledger-news.js';
 import { type LedgerRecord, parseDelta } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';

@@ -1,6 +1,7 @@
 /** A queue of jobs in front of the engine: refuses early, runs again after a crash, answers each job once. */
-import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
+
 import type { ErrorBody } from '../errors.js';
+import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 
 export interface JobOptions {
   /** Whose job it is; the queue in memory lets owners take turns. */

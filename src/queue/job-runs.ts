@@ -1,9 +1,9 @@
 /** A worker's runs of jobs: begun in the ledger, computed by the engine, and what became of them written to the ledger. */
 import { randomUUID } from 'node:crypto';
 import type { EngineHandle } from '../engine/engine-handle.js';
-import type { JobResult } from '../engine/messages.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
+import type { JobResult } from '../protocol/engine-messages.js';
 import type { KeptEnd } from './job-queue.js';
 import { parseRequest, resultText } from './ledger-values.js';
 import { isReply, persist } from './persist.js';

@@ -3,8 +3,8 @@
  * once: the first ending wins and later ones are dropped.
  */
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { CompletionDelta, JobRequest } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { CompletionDelta, JobRequest } from '../protocol/engine-messages.js';
 import { inputTokens } from './input-tokens.js';
 import { type JobOutcome, noStats, type QueueStats } from './job-queue.js';
 import { expired, queueFull, shuttingDown } from './refusals.js';

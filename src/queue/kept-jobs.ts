@@ -2,8 +2,9 @@
  * The records of kept jobs in this process's memory: who may see them, under which idempotency key they came, who
  * watches, and when an ended one is let go. A record is never changed, only replaced, so whoever holds one may keep it.
  */
-import type { CompletionDelta, JobRequest } from '../engine/messages.js';
+
 import { SidaError } from '../errors.js';
+import type { CompletionDelta, JobRequest } from '../protocol/engine-messages.js';
 import {
   type DropReason,
   formOf,

@@ -1,7 +1,7 @@
 /** Checks of what is read back from Redis: whoever can write there must not be able to break a server or a worker. */
 import { z } from 'zod';
-import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../errors.js';
+import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import { JOB_STATUSES, type JobRecord } from './job-queue.js';
 
 /** Most bytes of one request: the body of an HTTP request and what the templates add to each of its inputs. */

@@ -1,7 +1,7 @@
 /** A job queue in this process's memory: what it holds ends with the process. */
 import type { EngineHandle } from '../engine/engine-handle.js';
-import type { JobRequest } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
 import type {
   Accepted,
   Idempotency,

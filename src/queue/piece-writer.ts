@@ -1,6 +1,7 @@
 /** Writes a stream's pieces into the ledger in order; those that come while a write is on its way go together in the next. */
-import type { CompletionDelta } from '../engine/messages.js';
+
 import { SidaError } from '../errors.js';
+import type { CompletionDelta } from '../protocol/engine-messages.js';
 import { PIECE_BYTES } from './redis-ledger.js';
 
 export class PieceWriter {

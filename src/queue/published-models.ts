@@ -1,7 +1,7 @@
 /** What workers tell of the model they serve, for servers without an engine of their own. */
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
-import type { ModelInfo } from '../engine/messages.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 import { KEY_PREFIX, PROTOCOL } from './queue-name.js';
 
 export interface PublishedModel {

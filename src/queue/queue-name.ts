@@ -1,6 +1,6 @@
 /** Names what jobs share a queue: only workers that would give the same answers take each other's jobs. */
 import { createHash } from 'node:crypto';
-import type { EngineConfig, ModelInfo } from '../engine/messages.js';
+import type { EngineConfig, ModelInfo } from '../protocol/engine-messages.js';
 
 /** Counts up whenever jobs, results or the ledger's keys change their form or meaning. */
 export const PROTOCOL = 2;

@@ -2,8 +2,8 @@
 import { basename, resolve } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
-import type { ControlReply, JobResult, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { ControlReply, JobResult, ModelInfo } from '../protocol/engine-messages.js';
 import { type PublishedModel, publishedModels } from './published-models.js';
 import { producerClient } from './redis-client.js';
 import { SILENT_MS } from './redis-ledger.js';

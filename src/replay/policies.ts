@@ -9,7 +9,8 @@ import {
   replayPinned,
   replayStore,
 } from '../evaluation/replay-rules.js';
-import { EVICTION_POLICIES, type EvictionPolicy } from '../inference/eviction/index.js';
+import { EVICTION_POLICIES } from '../inference/eviction/index.js';
+import type { EvictionPolicy } from '../inference/eviction/policy.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
 import { TABLES, type TableKind, withoutTables, withTables } from './tables.js';
 
@@ -19,8 +20,8 @@ const ON_DEMAND = 'true-tables-on-demand';
 /** They know what was. */
 export const BLIND = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'static-hot'] as const;
 /** They plan with tables of the running batch and of those behind it. */
-export const FORESEEING = TABLES.map((kind) => `${kind}-tables` as const);
-export const POLICIES = [...BLIND, ...FORESEEING, ON_DEMAND, 'belady'] as const;
+export const FORECASTING = TABLES.map((kind) => `${kind}-tables` as const);
+export const POLICIES = [...BLIND, ...FORECASTING, ON_DEMAND, 'belady'] as const;
 export type PolicyName = (typeof POLICIES)[number];
 
 const EVICTION: Partial<Record<PolicyName, EvictionPolicy>> = {

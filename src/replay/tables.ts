@@ -1,6 +1,6 @@
 /** Recorded batches with the tables that one way of knowing would have made of them. */
 import type { ReplayBatch, ReplayPass } from '../evaluation/replay.js';
-import type { ExpectedVisit } from '../inference/residency-planner.js';
+import type { ExpectedVisit } from '../predictor/expected-visits.js';
 import { cyclicPermutation } from '../predictor/functions/shuffled.js';
 import { randomOf } from '../predictor/training/random.js';
 import {
@@ -18,7 +18,7 @@ export type TableKind = (typeof TABLES)[number];
 
 export type TracedPass = RecordedPass & ReplayPass;
 
-type Foretell = (pass: RecordedPass) => ExpectedVisit[];
+type Forecaster = (pass: RecordedPass) => ExpectedVisit[];
 
 const NOTHING = { own: [], behind: [] };
 
@@ -26,7 +26,7 @@ const NOTHING = { own: [], behind: [] };
 export function withoutTables({ batches }: RoutingTrace): ReplayBatch<TracedPass>[] {
   return batches.map(({ passes }) => ({
     passes: passes.map((pass) => ({ ...pass, ...NOTHING })),
-    foreseen: [],
+    forecast: [],
   }));
 }
 
@@ -40,31 +40,31 @@ export function* withTables(
   lookahead: number,
 ): Generator<ReplayBatch<TracedPass>> {
   if (kind === 'true' || kind === 'shuffled') {
-    const foretell = kind === 'true' ? exactly(trace) : renamed(trace);
-    for (const batch of trace.batches) yield tabled(batch, foretell);
+    const forecast = kind === 'true' ? exactly(trace) : renamed(trace);
+    for (const batch of trace.batches) yield tabled(batch, forecast);
     return;
   }
   const histories = new Histories(trace, lookahead);
   for (const [at, batch] of trace.batches.entries()) {
     const ran = trace.batches[at - lookahead - 1];
     if (ran !== undefined) histories.learn(ran);
-    yield tabled(batch, histories.foretell(kind));
+    yield tabled(batch, histories.forecast(kind));
   }
 }
 
-function tabled({ passes }: RecordedBatch, foretell: Foretell): ReplayBatch<TracedPass> {
-  const tables = passes.map(foretell);
+function tabled({ passes }: RecordedBatch, forecast: Forecaster): ReplayBatch<TracedPass> {
+  const tables = passes.map(forecast);
   return {
     passes: passes.map((pass, i) => ({
       ...pass,
       own: tables[i]!,
       behind: tables.slice(i + 1).flat(),
     })),
-    foreseen: tables.flat(),
+    forecast: tables.flat(),
   };
 }
 
-function exactly({ experts }: RoutingTrace): Foretell {
+function exactly({ experts }: RoutingTrace): Forecaster {
   return ({ visits }) =>
     visits.map((ids) =>
       certain(firstOf(ids, experts), experts, (need) => {
@@ -74,7 +74,7 @@ function exactly({ experts }: RoutingTrace): Foretell {
 }
 
 /** As many experts of each layer as are needed, but others. */
-function renamed({ experts, layers }: RoutingTrace): Foretell {
+function renamed({ experts, layers }: RoutingTrace): Forecaster {
   const random = randomOf(1);
   const names = layers.map(() => cyclicPermutation(experts, random));
   return ({ visits }) =>
@@ -123,7 +123,7 @@ class Histories {
   }
 
   /** That a layer will have its turn is known, what it needs is not. */
-  foretell(predictor: Predictor): Foretell {
+  forecast(predictor: Predictor): Forecaster {
     return ({ phase, visits }) =>
       visits.map((ids) => {
         const firstId = firstOf(ids, this.#experts);

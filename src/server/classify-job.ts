@@ -1,7 +1,7 @@
 /** From a request to classify to the job that runs it. */
 import type { z } from 'zod';
-import type { JobRequest, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { JobRequest, ModelInfo } from '../protocol/engine-messages.js';
 import { renderTemplate, templateFields } from '../text/template.js';
 import { requireModel, type ServerContext } from './context.js';
 import { checkText, inputName, requireTokenizer } from './inputs.js';

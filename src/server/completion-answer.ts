@@ -1,6 +1,7 @@
 /** The answer of a completion, whole or as pieces of a stream, in OpenAI's shape. */
-import type { CompletionDelta } from '../engine/messages.js';
+
 import { SidaError } from '../errors.js';
+import type { CompletionDelta } from '../protocol/engine-messages.js';
 import type { AnswerForm } from '../queue/job-queue.js';
 import type { ResultOf } from './jobs.js';
 import { expertsAnswer } from './schemas/common.js';

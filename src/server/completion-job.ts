@@ -1,8 +1,8 @@
 /** From a request to complete to the job that runs it. */
 import { randomInt } from 'node:crypto';
 import type { z } from 'zod';
-import type { JobRequest, SamplingWish } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { JobRequest, SamplingWish } from '../protocol/engine-messages.js';
 import { requireModel, type ServerContext } from './context.js';
 import { checkText, checkTokenIds, inputName, requireTokenizer } from './inputs.js';
 import { LIMITS } from './limits.js';

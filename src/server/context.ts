@@ -4,10 +4,10 @@ import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
-import type { ControlReply, ControlRequest, ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
+import type { ControlReply, ControlRequest, ModelInfo } from '../protocol/engine-messages.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import type { Admission } from './admission/admission.js';
 

@@ -1,8 +1,8 @@
 /** Checks of inputs against the served model, before they cost anything. */
 import type { ServeOptions } from '../config/options.js';
-import type { ModelInfo } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
+import type { ModelInfo } from '../protocol/engine-messages.js';
 
 export function requireTokenizer(model: ModelInfo, param: string): void {
   if (model.hasTokenizer) return;

@@ -4,7 +4,7 @@ import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
 import type { CompletionAnswers } from './completion-answer.js';
 import { requireModel, type ServerContext } from './context.js';
 import { jobAnswer, jobPieces } from './job-answer.js';
-import { joinPieces } from './join-pieces.js';
+import { joinDeltas } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
 
@@ -27,7 +27,7 @@ export async function streamJob(
     if (record === undefined) return false;
     const events = new JobEvents(context, res);
     // Joined, so that who comes late is not sent thousands of pieces at once.
-    for (const event of [{ type: 'status', record } as const, ...joinPieces(early)]) events.take(event);
+    for (const event of [{ type: 'status', record } as const, ...joinDeltas(early)]) events.take(event);
     take = (event) => events.take(event);
     await events.ended;
   } finally {

@@ -1,8 +1,8 @@
 /** Hands a request's job to the queue and ties it to the client: when the client goes away, so does the job. */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
-import type { CompletionDelta, JobRequest, JobResult } from '../engine/messages.js';
 import { SidaError } from '../errors.js';
+import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { ServerContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
 

@@ -1,8 +1,8 @@
 /** Hands a job whose answer is kept to the queue, and settles what its request reserved when it has ended. */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
-import type { JobRequest } from '../engine/messages.js';
 import { type ErrorBody, SidaError } from '../errors.js';
+import type { JobRequest } from '../protocol/engine-messages.js';
 import { type Accepted, hasEnded, type Idempotency, type JobRecord } from '../queue/job-queue.js';
 import type { Ticket } from './admission/admission.js';
 import type { ServerContext } from './context.js';

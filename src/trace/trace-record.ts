@@ -15,7 +15,9 @@ export interface TraceShape {
 export interface TraceRecord {
   /** Line of the data file, counted from 0. */
   line: number;
-  /** Tokens of the line: the first so many of the first stack, which others may stand behind where it is the only one. */
+  /**
+   * Tokens of the line: the first so many of the first stack, which others may stand behind where it is the only one.
+   */
   input: number;
   /** Of each stack of the model. */
   stacks: StackRecord[];

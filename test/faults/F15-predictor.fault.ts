@@ -15,7 +15,7 @@ import { classifyAll, metricsOf, sst2 } from '../integration/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 
-// With room for all labels of a batch: one that starts in parts needs less at a time than its table foretells.
+// With room for all labels of a batch: one that starts in parts needs less at a time than its table forecasts.
 const SERVER = ['--memory-budget', '12.5%', '--max-batch-tokens', '256', '--kv-tokens', '4096'];
 const ROUNDS = 9;
 /** True tables count for more, wrong ones for less. */

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { EngineProcess } from '../../src/engine/engine-process.js';
-import type { EngineConfig } from '../../src/engine/messages.js';
+import type { EngineConfig } from '../../src/protocol/engine-messages.js';
 import { MINI, REPO } from './server-process.js';
 
 /** A module as `npm run build:ts` compiled it: processes and threads start from compiled files. */

@@ -2,7 +2,6 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparePack } from '../../src/checkpoint/prepare-pack.js';
-import type { EvictionPolicyName } from '../../src/engine/messages.js';
 import { readTokenizer } from '../../src/engine/model-directory.js';
 import type { EvaluationInput } from '../../src/evaluation/input-passes.js';
 import { type RunPart, runExact } from '../../src/evaluation/model-runner.js';
@@ -11,11 +10,12 @@ import { dataSource } from '../../src/evaluation/sources.js';
 import { StoreSimulation } from '../../src/evaluation/store-simulation.js';
 import { batchOf, fillTable } from '../../src/evaluation/tables.js';
 import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
-import type { ExpectedVisit } from '../../src/inference/residency-planner.js';
 import { loadAddon } from '../../src/native/addon.js';
 import type { Engine, NativeBatch, ResidencyPlan } from '../../src/native/addon-types.js';
+import type { ExpectedVisit } from '../../src/predictor/expected-visits.js';
 import { routingShape } from '../../src/predictor/hash-function.js';
 import { openPredictor } from '../../src/predictor/predictor-directory.js';
+import type { EvictionPolicyName } from '../../src/protocol/engine-messages.js';
 import { makePredictor, type PredictorFiles } from './predictor-files.js';
 import { MINI, sst2 } from './server-process.js';
 
@@ -62,17 +62,17 @@ async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<
   const batches = inputs.map((input, i) => {
     const exact = runExact(engine, input);
     const tables = exact.parts.map((part) => fillTable(opened.function, routing, part.stack, part.input));
-    const { passes, foreseen } = batchOf(exact, tables, routing);
+    const { passes, forecast } = batchOf(exact, tables, routing);
     const native = nativeBatches(input, exact.parts[1]!, i + 1);
     expect(native).toHaveLength(passes.length);
-    return { foreseen, passes: passes.map((pass, p) => ({ ...pass, batch: native[p]! })) };
+    return { forecast, passes: passes.map((pass, p) => ({ ...pass, batch: native[p]! })) };
   });
   engine.close();
   return batches;
 }
 
 /** The same batches with tables that tell the truth, so that nearly all of the loads are planned. */
-function foretold(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
+function forecast(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
   return batches.map(({ passes }) => {
     const own = passes.map((pass) => trueVisits(pass));
     const told = passes.map((pass, i) => ({
@@ -80,7 +80,7 @@ function foretold(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
       own: own[i]!,
       behind: own.slice(i + 1).flat(),
     }));
-    return { passes: told, foreseen: own.flat() };
+    return { passes: told, forecast: own.flat() };
   });
 }
 
@@ -185,7 +185,7 @@ describe('the simulated store', () => {
         real,
         simulated: loads,
         prefetches,
-      } = await loadsOf(foretold(labels), slots, 'farthest-next-use', 2);
+      } = await loadsOf(forecast(labels), slots, 'farthest-next-use', 2);
       expect(Math.abs(loads / real - 1), `${loads} of ${real}`).toBeLessThan(0.03);
       expect(prefetches.begun).toBeGreaterThan(real / 4);
       expect(prefetches).toMatchObject({ cancelled: 0, unnamed: 0 });

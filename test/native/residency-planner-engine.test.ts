@@ -6,9 +6,10 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../src/checkpoint/converter.js';
 import { EVICTION_POLICIES } from '../../src/inference/eviction/index.js';
-import { type ExpectedVisit, planResidency } from '../../src/inference/residency-planner.js';
+import { planResidency } from '../../src/inference/residency-planner.js';
 import { loadAddon } from '../../src/native/addon.js';
 import type { Engine, RunResult } from '../../src/native/addon-types.js';
+import type { ExpectedVisit } from '../../src/predictor/expected-visits.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-planner-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -151,7 +152,7 @@ const setups = fc
   })
   .map((setup) => ({ ...setup, pinned: setup.pinned.slice(0, setup.slots - 1) }));
 
-const FORESEEN = { lookahead: 12, policy: 'farthest-next-use', extra: [] as number[][] } as const;
+const AHEAD = { lookahead: 12, policy: 'farthest-next-use', extra: [] as number[][] } as const;
 
 describe('the planner on the engine', () => {
   it('any tables, any policy: within the budget, pins stay, nothing breaks, the answers are the same', () => {
@@ -168,7 +169,7 @@ describe('the planner on the engine', () => {
   it('evicting by true tables moves no more than on demand', () => {
     fc.assert(
       fc.property(passes, setups, (sequence, { slots, pinned }) => {
-        const planned = runAll(sequence, { ...FORESEEN, slots, pinned, keysAlone: true });
+        const planned = runAll(sequence, { ...AHEAD, slots, pinned, keysAlone: true });
         expect(planned.wasted).toBe(0);
         expect(planned.bytes).toBeLessThanOrEqual(runAll(sequence, { slots, pinned }).bytes);
       }),
@@ -191,7 +192,7 @@ describe('the planner on the engine', () => {
     fc.assert(
       fc.property(passes, setups, (sequence, { slots, pinned, extra }) => {
         const onDemand = runAll(sequence, { slots, pinned });
-        const planned = runAll(sequence, { ...FORESEEN, slots, pinned, extra: wrong ? extra : [] });
+        const planned = runAll(sequence, { ...AHEAD, slots, pinned, extra: wrong ? extra : [] });
         const wasted = planned.wasted * plan.slot;
         const slack = (perWasted || 1) * wasted + sequence.length * LAYERS * plan.slot;
         expect(planned.bytes).toBeLessThanOrEqual(onDemand.bytes + slack);

@@ -10,7 +10,7 @@ import { readManifest } from '../../src/checkpoint/manifest.js';
 import { readTasks } from '../../src/engine/model-directory.js';
 import { SidaError } from '../../src/errors.js';
 import { readPredictorManifest } from '../../src/predictor/training/manifest.js';
-import { Tokenizer } from '../../src/tokenizer/tokenizer.js';
+import { Tokenizer } from '../../src/text/tokenizer.js';
 import { readMeta } from '../../src/trace/trace-file.js';
 
 const RUNS = Number(process.env.SIDA_FUZZ_RUNS ?? 300);

@@ -30,7 +30,7 @@ export function overBlind({ scenario, bytesMoved, system }: CellSummary, group: 
   return least === undefined || system === 'resident' ? undefined : bytesMoved / least;
 }
 
-/** What perfect foresight would move, over the same: nothing gets below. */
+/** What Belady's rule would move, over the same: nothing gets below. */
 export function beladyOverBlind({ scenario, beladyBytes }: CellSummary, group: Group): number | undefined {
   const least = blindBytes(group, scenario.share);
   return least === undefined || beladyBytes === 0 ? undefined : beladyBytes / least;

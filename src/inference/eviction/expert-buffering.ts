@@ -1,12 +1,12 @@
-import type { EvictionPolicy } from './index.js';
 import { loadTimes } from './load-times.js';
+import type { EvictionPolicy } from './policy.js';
 
 /** Beyond every time of a load that `loadTimes` gives. */
 const INACTIVE = 2 ** 40;
 
 /** Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. */
 export const expertBuffering: EvictionPolicy = {
-  foresight: false,
+  usesForecast: false,
   newestFirst: true,
   rank: (residency) => {
     const { before, after } = loadTimes(residency);

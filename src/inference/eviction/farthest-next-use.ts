@@ -1,11 +1,11 @@
-import type { EvictionPolicy } from './index.js';
+import type { EvictionPolicy } from './policy.js';
 
 /**
  * Needed last first: Belady's rule over the tables at hand. Beyond them an expert is expected back after as many visits
  * of layers as lay between its uses so far.
  */
 export const farthestNextUse: EvictionPolicy = {
-  foresight: true,
+  usesForecast: true,
   newestFirst: false,
   rank: ({ uses, visits }) => {
     const before = new Float64Array(uses.length);

@@ -1,9 +1,9 @@
-import type { EvictionPolicy } from './index.js';
 import { loadTimes } from './load-times.js';
+import type { EvictionPolicy } from './policy.js';
 
 /** Loaded longest ago first: the policy of the SiDA paper. */
 export const fifo: EvictionPolicy = {
-  foresight: false,
+  usesForecast: false,
   newestFirst: false,
   rank: (residency) => {
     const ranks = loadTimes(residency);

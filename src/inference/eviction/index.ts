@@ -1,28 +1,11 @@
-import type { EvictionPolicyName } from '../../engine/messages.js';
-import type { Residency } from '../../native/addon-types.js';
+import type { EvictionPolicyName } from '../../protocol/engine-messages.js';
 import { expertBuffering } from './expert-buffering.js';
 import { farthestNextUse } from './farthest-next-use.js';
 import { fifo } from './fifo.js';
 import { lfu } from './lfu.js';
 import { lifo } from './lifo.js';
 import { lru } from './lru.js';
-
-/** Says how soon an expert goes of whose next use nothing is known. Pure. */
-export interface EvictionPolicy {
-  /** Whether predicted times of use count before these numbers, also those of the batches to come. */
-  readonly foresight: boolean;
-  /** Equal numbers: the most recently used goes first, otherwise the least recently used. */
-  readonly newestFirst: boolean;
-  /** Finite numbers by flat id, the largest goes first. */
-  rank(residency: Residency): EvictionRanks;
-}
-
-export interface EvictionRanks {
-  /** As long as the pass has not used the expert. */
-  before: Float64Array;
-  /** Once it has. */
-  after: Float64Array;
-}
+import type { EvictionPolicy } from './policy.js';
 
 export const EVICTION_POLICIES: Record<EvictionPolicyName, EvictionPolicy> = {
   'farthest-next-use': farthestNextUse,

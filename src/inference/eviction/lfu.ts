@@ -1,8 +1,8 @@
-import type { EvictionPolicy } from './index.js';
+import type { EvictionPolicy } from './policy.js';
 
 /** Needed by the fewest passes first. */
 export const lfu: EvictionPolicy = {
-  foresight: false,
+  usesForecast: false,
   newestFirst: false,
   rank: ({ uses }) => {
     const before = Float64Array.from(uses);

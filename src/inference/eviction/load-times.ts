@@ -1,5 +1,5 @@
 import type { Residency } from '../../native/addon-types.js';
-import type { EvictionRanks } from './index.js';
+import type { EvictionRanks } from './policy.js';
 
 /** Later than every load there was. */
 const NOW = 2 ** 39;

@@ -1,10 +1,14 @@
-/** Labels that continue their prompt: its last row is asked for their first tokens, forks of it for the others. */
-import type { RunningInput } from '../../inference/generation.js';
-import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
+/**
+ * Labels that continue their prompt: its last row scores their first tokens, forks of its sequence score the others.
+ */
+
+import type { RunningInput } from '../../batching/generation.js';
+import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
+import type { ScoringPlan } from '../../protocol/item-work.js';
+
 import type { Feed } from './feed.js';
 
-/** A prompt before it is known what is asked of it. */
+/** A prompt without the picks and queries that a task asks for. */
 export type PromptFeed = Omit<Feed, 'picks' | 'queries' | 'take'>;
 
 export interface LabelFeedOptions {
@@ -13,14 +17,14 @@ export interface LabelFeedOptions {
   /** Row of its first label token in the prompt's table. */
   row: number;
   newId: () => number;
-  /** Takes what labels feed, once the prompt has run. */
+  /** Receives the labels' feeds once the prompt has run. */
   feed: (labels: Feed[]) => void;
   /** A label's sequence has run to its end. */
   release: (sequence: number) => void;
   done: (input: RunningInput, scores: number[]) => void;
 }
 
-/** The prompt as a feed; its labels follow by themselves. */
+/** The prompt's feed; it adds its labels' feeds once it has run. */
 export function scoringFeed(options: LabelFeedOptions): Feed {
   const { plan, prompt, feed, done } = options;
   const scoring = new LabelScoring(plan);

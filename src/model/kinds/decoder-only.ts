@@ -1,21 +1,20 @@
 /**
  * Decoder-only models: a pass is any mix of single tokens and chunks of prompts. Running generations go first, so that
- * a long prompt does not hold them up; what room is left takes prompts in order of arrival. Labels and further choices
+ * a long prompt does not delay them; prompts fill the remaining room in order of arrival. Labels and further choices
  * continue the prompt's sequence and share its pages.
  */
+
+import { type Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
+import type { StepAnswer } from '../../batching/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
+import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
+import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
-import { clockMs } from '../../inference/clock.js';
-import { visitsOf } from '../../inference/expected-visits.js';
-import { tableRows } from '../../inference/foreknowledge.js';
-import { type Generation, nextStep, pickAt, type RunningInput } from '../../inference/generation.js';
-import type { StepAnswer } from '../../inference/generations.js';
-import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
-import type { GenerateWork } from '../../inference/messages.js';
-import { cannotRoute } from '../../inference/native-steps.js';
-import { joinSpans, type RowSpan } from '../../inference/row-spans.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
 import { NO_PARENT } from '../../native/addon-types.js';
-import { type HashTable, TABLE_READY } from '../../predictor/hash-table.js';
+import { visitsOf } from '../../predictor/expected-visits.js';
+import { cannotRoute, tableRows } from '../../predictor/pass-forecast.js';
+import { type HashTable, TABLE_READY } from '../../protocol/hash-table.js';
+import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
 import { type PromptFeed, scoringFeed } from './continued-labels.js';
 import { advanced, type Chunk, chunkSequence, type Feed, fillRoom, tokensLeft } from './feed.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
@@ -35,18 +34,18 @@ export class DecoderOnly implements ModelKind {
     this.#options = options;
   }
 
-  /** Until what has begun fills the next pass. */
+  /** True until the prompts that have begun fill the next pass. */
   takesMore(): boolean {
     const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
-    return waiting < this.#options.steps.maxBatchTokens;
+    return waiting < this.#options.passes.maxBatchTokens;
   }
 
   start(items: readonly AdmittedItem[], { batch, tables }: HeldBatch): void {
-    const { steps, inputs, outcomes } = this.#options;
+    const { passes, inputs, outcomes } = this.#options;
     const { routingK } = batch;
     const [table = null] = tables;
     for (const { item, job, pages, work, tokens, begin, labelBegin } of items) {
-      const input: RunningInput = { item, job, pages, routingK, prompt: steps.newId() };
+      const input: RunningInput = { item, job, pages, routingK, prompt: passes.newId() };
       inputs.hold(input, work.kind === 'score' ? 1 : work.choices.length);
       if (routingK > 0 && table?.state !== TABLE_READY) {
         outcomes.failed(job, cannotRoute());
@@ -73,9 +72,9 @@ export class DecoderOnly implements ModelKind {
     this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
   }
 
-  /** More generations than a pass holds take their steps in several; prompts wait for the last of these. */
+  /** Generations that do not fit into one pass take several; prompts join the last of these. */
   #stepRouting(generations: readonly Generation[], routingK: number): void {
-    const { maxBatchTokens } = this.#options.steps;
+    const { maxBatchTokens } = this.#options.passes;
     for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
       const now = generations.slice(begin, begin + maxBatchTokens);
       const last = begin + now.length === generations.length;
@@ -84,7 +83,7 @@ export class DecoderOnly implements ModelKind {
   }
 
   #pass(generations: readonly Generation[], chunks: readonly Chunk[], routingK: number): void {
-    const { steps, tableWait, outcomes } = this.#options;
+    const { passes, tableWait, outcomes } = this.#options;
     const stepTable = this.#options.generations.stepTable(generations);
     if (routingK > 0 && stepTable === null && generations.length > 0) {
       for (const { input } of generations) outcomes.failed(input.job, cannotRoute());
@@ -99,7 +98,7 @@ export class DecoderOnly implements ModelKind {
     const sequences = [...generations.map(nextStep), ...chunks.map(chunkSequence)];
     const rows = sequences.reduce((sum, { tokens }) => sum + tokens.length, 0);
     const begin = clockMs();
-    const answers = steps.run(STACK, sequences, {
+    const answers = passes.run(STACK, sequences, {
       own: visitsOf(table, 0),
       behind: visitsOf(this.#tableBehind(chunks, generations.length, routingK), 0),
       predicted: tableRows(table, [...Array(rows).keys()]),
@@ -123,9 +122,9 @@ export class DecoderOnly implements ModelKind {
     this.#labels = [];
   }
 
-  /** What tables say of the next pass over prompts; null where that is nothing. */
+  /** The tables' forecast of the next pass over prompts; null where they say nothing. */
   #tableBehind(chunks: readonly Chunk[], generations: number, routingK: number): HashTable | null {
-    const room = Math.max(0, this.#options.steps.maxBatchTokens - generations);
+    const room = Math.max(0, this.#options.passes.maxBatchTokens - generations);
     const next = fillRoom(advanced(this.#feeds, chunks), room, routingK);
     return joinSpans(next.map(spanOf), routingK);
   }
@@ -146,21 +145,21 @@ export class DecoderOnly implements ModelKind {
     };
   }
 
-  /** What its labels feed goes before the prompts behind it. */
+  /** The labels of a prompt run before the prompts behind it. */
   #scoring(prompt: PromptFeed, plan: ScoringPlan, row: number): Feed {
-    const { engine, steps, inputs } = this.#options;
+    const { engine, passes, inputs } = this.#options;
     return scoringFeed({
       plan,
       prompt,
       row,
-      newId: () => steps.newId(),
+      newId: () => passes.newId(),
       feed: (labels) => this.#labels.push(...labels),
       release: (sequence) => engine.releaseSequences(Int32Array.of(sequence)),
       done: (input, scores) => inputs.partDone(input, scores),
     });
   }
 
-  /** As if the prompt's last token were its latest step. A lone choice goes on in the prompt's own sequence. */
+  /** The prompt's last token counts as its latest step. A single choice continues the prompt's own sequence. */
   #generation(
     input: RunningInput,
     work: GenerateWork,
@@ -172,7 +171,7 @@ export class DecoderOnly implements ModelKind {
       input,
       choice,
       work,
-      sequence: alone ? input.prompt : this.#options.steps.newId(),
+      sequence: alone ? input.prompt : this.#options.passes.newId(),
       parent: alone ? NO_PARENT : input.prompt,
       length: tokens.length - 1,
       nextToken: tokens[tokens.length - 1]!,

@@ -2,18 +2,18 @@
  * Encoder-decoder models: the prompts of a batch run through the encoder in one pass. Labels, or the start token and
  * what follows it, are sequences of the decoder that attend across to their prompt.
  */
+
+import { type Generation, nextStep, type RunningInput } from '../../batching/generation.js';
+import type { StepAnswer } from '../../batching/generations.js';
+import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
+import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
+import type { PassSequence } from '../../batching/pass-batch.js';
+import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
-import { clockMs } from '../../inference/clock.js';
-import { visitsOf } from '../../inference/expected-visits.js';
-import { tableRows } from '../../inference/foreknowledge.js';
-import { type Generation, nextStep, type RunningInput } from '../../inference/generation.js';
-import type { StepAnswer } from '../../inference/generations.js';
-import type { AdmittedItem, HeldBatch } from '../../inference/held-batch.js';
-import { LabelScoring, targetsWithin } from '../../inference/label-scoring.js';
-import type { GenerateWork } from '../../inference/messages.js';
-import type { PassSequence } from '../../inference/pass-batch.js';
-import type { ScoringPlan } from '../../inference/scoring.js';
 import { NO_PARENT } from '../../native/addon-types.js';
+import { visitsOf } from '../../predictor/expected-visits.js';
+import { tableRows } from '../../predictor/pass-forecast.js';
+import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
 import { firstMoeLayer } from '../model-shape.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
 
@@ -35,13 +35,13 @@ export class EncoderDecoder implements ModelKind {
     this.#decoderFirstLayer = firstMoeLayer(options.engine.shape, DECODER);
   }
 
-  /** Each batch runs whole as it comes, then all generations take a step. */
+  /** A round encodes one batch, then all generations take a step. */
   takesMore(batches: number): boolean {
     return batches === 0;
   }
 
   start(items: readonly AdmittedItem[], batch: HeldBatch): void {
-    const { steps, inputs } = this.#options;
+    const { passes, inputs } = this.#options;
     const { routingK } = batch.batch;
     const started = items.map((item) => {
       const input: RunningInput = {
@@ -49,7 +49,7 @@ export class EncoderDecoder implements ModelKind {
         job: item.job,
         pages: item.pages,
         routingK,
-        prompt: steps.newId(),
+        prompt: passes.newId(),
       };
       inputs.hold(input, item.work.kind === 'score' ? 1 : item.work.choices.length);
       return { ...item, input };
@@ -65,7 +65,7 @@ export class EncoderDecoder implements ModelKind {
 
   step(): void {
     const { generations } = this.#options;
-    // Together, so that what one round picked travels together.
+    // Sent together: one message a round.
     const answers: StepAnswer[] = [];
     for (const group of generations.byRouting().values()) {
       const begin = clockMs();
@@ -75,7 +75,7 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
-  /** Nothing waits between two rounds. */
+  /** Nothing to forget: no input waits between two rounds. */
   dropJob(): void {}
 
   #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): boolean {
@@ -85,7 +85,7 @@ export class EncoderDecoder implements ModelKind {
       return { job, sequence: prompt, parent: NO_PARENT, tokens };
     });
     const begin = clockMs();
-    const answers = this.#options.steps.run(ENCODER, sequences, {
+    const answers = this.#options.passes.run(ENCODER, sequences, {
       own: visitsOf(encoder, 0),
       behind: visitsOf(decoder, this.#decoderFirstLayer),
       predicted: tableRows(encoder, rows),
@@ -96,12 +96,12 @@ export class EncoderDecoder implements ModelKind {
   }
 
   #generate(input: RunningInput, work: GenerateWork, choice: number, context: Int32Array): void {
-    const { engine, steps, generations } = this.#options;
+    const { engine, passes, generations } = this.#options;
     const generation: Generation = {
       input,
       choice,
       work,
-      sequence: steps.newId(),
+      sequence: passes.newId(),
       parent: input.prompt,
       length: 0,
       nextToken: engine.shape.tokens.start!,
@@ -118,13 +118,13 @@ export class EncoderDecoder implements ModelKind {
       predicted: tableRows(table, [...group.keys()]),
       routingK: group[0]!.input.routingK,
     };
-    this.#options.steps.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
+    this.#options.passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
       answers.push({ generation: group[i]!, picked: picked! });
     });
   }
 
   #score(scored: readonly ScoredInput[], { batch, tables }: HeldBatch): void {
-    const { engine, steps, inputs, outcomes } = this.#options;
+    const { engine, passes, inputs, outcomes } = this.#options;
     const table = tables[DECODER] ?? null;
     const states = scored.map(({ input, plan }) => {
       return { input, scoring: new LabelScoring(plan), left: plan.inputs.length };
@@ -133,7 +133,7 @@ export class EncoderDecoder implements ModelKind {
       state.scoring.plan.inputs.map((fed) => {
         return {
           state,
-          sequence: steps.newId(),
+          sequence: passes.newId(),
           tokens: fed.tokens,
           ...targetsWithin(fed, 0, fed.tokens.length),
         };
@@ -148,7 +148,7 @@ export class EncoderDecoder implements ModelKind {
       predicted: tableRows(table, scored.flatMap(labelRows)),
       routingK: batch.routingK,
     };
-    steps.runAll(DECODER, sequences, known, (i, { logprobs }) => {
+    passes.runAll(DECODER, sequences, known, (i, { logprobs }) => {
       const { state, targets } = labels[i]!;
       try {
         state.scoring.take(targets, logprobs);

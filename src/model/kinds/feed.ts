@@ -1,7 +1,7 @@
 /** Tokens that a sequence is fed in as many passes as it takes. */
-import type { RunningInput } from '../../inference/generation.js';
-import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../inference/pass-batch.js';
-import type { HashTable } from '../../predictor/hash-table.js';
+import type { RunningInput } from '../../batching/generation.js';
+import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../batching/pass-batch.js';
+import type { HashTable } from '../../protocol/hash-table.js';
 
 export interface Feed {
   input: RunningInput;
@@ -11,7 +11,7 @@ export interface Feed {
   tokens: Int32Array;
   /** Tokens of it that have run. */
   fed: number;
-  /** Speaks of its tokens from `row` on; null: nobody does. */
+  /** Describes its tokens from `row` on; null: no table does. */
   table: HashTable | null;
   row: number;
   /** After its last token. */
@@ -32,7 +32,7 @@ export function tokensLeft({ tokens, fed }: Feed): number {
   return tokens.length - fed;
 }
 
-/** The parts of feeds, in order, that `room` tokens hold; feeds of other routings are passed over. */
+/** The parts of feeds, in order, that fit into `room` tokens; feeds with another routing are skipped. */
 export function fillRoom(feeds: readonly Feed[], room: number, routingK: number): Chunk[] {
   const chunks: Chunk[] = [];
   let left = room;

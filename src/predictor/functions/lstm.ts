@@ -1,7 +1,6 @@
 /** The `lstm` hash function: the trained networks, one for each stack. */
 import { NO_EXPERT, type Predictor } from '../../native/addon-types.js';
-import type { DecoderStepper } from '../decoder-stepper.js';
-import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
+import type { DecoderStepper, HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { rowsBehind, withContexts } from '../sequence-contexts.js';
 import { takeRows } from '../table-rows.js';
 import { NetworkStepper, normalize } from './network-stepper.js';

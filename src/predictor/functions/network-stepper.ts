@@ -1,7 +1,6 @@
 /** Steps of a causal network, which keeps the state of each sequence. */
 import type { Predictor } from '../../native/addon-types.js';
-import type { DecoderStepper } from '../decoder-stepper.js';
-import type { RoutingShape } from '../hash-function.js';
+import type { DecoderStepper, RoutingShape } from '../hash-function.js';
 
 export class NetworkStepper implements DecoderStepper {
   readonly #network: Predictor;
@@ -35,7 +34,8 @@ export class NetworkStepper implements DecoderStepper {
 }
 
 /**
- * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their sum, so are
+ * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their sum, so
+ * are
  * these.
  */
 export function normalize({ normalized, topK }: RoutingShape, k: number, alpha: Float32Array): void {

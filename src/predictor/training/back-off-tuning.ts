@@ -3,7 +3,10 @@ import type { RoutingShape } from '../hash-function.js';
 import { bestExperts, type TeacherRecord } from './teacher.js';
 import { backedOff, type TokenCounts } from './token-counts.js';
 
-/** Layer frequencies count as so many occurrences of every token; one weight for each layer of a stack; (stacks) of (layers). */
+/**
+ * Layer frequencies count as so many occurrences of every token; one weight for each layer of a stack; (stacks) of
+ * (layers).
+ */
 export type BackOffWeights = readonly (readonly number[])[];
 
 /** Of chances where nothing is held out, and of α. */

@@ -1,6 +1,7 @@
 /** How often a hash function names the experts that the model's routers chose. */
+
+import { tableK } from '../../protocol/hash-table.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
-import { tableK } from '../hash-table.js';
 import { countHits, hitRanks } from '../hit-ranks.js';
 import { alphasOf } from './router-probabilities.js';
 import { bestExperts, type TeacherRecord, type TeacherSource } from './teacher.js';

@@ -17,7 +17,10 @@ export interface Measures {
   loss: number;
   distillation: number;
   crossEntropy: number;
-  /** Share of the routers' choices that are among the best of the prediction, for each of hitRanks(); mean over layers. */
+  /**
+   * Share of the routers' choices that are among the best of the prediction, for each of hitRanks(); mean over
+   * layers.
+   */
   hits: number[];
   layers: { tokens: number; hits: number[] }[];
 }
@@ -66,7 +69,8 @@ export function meansOf(sums: MeasureSums, topK: number): Measures | undefined {
 }
 
 /**
- * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is steadier than
+ * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is steadier
+ * than
  * the first alone.
  */
 export function scoreOf({ hits }: Measures, topK: number): number {

@@ -26,7 +26,10 @@ export function routerProbabilities(
   return mean / sum;
 }
 
-/** α of the same experts, as the model scales with it: their probabilities, or these as shares of the chosen ones' sum. */
+/**
+ * α of the same experts, as the model scales with it: their probabilities, or these as shares of the chosen ones'
+ * sum.
+ */
 export function routerAlphas(
   logits: Float32Array,
   from: number,

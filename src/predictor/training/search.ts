@@ -100,7 +100,8 @@ export interface SearchEvents extends TrainingEvents {
 }
 
 /**
- * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`, each resumable
+ * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`, each
+ * resumable
  * like any other run. Results in order of the grid, also in search.json.
  */
 export async function searchOptions(

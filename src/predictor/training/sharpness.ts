@@ -28,7 +28,8 @@ interface Derivatives {
 
 /**
  * For each layer the α sharpness under which the probabilities of the first topK experts named are nearest to the
- * router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are most likely;
+ * router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are most
+ * likely;
  * 1 where there is nothing to fit them on. `heldOut` was not learned from.
  */
 export function fitSharpness(

@@ -65,7 +65,10 @@ export class TokenCounts {
   }
 }
 
-/** A token's mean of `entry`, that over all tokens counted as `weight` occurrences more; an unknown id's is that alone. */
+/**
+ * A token's mean of `entry`, that over all tokens counted as `weight` occurrences more; an unknown id's is that
+ * alone.
+ */
 export function backedOff(
   { tokens, all }: TokenCounts,
   token: number,

@@ -1,7 +1,8 @@
 /** Learns the `token` hash function from records. */
+
+import { tableK } from '../../protocol/hash-table.js';
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
 import type { RoutingShape } from '../hash-function.js';
-import { tableK } from '../hash-table.js';
 import { BACK_OFF_WEIGHT, type BackOffWeights, tuneBackOff } from './back-off-tuning.js';
 import type { TeacherRecord } from './teacher.js';
 import { backedOff, TokenCounts } from './token-counts.js';

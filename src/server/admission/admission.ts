@@ -1,9 +1,9 @@
 /** Lets a request into the queue or refuses it, by what its caller holds already and has used in this minute. */
 import type { Response } from 'express';
 import type { KeyRing } from '../../access/key-ring.js';
-import type { JobRequest, JobResult } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
 import type { Metrics } from '../../observability/metrics.js';
+import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { JobQueue } from '../../queue/job-queue.js';
 import { callerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';

@@ -2,7 +2,7 @@
  * What a request is charged in tokens: what it brings and what it may make. Texts are tokenized in the engine process,
  * after admission, so a text is reserved by its bytes and settled by the tokens it had.
  */
-import type { JobRequest, JobResult } from '../../engine/messages.js';
+import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 
 export interface TokenCost {
   /** Token ids that were sent, and the most that may be generated. */

@@ -1,6 +1,6 @@
 import type { Response } from 'express';
-import type { CompletionDelta } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { formOf } from '../../queue/job-queue.js';
 import { CompletionAnswers } from '../completion-answer.js';
 import { type CompleteJob, completionJob } from '../completion-job.js';

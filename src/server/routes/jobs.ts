@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import type { z } from 'zod';
-import type { JobRequest as QueuedRequest } from '../../engine/messages.js';
 import { SidaError } from '../../errors.js';
+import type { JobRequest as QueuedRequest } from '../../protocol/engine-messages.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
 import { classifyJob } from '../classify-job.js';
 import { askedJob, completionJob } from '../completion-job.js';

@@ -1,5 +1,5 @@
-import type { ModelInfo } from '../../engine/messages.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { requireModel, type ServerContext } from '../context.js';
 import { ModelAnswer, ModelPath, ModelsAnswer } from '../schemas/service.js';
 import type { Route } from './route.js';

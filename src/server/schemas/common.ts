@@ -1,7 +1,7 @@
 /** Parts that several requests and answers share. A schema's `id` names it in the OpenAPI document. */
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
-import type { ExpertCost } from '../../engine/messages.js';
+import type { ExpertCost } from '../../protocol/engine-messages.js';
 
 export const Include = z
   .array(z.enum(['experts']))
@@ -48,7 +48,7 @@ export const Experts = z
     }),
     ...HITS,
     belady_bytes: z.int().meta({
-      description: 'Bytes that perfect foresight with the same look-ahead would have moved for this request',
+      description: "Bytes that Belady's rule with the same look-ahead would have moved for this request",
     }),
   })
   .meta({ id: 'Experts', description: 'What the answer cost in experts' });

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { JobRequest, JobResult } from '../../../src/engine/messages.js';
+import type { JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
 import { hasEnded, type JobQueue, type JobRecord } from '../../../src/queue/job-queue.js';
 import { eventually } from '../eventually.js';
 import { newId, OWNER } from './harness.js';

@@ -1,8 +1,8 @@
 /** A queue over the scripted engine, with jobs that can be told apart by their answers. */
 import { randomUUID } from 'node:crypto';
 import { afterEach } from 'vitest';
-import type { CompletionDelta, JobRequest, JobResult } from '../../../src/engine/messages.js';
 import type { SidaError } from '../../../src/errors.js';
+import type { CompletionDelta, JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { JobEvent, JobQueue, JobRecord } from '../../../src/queue/job-queue.js';
 import { hasEnded } from '../../../src/queue/job-queue.js';
 import { answerTo, type ScriptedEngine, type ScriptedRun } from '../../unit/queue/scripted-engine.js';

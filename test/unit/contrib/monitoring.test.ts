@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createMetrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory-queue.js';
+import { serverMetrics } from '../../../src/server/server-metrics.js';
 import { ScriptedEngine } from '../queue/scripted-engine.js';
 
 const CONTRIB = join(import.meta.dirname, '..', '..', '..', 'contrib');
@@ -11,7 +11,7 @@ const CONTRIB = join(import.meta.dirname, '..', '..', '..', 'contrib');
 /** Names as Prometheus sees them, with the labels of each. */
 async function exported(): Promise<Map<string, Set<string>>> {
   const engine = new ScriptedEngine();
-  const { registry } = createMetrics(engine, new MemoryQueue(engine, { bound: 1, deadlineMs: 1 }));
+  const { registry } = serverMetrics(engine, new MemoryQueue(engine, { bound: 1, deadlineMs: 1 }));
   const names = new Map<string, Set<string>>();
   for (const { name, type, values } of await registry.getMetricsAsJSON()) {
     const declared =

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Completion, type CompletionOptions } from '../../../src/engine/completion.js';
-import { StopStrings } from '../../../src/engine/stop-strings.js';
-import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
+import { StopStrings } from '../../../src/text/stop-strings.js';
+import { Tokenizer } from '../../../src/text/tokenizer.js';
 
 const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
 const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });

@@ -6,7 +6,12 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EngineProcess } from '../../../src/engine/engine-process.js';
-import type { CompletionDelta, EngineConfig, JobRequest, JobResult } from '../../../src/engine/messages.js';
+import type {
+  CompletionDelta,
+  EngineConfig,
+  JobRequest,
+  JobResult,
+} from '../../../src/protocol/engine-messages.js';
 import { compiledSource } from '../predictor/compiled.js';
 import { alive, otherTokenizer, readInputIds } from './process-fixture.js';
 

@@ -2,13 +2,13 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { PendingItem } from '../../../src/engine/batcher.js';
-import { budgetBytes, hostBudgetBytes } from '../../../src/engine/budget.js';
+import type { PendingItem } from '../../../src/batching/prompt-batch.js';
+import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
-import type { FromEngine, JobRequest } from '../../../src/engine/messages.js';
 import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
-import type { JobEnd, ToInference } from '../../../src/inference/messages.js';
-import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
+import type { FromEngine, JobRequest } from '../../../src/protocol/engine-messages.js';
+import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
+import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;

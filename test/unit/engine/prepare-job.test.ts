@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { JobRequest, RunRequest } from '../../../src/engine/messages.js';
 import { type ModelLimits, prepareJob } from '../../../src/engine/prepare-job.js';
 import { SidaError } from '../../../src/errors.js';
-import type { ItemWork } from '../../../src/inference/messages.js';
-import { Tokenizer } from '../../../src/tokenizer/tokenizer.js';
+import type { JobRequest, RunRequest } from '../../../src/protocol/engine-messages.js';
+import type { ItemWork } from '../../../src/protocol/item-work.js';
+
+import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
 
 const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { HitCounts } from '../../../src/evaluation/hit-counts.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import type { RoutingShape } from '../../../src/predictor/hash-function.js';
-import { createHashTable, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
+import { createHashTable, TABLE_PREDICTED } from '../../../src/protocol/hash-table.js';
 
 const SHAPE: RoutingShape = {
   stacks: [

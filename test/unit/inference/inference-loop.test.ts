@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { ItemWork } from '../../../src/inference/messages.js';
-import { planScoring } from '../../../src/inference/scoring.js';
+import { planScoring } from '../../../src/batching/scoring-plan.js';
+import type { ItemWork } from '../../../src/protocol/item-work.js';
 import { bench, closeBench } from './loop-bench.js';
 
 afterEach(closeBench);

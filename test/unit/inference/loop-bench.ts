@@ -1,10 +1,15 @@
 import { expect } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
 import { InferenceLoop } from '../../../src/inference/inference-loop.js';
-import type { BatchItem, FromInference, QueuedBatch, ToInference } from '../../../src/inference/messages.js';
-import { BuilderStats } from '../../../src/predictor/builder-stats.js';
-import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
+import { BuilderStats } from '../../../src/protocol/builder-stats.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import type {
+  BatchItem,
+  FromInference,
+  QueuedBatch,
+  ToInference,
+} from '../../../src/protocol/thread-messages.js';
 import { PAGE_TOKENS, ScriptedEngine, SHAPE } from './scripted-engine.js';
 
 type Message<T extends FromInference['type']> = Extract<FromInference, { type: T }>;

@@ -26,7 +26,7 @@ describe('NeedCalibration', () => {
 
   it('learns that tables promise too much, and too little', () => {
     const calibration = new NeedCalibration(EXPERTS);
-    // Foretold 0.9 comes one time in four, foretold 0.1 three times in four.
+    // A forecast of 0.9 comes true one time in four, one of 0.1 three times in four.
     for (let i = 0; i < 2000; i++) {
       calibration.learn(visit(0.9, 0.1, 0.9, 0.1), [
         i % 4 === 0 ? 1 : 0,

@@ -1,15 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
-import {
-  type ExpectedVisit,
-  PREFETCH_CHANCE,
-  planResidency,
-} from '../../../src/inference/residency-planner.js';
+import { PREFETCH_CHANCE, planResidency } from '../../../src/inference/residency-planner.js';
+import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const PER_LAYER = 4;
-const FORESIGHT = EVICTION_POLICIES['farthest-next-use'];
+const FARTHEST = EVICTION_POLICIES['farthest-next-use'];
 
 function visit(layer: number, chances: Record<number, number>): ExpectedVisit {
   const need = new Float32Array(PER_LAYER);
@@ -28,7 +25,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 9,
       residency: experts((id) => (id === 1 ? 2 : 0)),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect([...loads]).toEqual([3, 4, 6, 0]);
   });
@@ -40,7 +37,7 @@ describe('residency planner', () => {
       batchVisits: 1,
       prefetchVisits: 2,
       residency: experts(() => 0),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect([...loads]).toEqual([0, 5]);
   });
@@ -52,7 +49,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 9,
       residency: experts(() => 2),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect([keys[0], keys[4], keys[1], keys[5]]).toEqual([0, 1, 2, 3]);
     expect([keysAfter[0], keysAfter[1], keysAfter[5]]).toEqual([2, 2, 3]);
@@ -67,14 +64,14 @@ describe('residency planner', () => {
       batchVisits: 1,
       prefetchVisits: 9,
       residency: experts(() => 2),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect(keys[0]).toBeLessThan(keys[1]!);
     expect(keys[1]).toBeLessThan(keys[2]!);
     expect(keys[2]).toBeLessThan(keys[3]!);
   });
 
-  it('a policy without foresight protects this pass alone and keeps its own order behind it', () => {
+  it('a policy without a forecast protects this pass alone and keeps its own order behind it', () => {
     const residency = residencyOf([{ loadedAt: 3 }, { loadedAt: 1 }, { loadedAt: 2 }, { loadedAt: 4 }]);
     const { keys, loads } = planResidency({
       visits: [visit(0, { 1: 1 }), visit(0, { 2: 1 })],
@@ -96,7 +93,7 @@ describe('residency planner', () => {
       batchVisits: 0,
       prefetchVisits: 9,
       residency: experts(() => 0),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect(plan.loads).toHaveLength(0);
   });
@@ -108,7 +105,7 @@ describe('residency planner', () => {
       batchVisits: 2,
       prefetchVisits: 2,
       residency: experts((id) => (id === 1 || id === 6 ? 1 : 0)),
-      policy: FORESIGHT,
+      policy: FARTHEST,
     });
     expect([...loads].sort()).toEqual([0, 1, 4]);
   });

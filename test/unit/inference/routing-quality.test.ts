@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { Belady } from '../../../src/inference/belady.js';
-import { tableRows } from '../../../src/inference/foreknowledge.js';
 import { RoutingQuality } from '../../../src/inference/routing-quality.js';
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../../../src/native/addon-types.js';
-import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/predictor/hash-table.js';
+import { tableRows } from '../../../src/predictor/pass-forecast.js';
+import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
 
 const EXPERTS = 6;
 

@@ -2,7 +2,6 @@ import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { InferenceCounters } from '../../../src/inference/counters.js';
 import { TableWait } from '../../../src/inference/table-wait.js';
-import { Doorbell } from '../../../src/predictor/doorbell.js';
 import {
   createHashTable,
   type HashTable,
@@ -10,7 +9,8 @@ import {
   TABLE_PENDING,
   TABLE_PREDICTED,
   TABLE_READY,
-} from '../../../src/predictor/hash-table.js';
+} from '../../../src/protocol/hash-table.js';
+import { WakeUp } from '../../../src/protocol/wake-up.js';
 
 function pending(): HashTable {
   return createHashTable({
@@ -24,13 +24,13 @@ function pending(): HashTable {
 }
 
 function waiter() {
-  const bell = new Doorbell();
+  const bell = new WakeUp();
   const counters = new InferenceCounters();
   return { bell, counters, wait: new TableWait(bell, counters) };
 }
 
 /** Another thread that readies the table after a while and rings. */
-function readyAfter(ms: number, table: HashTable, bell: Doorbell): Worker {
+function readyAfter(ms: number, table: HashTable, bell: WakeUp): Worker {
   const script = `const { table, bell, ms } = require('node:worker_threads').workerData;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
     Atomics.compareExchange(new Int32Array(table), 8, ${TABLE_PENDING}, ${TABLE_READY});

@@ -1,17 +1,17 @@
 // What the inference thread reads out of hash tables: visits, rows and routing.
 
 import { describe, expect, it } from 'vitest';
-import { openTables, visitsOf } from '../../../src/inference/expected-visits.js';
-import { routingOf, tableRows } from '../../../src/inference/foreknowledge.js';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
+import { openTables, visitsOf } from '../../../src/predictor/expected-visits.js';
 import { fillNeed } from '../../../src/predictor/expert-need.js';
+import { routingOf, tableRows } from '../../../src/predictor/pass-forecast.js';
 import {
   createHashTable,
   type HashTable,
   TABLE_FAILED,
   TABLE_PREDICTED,
   TABLE_READY,
-} from '../../../src/predictor/hash-table.js';
+} from '../../../src/protocol/hash-table.js';
 
 const EXPERTS = 4;
 
@@ -57,7 +57,7 @@ describe('expected visits', () => {
   });
 });
 
-describe('foreknowledge', () => {
+describe('pass forecast', () => {
   it('picks the rows of a pass and the first k entries of each', () => {
     const predicted = tableRows(tableOf(2, 3, NAMED), [2, 0])!;
     expect(routingOf(predicted, 1)).toEqual({

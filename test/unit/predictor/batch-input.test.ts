@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { encodeBatch } from '../../../src/engine/encode-batch.js';
+import { promptBatch } from '../../../src/batching/prompt-batch.js';
 import { batchInput } from '../../../src/predictor/batch-input.js';
 import { rowsBehind, withContexts } from '../../../src/predictor/sequence-contexts.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
 /** An input for each prompt, with what its labels feed; none: it is gone on from. */
 function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
-  return encodeBatch(
+  return promptBatch(
     3,
     inputs.map(({ prompt, fed }, item) => {
       const plan = { inputs: (fed ?? []).map((tokens) => ({ tokens })) } as never;

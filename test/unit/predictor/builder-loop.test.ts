@@ -1,15 +1,15 @@
 import { afterAll, describe, expect, it } from 'vitest';
-import { encodeBatch } from '../../../src/engine/encode-batch.js';
-import { openTables } from '../../../src/inference/expected-visits.js';
-import type { EncodeBatch, QueuedBatch } from '../../../src/inference/messages.js';
+import { promptBatch } from '../../../src/batching/prompt-batch.js';
 import { BuilderLoop } from '../../../src/predictor/builder-loop.js';
-import { BuilderStats } from '../../../src/predictor/builder-stats.js';
-import { Doorbell } from '../../../src/predictor/doorbell.js';
+import { openTables } from '../../../src/predictor/expected-visits.js';
 import type { HashFunction, RoutingShape } from '../../../src/predictor/hash-function.js';
-import { TABLE_FAILED, TABLE_READY } from '../../../src/predictor/hash-table.js';
-import { createQueue, QueueConsumer, QueueProducer } from '../../../src/predictor/hash-table-queue.js';
-import { ResidentFlag } from '../../../src/predictor/resident-flag.js';
 import { TableBuilder } from '../../../src/predictor/table-builder.js';
+import { BuilderStats } from '../../../src/protocol/builder-stats.js';
+import { TABLE_FAILED, TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import type { PromptBatch, QueuedBatch } from '../../../src/protocol/thread-messages.js';
+import { WakeUp } from '../../../src/protocol/wake-up.js';
 
 const SHAPE: RoutingShape = {
   stacks: [
@@ -48,14 +48,14 @@ function bench(hashFunction: HashFunction | null = tens) {
   ports.push(() => producer.port.close());
   const stats = new BuilderStats();
   const resident = new ResidentFlag();
-  const inbox: EncodeBatch[] = [];
+  const inbox: PromptBatch[] = [];
   const options = { shape: SHAPE, stats, onError: () => {} };
   const loop = new BuilderLoop({
     queue: new QueueProducer<QueuedBatch>(producer),
     builder: hashFunction && new TableBuilder({ hashFunction, ...options }),
     stats,
     resident,
-    work: new Doorbell(),
+    work: new WakeUp(),
     nextBatch: () => inbox.shift(),
   });
   let nextBatch = 0;
@@ -66,7 +66,7 @@ function bench(hashFunction: HashFunction | null = tens) {
         const plan = { inputs: [{ tokens: [tokens[0]!] }] } as never;
         return { item, job: item, jobItems: 1, routingK, work: { kind: 'score' as const, plan }, tokens };
       });
-      inbox.push(encodeBatch(nextBatch++, items));
+      inbox.push(promptBatch(nextBatch++, items));
     },
     settle: () => {
       while (loop.turn());
@@ -96,12 +96,12 @@ describe('builder loop', () => {
     expect(stats.figures()).toMatchObject({ inputs: 3, ready: 2 });
   });
 
-  it('rings behind a table that is filled: somebody may wait for it', () => {
+  it('signals once a table is filled, since the inference thread may wait for it', () => {
     const { send, settle, queue } = bench();
-    const { rings } = queue.arrivals;
+    const { signals } = queue.arrivals;
     send([[10]]);
     settle();
-    expect(queue.arrivals.rings).toBe(rings + 2);
+    expect(queue.arrivals.signals).toBe(signals + 2);
   });
 
   it('names nothing without a predictor, and where every expert has a slot unless tables route', () => {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
 import { fillNeed, fillRoutedNeed } from '../../../src/predictor/expert-need.js';
-import { createHashTable, TABLE_EXACT, TABLE_PREDICTED } from '../../../src/predictor/hash-table.js';
+import { createHashTable, TABLE_EXACT, TABLE_PREDICTED } from '../../../src/protocol/hash-table.js';
 
 const E = 6;
 

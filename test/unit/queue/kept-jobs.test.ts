@@ -1,7 +1,7 @@
 // What is the memory queue's own in keeping jobs.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRequest, JobResult } from '../../../src/engine/messages.js';
+import type { JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
 import { eventually } from '../../support/eventually.js';

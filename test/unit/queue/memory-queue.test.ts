@@ -2,8 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { CompletionDelta, JobRequest } from '../../../src/engine/messages.js';
 import type { SidaError } from '../../../src/errors.js';
+import type { CompletionDelta, JobRequest } from '../../../src/protocol/engine-messages.js';
 import type { JobOptions } from '../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
 import { ScriptedEngine } from './scripted-engine.js';

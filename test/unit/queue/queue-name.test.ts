@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { ModelInfo } from '../../../src/engine/messages.js';
+import type { ModelInfo } from '../../../src/protocol/engine-messages.js';
 import { queueNameOf } from '../../../src/queue/queue-name.js';
 
 const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { JobRequest } from '../../../src/engine/messages.js';
+import type { JobRequest } from '../../../src/protocol/engine-messages.js';
 import { workerClient } from '../../../src/queue/redis-client.js';
 import { type NewJob, RedisLedger } from '../../../src/queue/redis-ledger.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';

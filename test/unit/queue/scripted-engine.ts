@@ -5,6 +5,7 @@ import type {
   EngineState,
   RunOptions,
 } from '../../../src/engine/engine-handle.js';
+import { type ErrorCode, SidaError } from '../../../src/errors.js';
 import type {
   ControlReply,
   ControlRequest,
@@ -13,8 +14,7 @@ import type {
   JobRequest,
   JobResult,
   ModelInfo,
-} from '../../../src/engine/messages.js';
-import { type ErrorCode, SidaError } from '../../../src/errors.js';
+} from '../../../src/protocol/engine-messages.js';
 
 const GIB = 2 ** 30;
 

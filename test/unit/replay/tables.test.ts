@@ -49,7 +49,7 @@ describe('tables', () => {
     const [first, second] = batch!.passes;
     expect([...first!.behind[0]!.need]).toEqual([0, 1, 0, 0]);
     expect(second!.behind).toEqual([]);
-    expect(batch!.foreseen).toHaveLength(2);
+    expect(batch!.forecast).toHaveLength(2);
   });
 });
 

@@ -2,7 +2,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { CompletionDelta } from '../../../src/engine/messages.js';
+import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
 import type { JobEvent } from '../../../src/queue/job-queue.js';
 import { LIMITS } from '../../../src/server/limits.js';
 import { eventually } from '../../support/eventually.js';

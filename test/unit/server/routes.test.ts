@@ -1,7 +1,7 @@
 // What each route answers.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { JobRequest } from '../../../src/engine/messages.js';
 import { SidaError } from '../../../src/errors.js';
+import type { JobRequest } from '../../../src/protocol/engine-messages.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
 import { answerTo, MODEL } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';

@@ -2,7 +2,7 @@
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { CompletionDelta } from '../../../src/engine/messages.js';
+import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
 import { eventually } from '../../support/eventually.js';
 import { TestServer } from './test-server.js';
 

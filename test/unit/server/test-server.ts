@@ -2,10 +2,11 @@
 import { pino } from 'pino';
 import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
-import { recordKeptJob } from '../../../src/observability/kept-jobs.js';
-import { createMetrics, type Metrics } from '../../../src/observability/metrics.js';
+import type { Metrics } from '../../../src/observability/metrics.js';
 import { MemoryQueue } from '../../../src/queue/memory-queue.js';
+import { recordKeptJob } from '../../../src/queue/queue-metrics.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
+import { serverMetrics } from '../../../src/server/server-metrics.js';
 import { type Answer, type Asked, ask, raw } from '../../support/http-client.js';
 import { ScriptedEngine } from '../queue/scripted-engine.js';
 
@@ -45,7 +46,7 @@ export class TestServer {
     });
     const log: Record<string, unknown>[] = [];
     const logger = pino({ level: 'info' }, { write: (line: string) => log.push(JSON.parse(line)) });
-    const metrics: Metrics = createMetrics(engine, queue);
+    const metrics: Metrics = serverMetrics(engine, queue);
     return new TestServer(
       engine,
       queue,

@@ -1,6 +1,6 @@
 // What a request is charged, what a minute holds, and what one caller may hold of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRequest, JobResult } from '../../../../src/engine/messages.js';
+import type { JobRequest, JobResult } from '../../../../src/protocol/engine-messages.js';
 import { QueueShare } from '../../../../src/server/admission/queue-share.js';
 import { costOf, tokensUsed } from '../../../../src/server/admission/token-cost.js';
 import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';

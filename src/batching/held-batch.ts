@@ -1,0 +1,56 @@
+/** The batch taken from the queue, whose inputs start one after the other as KV pages become free. */
+import type { OpenTables } from '../predictor/expected-visits.js';
+import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
+import { itemPages, type KvPages } from './kv-pages.js';
+
+/** An input that has its pages. */
+export interface AdmittedItem extends BatchItem {
+  tokens: Int32Array;
+  /** Place of its first token in the batch. */
+  begin: number;
+  /** Place of its first label token among those of the batch. */
+  labelBegin: number;
+  pages: number;
+}
+
+export class HeldBatch {
+  readonly batch: PromptBatch;
+  readonly tables: OpenTables;
+  #next = 0;
+  #labelTokens = 0;
+
+  readonly #encoderDecoder: boolean;
+
+  constructor(batch: PromptBatch, tables: OpenTables, encoderDecoder: boolean) {
+    this.batch = batch;
+    this.tables = tables;
+    this.#encoderDecoder = encoderDecoder;
+  }
+
+  get finished(): boolean {
+    return this.#next === this.batch.items.length;
+  }
+
+  /** Inputs that may start now, in order; inputs of dropped jobs are skipped. */
+  admit(pages: KvPages, pageTokens: number, dropped: (job: number) => boolean): AdmittedItem[] {
+    const admitted: AdmittedItem[] = [];
+    const { items, offsets, tokens } = this.batch;
+    for (; this.#next < items.length; this.#next++) {
+      const item = items[this.#next]!;
+      const labels = labelTokens(item);
+      if (!dropped(item.job)) {
+        const begin = offsets[this.#next]!;
+        const ids = tokens.subarray(begin, offsets[this.#next + 1]!);
+        const needed = itemPages(ids.length, item.work, pageTokens, this.#encoderDecoder);
+        if (!pages.reserve(needed)) break;
+        admitted.push({ ...item, tokens: ids, begin, labelBegin: this.#labelTokens, pages: needed });
+      }
+      this.#labelTokens += labels;
+    }
+    return admitted;
+  }
+}
+
+function labelTokens({ work }: BatchItem): number {
+  return work.kind === 'score' ? work.plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0) : 0;
+}

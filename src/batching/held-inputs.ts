@@ -1,0 +1,46 @@
+/** The inputs that have started. Each holds its KV pages and its prompt's sequence until its last part is done. */
+import type { Engine } from '../native/addon-types.js';
+import type { RunningInput } from './generation.js';
+import type { KvPages } from './kv-pages.js';
+import type { Outcomes } from './outcomes.js';
+
+export class HeldInputs {
+  readonly #engine: Pick<Engine, 'releaseSequences'>;
+  readonly #pages: KvPages;
+  readonly #outcomes: Outcomes;
+  /** Choices of each that are not done; an input that is scored has one part. */
+  readonly #partsLeft = new Map<RunningInput, number>();
+
+  constructor(engine: Pick<Engine, 'releaseSequences'>, pages: KvPages, outcomes: Outcomes) {
+    this.#engine = engine;
+    this.#pages = pages;
+    this.#outcomes = outcomes;
+  }
+
+  get count(): number {
+    return this.#partsLeft.size;
+  }
+
+  hold(input: RunningInput, parts: number): void {
+    this.#partsLeft.set(input, parts);
+  }
+
+  /** Counts one part as done; with the last one the input is done. */
+  partDone(input: RunningInput, scores?: number[]): void {
+    const left = this.#partsLeft.get(input)! - 1;
+    this.#partsLeft.set(input, left);
+    if (left > 0) return;
+    this.#release(input);
+    this.#outcomes.done(input.item, input.job, scores);
+  }
+
+  dropJob(job: number): void {
+    for (const input of this.#partsLeft.keys()) if (input.job === job) this.#release(input);
+  }
+
+  #release(input: RunningInput): void {
+    this.#partsLeft.delete(input);
+    this.#engine.releaseSequences(Int32Array.of(input.prompt));
+    this.#pages.release(input.pages);
+  }
+}

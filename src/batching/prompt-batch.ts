@@ -1,0 +1,26 @@
+/** Waiting items as the batch that the threads hand on. */
+import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
+
+export interface PendingItem extends BatchItem {
+  tokens: readonly number[];
+  /** Experts that tables route its tokens to; 0: the model's routers do. Equal within a batch. */
+  routingK: number;
+}
+
+/** Items of one routingK; tokens and offsets lie in shared memory. */
+export function promptBatch(id: number, items: readonly PendingItem[]): PromptBatch {
+  const total = items.reduce((sum, { tokens }) => sum + tokens.length, 0);
+  const offsets = new Int32Array(new SharedArrayBuffer((items.length + 1) * 4));
+  const tokens = new Int32Array(new SharedArrayBuffer(total * 4));
+  items.forEach((item, i) => {
+    tokens.set(item.tokens, offsets[i]!);
+    offsets[i + 1] = offsets[i]! + item.tokens.length;
+  });
+  return {
+    id,
+    routingK: items[0]!.routingK,
+    items: items.map(({ tokens: _, routingK: __, ...item }) => item),
+    offsets,
+    tokens,
+  };
+}

@@ -1,0 +1,40 @@
+/** Rows of several tables as the table of one pass: a pass may mix chunks of prompts with single tokens. */
+import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
+import { createHashTable, type HashTable, TABLE_PREDICTED, TABLE_READY } from '../protocol/hash-table.js';
+
+/** `count` rows of a pass, described by a table from its token `row` on; null: no table describes them. */
+export interface RowSpan {
+  table: HashTable | null;
+  row: number;
+  count: number;
+}
+
+/** Null where no table describes any row. A row without a table names no expert. */
+export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTable | null {
+  const ready = spans.filter(({ table }) => table?.state === TABLE_READY);
+  const like = ready[0]?.table;
+  if (!like) return null;
+  if (spans.length === 1 && spans[0]!.count === like.tokens) return like;
+  const tokens = spans.reduce((sum, { count }) => sum + count, 0);
+  const { layers, k, expertsPerLayer } = like;
+  const joined = createHashTable({ batchId: 0, layers, tokens, k, kind: TABLE_PREDICTED, expertsPerLayer });
+  let to = 0;
+  for (const { table, row, count } of spans) {
+    if (table?.state === TABLE_READY) copySpan(table, row, count, joined, to);
+    to += count;
+  }
+  if (routingK > 0) fillRoutedNeed(joined, routingK);
+  else fillNeed(joined);
+  joined.settle(TABLE_READY);
+  return joined;
+}
+
+function copySpan(from: HashTable, row: number, count: number, to: HashTable, toRow: number): void {
+  const { layers, k } = from;
+  for (const name of ['experts', 'alpha', 'chance'] as const) {
+    for (let layer = 0; layer < layers; layer++) {
+      const at = (layer * from.tokens + row) * k;
+      to[name].set(from[name].subarray(at, at + count * k), (layer * to.tokens + toRow) * k);
+    }
+  }
+}

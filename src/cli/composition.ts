@@ -1,0 +1,294 @@
+/** The composition root: which engine, queue, worker and HTTP server the options ask for, and how they are joined. */
+import { KeyRing } from '../access/key-ring.js';
+import type { ServeOptions } from '../config/options.js';
+import type { EngineHandle } from '../engine/engine-handle.js';
+import { EngineProcess } from '../engine/engine-process.js';
+import type { Logger } from '../observability/logger.js';
+import type { Metrics } from '../observability/metrics.js';
+import { BullmqQueue } from '../queue/bullmq-queue.js';
+import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
+import { MemoryQueue } from '../queue/memory-queue.js';
+import { recordKeptJob } from '../queue/queue-metrics.js';
+import { queueNameOf } from '../queue/queue-name.js';
+import { QueueWorker } from '../queue/queue-worker.js';
+import { logFaults } from '../queue/redis-client.js';
+import { warnOfRedisSettings } from '../queue/redis-settings.js';
+import { RemoteEngine } from '../queue/remote-engine.js';
+import { redisLimiter } from '../server/admission/redis-limiter.js';
+import { type RunningServer, startServer } from '../server/http-server.js';
+import { SERVICE_ROUTES } from '../server/routes/index.js';
+import type { Route } from '../server/routes/route.js';
+import { serverMetrics } from '../server/server-metrics.js';
+import { type EngineOptions, engineConfig } from './engine-config.js';
+import { listening } from './listening.js';
+
+/** Ended jobs that are kept, however small. */
+const KEPT_JOBS = 10_000;
+
+type OnKeptEnd = (end: KeptEnd) => void;
+
+export interface ServerParts {
+  engine: EngineHandle;
+  queue: JobQueue;
+  keys: KeyRing;
+  /** Throws io_error where the port is taken. */
+  listen(): Promise<RunningServer>;
+  /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
+  close(drainMs: number): Promise<void>;
+}
+
+/** Of `sida serve`: everything in this process, with Redis between, or with all engines elsewhere. */
+export function composeServer(options: ServeOptions, logger: Logger): ServerParts {
+  const keys = new KeyRing(options);
+  const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics, logger);
+  const { redis } = options;
+  const backend =
+    redis === undefined
+      ? backendInMemory(options, onKeptEnd)
+      : options.worker === 'none'
+        ? backendOfWorkers(options, redis, logger, onKeptEnd)
+        : backendInRedis(options, redis, logger, onKeptEnd);
+  const { engine, queue } = backend;
+  const metrics: Metrics = serverMetrics(engine, queue);
+  const limits =
+    redis === undefined || options.rateLimit === undefined
+      ? undefined
+      : redisLimiter(redis, options.rateLimit, logFaults(logger));
+  return {
+    engine,
+    queue,
+    keys,
+    listen() {
+      const dependencies = { engine, queue, options, keys, logger, metrics, rateLimiter: limits?.limiter };
+      return listening(options.host, options.port, '--port', () => startServer(dependencies));
+    },
+    async close(drainMs) {
+      await backend.close(drainMs);
+      limits?.close();
+    },
+  };
+}
+
+type Backend = Pick<ServerParts, 'engine' | 'queue' | 'close'>;
+
+function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
+  const engine = new EngineProcess(engineConfig(options));
+  const queue = new MemoryQueue(engine, {
+    bound: options.queueBound,
+    engineTokens: engineTokens(options),
+    deadlineMs: options.deadline,
+    keptDeadlineMs: options.jobDeadline,
+    retentionMs: options.jobRetention,
+    answerBytes: options.jobResults,
+    onKeptEnd,
+  });
+  return { engine, queue, close: () => engine.close(0) };
+}
+
+/** What keeps an engine at full speed: generations, the running batch, those prepared ahead, and one that fills up. */
+function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
+  return kvTokens + (lookahead + 3) * maxBatchTokens;
+}
+
+/** Engines of other processes answer; this one takes requests alone. */
+function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
+  const engine = new RemoteEngine(url, options.model);
+  const queueName = () => engine.queueName;
+  const queue = producer(options, url, logger, onKeptEnd, queueName, () => engine.state.detail);
+  const warned = warnOfRedisSettings(url, logger);
+  return {
+    engine,
+    queue,
+    async close() {
+      warned.abort();
+      await queue.close();
+      await engine.close();
+    },
+  };
+}
+
+/** This process takes requests and runs jobs of the shared queue, its own or not. */
+function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
+  const engine = new EngineProcess(engineConfig(options));
+  const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
+  const queue = producer(options, url, logger, onKeptEnd, () => worker.queueName);
+  const warned = warnOfRedisSettings(url, logger);
+  return {
+    engine,
+    queue,
+    async close(drainMs) {
+      warned.abort();
+      await worker.close(drainMs);
+      await queue.close();
+      await engine.close(0);
+    },
+  };
+}
+
+export interface WorkerParts {
+  engine: EngineHandle;
+  /** Of metrics and health; undefined without --metrics-port. */
+  url: string | undefined;
+  /** What is scraped says no longer that it is ready. */
+  refuse(): void;
+  close(drainMs: number): Promise<void>;
+}
+
+/**
+ * Of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving`: options of its own HTTP server, if
+ * it has one.
+ */
+export async function composeWorker(
+  options: WorkerOptions & EngineOptions,
+  redis: string,
+  serving: ServeOptions | undefined,
+  logger: Logger,
+): Promise<WorkerParts> {
+  const engine = new EngineProcess(engineConfig(options));
+  const worker = workerWhenReady(options, redis, engine, logger, (end) => onKeptEnd(end));
+  const metered = serving && (await meteredQueue(serving, redis, { engine, logger }, () => worker.queueName));
+  const onKeptEnd: OnKeptEnd = (end) => {
+    if (metered === undefined) recordKeptJob(end, undefined, logger);
+    else metered.queue.keptEnded(end);
+  };
+  const warned = warnOfRedisSettings(redis, logger);
+  return {
+    engine,
+    url: metered && `${metered.server.url}/metrics`,
+    refuse() {
+      warned.abort();
+      metered?.server.refuse();
+    },
+    async close(drainMs) {
+      await worker.close(drainMs);
+      await metered?.queue.close();
+      await metered?.server.close();
+      await engine.close(0);
+    },
+  };
+}
+
+/** What a worker serves over HTTP: its health and its metrics, and of its queue what a server would tell. */
+async function meteredQueue(
+  options: ServeOptions,
+  redis: string,
+  { engine, logger }: { engine: EngineHandle; logger: Logger },
+  queueName: () => string | undefined,
+): Promise<{ queue: BullmqQueue; server: RunningServer }> {
+  const { host, metricsPort: port = 0 } = options;
+  const keys = new KeyRing(options);
+  const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), queueName);
+  const metrics: Metrics = serverMetrics(engine, queue);
+  const dependencies = { engine, queue, options: { ...options, port }, keys, logger, metrics };
+  const routes: readonly Route[] = SERVICE_ROUTES;
+  try {
+    return {
+      queue,
+      server: await listening(host, port, '--metrics-port', () => startServer(dependencies, routes)),
+    };
+  } catch (error) {
+    await queue.close();
+    throw error;
+  }
+}
+
+/** The producers' side of a shared queue. `unnamed`: why there is no queue yet. */
+function producer(
+  options: ServeOptions,
+  url: string,
+  logger: Logger,
+  onKeptEnd: OnKeptEnd,
+  queueName: () => string | undefined,
+  unnamed?: () => string,
+): BullmqQueue {
+  return new BullmqQueue(
+    {
+      url,
+      bound: options.queueBound,
+      deadlineMs: options.deadline,
+      keptDeadlineMs: options.jobDeadline,
+      ...ledgerLimits(options),
+      queueName,
+      onKeptEnd,
+      ...(unnamed !== undefined && { unnamed }),
+    },
+    logFaults(logger),
+  );
+}
+
+type WorkerOptions = Pick<
+  ServeOptions,
+  | 'activations'
+  | 'device'
+  | 'routing'
+  | 'routingK'
+  | 'concurrency'
+  | 'lockDuration'
+  | 'stalledInterval'
+  | 'maxStalledCount'
+  | 'attempts'
+  | 'jobRetention'
+  | 'jobResults'
+>;
+
+interface WaitingWorker {
+  /** Undefined before the engine was ready. */
+  readonly queueName: string | undefined;
+  close(drainMs: number): Promise<void>;
+}
+
+/** The name of the queue depends on the model: the worker starts once the engine has told it. */
+function workerWhenReady(
+  options: WorkerOptions,
+  url: string,
+  engine: EngineHandle,
+  logger: Logger,
+  onKeptEnd: OnKeptEnd,
+): WaitingWorker {
+  let worker: QueueWorker | undefined;
+  const off = engine.onState(({ phase }) => {
+    if (phase === 'ready') worker ??= startWorker(options, url, engine, logger, onKeptEnd);
+  });
+  return {
+    get queueName() {
+      return worker?.queueName;
+    },
+    async close(drainMs) {
+      off();
+      await worker?.close(drainMs);
+    },
+  };
+}
+
+function startWorker(
+  options: WorkerOptions,
+  url: string,
+  engine: EngineHandle,
+  logger: Logger,
+  onKeptEnd: OnKeptEnd,
+): QueueWorker {
+  const model = engine.model!;
+  return new QueueWorker(
+    engine,
+    model,
+    {
+      url,
+      queueName: queueNameOf(model, options),
+      concurrency: options.concurrency,
+      lockDurationMs: options.lockDuration,
+      stalledIntervalMs: options.stalledInterval,
+      maxStalledCount: options.maxStalledCount,
+      ...ledgerLimits(options),
+      onKeptEnd,
+    },
+    logger,
+  );
+}
+
+function ledgerLimits({
+  attempts,
+  jobRetention,
+  jobResults,
+}: Pick<WorkerOptions, 'attempts' | 'jobRetention' | 'jobResults'>) {
+  return { attempts, keptMs: Math.round(jobRetention), keptBytes: jobResults, keptJobs: KEPT_JOBS };
+}

@@ -1,0 +1,152 @@
+/** What the engine counts, as metrics: read at a scrape. */
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { recallWidths } from '../inference/recall.js';
+import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
+import type { EngineCounters } from '../protocol/engine-messages.js';
+import type { EngineHandle } from './engine-handle.js';
+
+const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
+  ['sida_batches_total', 'Batches run', (c) => c.batches],
+  ['sida_passes_total', 'Native passes run', (c) => c.passes],
+  ['sida_tokens_total', 'Tokens of all passes', (c) => c.tokens],
+  ['sida_experts_needed_total', 'Experts that layers needed', (c) => c.expertsNeeded],
+  ['sida_experts_moved_bytes_total', 'Bytes of experts moved into the device', (c) => c.bytesMoved],
+  [
+    'sida_disk_reads_total',
+    'Reads of experts from disk, of parts of one or of neighbours at once',
+    (c) => c.diskReads,
+  ],
+  [
+    'sida_disk_overtakes_total',
+    'Experts fetched on demand that were read before the rest of a prefetch',
+    (c) => c.overtakes,
+  ],
+  ['sida_experts_stall_seconds_total', 'Seconds passes waited for experts', (c) => c.stallSeconds],
+  ['sida_pass_seconds_total', 'Seconds spent in native passes', (c) => c.passSeconds],
+  ['sida_inference_idle_total', 'Times the inference thread found no hash table ready', (c) => c.idleWaits],
+  [
+    'sida_inference_idle_seconds_total',
+    'Seconds the inference thread waited for a hash table',
+    (c) => c.idleSeconds,
+  ],
+  ['sida_prefetches_total', 'Prefetches of experts begun', (c) => c.prefetchesBegun],
+  [
+    'sida_prefetches_cancelled_total',
+    'Prefetches taken back before they moved',
+    (c) => c.prefetchesCancelled,
+  ],
+  [
+    'sida_prefetches_wasted_total',
+    'Prefetched experts evicted before they were needed',
+    (c) => c.prefetchesWasted,
+  ],
+  [
+    'sida_belady_bytes_total',
+    "Bytes that Belady's rule with the same look-ahead would have moved; lags by the look-ahead",
+    (c) => c.beladyBytes,
+  ],
+  [
+    'sida_predictor_routings_total',
+    'Pairs of MoE layer and token for which a hash table named experts',
+    (c) => c.routingsPredicted,
+  ],
+  [
+    'sida_hash_build_seconds_total',
+    'Seconds the hash-building thread spent on hash tables',
+    (c) => c.tables.seconds,
+  ],
+  ['sida_batch_inputs_total', 'Inputs put into batches', (c) => c.tables.inputs],
+  ['sida_hash_table_waits_total', 'Batches whose hash table was still being built', (c) => c.tableWaits],
+  [
+    'sida_hash_table_wait_seconds_total',
+    'Seconds the inference thread waited for the table of the batch at hand',
+    (c) => c.tableWaitSeconds,
+  ],
+];
+
+const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
+  [
+    'sida_hash_table_weight',
+    'What hash tables count for when experts are loaded and evicted, as learned from their past forecasts, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
+    (c) => c.tableWeight,
+  ],
+  ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
+  ['sida_active_sequences', 'Sequences being run', (c) => c.activeSequences],
+  ['sida_engine_resident_memory_bytes', 'Resident memory of the engine process in bytes', (c) => c.rssBytes],
+  ['sida_device_budget_bytes', 'Limit of device bytes', (c) => c.usage.budgetBytes],
+  ['sida_device_used_bytes', 'Device bytes in use', (c) => c.usage.usedBytes],
+  ['sida_device_peak_bytes', 'Most device bytes ever in use', (c) => c.usage.peakBytes],
+  ['sida_device_smallest_bytes', 'Smallest workable budget in bytes', (c) => c.usage.smallestBytes],
+  ['sida_device_slots', 'Slots for experts on the device', (c) => c.usage.slots],
+  ['sida_kv_pages', 'Pages of the KV cache', (c) => c.usage.kvPages],
+  ['sida_kv_pages_free', 'Free pages of the KV cache', (c) => c.usage.kvPagesFree],
+  ['sida_host_budget_bytes', 'Limit of host tier bytes', (c) => c.usage.host.budgetBytes],
+  ['sida_host_used_bytes', 'Host tier bytes in use', (c) => c.usage.host.usedBytes],
+  ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
+];
+
+export function copyEngine(registry: Registry, engine: EngineHandle): void {
+  copyGauge(registry, 'sida_engine_ready', '1 while the engine takes jobs', () =>
+    engine.state.phase === 'ready' ? 1 : 0,
+  );
+  copyCounter(
+    registry,
+    'sida_engine_restarts_total',
+    'Restarts of the engine process after a crash',
+    () => engine.restarts,
+  );
+  const counter = (read: (counters: EngineCounters) => number) => () =>
+    engine.counters === undefined ? undefined : read(engine.counters);
+  for (const [name, help, read] of ENGINE_COUNTERS) copyCounter(registry, name, help, counter(read));
+  for (const [name, help, read] of ENGINE_GAUGES) copyGauge(registry, name, help, counter(read));
+  new Counter({
+    name: 'sida_experts_found_total',
+    help: 'Experts a layer needed, by how it found them',
+    labelNames: ['found'],
+    registers: [registry],
+    collect() {
+      const c = engine.counters;
+      this.reset();
+      this.inc({ found: 'resident' }, c?.expertsResident ?? 0);
+      this.inc({ found: 'prefetched' }, c?.expertsPrefetched ?? 0);
+      this.inc({ found: 'late' }, c?.expertsLate ?? 0);
+      this.inc({ found: 'on_demand' }, c?.expertsOnDemand ?? 0);
+    },
+  });
+  new Counter({
+    name: 'sida_predictor_hits_total',
+    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k of a model that chooses k experts',
+    labelNames: ['top'],
+    registers: [registry],
+    collect() {
+      const c = engine.counters;
+      this.reset();
+      const { narrow, wide } = recallWidths(engine.model?.shape.topK ?? 1);
+      this.inc({ top: String(narrow) }, c?.routingHitsNarrow ?? 0);
+      this.inc({ top: String(wide) }, c?.routingHitsWide ?? 0);
+    },
+  });
+  new Gauge({
+    name: 'sida_predictor_up',
+    help: 'By hash function: 1 while it names experts, 0 where none does (function none): no predictor was asked for, or it could not be opened',
+    labelNames: ['function'],
+    registers: [registry],
+    collect() {
+      const name = engine.model?.predictor.name;
+      this.reset();
+      if (name !== undefined) this.set({ function: name ?? 'none' }, name === null ? 0 : 1);
+    },
+  });
+  new Counter({
+    name: 'sida_hash_tables_total',
+    help: 'Batches by what became of their hash tables: ready, failed (the predictor could not say), abandoned (too late), skipped (after many late ones)',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      const tables = engine.counters?.tables;
+      this.reset();
+      for (const state of ['ready', 'failed', 'abandoned', 'skipped'] as const)
+        this.inc({ state }, tables?.[state] ?? 0);
+    },
+  });
+}

@@ -1,0 +1,166 @@
+/** What each running job has cost so far, and when its last item is done. */
+
+import {
+  EXPERT_LATE,
+  EXPERT_ON_DEMAND,
+  EXPERT_PREFETCHED,
+  EXPERT_RESIDENT,
+  type ModelShape,
+  NO_EXPERT,
+  type RunResult,
+} from '../native/addon-types.js';
+import type { ExpertCost } from '../protocol/engine-messages.js';
+import type { BatchItem, JobEnd } from '../protocol/thread-messages.js';
+import type { Hits, Verdict } from './routing-quality.js';
+
+/** `topK`: experts that the model's routers choose for a token. */
+export function noCost(topK: number): ExpertCost {
+  return {
+    needed: 0,
+    resident: 0,
+    prefetched: 0,
+    late: 0,
+    on_demand: 0,
+    loaded: 0,
+    bytes: 0,
+    stall_ms: 0,
+    predicted: 0,
+    ...hits(topK, { narrow: 0, wide: 0 }),
+    belady_bytes: 0,
+  };
+}
+
+/** Under the names that say which recall it is: see `recallWidths`. */
+function hits(topK: number, { narrow, wide }: Pick<Hits, 'narrow' | 'wide'>) {
+  return topK === 1 ? { hits_top1: narrow, hits_top3: wide } : { hits_top_k: narrow, hits_top_2k: wide };
+}
+
+type JobItem = Pick<BatchItem, 'job' | 'jobItems' | 'explain'>;
+
+interface Entry {
+  cost: ExpertCost;
+  hits: Hits;
+  itemsLeft: number;
+  explain: boolean;
+  startedMs: number;
+}
+
+export class JobCosts {
+  readonly #jobs = new Map<number, Entry>();
+  readonly #topK: number;
+  readonly #slotBytes: number;
+  readonly #marks: Uint32Array;
+  #mark = 0;
+
+  constructor({ experts, topK }: Pick<ModelShape, 'experts' | 'topK'>, slotBytes: number) {
+    this.#topK = topK;
+    this.#slotBytes = slotBytes;
+    this.#marks = new Uint32Array(experts);
+  }
+
+  /** Jobs with items that are not done. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  /** Called for every item taken up; the first one starts the job. */
+  begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
+    if (this.#jobs.has(job)) return;
+    this.#jobs.set(job, {
+      cost: noCost(this.#topK),
+      hits: { predicted: 0, narrow: 0, wide: 0 },
+      itemsLeft: jobItems,
+      explain: explain ?? false,
+      startedMs: nowMs,
+    });
+  }
+
+  /** Whether the job's answer tells all that it cost. */
+  explains(job: number): boolean {
+    return this.#jobs.get(job)?.explain ?? false;
+  }
+
+  /** Adds one native call: `jobs` (S) names the job of each sequence, `offsets` (S + 1) its tokens. */
+  add(result: RunResult, jobs: readonly number[], offsets: Int32Array, verdict: Verdict): void {
+    const spans = new Map<number, [number, number][]>();
+    jobs.forEach((job, i) => {
+      const span: [number, number] = [offsets[i]!, offsets[i + 1]!];
+      const list = spans.get(job);
+      if (list === undefined) spans.set(job, [span]);
+      else list.push(span);
+    });
+    const tokens = offsets[jobs.length]!;
+    for (const [job, list] of spans) {
+      const entry = this.#jobs.get(job);
+      if (entry === undefined) continue;
+      for (let layer = 0; layer < result.layers.length; layer++) {
+        this.#addLayer(entry.cost, result, layer, tokens, list, verdict.beladyLoads);
+      }
+      entry.cost.stall_ms += result.stats.stallNs / 1e6;
+    }
+    verdict.hits?.forEach(({ predicted, narrow, wide }, i) => {
+      const sums = this.#jobs.get(jobs[i]!)?.hits;
+      if (sums === undefined) return;
+      sums.predicted += predicted;
+      sums.narrow += narrow;
+      sums.wide += wide;
+    });
+  }
+
+  /** Counts one item as done; gives the job's account with its last one. */
+  itemDone(job: number, nowMs: number): JobEnd | undefined {
+    const entry = this.#jobs.get(job);
+    if (entry === undefined) return undefined;
+    entry.itemsLeft -= 1;
+    if (entry.itemsLeft > 0) return undefined;
+    this.#jobs.delete(job);
+    const { cost, startedMs } = entry;
+    const { predicted, ...found } = entry.hits;
+    return { cost: { ...cost, predicted, ...hits(this.#topK, found) }, startedMs, endedMs: nowMs };
+  }
+
+  drop(job: number): void {
+    this.#jobs.delete(job);
+  }
+
+  /** Counts each expert once that any of the tokens used. */
+  #addLayer(
+    cost: ExpertCost,
+    result: RunResult,
+    layer: number,
+    tokens: number,
+    spans: [number, number][],
+    beladyLoads: Set<number> | null,
+  ): void {
+    const experts = this.#marks.length;
+    this.#mark = (this.#mark + 1) >>> 0;
+    if (this.#mark === 0) {
+      this.#marks.fill(0);
+      this.#mark = 1;
+    }
+    // One entry for a token, or k where a table routes.
+    const k = result.dispatch.length / (result.layers.length * tokens);
+    for (const [begin, end] of spans) {
+      for (let entry = begin * k; entry < end * k; entry++) {
+        const expert = result.dispatch[layer * tokens * k + entry]!;
+        if (expert === NO_EXPERT || this.#marks[expert] === this.#mark) continue;
+        this.#marks[expert] = this.#mark;
+        this.#count(cost, result.found[layer * experts + expert]!);
+        if (beladyLoads?.has(result.layers[layer]! * experts + expert)) cost.belady_bytes += this.#slotBytes;
+      }
+    }
+  }
+
+  #count(cost: ExpertCost, found: number): void {
+    cost.needed += 1;
+    if (found === EXPERT_RESIDENT) {
+      cost.resident += 1;
+      return;
+    }
+    if (found === EXPERT_PREFETCHED) cost.prefetched += 1;
+    else if (found === EXPERT_LATE) cost.late += 1;
+    else if (found === EXPERT_ON_DEMAND) cost.on_demand += 1;
+    cost.loaded += 1;
+    cost.bytes += this.#slotBytes;
+  }
+}

@@ -1,0 +1,97 @@
+/** Runs native passes, counts them, charges their cost to jobs, and turns their errors into failed jobs. */
+
+import { type PassAnswer, type PassSequence, passAnswers, passBatch } from '../batching/pass-batch.js';
+import { SidaError } from '../errors.js';
+import type { PassRunner } from '../model/kinds/model-kind.js';
+import type { Engine, NativeBatch, RunResult } from '../native/addon-types.js';
+import { cannotRoute, type PassForecast, partOf, routingOf } from '../predictor/pass-forecast.js';
+import { profiled } from '../profile/thread-events.js';
+import type { InferenceCounters } from './counters.js';
+import type { JobCosts } from './job-costs.js';
+import type { PassPlanner } from './pass-planner.js';
+import type { RoutingQuality } from './routing-quality.js';
+
+export interface NativePassesOptions {
+  engine: Engine;
+  planner: PassPlanner;
+  quality: RoutingQuality;
+  costs: JobCosts;
+  counters: InferenceCounters;
+  maxBatchTokens: number;
+  /** Called when a pass failed, once for each job that took part. */
+  onJobError: (job: number, error: SidaError) => void;
+}
+
+export class NativePasses implements PassRunner {
+  readonly #options: NativePassesOptions;
+  #nextId = 0;
+
+  constructor(options: NativePassesOptions) {
+    this.#options = options;
+  }
+
+  get maxBatchTokens(): number {
+    return this.#options.maxBatchTokens;
+  }
+
+  newId(): number {
+    this.#nextId = (this.#nextId + 1) & 0x7fffffff;
+    return this.#nextId;
+  }
+
+  run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null {
+    const { engine, planner, quality, costs, counters, onJobError } = this.#options;
+    const jobs = sequences.map(({ job }) => job);
+    try {
+      const batch = passBatch(stack, sequences);
+      const plan = profiled('plan', () => planner.plan(forecast));
+      const result: RunResult = engine.runBatch(routed(batch, forecast), plan);
+      planner.judge(result, forecast.own);
+      counters.addPass(result.stats, batch.tokens.length);
+      profiled('account', () =>
+        costs.add(result, jobs, batch.offsets, quality.judge(result, jobs, batch, forecast)),
+      );
+      return passAnswers(sequences, result);
+    } catch (cause) {
+      const error = SidaError.from(cause);
+      // After a broken invariant or device error no answer can be trusted: the process ends and is replaced.
+      if (error.code === 'internal' || error.code === 'device_failed') throw error;
+      for (const job of new Set(jobs)) onJobError(job, error);
+      return null;
+    }
+  }
+
+  runAll(
+    stack: number,
+    sequences: readonly PassSequence[],
+    forecast: PassForecast,
+    take: (index: number, answer: PassAnswer) => void,
+  ): void {
+    let token = 0;
+    for (let begin = 0; begin < sequences.length; ) {
+      const end = this.#passEnd(sequences, begin);
+      const pass = sequences.slice(begin, end);
+      const tokens = pass.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
+      const answers = this.run(stack, pass, partOf(forecast, token, tokens));
+      token += tokens;
+      for (const [i, answer] of answers?.entries() ?? []) take(begin + i, answer);
+      begin = end;
+    }
+  }
+
+  #passEnd(sequences: readonly PassSequence[], begin: number): number {
+    let tokens = 0;
+    let end = begin;
+    for (; end < sequences.length; end++) {
+      tokens += sequences[end]!.tokens.length;
+      if (end > begin && tokens > this.#options.maxBatchTokens) break;
+    }
+    return end;
+  }
+}
+
+function routed(batch: NativeBatch, { predicted, routingK }: PassForecast): NativeBatch {
+  if (routingK === 0) return batch;
+  if (predicted === null) throw cannotRoute();
+  return { ...batch, routing: routingOf(predicted, routingK) };
+}

@@ -1,0 +1,108 @@
+/** Plans the passes of one engine from the tables at hand. */
+import { firstMoeLayer } from '../model/model-shape.js';
+import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
+import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
+import type { PassForecast } from '../predictor/pass-forecast.js';
+import type { QueueConsumer } from '../protocol/hash-table-queue.js';
+import type { ResidentFlag } from '../protocol/resident-flag.js';
+import type { QueuedBatch } from '../protocol/thread-messages.js';
+import type { EvictionPolicy } from './eviction/policy.js';
+import { LinkLoad } from './link-load.js';
+import { NeedCalibration } from './need-calibration.js';
+import { type PlanInput, planResidency } from './residency-planner.js';
+
+export interface PassPlannerOptions {
+  engine: Engine;
+  policy: EvictionPolicy;
+  queue: QueueConsumer<QueuedBatch>;
+  resident: ResidentFlag;
+  /** Of a simulated link, bytes a second; 0: none. */
+  linkBandwidth: number;
+}
+
+/** What tables say of a pass and of those behind it in its batch. */
+export type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
+
+export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
+  return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };
+}
+
+export function correctedVisits(
+  visits: readonly ExpectedVisit[],
+  calibration: NeedCalibration,
+): readonly ExpectedVisit[] {
+  return visits.map((visit) => calibration.corrected(visit));
+}
+
+/** `upcoming`: what tables say of the batches in the queue, the next one first. */
+export function planPass(
+  { own, behind }: ForecastVisits,
+  upcoming: readonly (readonly ExpectedVisit[])[],
+  rest: Pick<PlanInput, 'residency' | 'policy' | 'spareLink'>,
+): ResidencyPlan {
+  const batchVisits = own.length + behind.length;
+  const next = upcoming[0]?.length ?? 0;
+  return planResidency({
+    visits: [...own, ...behind, ...upcoming.flat()],
+    passVisits: own.length,
+    batchVisits,
+    prefetchVisits: batchVisits + next,
+    ...rest,
+  });
+}
+
+export class PassPlanner {
+  readonly #options: PassPlannerOptions;
+  readonly #link: LinkLoad;
+  readonly #calibration: NeedCalibration;
+
+  constructor(options: PassPlannerOptions) {
+    this.#options = options;
+    this.#link = new LinkLoad(options.engine.usage(), options.linkBandwidth);
+    this.#calibration = new NeedCalibration(options.engine.plan.experts);
+    this.slotsChanged();
+  }
+
+  /** To be called after a change of budget. */
+  slotsChanged(): void {
+    const { engine, resident } = this.#options;
+    resident.all = engine.usage().slots >= engine.plan.experts;
+  }
+
+  /** Whether tables say anything of use: an expert may have to give way. */
+  get needsForecast(): boolean {
+    return !this.#options.resident.all;
+  }
+
+  /** As `NeedCalibration.tableWeight`. */
+  get tableWeight(): number {
+    return this.#calibration.tableWeight;
+  }
+
+  /** What a pass made of its plan, and what its tables had forecast of it. */
+  judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
+    if (this.#options.resident.all) return;
+    this.#link.judge(stats);
+    let first = 0;
+    for (const visit of own) {
+      const end = first + visit.need.length;
+      this.#calibration.learn(visit, found.subarray(first, end));
+      first = end;
+    }
+  }
+
+  /** Null where every expert has a slot: nothing has to give way. */
+  plan(known: ForecastVisits): ResidencyPlan | null {
+    const { engine, policy, queue, resident } = this.#options;
+    if (resident.all) return null;
+    const residency = engine.residency();
+    const upcoming = queue.waiting().map(({ tables }) => {
+      const visits = openTables(tables).flatMap((table, stack) =>
+        visitsOf(table, firstMoeLayer(engine.shape, stack)),
+      );
+      return correctedVisits(visits, this.#calibration);
+    });
+    const pass = correctedPass(known, this.#calibration);
+    return planPass(pass, upcoming, { residency, policy, spareLink: this.#link.spare });
+  }
+}

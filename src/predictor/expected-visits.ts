@@ -1,0 +1,28 @@
+/** Hash tables as forecasts of which experts each MoE layer will need. */
+import { type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
+import type { BatchTables } from '../protocol/thread-messages.js';
+
+/** One MoE layer's turn in the time to come. */
+export interface ExpectedVisit {
+  /** Flat id of the layer's first expert. */
+  firstId: number;
+  /** (experts of a layer), chance that the layer will need the expert. */
+  need: Float32Array;
+}
+
+/** `firstLayer`: flat number of the table's first layer. */
+export function visitsOf(table: HashTable | null, firstLayer: number): ExpectedVisit[] {
+  if (table === null || table.state !== TABLE_READY) return [];
+  const { layers, expertsPerLayer: experts, need } = table;
+  return Array.from({ length: layers }, (_, layer) => ({
+    firstId: (firstLayer + layer) * experts,
+    need: need.subarray(layer * experts, (layer + 1) * experts),
+  }));
+}
+
+/** By stack. */
+export type OpenTables = readonly (HashTable | null)[];
+
+export function openTables(tables: BatchTables | null): OpenTables {
+  return (tables ?? []).map((buffer) => buffer && openHashTable(buffer));
+}

@@ -1,0 +1,60 @@
+/** What tables say of one pass: what to expect of it, and where its tokens go when tables route. */
+import { SidaError } from '../errors.js';
+import type { NativeRouting } from '../native/addon-types.js';
+import { type HashTable, TABLE_READY } from '../protocol/hash-table.js';
+import type { ExpectedVisit } from './expected-visits.js';
+
+/** Which row of a table speaks of each token of a pass. */
+export interface TableRows {
+  table: HashTable;
+  /** (tokens), token of the table. */
+  rows: Int32Array;
+}
+
+export interface PassForecast {
+  /** The pass's MoE layers. */
+  own: readonly ExpectedVisit[];
+  /** Those of the passes behind it in the same batch. */
+  behind: readonly ExpectedVisit[];
+  /** Null where no table is there. */
+  predicted: TableRows | null;
+  /** Experts that the table routes each token to; 0: the model's routers do. */
+  routingK: number;
+}
+
+export const NO_FORECAST: PassForecast = { own: [], behind: [], predicted: null, routingK: 0 };
+
+/** `rows`: the table's tokens in the order of a pass. */
+export function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
+  return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;
+}
+
+/** The first `k` entries of each token as the pass's routing. */
+export function routingOf({ table, rows }: TableRows, k: number): NativeRouting {
+  const kept = Math.min(k, table.k);
+  const experts = new Uint16Array(table.layers * rows.length * kept);
+  const alpha = new Float32Array(experts.length);
+  for (let layer = 0; layer < table.layers; layer++) {
+    for (let t = 0; t < rows.length; t++) {
+      const from = (layer * table.tokens + rows[t]!) * table.k;
+      const to = (layer * rows.length + t) * kept;
+      experts.set(table.experts.subarray(from, from + kept), to);
+      alpha.set(table.alpha.subarray(from, from + kept), to);
+    }
+  }
+  return { experts, alpha, k: kept };
+}
+
+/** Of `tokens` tokens of the pass from `first` on; the visits stay those of the whole. */
+export function partOf(known: PassForecast, first: number, tokens: number): PassForecast {
+  const { predicted } = known;
+  if (predicted === null) return known;
+  return { ...known, predicted: { ...predicted, rows: predicted.rows.subarray(first, first + tokens) } };
+}
+
+export function cannotRoute(): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: 'The predictor cannot name the experts of this input, and nothing else routes it',
+  });
+}

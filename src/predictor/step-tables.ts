@@ -1,0 +1,123 @@
+/**
+ * Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they
+ * do.
+ */
+
+import { clockMs } from '../clock.js';
+import {
+  createHashTable,
+  type HashTable,
+  TABLE_PREDICTED,
+  TABLE_READY,
+  tableK,
+} from '../protocol/hash-table.js';
+import { BuildBackOff } from './build-back-off.js';
+import { fillNeed, fillRoutedNeed } from './expert-need.js';
+import type { DecoderStepper, RoutingShape } from './hash-function.js';
+import { copyRows } from './table-rows.js';
+
+/** A table that takes more than this share of a usual step costs more than it can be sure to save. */
+const SHARE_OF_STEP = 0.2;
+/** Weight of the latest step in the usual one. */
+const LATEST = 0.1;
+
+export interface StepTablesOptions {
+  stepper: DecoderStepper;
+  shape: RoutingShape;
+  onError: (error: unknown) => void;
+  /** Milliseconds. */
+  clock?: () => number;
+}
+
+export class StepTables {
+  readonly #options: StepTablesOptions;
+  readonly #clock: () => number;
+  readonly #backOff: BuildBackOff;
+  readonly #sequences = new Set<number>();
+  #usualStepMs: number | undefined;
+
+  constructor(options: StepTablesOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? clockMs;
+    this.#backOff = new BuildBackOff(this.#clock);
+  }
+
+  /** `context`: what the sequence attends across to, or goes on from. `required`: tables route it. */
+  begin(sequence: number, context: Int32Array, required: boolean): void {
+    if (!required && this.#backOff.paused) return;
+    try {
+      this.#options.stepper.begin(sequence, context);
+    } catch (error) {
+      this.#options.onError(error);
+      return;
+    }
+    this.#sequences.add(sequence);
+  }
+
+  end(sequence: number): void {
+    if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
+  }
+
+  /** How long a step of the model took. */
+  stepTook(ms: number): void {
+    this.#usualStepMs = this.#usualStepMs === undefined ? ms : this.#usualStepMs * (1 - LATEST) + ms * LATEST;
+  }
+
+  /**
+   * The table of a step that feeds each sequence one token; null when it cannot be told. Of sequences that were not
+   * begun, or whose tokens were not all told, it names no expert; where tables
+   * route, to `routingK` experts a token, it is null.
+   */
+  step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
+    const required = routingK > 0;
+    if (!required && this.#backOff.paused) {
+      for (const sequence of sequences) this.end(sequence);
+      return null;
+    }
+    const rows = [...sequences.keys()].filter((row) => this.#sequences.has(sequences[row]!));
+    if (rows.length === 0 || (required && rows.length < sequences.length)) return null;
+    const begin = this.#clock();
+    const table = this.#table(tokens.length);
+    const known = rows.length === tokens.length ? table : this.#table(rows.length);
+    const ids = Int32Array.from(rows, (row) => sequences[row]!);
+    if (
+      !this.#step(
+        ids,
+        Int32Array.from(rows, (row) => tokens[row]!),
+        known,
+      )
+    ) {
+      for (const sequence of ids) this.end(sequence);
+      return null;
+    }
+    if (known !== table) copyRows(known, rows, table);
+    if (required) fillRoutedNeed(table, routingK);
+    else fillNeed(table);
+    table.settle(TABLE_READY);
+    const tookMs = this.#clock() - begin;
+    if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#backOff.kept();
+    else this.#backOff.lost(tookMs);
+    return table;
+  }
+
+  #table(tokens: number): HashTable {
+    const { shape } = this.#options;
+    return createHashTable({
+      batchId: 0,
+      layers: shape.stacks.at(-1)!.layers,
+      tokens,
+      k: tableK(shape),
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: shape.experts,
+    });
+  }
+
+  #step(ids: Int32Array, tokens: Int32Array, { k, experts, alpha, chance }: HashTable): boolean {
+    try {
+      return this.#options.stepper.step(ids, tokens, k, experts, alpha, chance);
+    } catch (error) {
+      this.#options.onError(error);
+      return false;
+    }
+  }
+}

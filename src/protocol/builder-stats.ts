@@ -1,0 +1,25 @@
+/** Counters of the hash-building thread in shared memory: it writes them, the inference thread reads them. */
+
+const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
+type Field = (typeof FIELDS)[number];
+
+/** Batches by what became of their tables, the time spent on building, and the inputs of all batches. */
+export type BuilderFigures = Record<Field, number>;
+
+export class BuilderStats {
+  readonly buffer: SharedArrayBuffer;
+  readonly #values: Float64Array;
+
+  constructor(buffer = new SharedArrayBuffer(FIELDS.length * 8)) {
+    this.buffer = buffer;
+    this.#values = new Float64Array(buffer);
+  }
+
+  add(field: Field, amount: number): void {
+    this.#values[FIELDS.indexOf(field)]! += amount;
+  }
+
+  figures(): BuilderFigures {
+    return Object.fromEntries(FIELDS.map((field, i) => [field, this.#values[i]!])) as BuilderFigures;
+  }
+}

@@ -1,0 +1,18 @@
+import type { CompletionDelta } from './engine-messages.js';
+
+/** A copy of the delta that others may be appended to. */
+export function openDelta(delta: CompletionDelta): CompletionDelta {
+  const { tokenIds, logprobs } = delta;
+  return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };
+}
+
+/** Appends the next delta of the same choice. */
+export function appendDelta(
+  to: CompletionDelta,
+  { text, tokenIds, logprobs, finishReason }: CompletionDelta,
+): void {
+  to.text += text;
+  to.tokenIds.push(...tokenIds);
+  to.logprobs?.push(...(logprobs ?? []));
+  to.finishReason = finishReason;
+}

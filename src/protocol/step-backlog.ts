@@ -1,0 +1,31 @@
+/** Bounds the decode steps that the main thread has not read: the inference thread waits instead of running ahead. */
+
+/** Enough to keep both threads busy; more would only make a new answer wait behind older messages. */
+export const STEPS_UNREAD = 4;
+
+export class StepBacklog {
+  readonly buffer: SharedArrayBuffer;
+  readonly #unread: Int32Array;
+
+  constructor(buffer = new SharedArrayBuffer(4)) {
+    this.buffer = buffer;
+    this.#unread = new Int32Array(buffer);
+  }
+
+  get unread(): number {
+    return Atomics.load(this.#unread, 0);
+  }
+
+  /** Blocks until there is room for a step, and takes it. */
+  add(): void {
+    for (let unread = this.unread; unread >= STEPS_UNREAD; unread = this.unread)
+      Atomics.wait(this.#unread, 0, unread);
+    Atomics.add(this.#unread, 0, 1);
+  }
+
+  /** A step was read. */
+  taken(): void {
+    Atomics.sub(this.#unread, 0, 1);
+    Atomics.notify(this.#unread, 0);
+  }
+}

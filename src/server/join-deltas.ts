@@ -1,0 +1,26 @@
+import { appendDelta, openDelta } from '../protocol/completion-delta.js';
+import type { JobEvent } from '../queue/job-queue.js';
+
+/** The same events with the pieces between two statuses as one for each run and choice. */
+export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
+  const joined: JobEvent[] = [];
+  let open = new Map<string, Extract<JobEvent, { type: 'delta' }>>();
+  for (const event of events) {
+    if (event.type === 'status') {
+      open = new Map();
+      joined.push(event);
+      continue;
+    }
+    const { attempt, delta } = event;
+    const key = `${attempt} ${delta.index}`;
+    const before = open.get(key);
+    if (before !== undefined) {
+      appendDelta(before.delta, delta);
+      continue;
+    }
+    const first = { ...event, delta: openDelta(delta) };
+    open.set(key, first);
+    joined.push(first);
+  }
+  return joined;
+}

@@ -1,0 +1,113 @@
+// When batches leave for the hash-building thread, played with a queue whose other end is here.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { BatchFeed } from '../../../src/batching/batch-feed.js';
+import { Batcher } from '../../../src/batching/batcher.js';
+import type { PendingItem } from '../../../src/batching/prompt-batch.js';
+import {
+  createQueue,
+  QueueConsumer,
+  QueueGauge,
+  QueueProducer,
+} from '../../../src/protocol/hash-table-queue.js';
+import type { PromptBatch } from '../../../src/protocol/thread-messages.js';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+});
+afterEach(() => {
+  for (const close of ports.splice(0)) close();
+  vi.useRealTimers();
+});
+
+const ports: (() => void)[] = [];
+
+function bench({ capacity = 2, waitMs = 0 } = {}) {
+  const { producer, consumer } = createQueue(capacity);
+  ports.push(() => producer.port.close());
+  const put = new QueueProducer<PromptBatch>(producer);
+  const queue = new QueueConsumer<PromptBatch>(consumer);
+  const feed = new BatchFeed({
+    batcher: new Batcher({ maxBatchTokens: 4, waitMs }),
+    queue: new QueueGauge(producer),
+    handOn: (batch) => put.put(batch),
+    clock: () => Date.now(),
+  });
+  let nextItem = 0;
+  const item = (tokens: number): PendingItem => {
+    const id = nextItem++;
+    const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
+    return { item: id, job: id, jobItems: 1, routingK: 0, work, tokens: Array(tokens).fill(id) };
+  };
+  void feed.follow();
+  return {
+    feed,
+    queue,
+    add: (...tokens: number[]) => feed.add(tokens.map(item)),
+    take: () => queue.tryTake()?.items.map(({ item: id }) => id),
+    /** Lets the feed hear of what was taken. */
+    heard: async () => {
+      for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
+}
+
+describe('batch feed', () => {
+  it('hands on at once what fills a batch, up to the bound of the queue', () => {
+    const { add, queue } = bench({ capacity: 3, waitMs: 100 });
+    add(...Array(20).fill(2));
+    expect(queue.length).toBe(3);
+  });
+
+  it('hands on again when the inference thread has taken a batch', async () => {
+    const { add, queue, take, heard } = bench({ capacity: 1 });
+    add(3, 3, 3);
+    expect([queue.length, take()]).toEqual([1, [0]]);
+    await heard();
+    expect([queue.length, take()]).toEqual([1, [1]]);
+    await heard();
+    expect(take()).toEqual([2]);
+  });
+
+  it('waits for company, no longer than it is told to', async () => {
+    const { add, queue, take } = bench({ waitMs: 5 });
+    add(1);
+    await vi.advanceTimersByTimeAsync(3);
+    add(1);
+    expect(queue.length).toBe(0);
+    await vi.advanceTimersByTimeAsync(2);
+    expect(take()).toEqual([0, 1]);
+  });
+
+  it('does not wait for company while the inference thread has nothing to do', async () => {
+    const { add, queue, take, heard } = bench({ waitMs: 5 });
+    add(1);
+    queue.idle = true;
+    await heard();
+    expect(take()).toEqual([0]);
+    add(1);
+    expect(take()).toEqual([1]);
+    queue.idle = false;
+    add(1);
+    expect(queue.length).toBe(0);
+  });
+
+  it('keeps a batch that is not full while another is ahead of it', async () => {
+    const { add, queue, take, heard } = bench({ waitMs: 5 });
+    add(4, 1);
+    await vi.advanceTimersByTimeAsync(100);
+    expect(queue.length).toBe(1);
+    add(2);
+    take();
+    await heard();
+    expect(take()).toEqual([1, 2]);
+  });
+
+  it('takes a cancelled job out and says after which batch it cannot come', async () => {
+    const { feed, add, take, heard } = bench({ capacity: 1 });
+    add(3, 3);
+    expect([feed.cancel(1), feed.cancel(0)]).toEqual([0, 0]);
+    expect(take()).toEqual([0]);
+    await heard();
+    expect(take()).toBeUndefined();
+  });
+});

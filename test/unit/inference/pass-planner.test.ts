@@ -1,0 +1,108 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
+import { PassPlanner } from '../../../src/inference/pass-planner.js';
+import type { RunStats } from '../../../src/native/addon-types.js';
+import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
+import { fillNeed } from '../../../src/predictor/expert-need.js';
+import { createHashTable, TABLE_PREDICTED, TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { createQueue, QueueConsumer, QueueProducer } from '../../../src/protocol/hash-table-queue.js';
+import { ResidentFlag } from '../../../src/protocol/resident-flag.js';
+import type { QueuedBatch } from '../../../src/protocol/thread-messages.js';
+import { residencyOf } from './residency-fixture.js';
+import { ScriptedEngine } from './scripted-engine.js';
+
+let close = () => {};
+afterEach(() => close());
+
+/** An engine of 4 experts in each of 2 layers, all absent, with `slots` of 8. */
+class SmallEngine extends ScriptedEngine {
+  slots = 4;
+
+  override usage() {
+    return { ...super.usage(), slots: this.slots };
+  }
+
+  override residency() {
+    return residencyOf(Array.from({ length: 8 }, () => ({ state: 0 })));
+  }
+}
+
+function setup() {
+  const engine = new SmallEngine(8);
+  const { producer, consumer } = createQueue(4);
+  close = () => producer.port.close();
+  const queue = new QueueProducer<QueuedBatch>(producer);
+  const resident = new ResidentFlag();
+  const planner = new PassPlanner({
+    engine,
+    policy: EVICTION_POLICIES['farthest-next-use'],
+    queue: new QueueConsumer<QueuedBatch>(consumer),
+    resident,
+    linkBandwidth: 0,
+  });
+  const put = (expert: number, ready = true) => {
+    const table = createHashTable({
+      batchId: 1,
+      layers: 1,
+      tokens: 1,
+      k: 1,
+      kind: TABLE_PREDICTED,
+      expertsPerLayer: 4,
+    });
+    table.experts[0] = expert;
+    table.chance[0] = 1;
+    fillNeed(table);
+    if (ready) table.settle(TABLE_READY);
+    queue.put({ batch: {} as never, tables: [table.buffer, null] });
+  };
+  return { engine, resident, planner, put };
+}
+
+const visit = (firstId: number, index: number): ExpectedVisit => {
+  const need = new Float32Array(4);
+  need[index] = 1;
+  return { firstId, need };
+};
+/** A pass; `needed`: indices that its one layer of four experts needed. */
+const ran = (...needed: number[]) => ({
+  stats: {} as RunStats,
+  found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
+});
+
+describe('pass planner', () => {
+  it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {
+    const { planner, put } = setup();
+    put(2);
+    put(3, false);
+    put(3);
+    const { loads, keys } = planner.plan({ own: [visit(0, 1)], behind: [visit(4, 0)] })!;
+    expect([...loads]).toEqual([1, 4, 2]);
+    expect([...planner.plan({ own: [visit(4, 0)], behind: [] })!.loads]).toEqual([4, 2]);
+    expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
+  });
+
+  it('plans nothing where every expert has a slot, and follows the budget', () => {
+    const { engine, resident, planner } = setup();
+    expect([resident.all, planner.needsForecast]).toEqual([false, true]);
+    engine.slots = 8;
+    planner.slotsChanged();
+    expect([resident.all, planner.needsForecast, planner.plan({ own: [], behind: [] })]).toEqual([
+      true,
+      false,
+      null,
+    ]);
+    engine.slots = 3;
+    planner.slotsChanged();
+    expect(planner.needsForecast).toBe(true);
+  });
+
+  it('learns what tables are worth: who is always needed is prefetched, whatever they name', () => {
+    const { planner } = setup();
+    const own = [visit(0, 1)];
+    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);
+    expect(planner.tableWeight).toBe(1);
+    for (let i = 0; i < 100; i++) planner.judge(ran(2), own);
+    expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([2]);
+    expect(planner.tableWeight).toBeLessThan(0.5);
+  });
+});

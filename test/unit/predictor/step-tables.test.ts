@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import { NO_EXPERT } from '../../../src/native/addon-types.js';
+import { PrefixStepper } from '../../../src/predictor/decoder-stepper.js';
+import type { HashFunction } from '../../../src/predictor/hash-function.js';
+import { StepTables } from '../../../src/predictor/step-tables.js';
+import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { TABLE_READY } from '../../../src/protocol/hash-table.js';
+import { recordsOf, SHAPE } from './routing-fixture.js';
+
+const learner = new TokenTableLearner(SHAPE);
+for (const record of recordsOf(60)) learner.add(record);
+const token = learner.finish();
+const LAYERS = SHAPE.stacks[1]!.layers;
+const CONTEXT = Int32Array.of(3, 4);
+
+/** Step tables over a real token table; `fill` may go before it. */
+function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
+  let now = 0;
+  const errors: unknown[] = [];
+  const fill: HashFunction['fill'] = (side, input, ...arrays) =>
+    before(input.tokens) && token.fill(side, input, ...arrays);
+  const stepper = new PrefixStepper({ name: 'token', fill, close: () => {} }, SHAPE);
+  const tables = new StepTables({
+    stepper,
+    shape: SHAPE,
+    onError: (error) => errors.push(error),
+    clock: () => now,
+  });
+  const wait = (ms: number) => {
+    now += ms;
+  };
+  return { tables, errors, wait, stepper };
+}
+
+/** First expert that the token table names, layer by layer. */
+function bestOf(id: number): number[] {
+  const entries = LAYERS;
+  const experts = new Uint16Array(entries);
+  const input = { tokens: Int32Array.of(id), offsets: Int32Array.of(0, 1) };
+  token.fill(1, input, 1, experts, new Float32Array(entries), new Float32Array(entries));
+  return [...experts];
+}
+
+const firsts = (table: { experts: Uint16Array; tokens: number; k: number; layers: number }, row: number) =>
+  Array.from({ length: table.layers }, (_, l) => table.experts[(l * table.tokens + row) * table.k]);
+
+describe('step tables', () => {
+  it('name the experts of the step of each sequence', () => {
+    const { tables } = stepTables();
+    tables.begin(1, CONTEXT, false);
+    tables.begin(2, CONTEXT, false);
+    const table = tables.step([2, 1], [5, 9], 0)!;
+    expect([table.state, table.tokens]).toEqual([TABLE_READY, 2]);
+    expect([firsts(table, 0), firsts(table, 1)]).toEqual([bestOf(5), bestOf(9)]);
+    expect(table.need.some((need) => need > 0)).toBe(true);
+  });
+
+  it('need for certain what they route to', () => {
+    const { tables } = stepTables();
+    tables.begin(1, CONTEXT, true);
+    const table = tables.step([1], [5], 1)!;
+    bestOf(5).forEach((best, layer) => {
+      const need = [...table.need.subarray(layer * SHAPE.experts, (layer + 1) * SHAPE.experts)];
+      expect(need).toEqual(need.map((_, e) => (e === best ? 1 : 0)));
+    });
+  });
+
+  it('name none for a sequence that was not begun, and are null where it must have one', () => {
+    const { tables } = stepTables();
+    tables.begin(2, CONTEXT, false);
+    const table = tables.step([1, 2], [5, 9], 0)!;
+    expect(firsts(table, 0)).toEqual(Array(LAYERS).fill(NO_EXPERT));
+    expect(firsts(table, 1)).toEqual(bestOf(9));
+    expect(tables.step([1, 2], [5, 9], 1)).toBeNull();
+    expect(tables.step([7], [5], 0)).toBeNull();
+  });
+
+  it('say nothing of a sequence that the predictor refuses to begin', () => {
+    const { tables, errors, stepper } = stepTables();
+    stepper.begin = () => {
+      throw new Error('no room');
+    };
+    tables.begin(1, CONTEXT, false);
+    expect(errors).toHaveLength(1);
+    expect(tables.step([1], [5], 0)).toBeNull();
+    tables.end(1);
+  });
+
+  it('forget what could not be told, and go on with those that begin later', () => {
+    const { tables } = stepTables((tokens) => !tokens.includes(13));
+    tables.begin(1, CONTEXT, false);
+    expect(tables.step([1], [13], 0)).toBeNull();
+    expect(tables.step([1], [5], 0)).toBeNull();
+    tables.begin(2, CONTEXT, false);
+    expect(firsts(tables.step([1, 2], [6, 5], 0)!, 1)).toEqual(bestOf(5));
+    tables.end(1);
+    tables.end(2);
+    expect(tables.step([2], [5], 0)).toBeNull();
+  });
+
+  it('survive a function that throws, and tell it', () => {
+    const { tables, errors } = stepTables(() => {
+      throw new Error('broken');
+    });
+    tables.begin(1, CONTEXT, false);
+    expect(tables.step([1], [5], 0)).toBeNull();
+    expect(errors).toEqual([new Error('broken')]);
+  });
+
+  it('pause when they take too long beside a step, except where tables route', () => {
+    const { tables, wait } = stepTables(() => {
+      wait(30);
+      return true;
+    });
+    tables.stepTook(10);
+    const lives = (id: number, required: boolean) => {
+      tables.begin(id, CONTEXT, required);
+      return tables.step([id], [5], required ? 1 : 0) !== null;
+    };
+    expect([1, 2, 3, 4].map((id) => lives(id, false))).toEqual([true, true, true, true]);
+    expect(lives(5, false)).toBe(false);
+    expect(tables.step([4], [5], 0)).toBeNull();
+    expect(lives(6, true)).toBe(true);
+    wait(30 * 16 * 2 + 1);
+    expect(lives(7, false)).toBe(true);
+  });
+
+  it('do not pause where they take a fifth of a step', () => {
+    const { tables, wait } = stepTables(() => {
+      wait(30);
+      return true;
+    });
+    tables.stepTook(150);
+    tables.begin(1, CONTEXT, false);
+    for (let i = 0; i < 40; i++) expect(tables.step([1], [5], 0)).not.toBeNull();
+  });
+});

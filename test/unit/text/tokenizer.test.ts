@@ -1,0 +1,209 @@
+import { existsSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { SidaError } from '../../../src/errors.js';
+import { IncrementalDecoder } from '../../../src/text/incremental-decoder.js';
+import { Tokenizer } from '../../../src/text/tokenizer.js';
+
+const root = new URL('../../../', import.meta.url);
+const miniJson = readFileSync(new URL('models/switch-mini/tokenizer.json', root));
+const mini = new Tokenizer(miniJson, { vocabSize: 8000, maxInputBytes: 1 << 20 });
+
+const t5 = new URL('../shared/tokenizers/t5/', root);
+const hasT5 = existsSync(t5);
+if (!hasT5) console.warn(`SKIPPED: the 307 cases of the T5 tokenizer, ${t5.pathname} does not exist`);
+
+const qwen3 = new URL('../shared/tokenizers/qwen3/', root);
+const hasQwen3 = existsSync(qwen3);
+if (!hasQwen3) console.warn(`SKIPPED: the cases of a byte-level tokenizer, ${qwen3.pathname} does not exist`);
+
+function thrown(run: () => unknown): SidaError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof SidaError) return error;
+  }
+  throw new Error('expected a SidaError');
+}
+
+describe('the bundled tokenizer', () => {
+  it.each([
+    ['hello world', [1733, 53, 205, 1], 'hello world'],
+    ['', [1], ''],
+    ['POSITIVE', [1500, 1], 'positive'],
+    ['not equivalent', [51, 3466, 1], 'not equivalent'],
+  ])('encodes %j', (text, ids, decoded) => {
+    expect(mini.encode(text)).toEqual(ids);
+    expect(mini.decode(ids, true)).toBe(decoded);
+  });
+
+  it('leaves the special tokens away on demand', () => {
+    expect(mini.encodePlain('hello world')).toEqual([1733, 53, 205]);
+    expect(mini.decode([1500, 1], false)).toBe('positive</s>');
+  });
+
+  it('decodes nothing to nothing', () => {
+    expect(mini.decode([], true)).toBe('');
+  });
+
+  it('names every id, also one without a piece', () => {
+    expect(mini.idToToken(1)).toBe('</s>');
+    expect(mini.idToToken(1500)).toBe('▁positive');
+    expect(mini.idToToken(8100)).toBe('<8100>');
+  });
+
+  it('takes any text, lone surrogates and control characters too', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+        const ids = mini.encode(text);
+        expect(ids.at(-1)).toBe(1);
+        expect(ids.every((id) => id >= 0 && id < 8000)).toBe(true);
+      }),
+      { numRuns: 200 },
+    );
+    expect(mini.encode('\ud800 a \udfff').at(-1)).toBe(1);
+  });
+});
+
+describe('limits', () => {
+  it('refuses a text above the byte limit with both numbers', () => {
+    const small = new Tokenizer(miniJson, { vocabSize: 8000, maxInputBytes: 10 });
+    expect(small.encode('0123456789').length).toBeGreaterThan(1);
+    const error = thrown(() => small.encode('012345678é'));
+    expect(error.code).toBe('request_too_large');
+    expect(error.details).toEqual({ bytes: 11, limit: 10 });
+  });
+
+  it.each<[string, (tokenizer: { added_tokens: object[]; post_processor: unknown }) => void, string]>([
+    [
+      'an id of two tokens',
+      (t) => t.added_tokens.push({ id: 5, content: '<x>' }),
+      'the id 5 to two tokens, "s" and "<x>"',
+    ],
+    ['an id below 0', (t) => t.added_tokens.push({ id: -1, content: '<x>' }), 'added_tokens.103.id'],
+    [
+      'an id that is no number',
+      (t) => t.added_tokens.push({ id: true, content: '<x>' }),
+      'added_tokens.103.id',
+    ],
+    [
+      'a step that fails at work',
+      (t) => Object.assign(t.post_processor as object, { single: [null] }),
+      'cannot be used',
+    ],
+  ])('refuses %s', (_, harm, message) => {
+    const tokenizer = JSON.parse(miniJson.toString());
+    harm(tokenizer);
+    const { code, message: told } = thrown(
+      () => new Tokenizer(Buffer.from(JSON.stringify(tokenizer)), { vocabSize: 8000, maxInputBytes: 10 }),
+    );
+    expect(code).toBe('checkpoint_invalid');
+    expect(told).toContain(message);
+  });
+
+  it('refuses a vocabulary beyond the embedding', () => {
+    const error = thrown(() => new Tokenizer(miniJson, { vocabSize: 7999, maxInputBytes: 10 }));
+    expect(error.code).toBe('checkpoint_invalid');
+    expect(error.details).toMatchObject({ id: 7999, vocab_size: 7999 });
+  });
+
+  it.each(['', 'null', '{}', '[1]', '{"model":{"type":"Nothing"}}'])(
+    'refuses %j as tokenizer.json',
+    (json) => {
+      expect(thrown(() => new Tokenizer(Buffer.from(json), { vocabSize: 10, maxInputBytes: 10 })).code).toBe(
+        'checkpoint_invalid',
+      );
+    },
+  );
+});
+
+describe('incremental decoding', () => {
+  function pieces(tokenizer: Tokenizer, ids: number[]): string {
+    const decoder = new IncrementalDecoder((window) => tokenizer.decode(window, true));
+    return ids.map((id) => decoder.push(id)).join('') + decoder.finish();
+  }
+
+  it('gives pieces that add up to the decoded whole, for any ids', () => {
+    const id = fc.oneof(fc.nat(7999), fc.constantFrom(0, 1, 2, 3, 7900));
+    fc.assert(
+      fc.property(fc.array(id, { maxLength: 40 }), (ids) => {
+        expect(pieces(mini, ids)).toBe(mini.decode(ids, true));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('gives each word out with its own token', () => {
+    const decoder = new IncrementalDecoder((window) => mini.decode(window, true));
+    const ids = mini.encode('the acting, all of it');
+    expect(ids.map((id) => decoder.push(id)).filter((piece) => piece !== '')).toContain(' all');
+  });
+
+  it('holds back a character whose bytes are not complete', () => {
+    const bytes = [0xe2, 0x82, 0xac];
+    const decoder = new IncrementalDecoder((ids) =>
+      Buffer.from(ids.map((id) => bytes[id]!)).toString('utf8'),
+    );
+    expect([decoder.push(0), decoder.push(1), decoder.push(2)]).toEqual(['', '', '€']);
+  });
+
+  it('gives an incomplete character out at the end', () => {
+    const decoder = new IncrementalDecoder(() => '\ufffd');
+    expect(decoder.push(0)).toBe('');
+    expect(decoder.finish()).toBe('\ufffd');
+  });
+});
+
+describe.skipIf(!hasT5)('the T5 tokenizer', () => {
+  it('agrees with the reference on ids and text of 307 cases', () => {
+    const json = readFileSync(new URL('tokenizer.json', t5));
+    const tokenizer = new Tokenizer(json, { vocabSize: 32128, maxInputBytes: 1 << 20 });
+    const lines = readFileSync(new URL('cases.jsonl', t5), 'utf8').split('\n').filter(Boolean);
+    expect(lines).toHaveLength(307);
+    for (const line of lines) {
+      const { text, ids, decoded } = JSON.parse(line) as { text: string; ids: number[]; decoded: string };
+      expect(tokenizer.encode(text), line).toEqual(ids);
+      expect(tokenizer.decode(ids, true), line).toBe(decoded);
+      const decoder = new IncrementalDecoder((window) => tokenizer.decode(window, true));
+      expect(ids.map((id) => decoder.push(id)).join('') + decoder.finish(), line).toBe(decoded);
+    }
+  });
+});
+
+describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
+  const tokenizer = () =>
+    new Tokenizer(readFileSync(new URL('tokenizer.json', qwen3)), {
+      vocabSize: 151_936,
+      maxInputBytes: 1 << 20,
+    });
+
+  it('agrees with the reference on ids and text, and gives the text out piece by piece', () => {
+    const library = tokenizer();
+    const lines = readFileSync(new URL('cases.jsonl', qwen3), 'utf8').split('\n').filter(Boolean);
+    expect(lines.length).toBeGreaterThan(100);
+    for (const line of lines) {
+      const {
+        text,
+        ids,
+        decoded_skip_special: decoded,
+      } = JSON.parse(line) as {
+        text: string;
+        ids: number[];
+        decoded_skip_special: string;
+      };
+      expect(library.encode(text), line).toEqual(ids);
+      const decoder = new IncrementalDecoder((window) => library.decode(window, true));
+      expect(ids.map((id) => decoder.push(id)).join('') + decoder.finish(), line).toBe(decoded);
+    }
+  });
+
+  it('gives a character out whole whose bytes are spread over tokens', () => {
+    const library = tokenizer();
+    const decoder = new IncrementalDecoder((window) => library.decode(window, true));
+    const ids = library.encode('\u{1f9ff}\u{1d6a5}');
+    expect(ids.length).toBeGreaterThan(2);
+    const pieces = ids.map((id) => decoder.push(id)).filter((piece) => piece !== '');
+    expect(pieces.join('')).toBe('\u{1f9ff}\u{1d6a5}');
+    expect(pieces.some((piece) => piece.includes('\ufffd'))).toBe(false);
+  });
+});
