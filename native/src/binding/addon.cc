@@ -14,6 +14,7 @@
 #include "binding/profile_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
+#include "checkpoint/lossless_formats.h"
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"

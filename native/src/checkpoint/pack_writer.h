@@ -42,12 +42,4 @@ class PackWriter {
   std::vector<std::byte> block_;
 };
 
-/// Element types that lose nothing: bf16 where all matrices of the kind are bf16 in the checkpoint, else f32. Throws
-/// checkpoint_invalid where one is missing or misshapen.
-struct LosslessFormats {
-  WeightFormat experts;
-  WeightFormat dense;
-};
-LosslessFormats lossless_formats(const Checkpoint& checkpoint);
-
 }  // namespace sida

@@ -14,25 +14,10 @@
 #include "expert/expert_layout.h"
 #include "expert/host_tier.h"
 #include "expert/read_queue.h"
+#include "expert/read_settings.h"
 #include "expert/simulated_link.h"
 
 namespace sida {
-
-inline constexpr size_t kMaxReadDepth = 64;
-
-/// How the disks are read; 0 is measured when the engine starts.
-struct ReadTuning {
-  size_t depth = 0;  ///< reads in flight for each file
-  /// A multiple of 4 KiB: the longest read, and the longest copy from the host tier.
-  uint64_t chunk_bytes = 0;
-};
-
-/// How one file is read.
-struct ReadSettings {
-  size_t depth = 1;
-  uint64_t chunk_bytes = 0;
-  double bytes_per_second = 0;  ///< as measured; 0 where it was not
-};
 
 struct ReadStats {
   uint64_t reads = 0;      ///< from disk

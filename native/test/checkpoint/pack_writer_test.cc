@@ -1,7 +1,6 @@
 // The blocks that a pack's writer writes, and the weights it refuses to quantize.
 #include "checkpoint/pack_writer.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -127,30 +126,6 @@ TEST_CASE("pack: gated experts are packed gate, up, down, out of tensors of thei
   }
   CHECK(blocks[0] == blocks[1]);
   CHECK(dense[0] == dense[1]);
-}
-
-TEST_CASE("lossless formats: bf16 where all matrices of the kind are bf16, whatever norms and routers are") {
-  const std::string config = testing::tiny_olmoe_config();
-  const auto formats = [&](const std::vector<std::string>& wide) {
-    TempDir model;
-    std::vector<testing::BuiltTensor> tensors = testing::tiny_tensors(config);
-    for (testing::BuiltTensor& tensor : tensors) {
-      const auto is = [&](const std::string& part) { return tensor.name.find(part) != std::string::npos; };
-      if (std::any_of(wide.begin(), wide.end(), is)) continue;
-      tensor.dtype = "BF16";
-      tensor.data.resize(tensor.data.size() / 2);
-    }
-    testing::write_file(model.path() + "/config.json", config);
-    testing::write_file(model.path() + "/model.safetensors", testing::build_safetensors(tensors));
-    return lossless_formats(Checkpoint::open(model.path()));
-  };
-  const LosslessFormats narrow = formats({"norm", "mlp.gate.weight"});
-  CHECK(narrow.experts == kBf16Format);
-  CHECK(narrow.dense == kBf16Format);
-  CHECK(formats({"experts.1.up_proj"}).experts == kF32Format);
-  CHECK(formats({"experts.1.up_proj"}).dense == kBf16Format);
-  CHECK(formats({"lm_head"}).experts == kBf16Format);
-  CHECK(formats({"lm_head"}).dense == kF32Format);
 }
 
 }  // namespace
