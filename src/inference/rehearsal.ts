@@ -143,11 +143,9 @@ class HeldExperts {
 }
 
 /**
- * The largest goes first: who is needed last. Those needed in the same round of a later batch come back at the same
- * cost:
- * of them, who has been free to go the longest, so that a prefetch need not wait. With time to spare on the link, of
- * all
- * that the batch does not need.
+ * The largest goes first: who is needed last. Those needed in the same round of a later batch come back at the
+ * same cost: of them, who has been free to go the longest, so that a prefetch need not wait. With time to spare
+ * on the link, of all that the batch does not need.
  */
 function rankOf(
   { visits, batchVisits, layers, spareLink }: RehearsalInput,
