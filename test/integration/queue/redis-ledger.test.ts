@@ -97,7 +97,7 @@ describeWithRedis('the ledger', () => {
     expect((await ledger.read(id)).record).toMatchObject({ status: 'running', attempts: 2 });
   });
 
-  it('counts a late run once, though the job is gone', async () => {
+  it('counts a late run once, even when the job is gone', async () => {
     const before = await totals();
     const id = await accept({ sync: true });
     await loseLease('frozen');
