@@ -1,4 +1,5 @@
-// Sections of `sida bench`'s report as Markdown: `bench-<section>` is its chart, copied to docs/charts/, and its tables.
+// Sections of `sida bench`'s report as Markdown: `bench-<section>` is its chart, copied to docs/charts/, and its
+// tables.
 import { copyFileSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { BENCH_FILE, readBenchFile } from '../dist/report/bench-file.js';

@@ -65,7 +65,9 @@ export function horizontalAxis(scale: Scale, y: number, top: number, title: stri
   ];
 }
 
-/** Marks and numbers left of the line at `x`, grid lines to `right`, and the title, turned, `room` points to the left. */
+/**
+ * Marks and numbers left of the line at `x`, grid lines to `right`, and the title, turned, `room` points to the left.
+ */
 export function verticalAxis(scale: Scale, x: number, right: number, title: string, room: number): string[] {
   const marks = ticks(scale.least, scale.most, 6).flatMap((value) => {
     const y = place(scale, value);

@@ -1,8 +1,9 @@
 // What do quantized weights cost in accuracy? The bundled model, every element type of experts and of dense weights, on
-// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts resident.
+// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts
+// resident.
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
-// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for perplexity by
-// span corruption; N is their first lines only.
+// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for
+// perplexity by span corruption; N is their first lines only.
 import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,6 +14,7 @@ import { readTasks, readTokenizer } from '../../../dist/engine/model-directory.j
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import { runExact } from '../../../dist/evaluation/model-runner.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
@@ -75,13 +77,6 @@ async function sources() {
   return read;
 }
 
-function openEngine(pack, activations) {
-  const own = { ...limits, activations };
-  const plan = addon.planMemory({ pack }, own);
-  const budget = { budgetBytes: plan.resident, hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0 };
-  return new addon.Engine({ pack, ...budget, ...own });
-}
-
 /** The engine does not read hashes: a pack is checked where it is prepared. */
 function silenceExperts(file) {
   const { size } = statSync(file);
@@ -121,7 +116,7 @@ try {
     const out = join(work, 'pack');
     await convertCheckpoint({ model: MODEL, out, experts, dense });
     if (control !== undefined) silenceExperts(join(out, 'experts.sida'));
-    const engine = openEngine(out, activations);
+    const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
     const tasks = {};
     for (const [task, inputs] of Object.entries(data)) {
       const scores = inputs.map((input) => runExact(engine, input).scores);

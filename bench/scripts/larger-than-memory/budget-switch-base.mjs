@@ -1,5 +1,6 @@
 // Does a Switch-base shape run inside a budget, with the same bits as the resident run?
-//   node bench/scripts/larger-than-memory/budget-switch-base.mjs [--experts 8] [--dtype f32] [--budget 700MB] [--reference resident|BUDGET]
+//   node bench/scripts/larger-than-memory/budget-switch-base.mjs [--experts 8] [--dtype f32] [--budget 700MB]
+//     [--reference resident|BUDGET]
 //     [--max-batch-tokens 64] [--kv-tokens 96] [--sentences 8] [--steps 4] [--policy lru] [--dir DIR] [--keep]
 // Random weights: shapes and bytes are those of Switch-base, answers mean nothing.
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';

@@ -1,7 +1,8 @@
 // Writes a pack of an OLMoE shape with random weights, without a checkpoint of its size: for experiments whose model is
 // too big to ship. The weights of a small checkpoint of the same widths are packed by the real converter; every matrix
 // of the large pack is made of panels drawn at random from those. Routers are drawn afresh.
-//   node bench/scripts/larger-than-memory/make-olmoe-pack.mjs --out DIR [--experts int4] [--dense int8] [--layers 16] [--count 64] [--seed 1]
+//   node bench/scripts/larger-than-memory/make-olmoe-pack.mjs --out DIR [--experts int4] [--dense int8] [--layers 16]
+//     [--count 64] [--seed 1]
 // The scale of the embeddings against the other weights (0.02) decides how much of a router's input is the token's own,
 // and so how alike the experts of neighbouring tokens are; 1 gives hit rates like those reported of OLMoE-7B.
 import {

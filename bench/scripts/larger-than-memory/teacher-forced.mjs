@@ -1,6 +1,7 @@
 // Runs a decoder-only pack over real text within several budgets and compares every logit: the text's own tokens are
 // fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
-//   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE [--budgets 1300MB,100%]
+//   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
+//     [--budgets 1300MB,100%]
 //     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--save NAME]
 // The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
 // different tokens among those fed one by one; the first `--warm` of these are left out of times and hits.
@@ -10,7 +11,7 @@ import { fork } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { budgetBytes } from '../../../dist/config/budget.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
@@ -55,14 +56,7 @@ function measure(budget) {
   const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
   const before = residentBytes('VmRSS');
-  const engine = new addon.Engine({
-    ...limits,
-    pack: values.pack,
-    budgetBytes: budgetBytes(budget, plan),
-    hostBudgetBytes: 0,
-    linkBandwidth: 0,
-    linkLatency: 0,
-  });
+  const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget: '0' });
   const digest = createHash('sha256');
   const run = (tokens) => {
     const started = performance.now();

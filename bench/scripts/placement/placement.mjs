@@ -1,6 +1,6 @@
 // How even is the load of devices when experts are placed by what they did before? `sida bench placement` on every
-// recorded trace of a directory (route_trace CSV, gzipped or not), step by step and in batches of several tokens, and on
-// our own model's routing of SST-2's validation set.
+// recorded trace of a directory (route_trace CSV, gzipped or not), step by step and in batches of several tokens, and
+// on our own model's routing of SST-2's validation set.
 //   node bench/scripts/placement/placement.mjs --traces DIR
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

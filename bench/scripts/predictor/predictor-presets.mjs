@@ -1,6 +1,7 @@
 // What pays in a predictor? One network for the encoder's layers after another on the same traces for the same time:
 // the paper's, the recommended, and what lies between; hits on held-out text against cost of a token.
-//   node bench/scripts/predictor/predictor-presets.mjs --trace DIR --held-out DIR [--max-minutes 4] [--threads 2] [--only paper]
+//   node bench/scripts/predictor/predictor-presets.mjs --trace DIR --held-out DIR [--max-minutes 4] [--threads 2]
+//     [--only paper]
 //     [--state DIR]
 // Each result lands as soon as it is there; started again, it goes on with what is missing (with --state inside a run).
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -2,7 +2,8 @@
 // resident, in blocks that take turns in one process: without a recording, with one, and with a build of the addon that
 // has no recorder in it.
 //   npx cmake-js compile --CDSIDA_PROFILE=OFF --out build/addon-plain
-//   node bench/scripts/profile/profile-overhead.mjs [--against build/addon-plain/Release/sida.node] [--rounds 24] [--turns 6] [--passes 40]
+//   node bench/scripts/profile/profile-overhead.mjs [--against build/addon-plain/Release/sida.node] [--rounds 24]
+//     [--turns 6] [--passes 40]
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';

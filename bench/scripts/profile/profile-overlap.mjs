@@ -1,11 +1,12 @@
 // Where does the time of a pass go, and what do transfers hide behind? A Switch-base-8 shape (bf16, random weights) is
 // served at a budget that holds part of its experts and recorded by --profile: without a predictor, with one learnt on
 // other sentences, and with tables that are right (the traced routing of what is served).
-//   node bench/scripts/profile/profile-overlap.mjs [--budget 40%] [--sentences 48] [--clients 4] [--train-sentences 200] [--minutes 1]
+//   node bench/scripts/profile/profile-overlap.mjs [--budget 40%] [--sentences 48] [--clients 4] [--train-sentences
+//     200] [--minutes 1]
 //     [--dir DIR] [--prepare] [--keep]
 // Makes checkpoint and pack (4 GB on disk for a while); with --dir what is there already is used again, --prepare only
-// makes it. Writes the summaries to bench/results/profile-overlap.json and the picture, of the tables that are right, to
-// docs/pictures/overlap.svg.
+// makes it. Writes the summaries to bench/results/profile-overlap.json and the picture, of the tables that are right,
+// to docs/pictures/overlap.svg.
 import {
   copyFileSync,
   existsSync,

@@ -1,5 +1,6 @@
 // What does each policy move over real routing? `sida bench replay` on every recorded trace of a directory (route_trace
-// CSV, gzipped or not), and on our own model's routing of SST-2's validation set; one cache for all layers, and one each.
+// CSV, gzipped or not), and on our own model's routing of SST-2's validation set; one cache for all layers, and one
+// each.
 //   node bench/scripts/replay/replay-traces.mjs --traces DIR [--only qwen,switch-mini] [--svg docs/charts]
 // --svg: the charts of the first trace go there.
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';

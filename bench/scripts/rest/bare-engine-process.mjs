@@ -5,11 +5,11 @@
 import { createInterface } from 'node:readline';
 import { sst2Texts } from '../../dist/support/sst2.js';
 import { groupsOf } from '../../dist/systems/batches.js';
-import { openEngine } from '../../dist/systems/open-engine.js';
+import { openServedEngine } from '../../dist/systems/open-engine.js';
 import { scoreGroup, scoringInputs } from '../../dist/systems/scoring.js';
 
 const { config, pack } = JSON.parse(process.argv[2]);
-const engine = openEngine(config, pack);
+const engine = openServedEngine(config, pack);
 const texts = sst2Texts().map((text) => `sst2 sentence: ${text}`);
 const { inputs, plan } = scoringInputs(pack, engine.shape, texts, ['negative', 'positive']);
 const pass = (batch) => engine.runBatch(batch, null);

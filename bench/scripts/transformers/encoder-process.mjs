@@ -2,6 +2,7 @@
 //   node bench/scripts/transformers/encoder-process.mjs '{"pack": DIR, "threads": 2, "maxTokens": 512}'
 import { writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 
 const { pack, threads, maxTokens } = JSON.parse(process.argv[2]);
@@ -10,14 +11,7 @@ const answer = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`);
 const begun = performance.now();
 const addon = loadAddon();
 const limits = { maxBatchTokens: maxTokens, kvTokens: maxTokens + addon.kvPageTokens, threads };
-const engine = new addon.Engine({
-  pack,
-  budgetBytes: addon.planMemory({ pack }, limits).resident,
-  hostBudgetBytes: 0,
-  linkBandwidth: 0,
-  linkLatency: 0,
-  ...limits,
-});
+const engine = openEngine({ ...limits, pack, memoryBudget: '100%', hostBudget: '0' });
 // A load at a time would leave the disk idle in between; pinning all of them is what waits for all.
 engine.pin(
   Uint32Array.from({ length: engine.plan.experts }, (_, id) => id),

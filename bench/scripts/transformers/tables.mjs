@@ -1,6 +1,5 @@
-// The tables that compare us with others: transformers, static gating, and
-// our own engine without the server around it.
-import { result, source, table } from '../table-format.mjs';
+// The table that compares our encoder with Hugging Face transformers.
+import { result, table } from '../table-format.mjs';
 
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const times = (ratio) => `${ratio.toFixed(2)}×`;
@@ -50,72 +49,4 @@ function encoderPeers() {
   return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;
 }
 
-function gating() {
-  const r = result('gating');
-  const rows = r.layers.flatMap((layer) =>
-    layer.runs.flatMap((run) =>
-      run.static.map((s, i) => [
-        i === 0 ? `${layer.name}, ${layer.experts} experts, top-${layer.k}, ${layer.dtype}` : '',
-        i === 0 ? run.tokens : '',
-        i === 0 ? `${run.expertsUsed} / ${run.mostTokens}` : '',
-        i === 0 ? run.dynamicMs.toFixed(1) : '',
-        s.factor === 0 ? 'drops none' : s.factor,
-        s.capacity,
-        percent(s.dropped),
-        times(s.ms / run.dynamicMs),
-        times(s.bytes / run.dynamicBytes),
-      ]),
-    ),
-  );
-  const head = [
-    'routes',
-    'tokens',
-    'experts used / most tokens of one',
-    'dynamic, ms',
-    'capacity factor',
-    'capacity',
-    'dropped',
-    'static time / dynamic',
-    'static buffers / dynamic',
-  ];
-  return `${table(head, rows)}\n\n${source(r)}`;
-}
-
-function restOverhead() {
-  const r = result('rest-overhead');
-  const rows = r.runs.map((run) => [
-    `${run.batchWaitMs} ms`,
-    run.one.latencyP50Ms.toFixed(2),
-    run.one.inferenceP50Ms.toFixed(2),
-    `${run.one.overheadP50Ms.toFixed(2)} (${run.one.overheadP50Ms <= 1.5 ? 'reached' : 'missed'})`,
-    run.one.queueP50Ms.toFixed(2),
-    run.overBareP50Ms.toFixed(2),
-    run.many.perSecond.toFixed(0),
-    run.many.batch.toFixed(1),
-    run.bareMany.perSecond.toFixed(0),
-    `${percent(run.throughputShare)} (${run.throughputShare >= 0.9 ? 'reached' : 'missed'})`,
-    [run.many.clientCpuMs, run.many.apiCpuMs, run.many.engineCpuMs, run.bareMany.cpuMs]
-      .map((ms) => ms.toFixed(2))
-      .join(' / '),
-  ]);
-  const head = [
-    '--batch-wait-ms',
-    '1 client: latency p50, ms',
-    'engine time of it',
-    'over engine time (target ≤ 1.5 ms)',
-    'of that in the queue',
-    'over the bare engine',
-    `${r.clients} clients: requests/s`,
-    'mean batch',
-    'bare engine at that batch, sentences/s',
-    'share (target ≥ 90 %)',
-    'CPU a request, ms: clients / API process / engine process / bare engine',
-  ];
-  return `${table(head, rows)}\n\n${source(r)}`;
-}
-
-export const peerTables = {
-  'encoder-peers': encoderPeers,
-  gating,
-  'rest-overhead': restOverhead,
-};
+export const transformersTables = { 'encoder-peers': encoderPeers };

@@ -22,7 +22,7 @@ const DASHES = [
   [2, 2],
 ];
 
-/** Both phases together, and each that has more than one pass: from an empty cache a single one tells nothing. */
+/** Both phases together, and each phase with more than one pass: a single pass from an empty cache shows nothing. */
 function spansOf({ phases }: ReplayReport): Span[] {
   return ['all', ...PHASES.filter((phase) => phases[phase].passes > 1)];
 }

@@ -2,17 +2,15 @@
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
-import { preparePack } from '../../../dist/checkpoint/prepare-pack.js';
 import { addFlags, givenFlags } from '../../../dist/cli/flags.js';
 import { number } from '../../../dist/cli/lists.js';
 import { Progress } from '../../../dist/cli/progress.js';
 import { formatTable } from '../../../dist/cli/table.js';
 import { parseJoins } from '../../../dist/cli/trace.js';
-import { budgetBytes, hostBudgetBytes } from '../../../dist/config/budget.js';
 import { resolveOptions, UsageError } from '../../../dist/config/resolve.js';
-import { readTasks, readTokenizer } from '../../../dist/engine/model-directory.js';
+import { readTasks } from '../../../dist/engine/model-directory.js';
+import { openModel } from '../../../dist/engine/open-model.js';
 import { SidaError } from '../../../dist/errors.js';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { readInputs } from '../../../dist/trace/data-file.js';
 import { type DependencyReport, measureDependency } from '../studies/dependency.js';
 
@@ -65,37 +63,14 @@ async function dependency(model: string, values: Record<string, unknown>): Promi
   };
   process.once('SIGINT', stop).once('SIGTERM', stop);
   try {
-    const { pack, name } = await preparePack({
-      model: directory,
-      packDir: options.packDir,
-      experts: options.experts,
-      onProgress: progress.show.bind(progress),
-    });
-    const addon = loadAddon();
-    const { maxBatchTokens, threads } = options;
-    const limits = { maxBatchTokens, threads, kvTokens: maxBatchTokens + addon.kvPageTokens };
-    const plan = addon.planMemory({ pack }, limits);
-    const engine = new addon.Engine({
-      pack,
-      budgetBytes: budgetBytes(options.memoryBudget, plan),
-      hostBudgetBytes: hostBudgetBytes(options.hostBudget, plan),
-      linkBandwidth: 0,
-      linkLatency: 0,
-      ...limits,
+    const { memoryBudget, hostBudget, maxBatchTokens, threads, experts, packDir } = options;
+    const { name, engine, tokenizer } = await openModel({
+      ...{ model: directory, memoryBudget, hostBudget, maxBatchTokens, threads, experts, packDir },
+      ...{ newTokens: 0, sequences: 0, onProgress: progress.show.bind(progress) },
     });
     try {
-      const tokenizer = await readTokenizer(directory, {
-        vocabSize: engine.shape.vocabSize,
-        maxInputBytes: 1 << 24,
-      });
-      if (tokenizer === undefined) {
-        throw new SidaError({
-          code: 'cannot_run',
-          message: `${model} has no tokenizer.json: texts cannot be read`,
-        });
-      }
       const inputs = texts.map((text) => Int32Array.from(tokenizer.encode(text)));
-      // Of one word there is nothing else to replace.
+      // An input of one word has no other token to replace.
       const usable = inputs.filter(({ length }) => length > 2 && length <= maxBatchTokens);
       if (usable.length === 0) {
         throw new SidaError({

@@ -1,4 +1,4 @@
-/** How far `sida bench` is, on standard error: a bar with the time left on a terminal, a line a run elsewhere. */
+/** Progress of `sida bench` on standard error: a bar with the time left on a terminal, a line per run elsewhere. */
 import { SingleBar } from 'cli-progress';
 import { formatBytes } from '../../../dist/config/bytes.js';
 import type { MeasureProgress } from '../runs/measure-all.js';
@@ -8,11 +8,11 @@ export class BenchProgress implements MeasureProgress {
   readonly #out: NodeJS.WriteStream;
   readonly #now: () => number;
   #bar: SingleBar | undefined;
-  /** Of the runs that were measured now; kept ones take no time. */
+  /** Runs measured now. Runs kept from before take no time. */
   #measured = 0;
   #measuredMs = 0;
   #lastMs: number;
-  /** Of the whole bench, where its time is limited. */
+  /** Time left of the whole bench, if it is limited. */
   secondsLeft: () => number = () => Number.POSITIVE_INFINITY;
 
   constructor(out: NodeJS.WriteStream = process.stderr, now: () => number = () => performance.now()) {

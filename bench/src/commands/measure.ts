@@ -51,7 +51,7 @@ Examples:
 export function measureCommand(name: string): Command {
   return (
     new Command(name)
-      // What follows `replay`, `placement` or `dependency` is for it: all have --json.
+      // Options after `replay`, `placement` or `dependency` belong to that command: all have --json.
       .enablePositionalOptions()
       .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
       .option(
@@ -146,7 +146,7 @@ function onCuda(values: Record<string, unknown>): boolean {
   return values.device === 'cuda';
 }
 
-/** Without --minutes a day. */
+/** A day without --minutes. */
 function timeLimit(minutes: unknown): TimeLimit {
   const found = Number(minutes ?? 1440);
   if (found > 0) return new TimeLimit(60 * found);
@@ -181,7 +181,7 @@ async function measure(
   const end = () => limit?.end();
   if (limit !== undefined) {
     progress.secondsLeft = () => limit.secondsLeft();
-    // What has been measured is written; a second signal ends the program.
+    // The first signal ends the measuring and writes what there is. A second one ends the program.
     process.once('SIGINT', end).once('SIGTERM', end);
   }
   const nothing = { fidelity: [], dependency: [], gating: null };
@@ -253,7 +253,7 @@ function listText(names: readonly string[]): string {
   return `${names.join('\n')}\n\n${about}\n`;
 }
 
-/** The command as given; of paths outside of the tree only the names. */
+/** The command as given. Absolute paths are reduced to their names. */
 function commandText(): string {
   const args = process.argv.slice(2).map((arg) => (arg.startsWith('/') ? basename(arg) : arg));
   return ['sida bench', ...args.map((arg) => (/[*\s]/.test(arg) ? `'${arg}'` : arg))].join(' ');

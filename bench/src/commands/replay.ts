@@ -53,7 +53,7 @@ export function replayCommand(): Command {
 }
 
 interface Request extends Omit<CompareOptions, 'caches' | 'onReplay'> {
-  /** As written. */
+  /** As the user wrote them. */
   caches: string[];
   expertBytes?: number;
   limit?: number;
@@ -86,7 +86,7 @@ async function replayTrace(path: string, values: Record<string, unknown>): Promi
       caches: cachesOf(request, trace),
       onReplay: async (done, total) => {
         progress.show({ phase: 'replay', done, total });
-        // Signals are read between two replays; the first turn may end before the loop looks for them.
+        // Signals are handled between two replays. One turn of the event loop may end before it polls for them.
         await yieldToEvents();
         await yieldToEvents();
         endIfStopped();
@@ -151,8 +151,8 @@ function limited(trace: RoutingTrace, limit: number | undefined): RoutingTrace {
 }
 
 /**
- * Throws UsageError for one that holds no expert, more than there are, or less than one a layer where each has its
- * own.
+ * Throws UsageError for a cache of no expert, of more than there are, or of less than one per layer where each layer
+ * has its own.
  */
 function cachesOf({ caches, scope }: Request, { layers, experts }: RoutingTrace): CacheSize[] {
   const all = layers.length * experts;

@@ -6,7 +6,9 @@ import { type LoadMatrix, loadMatrix } from './load-matrix.js';
 import { type Placement, placeAntiCorrelated, placeByIndex, placeGreedily } from './place-experts.js';
 
 export const STRATEGIES = ['index', 'greedy', 'anti-correlation', 'hindsight'] as const;
-/** `hindsight`: the better of the other two, placed by the measured part itself. What history costs, no bound. */
+/**
+ * `hindsight`: the better of the other two, placed by the measured part itself. It shows what relying on history costs.
+ */
 export type Strategy = (typeof STRATEGIES)[number];
 
 export interface PlacementOptions {
@@ -14,7 +16,7 @@ export interface PlacementOptions {
   devices: readonly number[];
   /** Share of the batches, from the first, that placements learn from. */
   learn: number;
-  /** Tokens that make a batch: turns of a layer are joined up to them. */
+  /** Tokens of a batch: turns of a layer are joined until they hold this many. */
   batchTokens: number;
 }
 
@@ -25,7 +27,7 @@ export interface LayerLoad extends DeviceLoad {
 export interface StrategyLoad {
   devices: number;
   strategy: Strategy;
-  /** Of the layer where it is largest. */
+  /** The value of the layer where it is largest. */
   maxLoad: number;
   /** Both averaged over the layers. */
   meanMaxLoad: number;

@@ -11,7 +11,7 @@ export function correlations(loads: LoadMatrix): Float64Array[] {
     Float64Array.from(loads, (row) => row[expert]! - average[expert]!),
   );
   const spread = centred.map((own) => Math.sqrt(dot(own, own)));
-  // What rounding leaves of a constant load is no spread.
+  // Rounding errors of a constant load are not a spread.
   const moves = (expert: number) => spread[expert]! > 1e-12;
   return centred.map((own, a) =>
     Float64Array.from(centred, (other, b) =>

@@ -5,7 +5,9 @@ import type { Placement } from './place-experts.js';
 export interface DeviceLoad {
   /** The largest share that any device gets of any batch: the batch that may run a device out of memory. */
   maxLoad: number;
-  /** The largest share that a device gets of a batch, averaged over the batches: the device that all others wait for. */
+  /**
+   * The largest share that a device gets of a batch, averaged over the batches: the device that all others wait for.
+   */
   averageMaxLoad: number;
 }
 

@@ -9,8 +9,8 @@ import type { RecordedBatch, RoutingTrace } from '../replay/routing-trace.js';
 export type LoadMatrix = readonly Float64Array[];
 
 /**
- * Turns of a layer as they follow each other, joined until they hold `batchTokens` tokens; what is left at the end is
- * no batch. Throws invalid_request where there is none.
+ * Consecutive turns of a layer, joined until they hold `batchTokens` tokens. An incomplete last batch is dropped.
+ * Throws invalid_request if no batch is complete.
  */
 export function loadMatrix(
   { layers, experts }: Pick<RoutingTrace, 'layers' | 'experts'>,

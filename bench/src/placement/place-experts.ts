@@ -12,7 +12,7 @@ export type Placement = readonly number[];
 /** The paper's. */
 export const CORRELATION_WEIGHT = 0.5;
 
-/** As the experts are numbered: the first device has the first ones. What runtimes do that know nothing. */
+/** In the order of their numbers: the first device holds the first experts. Runtimes without knowledge do this. */
 export function placeByIndex(experts: number, devices: number): Placement {
   return roomsOf(experts, devices).flatMap((room, device) => new Array<number>(room).fill(device));
 }
@@ -35,7 +35,7 @@ export function placeAntiCorrelated(
   return place(averageLoads(history), devices, (a, m) => weight * correlation[a]![m]!);
 }
 
-/** `beside(a, m)`: what m counts for beyond its load where a looks for a place. Ties go to the first device. */
+/** `beside(a, m)`: what m adds to its load when a device is chosen for a. Ties go to the first device. */
 function place(loads: Float64Array, devices: number, beside: (a: number, m: number) => number): Placement {
   const rooms = roomsOf(loads.length, devices);
   const held: number[][] = rooms.map(() => []);

@@ -1,4 +1,4 @@
-/** Texts of the tasks: those that are measured, and other ones to learn from. */
+/** Texts of the tasks: some to measure, and others to learn from. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
@@ -15,7 +15,7 @@ export interface BenchInputs {
   right: number[];
   /** Other text of the same task, for predictors and static choices. */
   training: string[];
-  /** Where the texts come from, in words. */
+  /** Source of the texts, for people. */
   source: string;
   warnings: string[];
 }
@@ -47,7 +47,7 @@ export interface InputOptions {
   trainingSentences: number;
 }
 
-/** Why a task cannot be measured here; undefined: it can. */
+/** The reason why a task cannot be measured here, or undefined. */
 export function missingInputs(name: DataName, directory: string | undefined): string | undefined {
   if (name === 'sst2') return undefined;
   if (directory === undefined) return `${name} needs --data DIR: only SST-2's validation set is bundled`;

@@ -1,4 +1,4 @@
-/** What the link below the device gives: the disk, read as the transfer thread reads it, past the page cache. */
+/** Speed of the link below the device: the disk, read past the page cache as the transfer thread reads it. */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAddon } from '../../../dist/native/addon.js';
@@ -22,7 +22,7 @@ export function diskRates(pack: string, slotBytes: number): DiskRates {
   };
 }
 
-/** A view whose address is a multiple of a page, which O_DIRECT wants: found by trying. */
+/** A view whose address is a multiple of a page, as O_DIRECT needs it. It is found by trying. */
 function alignedBlock(file: number, bytes: number): Uint8Array {
   const room = new ArrayBuffer(bytes + PAGE);
   for (let offset = 0; offset < PAGE; offset += 8) {

@@ -1,4 +1,4 @@
-/** Makes what measurements need, in a work directory: packs, traces, predictors. What is there already is used again. */
+/** Makes the packs, traces and predictors that measurements need in a work directory, and uses existing ones again. */
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
@@ -21,22 +21,22 @@ export interface PreparedModel {
 }
 
 export interface Maker {
-  /** Directory of all that is made. */
+  /** Directory of everything that is made. */
   work: string;
   threads: number;
   seed: number;
-  /** What traces are recorded on; cpu where it is not said. */
+  /** Device on which traces are recorded; default cpu. */
   device?: DeviceName | undefined;
-  /** Ends what is being made. */
+  /** Stops the work in progress. */
   signal?: AbortSignal | undefined;
-  /** Says what is being made. */
+  /** Reports the current step. */
   onStep: (what: string) => void;
 }
 
-/** Smaller ones stay in the page cache. */
+/** Bytes. Smaller checkpoints stay in the page cache. */
 const BIG_CHECKPOINT = 4e9;
 
-/** Throws cannot_run naming the room that lacks. */
+/** Throws cannot_run with the bytes needed and free. */
 export function checkRoom(directory: string, needed: number, what: string): void {
   mkdirSync(directory, { recursive: true });
   const { bavail, bsize } = statfsSync(directory);
@@ -68,7 +68,7 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
   return { pack, fingerprint: packFingerprint((await readManifest(pack)).files) };
 }
 
-/** A checkpoint is read once: in memory it costs neither disk nor time, where there is plenty. */
+/** A checkpoint is read once. If memory is plentiful, keeping it there saves disk and time. */
 function checkpointInMemory(bytes: number): string | undefined {
   const files = '/dev/shm';
   if (bytes < BIG_CHECKPOINT || !existsSync(files)) return undefined;
@@ -87,7 +87,7 @@ async function makeCheckpoint(
   const { experts, layers, dModel, dFf, heads, vocab } = shape;
   const flags = { experts, layers, vocab, heads, 'd-model': dModel, 'd-ff': dFf };
   const sizes = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, String(value)]);
-  // Quantized packs are made from bf16: half the disk, and far below what quantization loses.
+  // Quantized packs are made from bf16: it takes half the disk, and loses far less than quantization does.
   const stored = dtype === 'f32' ? 'f32' : 'bf16';
   await makeSwitchCheckpoint(out, ['--dtype', stored, ...sizes], signal);
   for (const file of ['tokenizer.json', 'sida.json']) {
@@ -95,7 +95,7 @@ async function makeCheckpoint(
   }
 }
 
-/** Where the routers of a pack send the texts; the directory of the trace. */
+/** Records where the routers of a pack send the texts. Returns the directory of the trace. */
 export async function traceOf(
   { pack, fingerprint }: PreparedModel,
   { name, template }: Pick<BenchInputs, 'name' | 'template'>,
@@ -120,7 +120,7 @@ export async function traceOf(
   return directory;
 }
 
-/** A predictor of a pack: the bundled model's own, or one trained on the traces. */
+/** The predictor of a pack: the bundled model's own, or one trained on the traces. */
 export async function predictorOf(
   model: BenchModel,
   { fingerprint }: PreparedModel,
@@ -141,7 +141,7 @@ export async function predictorOf(
   return directory;
 }
 
-/** Frees what a random model takes on disk; its traces stay. */
+/** Frees the disk that a model of random weights takes. Its traces stay. */
 export function removeModel(model: BenchModel, work: string): void {
   if (model.weights === 'random') rmSync(join(work, model.name, 'pack'), { recursive: true, force: true });
 }

@@ -40,7 +40,7 @@ export const FULL_SIZES: Sizes = {
   study: 400,
 };
 
-/** A GPU is lent by the minute: rounds are few, a pass takes milliseconds. */
+/** GPU time is short, and a pass takes milliseconds: few rounds. */
 export const CUDA_SIZES: Sizes = {
   rounds: 1,
   trainingMinutes: 0.2,
@@ -51,8 +51,9 @@ export const CUDA_SIZES: Sizes = {
 };
 
 /**
- * What runs before the clock does, so that it does not measure first loads: other texts, more of a large model that is
- * measured with few. Where host memory holds the experts the measured texts, which brings theirs there.
+ * Texts that run before the clock starts, so that first loads are not measured: other texts, and more of them for a
+ * large model that is measured with few. If host memory holds the experts: the measured texts, which loads their
+ * experts there.
  */
 export function warmUpOf(
   { weights }: BenchModel,
@@ -60,7 +61,7 @@ export function warmUpOf(
   { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
 ): readonly string[] {
   if (link !== 'disk') return texts;
-  // It keeps nothing from one pass to the next.
+  // Layer streaming keeps nothing from one pass to the next.
   if (system === 'layer-streaming') return training.slice(0, 4);
   if (arrivals !== undefined) return training.slice(0, 16);
   const count = weights === 'trained' ? texts.length >> 2 : 2 * texts.length;

@@ -19,17 +19,17 @@ export interface CompareOptions {
   scope: 'shared' | 'per-layer';
   /** Share of the batches, from the first, that `static-hot` learns from. */
   learn: number;
-  /** Called between two replays; may throw to end them. */
+  /** Called between two replays. It may throw to stop them. */
   onReplay?: (done: number, total: number) => Promise<void>;
 }
 
 export interface Counts {
   /** Experts that turns of layers needed. */
   needs: number;
-  /** Of them, found resident: kept, or prefetched. `hits + misses` is `needs`. */
+  /** Needed experts that were resident, kept or prefetched. `hits + misses` is `needs`. */
   hits: number;
   misses: number;
-  /** Moved because a plan or a pin asked for it. */
+  /** Loaded ahead because a plan or a pin asked for it. */
   prefetches: number;
   bytes: number;
   bytesPerToken: number;
@@ -103,7 +103,7 @@ export async function compare(trace: RoutingTrace, options: CompareOptions): Pro
   };
 }
 
-/** The first parts get what does not divide. */
+/** The first parts get the remainder. */
 function partOf(slots: number, parts: number, part: number): number {
   return Math.floor(slots / parts) + (part < slots % parts ? 1 : 0);
 }

@@ -17,13 +17,13 @@ import {
   type TraceReading,
 } from './routing-trace.js';
 
-/** Columns a replay needs; those beside them may be there. */
+/** Columns that a replay needs. Others are allowed. */
 const NEEDED = ['turn', 'phase', 'step', 'layer', 'expert'] as const;
 const BYTES = 'expert_bytes';
 type Column = (typeof NEEDED)[number] | typeof BYTES;
 type Row = Record<(typeof NEEDED)[number], number>;
 
-/** Longest line: a file that is no text ends here and not in memory. */
+/** Longest line, so that a file that is not text cannot fill the memory. */
 const LINE_BYTES = 64 << 10;
 
 /** Throws invalid_request naming file, line and column. */
@@ -36,7 +36,7 @@ export async function readCsvTrace(
   const parser = parse({
     bom: true,
     max_record_size: LINE_BYTES,
-    // Comments may hold what they like, and a wrong number of columns is told in our words.
+    // Comments may hold anything, and a wrong number of columns gets our own message.
     relax_quotes: true,
     relax_column_count: true,
     skip_empty_lines: true,
@@ -82,10 +82,10 @@ async function inspect(path: string): Promise<{ size: number; zipped: boolean }>
   }
 }
 
-/** A layer's turn while its rows come. */
+/** A layer's turn while its rows are read. */
 interface OpenVisit {
   layer: number;
-  /** Each with the rows that name it. */
+  /** Experts, with the number of rows that name each. */
   experts: Map<number, number>;
 }
 
@@ -95,7 +95,7 @@ class RowReader {
   #places: Map<Column, number> | undefined;
   #columns = 0;
   #model: string | null = null;
-  /** Experts of a layer as the comments have them. */
+  /** Experts of a layer according to the comments. */
   #declared: number | undefined;
   readonly #bytes = new Map<number, number>();
   readonly #layers = new Set<number>();
@@ -103,7 +103,7 @@ class RowReader {
   #last: Row | undefined;
   #steps = new Set<number>();
   #visits: OpenVisit[] = [];
-  /** Ids are numbers inside the layer until all layers are known. */
+  /** Ids are indices inside the layer until all layers are known. */
   readonly #passes: { phase: number; tokens: number; visits: OpenVisit[] }[] = [];
 
   constructor(file: string) {
@@ -171,7 +171,7 @@ class RowReader {
     }
     if (this.#places!.has(BYTES)) {
       const bytes = this.#number(record, BYTES);
-      // A row of an expert that was resident says 0.
+      // A row of a resident expert has 0 bytes.
       if (bytes > 0 && !this.#bytes.has(row.layer)) this.#bytes.set(row.layer, bytes);
     }
     if (this.#beginsPass(row)) this.#endPass();

@@ -14,12 +14,12 @@ import type { EvictionPolicy } from '../../../dist/inference/eviction/policy.js'
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';
 import { TABLES, type TableKind, withoutTables, withTables } from './tables.js';
 
-/** True tables that decide what goes alone: what prefetching costs shows beside `true-tables`. */
+/** True tables used for eviction only. The difference to `true-tables` is what prefetching costs. */
 const ON_DEMAND = 'true-tables-on-demand';
 
-/** They know what was. */
+/** Policies that know the past only. */
 export const BLIND = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'static-hot'] as const;
-/** They plan with tables of the running batch and of those behind it. */
+/** Policies that plan with tables of the running batch and of those behind it. */
 export const FORECASTING = TABLES.map((kind) => `${kind}-tables` as const);
 export const POLICIES = [...BLIND, ...FORECASTING, ON_DEMAND, 'belady'] as const;
 export type PolicyName = (typeof POLICIES)[number];
@@ -34,11 +34,11 @@ const EVICTION: Partial<Record<PolicyName, EvictionPolicy>> = {
 
 export interface PolicyRun {
   policy: PolicyName;
-  /** Batches seen behind the running one; null: none for blind policies, all of them for `belady`. */
+  /** Batches seen behind the running one. null means none for blind policies, and all batches for `belady`. */
   lookahead: number | null;
 }
 
-/** Each name with the look-aheads it has. */
+/** Every name with its look-aheads. */
 export function runsOf(policies: readonly PolicyName[], lookaheads: readonly number[]): PolicyRun[] {
   return POLICIES.filter((name) => policies.includes(name)).flatMap((policy): PolicyRun[] => {
     if (isBlind(policy)) return [{ policy, lookahead: null }];
@@ -51,7 +51,7 @@ export function isBlind(policy: PolicyName): boolean {
   return (BLIND as readonly PolicyName[]).includes(policy);
 }
 
-/** `learned`: batches from which `static-hot` chooses. */
+/** `learned`: batches that `static-hot` chooses its experts from. */
 export function runPolicy(
   { policy, lookahead }: PolicyRun,
   trace: RoutingTrace,

@@ -1,4 +1,4 @@
-/** Recorded routing as a replay needs it: which experts every layer's turn took. */
+/** Recorded routing for a replay: the experts of every layer's turn. */
 import type { NeedsBatch } from '../../../dist/evaluation/replay-rules.js';
 
 export const PHASES = ['prefill', 'decode'] as const;
@@ -13,27 +13,27 @@ export interface RecordedPass {
   choices: readonly (readonly number[])[];
 }
 
-/** What waits in the queue as one: a prompt, a step of a generation, or an input with its continuation. */
+/** A unit of the queue: a prompt, a step of a generation, or an input with its continuation. */
 export type RecordedBatch = NeedsBatch<RecordedPass>;
 
 export interface RoutingTrace {
   /** File or directory it was read from. */
   name: string;
-  /** As the file has it, where it has one. */
+  /** From the file, if it names one. */
   model: string | null;
   /** MoE layers, in order. */
   layers: readonly string[];
   /** Of one layer. */
   experts: number;
-  /** Of one expert of each layer; (layers). */
+  /** Bytes of one expert of each layer; (layers). */
   expertBytes: readonly number[];
   batches: readonly RecordedBatch[];
 }
 
 export interface TraceReading {
-  /** Of one expert, where the trace does not tell. */
+  /** Bytes of one expert, if the trace does not say. */
   expertBytes?: number | undefined;
-  /** Bytes of the file read so far, and their number; may throw to end the reading. */
+  /** Called with the bytes read and the size of the file. It may throw to stop reading. */
   onBytes?: (done: number, total: number) => void;
 }
 

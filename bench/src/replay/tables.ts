@@ -1,4 +1,4 @@
-/** Recorded batches with the tables that one way of knowing would have made of them. */
+/** Recorded batches with the tables that a kind of prediction would have made for them. */
 import type { ReplayBatch, ReplayPass } from '../../../dist/evaluation/replay.js';
 import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
 import { cyclicPermutation } from '../../../dist/predictor/functions/shuffled.js';
@@ -13,7 +13,7 @@ import {
 import { type Predictor, VisitHistory } from './visit-history.js';
 
 export const TABLES = ['true', 'shuffled', 'repeat', 'frequency', 'transition'] as const;
-/** `true`: the recorded routing itself. `shuffled`: the same with the experts of each layer renamed. */
+/** `true`: the recorded routing. `shuffled`: the same, with the experts of each layer renamed. */
 export type TableKind = (typeof TABLES)[number];
 
 export type TracedPass = RecordedPass & ReplayPass;
@@ -31,8 +31,8 @@ export function withoutTables({ batches }: RoutingTrace): ReplayBatch<TracedPass
 }
 
 /**
- * Batches as they enter a queue of `lookahead` behind the running one. The table of a batch is made then and stays: one
- * that is predicted knows of the batches that have run, no later ones.
+ * Batches in the order in which they enter a queue of `lookahead` batches behind the running one. The table of a batch
+ * is made on entry and does not change: a predicted table knows only the batches that have run by then.
  */
 export function* withTables(
   trace: RoutingTrace,
@@ -73,7 +73,7 @@ function exactly({ experts }: RoutingTrace): Forecaster {
     );
 }
 
-/** As many experts of each layer as are needed, but others. */
+/** As many experts of each layer as are needed, but different ones. */
 function renamed({ experts, layers }: RoutingTrace): Forecaster {
   const random = randomOf(1);
   const names = layers.map(() => cyclicPermutation(experts, random));
@@ -86,7 +86,7 @@ function renamed({ experts, layers }: RoutingTrace): Forecaster {
     });
 }
 
-/** A visit whose chances are made when they are asked for: those of a long trace would fill the memory. */
+/** A visit whose chances are computed on demand: those of a long trace would fill the memory. */
 function certain(firstId: number, experts: number, fill: (need: Float32Array) => void): ExpectedVisit {
   return {
     firstId,
@@ -102,7 +102,9 @@ function firstOf(ids: readonly number[], experts: number): number {
   return Math.floor(ids[0]! / experts) * experts;
 }
 
-/** What each layer did, prompts and generations apart: a prompt's turn needs the experts of all its tokens. */
+/**
+ * History of each layer, separately for prompts and generations: a prompt's turn needs the experts of all its tokens.
+ */
 class Histories {
   readonly #experts: number;
   readonly #of: Record<Phase, VisitHistory[]>;
@@ -122,7 +124,7 @@ class Histories {
     }
   }
 
-  /** That a layer will have its turn is known, what it needs is not. */
+  /** The layer's turn is known to come; its experts are not known. */
   forecast(predictor: Predictor): Forecaster {
     return ({ phase, visits }) =>
       visits.map((ids) => {

@@ -13,10 +13,10 @@ export class Tally {
     prefill: { misses: 0, prefetches: 0, bytes: 0 },
     decode: { misses: 0, prefetches: 0, bytes: 0 },
   };
-  /** Prefetched and not used yet, with the phase that paid for it should it never be. */
+  /** Prefetched and not used yet, with the phase that is charged if it never is. */
   readonly #unused = new Map<number, { phase: Phase; bytes: number }>();
 
-  /** A prefetch counts for the phase that uses it: a step may load what the next prompt needs. */
+  /** A prefetch is charged to the phase that uses it: a step may load what the next prompt needs. */
   watch(bytesOf: (id: number) => number): PassWatch<RecordedPass> {
     return {
       load: ({ phase }, id, demanded) => {
@@ -34,7 +34,7 @@ export class Tally {
     };
   }
 
-  /** To be called at the end of a replay. */
+  /** Call at the end of a replay. */
   settle(): void {
     for (const id of this.#unused.keys()) this.#pay(id);
   }

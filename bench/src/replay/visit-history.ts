@@ -1,13 +1,13 @@
-/** What the turns of one layer tell of its next one: chances that it needs each expert. */
+/** Predicts the next turn of a layer from its past: chances that it needs each expert. */
 
-/** Turns that the frequencies outweigh: of an expert after which little was seen they say most. */
+/** Weight of the frequencies, in turns: they dominate for an expert that was seldom seen. */
 const PRIOR = 4;
 
 export type Predictor = 'repeat' | 'frequency' | 'transition';
 
 export class VisitHistory {
   readonly #experts: number;
-  /** Turns between what is known when a table is made and the turn it speaks of. */
+  /** Turns between the last known one, when a table is made, and the turn that it predicts. */
   readonly #lag: number;
   readonly #recent: (readonly number[])[] = [];
   readonly #uses: Float64Array;

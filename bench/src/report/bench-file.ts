@@ -1,4 +1,4 @@
-/** bench.json: a result with the samples of each measurement summed up. The report is generated from it alone. */
+/** bench.json: a result with summed-up samples of each measurement. The report is generated from it alone. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../../../dist/errors.js';
@@ -23,13 +23,13 @@ export interface BenchFile extends Omit<BenchResult, 'measurements'> {
   measurements: MeasurementSummary[];
   fidelity: TaskFidelity[];
   dependency: DependencyReport[];
-  /** Null or absent: it did not run. */
+  /** Null or absent if it did not run. */
   gating?: GatingResult | null;
 }
 
 export const BENCH_FILE = 'bench.json';
 
-/** Throws cannot_run where there is none, or one of another version. */
+/** Throws cannot_run if there is none, or if its version differs. */
 export function readBenchFile(out: string): BenchFile {
   const path = join(out, BENCH_FILE);
   const fail = (why: string) =>

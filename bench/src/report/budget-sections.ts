@@ -24,7 +24,7 @@ export function budgetSections(file: BenchFile): Section[] {
     ]);
 }
 
-/** Resident runs as a level line over the budgets. */
+/** Resident runs as a horizontal line over the budgets. */
 function withResident({ measurements, resident }: Group, value: (measurement: MeasurementSummary) => number) {
   const rows = measurements
     .filter(({ system }) => system !== 'resident')

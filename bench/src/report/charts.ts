@@ -1,17 +1,17 @@
-/** Specifications that several sections share. Colours stay with a system across the report. */
+/** Chart specifications that several sections share. A system has the same colour throughout the report. */
 import type { TopLevelSpec } from 'vega-lite';
 import { SYSTEMS } from '../scenarios/systems.js';
 
-/** Okabe & Ito first, then what stays apart from them. */
+/** Okabe and Ito's colours, then others that differ from them. */
 const COLOURS = [
   '#000000', '#8c564b', '#56b4e9', '#e69f00', '#999999', '#f0e442', '#b8860b', '#cc79a7',
   '#6a51a3', '#0072b2', '#009e73', '#7f7f00', '#d55e00', '#bdbdbd', '#1b9e77',
 ]; // biome-ignore format: a palette
 
-/** No system: what no policy can do better than. */
+/** Not a system: the bound of all policies. */
 const BELADY: [string, string] = ['belady', '#000000'];
 
-/** Of the systems that occur, in the order of the system table. */
+/** Colours of the systems that occur, in the order of the system table. */
 export function systemColour(names: Iterable<string>): { scale: { domain: string[]; range: string[] } } {
   const present = new Set(names);
   const named = SYSTEMS.map(({ name }, i): [string, string] => [name, COLOURS[i]!]);
@@ -26,7 +26,7 @@ export interface LineChart {
   x: { title: string; scale?: object; format?: string; values?: number[] };
   y: { title: string; scale?: object; format?: string };
   legend: string;
-  /** A colour for each series; default: the systems'. */
+  /** A colour for each series; default: the colours of the systems. */
   colour?: object;
 }
 
@@ -91,7 +91,7 @@ export function barChart({
 }: BarChart): TopLevelSpec {
   // biome-ignore format: one line
   return {
-    // Room for a group's name where its bars are few.
+    // Leaves space for a group's name if it has few bars.
     width: { step: Math.max(18, Math.ceil(100 / new Set(rows.map(({ series }) => series)).size)) },
     height: SIZE.height,
     title: { text: title, subtitle },

@@ -1,4 +1,4 @@
-/** Where the time of a system goes, what a data type gives, how big models are. */
+/** Where the time of a system goes, what an element type gains, how large models are. */
 
 import { modelNamed, parametersOf } from '../scenarios/models.js';
 import { type BenchFile, type MeasurementSummary, perSecond } from './bench-file.js';
@@ -18,7 +18,7 @@ const PART_COLOUR = {
   scale: { domain: Object.values(PARTS), range: ['#0072b2', '#d55e00', '#e69f00', '#999999'] },
 };
 
-/** Milliseconds of one sentence by what they went into. */
+/** Milliseconds of one sentence, by what they are spent on. */
 function partsOf(measurement: MeasurementSummary): Record<keyof typeof PARTS, number> {
   const each = (seconds: number) => (1000 * seconds) / measurement.sentences;
   const compute = each(measurement.passSeconds - measurement.stallSeconds);

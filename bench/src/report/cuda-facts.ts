@@ -1,9 +1,9 @@
-/** What a machine with a GPU gives, and its kernels take of it: what the native benches print. */
+/** Limits of a machine with a GPU and the speed of kernels, as the native benches print them. */
 
 import type { Skipped } from '../runs/result.js';
 import type { BenchFile } from './bench-file.js';
 
-/** Of native/bench/cuda_limits_bench.cc. */
+/** Printed by native/bench/cuda_limits_bench.cc. */
 export interface CopyLimits {
   device: string;
   rounds: number;
@@ -16,7 +16,7 @@ export interface CopyLimits {
   deviceCopyBytesPerSecond: number;
 }
 
-/** Of native/bench/cuda_gemm_bench.cc: products with experts' matrices. */
+/** Printed by native/bench/cuda_gemm_bench.cc: products with experts' matrices. */
 export interface GemmLimits {
   device: string;
   rounds: number;
@@ -36,7 +36,7 @@ export interface GemmLimits {
   }[];
 }
 
-/** Of native/bench/cuda_rows_bench.cc. */
+/** Printed by native/bench/cuda_rows_bench.cc. */
 export interface RowLimits {
   device: string;
   rounds: number;
@@ -66,7 +66,7 @@ export interface CudaReport {
     totalBytes: number;
     emulated: boolean;
     driver: string;
-    /** What nvidia-smi says of link, clocks and limits; empty without it. */
+    /** Link, clocks and limits according to nvidia-smi; empty without it. */
     details: Record<string, string>;
   };
   limits: CopyLimits | null;

@@ -115,7 +115,7 @@ function measurementRow(measurement: MeasurementSummary, resident: MeasurementSu
   ];
 }
 
-/** What the GPU held more than before the measurement. */
+/** Growth of the memory in use on the GPU during the measurement. */
 function driversPeak({ gpuBeforeBytes, gpuPeakBytes }: MeasurementSummary): string {
   return gpuBeforeBytes === undefined || gpuPeakBytes === undefined
     ? DASH

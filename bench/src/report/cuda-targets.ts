@@ -1,4 +1,4 @@
-/** What the cuda device is to reach, and whether it did. */
+/** Targets of the cuda device, and whether it reached them. */
 
 import { referenceKey } from '../scenarios/scenarios.js';
 import { type MeasurementSummary, perSecond } from './bench-file.js';
@@ -9,7 +9,7 @@ export interface TargetRow {
   /** Model, inputs, system. */
   where: string;
   limit: number;
-  /** Undefined: it was not measured. */
+  /** Undefined if it was not measured. */
   value: number | undefined;
   /** A ratio is written as times, a share as percent. */
   unit: 'times' | 'percent';
@@ -65,7 +65,10 @@ function shares(measurements: readonly MeasurementSummary[]): TargetRow[] {
   });
 }
 
-/** Throughput of ours over transformers with every expert resident, batch 1. A model without measurements is not measured. */
+/**
+ * Throughput of ours over transformers with every expert resident, batch 1. A model without measurements is not
+ * measured.
+ */
 function overPeer(measurements: readonly MeasurementSummary[]): TargetRow[] {
   return SPARSE.flatMap((name) => {
     const at = measurements.filter(
@@ -90,7 +93,7 @@ function overPeer(measurements: readonly MeasurementSummary[]): TargetRow[] {
   });
 }
 
-/** The least share over both matrices of an expert and the row counts that the weights' bytes bound. */
+/** The smallest share over both matrices of an expert, for row counts that are bound by the weights' bytes. */
 function gemvShares(gemm: GemmLimits | null): TargetRow[] {
   const few = gemm?.cases.filter(({ rows }) => rows <= GEMV_ROWS) ?? [];
   const formats = [...new Set(few.map(({ format }) => format))];

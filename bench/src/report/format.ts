@@ -1,4 +1,4 @@
-/** Numbers as the report writes them. */
+/** How the report writes numbers. */
 import { formatBytes } from '../../../dist/config/bytes.js';
 import { LINKS } from '../scenarios/links.js';
 import type { Scenario } from '../scenarios/scenarios.js';

@@ -31,7 +31,7 @@ export function groupsOf(measurements: readonly MeasurementSummary[]): Group[] {
   return [...groups.values()];
 }
 
-/** Of a group the measurements with the look-ahead that all systems have. */
+/** The measurements of a group with the look-ahead that all systems have. */
 export function usual(group: Group): Group {
   return {
     ...group,

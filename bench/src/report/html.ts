@@ -1,4 +1,4 @@
-/** The report as one file that needs nothing else: styles and charts are inside. */
+/** The report as one file with its styles and charts inside. */
 import { formatBytes } from '../../../dist/config/bytes.js';
 import { SYSTEMS } from '../scenarios/systems.js';
 import type { BenchFile } from './bench-file.js';

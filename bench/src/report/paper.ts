@@ -14,7 +14,9 @@ export const PAPER_HITS: Record<string, Record<string, number>> = {
   'Switch-base-128': { sst2: 98.78, mrpc: 98.65, multirc: 90.49 },
 };
 
-/** Per cent. Table 4: accuracy on SST-2, F1 on MRPC and MultiRC; tables route to 1 expert on SST-2, to 3 on the others. */
+/**
+ * Per cent. Table 4: accuracy on SST-2, F1 on MRPC and MultiRC; tables route to 1 expert on SST-2, to 3 on the others.
+ */
 export const PAPER_FIDELITY: Record<
   string,
   Record<'exact' | 'predicted' | 'fidelity', Record<string, number>>

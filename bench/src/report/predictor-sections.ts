@@ -1,4 +1,4 @@
-/** How good predictions are, and how much routing depends on the rest of the input. */
+/** Quality of predictions, and how much routing depends on the rest of the input. */
 
 import type { LayerReport } from '../../../dist/evaluation/evaluate.js';
 import type { DependencyReport } from '../studies/dependency.js';

@@ -6,7 +6,7 @@ import type { Group } from './groups.js';
 /** Systems that predict nothing. */
 const BLIND: readonly string[] = ['lru', 'fifo', 'lfu', 'lifo', 'expert-buffering', 'static-hot'];
 
-/** Time over a bound that no run can beat: the resident run's time, or that of its bytes over the link. */
+/** Time over a bound that no run can beat: the time of the resident run, or of moving its bytes over the link. */
 export function overBound(
   { scenario, wallMs, bytesMoved }: MeasurementSummary,
   resident: MeasurementSummary | undefined,
@@ -33,7 +33,7 @@ export function overBlind(
   return least === undefined || system === 'resident' ? undefined : bytesMoved / least;
 }
 
-/** What Belady's rule would move, over the same: nothing gets below. */
+/** Bytes of Belady's rule over the same: the lower bound. */
 export function beladyOverBlind(
   { scenario, beladyBytes }: MeasurementSummary,
   group: Group,

@@ -1,4 +1,4 @@
-/** What inputs need of the experts, from the true routing: no clock is involved. */
+/** Experts that inputs need, from the true routing. Nothing is timed. */
 
 import type { BenchFile } from './bench-file.js';
 import { barChart, lineChart } from './charts.js';

@@ -8,15 +8,15 @@ export interface Table {
 }
 
 export interface Section {
-  /** Names its chart's file and its table's place in the docs. */
+  /** Names the chart's file and the table's place in the docs. */
   id: string;
   title: string;
-  /** Which table or figure of which paper it stands beside. */
+  /** The table or figure of a paper that it corresponds to. */
   beside?: string;
-  /** Paragraphs above: what was done. */
+  /** Paragraphs above the tables: what was done. */
   about: string[];
   chart?: TopLevelSpec;
   tables: Table[];
-  /** Paragraphs below: what it says, what differs from the paper. */
+  /** Paragraphs below the tables: what they show, and what differs from the paper. */
   reading: string[];
 }

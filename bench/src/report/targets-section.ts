@@ -1,4 +1,4 @@
-/** The project's targets that budgets decide: best and worst of each ratio over the measurements it is about. */
+/** Targets that depend on the budget: the best and the worst of each ratio over its measurements. */
 import { LOOKAHEAD } from '../scenarios/scenarios.js';
 import type { BenchFile, MeasurementSummary } from './bench-file.js';
 import { linkTitle, percent, times } from './format.js';
@@ -9,11 +9,11 @@ import type { Section } from './section.js';
 interface Target {
   what: string;
   limit: number;
-  /** The limit is the least, not the most. */
+  /** The limit is a minimum, not a maximum. */
   least?: boolean;
   keep: (measurement: MeasurementSummary) => boolean;
   value: (measurement: MeasurementSummary, group: Group, file: BenchFile) => number | undefined;
-  /** Nothing can be better; of the oracle. */
+  /** The ratio of the oracle, which nothing can beat. */
   bound?: (measurement: MeasurementSummary, group: Group) => number | undefined;
   show?: (value: number) => string;
 }

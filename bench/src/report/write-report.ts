@@ -1,4 +1,4 @@
-/** Writes a summed-up result and all that is generated from it. */
+/** Writes a result and everything that is generated from it. */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { renderSvg } from '../charts/svg.js';
@@ -6,7 +6,7 @@ import { BENCH_FILE, type BenchFile } from './bench-file.js';
 import { htmlReport } from './html.js';
 import { sectionsOf } from './sections.js';
 
-/** Names of the files, inside `out`. */
+/** Returns the names of the files in `out`. */
 export async function writeReport(file: BenchFile, out: string): Promise<string[]> {
   const sections = sectionsOf(file);
   const charts = new Map<string, string>();

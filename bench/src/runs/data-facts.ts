@@ -1,4 +1,4 @@
-/** What inputs need of a model, from the true routing: by their length, and of caches of several sizes. */
+/** Experts that inputs need, from the true routing: by length of the input, and misses of caches of several sizes. */
 import { compare } from '../replay/compare.js';
 import { BLIND, type PolicyName } from '../replay/policies.js';
 import type { RoutingTrace } from '../replay/routing-trace.js';

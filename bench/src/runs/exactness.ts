@@ -1,4 +1,4 @@
-/** Every exact run must give the bits of the resident run of the same inputs. */
+/** Checks that every exact run gives the bits of the resident run of the same inputs. */
 
 import { inputsKey, isReference } from '../scenarios/scenarios.js';
 import { systemNamed } from '../scenarios/systems.js';
@@ -7,13 +7,13 @@ import type { MeasurementResult } from './result.js';
 export interface ExactnessVerdict {
   /** Samples compared. */
   comparisons: number;
-  /** Names of measurements with a sample whose answers are others. */
+  /** Names of measurements with a sample whose answers differ. */
   differing: string[];
-  /** Names of exact measurements that had nothing to be compared with. */
+  /** Names of exact measurements without a resident run to compare with. */
   alone: string[];
 }
 
-/** Answers over REST are probabilities, not log-probabilities: they have a reference of their own. */
+/** Answers over REST are probabilities, not log-probabilities, so they have their own reference. */
 function answersKey({ scenario }: MeasurementResult): string {
   const rest = scenario.arrivals === undefined ? 'batches' : `rest of ${scenario.arrivals}`;
   return `${inputsKey(scenario)}/${rest}`;

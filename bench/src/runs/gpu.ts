@@ -13,21 +13,21 @@ export interface Gpu {
   name: string;
   capability: string;
   totalBytes: number;
-  /** The CPU stands in for it: the speed means nothing. */
+  /** The CPU emulates it: its speed means nothing. */
   emulated: boolean;
-  /** Version of the driver; empty where nvidia-smi does not say. */
+  /** Version of the driver; empty if nvidia-smi does not say. */
   driver: string;
 }
 
 const ADDON = new URL('../../../dist/native/addon.js', import.meta.url).href;
 
-/** In a process of its own, which leaves nothing on the GPU. */
+/** Runs in its own process, so that nothing stays on the GPU. */
 async function readCuda(): Promise<CudaState> {
   const code = `import { loadAddon } from ${JSON.stringify(ADDON)}; console.log(JSON.stringify(loadAddon().cuda()));`;
   return JSON.parse(await run(process.execPath, ['--input-type=module', '--eval', code])) as CudaState;
 }
 
-/** Throws device_unavailable, saying why, where there is none. */
+/** Throws device_unavailable with the reason if there is none. */
 export async function readGpu(): Promise<Gpu> {
   const { compiled, device, emulated, message } = await readCuda();
   if (device === undefined) {
@@ -51,7 +51,7 @@ function driverVersion(): string {
   }
 }
 
-/** Results of another GPU or driver are measured again. */
+/** Identifies GPU and driver: results of another are measured again. */
 export function gpuIdentity({ name, driver, emulated }: Gpu): string {
   return [emulated && !name.includes('emulated') ? `emulated ${name}` : name, driver]
     .filter(Boolean)
@@ -67,8 +67,8 @@ export function availableHostBytes(): number {
 const BESIDE_WEIGHTS = 2e9;
 
 /**
- * Why a measurement fits neither GPU nor host, in bytes; undefined: it does. Beside the host tier the page cache and one
- * process need memory.
+ * The reason, in bytes, why a measurement does not fit GPU or host, or undefined. Beside the host tier the page cache
+ * and one process need memory.
  */
 export function tooLarge(
   { scenario: { share, link } }: Measurement,

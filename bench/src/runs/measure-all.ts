@@ -1,4 +1,6 @@
-/** Runs measurements: model by model, round by round over all systems of the model, so that a slow minute falls on all alike. */
+/**
+ * Runs measurements model by model, and round by round over a model's systems, so that a slow minute affects all alike.
+ */
 import { SidaError } from '../../../dist/errors.js';
 import { missingInputs } from '../preparation/inputs.js';
 import { type DiskRates, diskRates } from '../preparation/link-rates.js';
@@ -23,37 +25,37 @@ import { specOf, workOf } from './work-of.js';
 const MEASURING_PROCESS = new URL('../systems/measuring-process.js', import.meta.url).pathname;
 
 export interface MeasureOptions {
-  /** As the user gave it. */
+  /** The command as the user gave it. */
   command: string;
   quick: boolean;
   measurements: readonly Measurement[];
-  /** Their order, where it counts: all of one part is measured before the next. */
+  /** The order, if it matters: a stage is measured completely before the next one. */
   stages?: readonly (readonly Measurement[])[];
   sizes: Sizes;
-  /** Results. */
+  /** Directory of results. */
   out: string;
-  /** Packs, traces, predictors. */
+  /** Directory of packs, traces and predictors. */
   work: string;
-  /** Texts of the tasks. */
+  /** Directory of the tasks' texts. */
   data: string | undefined;
   threads: number;
   seed: number;
   fresh: boolean;
-  /** Packs of random models stay. */
+  /** Keep packs of random weights. */
   keep: boolean;
-  /** Of measurements whose device is cuda. */
+  /** Set for measurements on cuda. */
   gpu?: Gpu;
   limit?: TimeLimit;
-  /** Packs, traces and predictors are made and nothing is measured. */
+  /** Make packs, traces and predictors, and measure nothing. */
   prepareOnly?: boolean;
-  /** Told after each sample what there is so far. */
+  /** Called after each sample with the result so far. */
   onResult?: (result: BenchResult) => void;
 }
 
 export interface MeasureProgress {
   step(what: string): void;
   warn(message: string): void;
-  /** A sample was taken, or was there already. */
+  /** A sample was taken, or kept from before. */
   sample(done: number, total: number, name: string, sample: Sample, kept: boolean): void;
 }
 
@@ -71,7 +73,7 @@ export async function measureAll(options: MeasureOptions, progress: MeasureProgr
   return bench.result((performance.now() - begin) / 1000);
 }
 
-/** A busy moment makes a link look slow: what it can do is the most that was seen. */
+/** A busy moment makes a link look slow, so the best rate counts. */
 function fastest(a: DiskRates, b: DiskRates): DiskRates {
   return { sequential: Math.max(a.sequential, b.sequential), experts: Math.max(a.experts, b.experts) };
 }
@@ -117,7 +119,7 @@ class Run {
         this.#warn(message),
       );
     } catch (error) {
-      // One model that cannot be made must not take the others' results along.
+      // A model that cannot be made must not spoil the others' results.
       if (!(error instanceof SidaError)) throw error;
       for (const measurement of runnable) this.#skip(measurement, this.#endedOr(error.message));
       return;
@@ -154,7 +156,7 @@ class Run {
     return false;
   }
 
-  /** Asked once: Python takes a while to say. */
+  /** Asked once, because Python starts slowly. */
   #peerReason({ system }: Measurement): string | undefined {
     const { driver } = systemNamed(system);
     if (driver !== 'peer' && driver !== 'gpu-peer') return undefined;
@@ -171,7 +173,7 @@ class Run {
     this.#progress.warn(`${what} is left out: ${why}`);
   }
 
-  /** What was ended because the time was over did not fail. */
+  /** A process that was stopped because the time was over did not fail. */
   #endedOr(message: string): string {
     return this.#options.limit?.over ? 'the time was over before it ended' : message;
   }
@@ -199,7 +201,7 @@ class Run {
         result = this.#store.add(known, await this.#measure(name, work), this.#provenance.commit);
       }
     } catch (error) {
-      // A minute on a lent GPU that finds one measurement broken is still worth the others.
+      // GPU time is short: one broken measurement must not cost the others.
       if (this.#options.gpu === undefined) throw error;
       const why = this.#endedOr((error as Error).message);
       if (!limit?.over) this.#failed.push(name);

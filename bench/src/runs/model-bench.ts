@@ -1,4 +1,4 @@
-/** What the measurements of one model need before they can run: pack, inputs, traces, predictor. */
+/** Prepares the measurements of one model: pack, inputs, traces, predictor. */
 import { readTasks } from '../../../dist/engine/model-directory.js';
 import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
@@ -21,7 +21,7 @@ import { dataFacts } from './data-facts.js';
 import type { Gpu } from './gpu.js';
 import type { ModelFacts } from './result.js';
 
-/** All that the measurements of a model share. */
+/** What the measurements of a model share. */
 export interface ModelBench {
   model: BenchModel;
   prepared: PreparedModel;
@@ -34,13 +34,13 @@ export interface ModelBench {
 
 interface BenchSizes {
   sizes: Sizes;
-  /** Texts of the tasks. */
+  /** Directory of the tasks' texts. */
   data: string | undefined;
   threads: number;
   gpu?: Gpu;
 }
 
-/** Makes what `measurements`, all of one model, need. Throws where it cannot be made. */
+/** Prepares `measurements`, all of one model. Throws if something cannot be made. */
 export async function prepareBench(
   model: BenchModel,
   measurements: readonly Measurement[],
@@ -80,7 +80,7 @@ export async function prepareBench(
     for (const warning of inputs.warnings) warn(warning);
     bench.inputs.set(name, inputs);
     const expertBytes = plan.slot;
-    // Also where no system replays it: it tells what inputs need. Not on a GPU, which is lent by the minute.
+    // Also made if no system replays it, because it shows which experts inputs need. Not on a GPU, whose time is short.
     if (gpu === undefined || needs.has('trace')) {
       const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
       bench.traces.set(name, trace);

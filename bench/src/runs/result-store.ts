@@ -1,4 +1,4 @@
-/** Finished measurements, a file each: what an interrupted run goes on from. */
+/** Finished measurements, one file each, from which an interrupted run continues. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Measurement, measurementName } from '../scenarios/scenarios.js';
@@ -16,7 +16,7 @@ export class ResultStore {
     rmSync(this.#directory, { recursive: true, force: true });
   }
 
-  /** Samples of a measurement measured before; none where they were measured otherwise than `spec` says. */
+  /** Samples of an earlier run, or none if that was measured under another `spec`. */
   read(measurement: Measurement, spec: MeasurementSpec): MeasurementResult {
     const name = measurementName(measurement);
     const empty: MeasurementResult = { ...measurement, name, spec, commits: [], samples: [] };
@@ -32,7 +32,7 @@ export class ResultStore {
     return JSON.stringify(kept.spec) === JSON.stringify(spec) && Array.isArray(kept.samples) ? kept : empty;
   }
 
-  /** Adds a sample; the file is the old one or the new one, never half of it. */
+  /** Adds a sample. The file is the old one or the new one, never a part. */
   add(result: MeasurementResult, sample: Sample, commit: string): MeasurementResult {
     const grown = {
       ...result,

@@ -7,26 +7,28 @@ import type { Provenance } from '../support/provenance.js';
 import type { MeasurementWork, Sample } from '../systems/work.js';
 import type { Gpu } from './gpu.js';
 
-/** What decides a measurement's figures besides the program: a kept measurement with another one is measured again. */
+/**
+ * What a measurement's figures depend on besides the program. A kept measurement with another spec is measured again.
+ */
 export interface MeasurementSpec {
   sentences: number;
   warmUp: number;
   lookahead: number;
   threads: number;
   seed: number;
-  /** Of the texts, the pack and the predictor. */
+  /** Hash of the texts, the pack and the predictor. */
   inputs: string;
   requests?: number;
-  /** Of measurements whose device is cuda: the GPU and its driver. */
+  /** The GPU and its driver, for measurements on cuda. */
   gpu?: string;
 }
 
 export interface MeasurementResult extends Measurement {
   name: string;
   spec: MeasurementSpec;
-  /** Of the program that ran each sample. */
+  /** Commit of the program that ran each sample. */
   commits: string[];
-  /** One a round. */
+  /** One per round. */
   samples: Sample[];
 }
 
@@ -70,7 +72,7 @@ export interface ModelFacts {
   model: BenchModel;
   /** Bytes as packed. */
   bytes: { dense: number; routers: number; experts: number; expert: number };
-  /** Not measured where host memory holds the experts: zeros. */
+  /** Zeros if host memory holds the experts. */
   disk: DiskRates;
   data: Partial<Record<DataName, DataFacts>>;
 }
@@ -88,12 +90,12 @@ export interface BenchResult {
   measurements: MeasurementResult[];
   skipped: Skipped[];
   warnings: string[];
-  /** Measurements whose answers are not those of the resident run, though they must be. */
+  /** Exact measurements whose answers differ from those of the resident run. */
   differing: string[];
   comparisons: number;
-  /** Of measurements whose device is cuda. */
+  /** Set for measurements on cuda. */
   gpu?: Gpu;
-  /** Measurements that were begun and failed, on a GPU; elsewhere one ends the run. */
+  /** Measurements that failed on a GPU. Elsewhere a failure ends the run. */
   failed?: string[];
   seconds: number;
 }

@@ -1,4 +1,4 @@
-/** A limit of time for a whole bench: what would not end within it is not begun, what runs when it ends is ended. */
+/** A time limit for a whole bench: work that would not end in time is not started, and running work is stopped. */
 
 export class TimeLimit {
   /** Aborted when the time is over. */
@@ -25,13 +25,14 @@ export class TimeLimit {
     return this.signal.aborted || this.secondsLeft() === 0;
   }
 
-  /** Remembers what a piece of work of a kind took. */
+  /** Remembers how long work of a kind took. */
   took(kind: string, seconds: number): void {
     this.#seen.set(kind, Math.max(this.#seen.get(kind) ?? 0, seconds));
   }
 
   /**
-   * The longest that work of the first kind took that is known; 0 where none is: it is tried, and ended with the time.
+   * The longest time that work of the first known kind took. 0 if none is known: the work is then tried, and stopped at
+   * the limit.
    */
   expected(...kinds: readonly string[]): number {
     for (const kind of kinds) {
@@ -41,7 +42,7 @@ export class TimeLimit {
     return 0;
   }
 
-  /** Why work of the first known kind is not begun; undefined: it fits. */
+  /** The reason why work of the first known kind is not started, or undefined if it fits. */
   refusal(...kinds: readonly string[]): string | undefined {
     const left = this.secondsLeft();
     if (this.over) return 'the time is over';

@@ -1,4 +1,4 @@
-/** From a measurement and what its model has ready to the work of the process that measures it. */
+/** Makes the work of the process that takes a measurement, from the measurement and its prepared model. */
 import { basename } from 'node:path';
 import { shortHash } from '../preparation/prepare.js';
 import { type Sizes, warmUpOf } from '../preparation/sizes.js';
@@ -19,12 +19,12 @@ interface Settings {
   seed: number;
 }
 
-/** transformers may need seconds for a batch whose layers it fetches. */
+/** transformers may need seconds for a batch if it fetches layers. */
 const PEER_SECONDS = 12;
 
 /**
- * Random weights are made on the GPU, of the same shape and distribution: bringing there a checkpoint of 29 GB is no
- * part of what is compared.
+ * Random weights of the same shape and distribution are made on the GPU: loading a checkpoint of 29 GB there is not
+ * part of the comparison.
  */
 function peerModel({ weights, shape }: BenchModel): NonNullable<MeasurementWork['peer']> {
   return weights === 'trained' ? { checkpoint: MINI_DIRECTORY } : { shape };
@@ -75,7 +75,7 @@ export function workOf(
   };
 }
 
-/** What a measurement was measured with: results of another are measured again. */
+/** The spec of a measurement: results with another one are measured again. */
 export function specOf(
   { scenario }: Measurement,
   { texts, warmUp, flags, fingerprint, arrivals }: MeasurementWork,

@@ -1,4 +1,4 @@
-/** What is measured on a GPU, the most valuable first: a stage is done before the next begins. */
+/** The measurements for a GPU, the most valuable first. A stage ends before the next one begins. */
 import {
   type DataName,
   expand,

@@ -1,14 +1,14 @@
-/** What lies below the device. */
+/** Links below the device, over which experts are loaded. */
 
 export type LinkName = 'disk' | 'simulated-12GBps' | 'host';
 
 export interface Link {
   name: LinkName;
-  /** As charts and tables call it. */
+  /** Name in charts and tables. */
   title: string;
   /** Options of `sida serve`. */
   flags: Record<string, string>;
-  /** Bytes per second where it is simulated. */
+  /** Bytes per second of a simulated link. */
   bandwidth?: number;
 }
 
@@ -17,7 +17,7 @@ export const LINKS: Record<LinkName, Link> = {
   'simulated-12GBps': {
     name: 'simulated-12GBps',
     title: 'simulated link, 12 GB/s',
-    // All experts in host memory, so that the simulated link alone is what a transfer waits for.
+    // All experts are in host memory, so that a transfer waits for the simulated link alone.
     flags: { hostBudget: '100%', linkBandwidth: '12GB/s' },
     bandwidth: 12e9,
   },

@@ -7,7 +7,7 @@ export interface BenchModel {
   /** Element type of the packed experts. */
   dtype: ExpertDtype;
   shape: SwitchShape;
-  /** Tokens of one pass at most: sizes the workspace, and longer inputs are left out. */
+  /** Most tokens of one pass. It sizes the workspace, and longer inputs are left out. */
   maxBatchTokens: number;
 }
 
@@ -15,9 +15,9 @@ export interface SwitchShape {
   dModel: number;
   dFf: number;
   heads: number;
-  /** Of a head. */
+  /** Columns of a head. */
   dKv: number;
-  /** Of each stack; every second one is sparse. */
+  /** Layers of each stack; every second one is sparse. */
   layers: number;
   experts: number;
   vocab: number;
@@ -44,7 +44,7 @@ export const SWITCH_MINI: BenchModel = {
   maxBatchTokens: 2048,
 };
 
-/** On a CPU 256 experts are cut to half their depth: the checkpoint that is packed would be 29 GB, which only bf16 is. */
+/** On a CPU the model of 256 experts has half the layers, because its bf16 checkpoint would be 29 GB. */
 export const MODELS: readonly BenchModel[] = [
   SWITCH_MINI,
   switchBase(8, 'bf16', 4),
@@ -85,7 +85,7 @@ export function parametersOf(shape: SwitchShape): { all: number; experts: number
   return { all: dense + experts, experts };
 }
 
-/** Disk that making a random model takes at most: the checkpoint (bf16, or f32 where that is packed) and its pack. */
+/** Most disk that making a random model takes: the checkpoint (bf16, or f32 for an f32 pack) and its pack. */
 export function diskNeed({ weights, dtype, shape }: BenchModel): { checkpoint: number; pack: number } {
   const { all } = parametersOf(shape);
   const bytes = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;

@@ -13,11 +13,11 @@ export interface Scenario {
   /** Share of the experts' bytes that fits the device, of 1. */
   share: number;
   link: LinkName;
-  /** What holds the experts that fit and computes; cpu where it is not said. */
+  /** The device that computes and holds the experts that fit; default cpu. */
   device?: DeviceName;
   /** Sentences of one batch. */
   batch: number;
-  /** Requests per second that arrive at `sida serve` over REST, at random times; none: batches one after the other. */
+  /** Requests per second that arrive at `sida serve` at random times. Without it, batches run one after the other. */
   arrivals?: number;
   /** Batches seen behind the running one. */
   lookahead: number;
@@ -28,7 +28,7 @@ export interface Measurement {
   system: SystemName;
 }
 
-/** What varies in a block of scenarios; every combination is a scenario. */
+/** Values that vary in a block of scenarios. Every combination is a scenario. */
 export interface ScenarioBlock {
   models: readonly string[];
   data: readonly DataName[];
@@ -41,7 +41,7 @@ export interface ScenarioBlock {
   systems: readonly SystemName[];
 }
 
-/** Where nothing else is said. */
+/** The default look-ahead, in batches. */
 export const LOOKAHEAD = 4;
 
 export function scenarioName(scenario: Scenario): string {
@@ -63,7 +63,7 @@ export function inputsKey({ model, data, device }: Scenario): string {
   return device === undefined ? `${model}/${data}` : `${model}/${data}/${device}`;
 }
 
-/** Runs that all others of the same inputs, link and kind are compared with. */
+/** Whether all others of the same inputs, link and kind are compared with this one. */
 export function isReference({ scenario, system }: Measurement): boolean {
   return system === 'resident' && scenario.share === 1;
 }
@@ -72,8 +72,8 @@ export function isReference({ scenario, system }: Measurement): boolean {
 const WHOLE: readonly SystemName[] = ['resident', 'transformers', 'transformers-gpu'];
 
 /**
- * Every combination once, in the order of the blocks. `resident` runs where all experts fit, and only it (and the
- * outside peer) does: without a shortage the others are the same system.
+ * Every combination once, in the order of the blocks. Only `resident` and the outside peers run where all experts fit:
+ * without a shortage, all other systems are the same.
  */
 export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
   const measurements = new Map<string, Measurement>();
@@ -82,7 +82,7 @@ export function expand(blocks: readonly ScenarioBlock[]): Measurement[] {
       for (const system of block.systems) {
         const whole = WHOLE.includes(system);
         if (whole !== (scenario.share === 1)) continue;
-        // Where nothing is moved nothing is looked ahead for.
+        // Without transfers, the look-ahead does not matter.
         const measurement = { scenario: whole ? { ...scenario, lookahead: LOOKAHEAD } : scenario, system };
         measurements.set(measurementName(measurement), measurement);
       }

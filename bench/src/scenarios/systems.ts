@@ -1,4 +1,4 @@
-/** Systems that are compared: each a way to decide which experts are on the device. */
+/** The systems that are compared. Each decides in its own way which experts are on the device. */
 
 export type SystemName =
   | 'resident'
@@ -22,19 +22,19 @@ export interface BenchSystem {
   name: SystemName;
   about: string;
   /**
-   * threads: inference and hash-building thread of `sida serve`. engine: the native engine alone, driven by the measuring process.
-   * peer: another program; gpu-peer: one on the same GPU.
+   * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
+   * measuring process. peer: another program. gpu-peer: another program on the same GPU.
    */
   driver: 'threads' | 'engine' | 'peer' | 'gpu-peer';
-  /** Its answers are those of the resident run, bit for bit. */
+  /** Whether its answers must have the bits of the resident run. */
   exact: boolean;
-  /** What must be made before it can run. */
+  /** What it needs before it can run. */
   needs: readonly ('predictor' | 'trace' | 'hot-trace')[];
 }
 
 export interface SystemPaths {
   predictor: string;
-  /** Trace of the very inputs that are measured. */
+  /** A trace of the measured inputs themselves. */
   trace: string;
 }
 
@@ -96,7 +96,7 @@ export function systemNamed(name: string): BenchSystem {
   return found;
 }
 
-/** Options of `sida serve` that make a system whose driver is `threads`. */
+/** Options of `sida serve` for a system whose driver is `threads`. */
 export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths): Record<string, string> {
   const policy = 'farthest-next-use';
   switch (name) {

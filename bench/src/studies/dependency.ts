@@ -13,7 +13,7 @@ export interface DependencyOptions {
   /** Tokens of each input that are replaced alone, to see how far that reaches. */
   singles: number;
   seed: number;
-  /** Awaited after each input; may throw to end the experiment. */
+  /** Awaited after each input. It may throw to stop the experiment. */
   onProgress: (done: number, total: number) => Promise<void>;
 }
 
@@ -131,7 +131,7 @@ export async function measureDependency(
   };
 }
 
-/** Replaces a share of the tokens, the end token aside; where that would be all of them one stays, to be looked at. */
+/** Replaces a share of the tokens but the end token. At least one token stays, to be compared. */
 export function corrupt(
   tokens: Int32Array,
   share: number,

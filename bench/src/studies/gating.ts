@@ -36,7 +36,7 @@ export interface GatingResult {
   layers: GatedLayer[];
 }
 
-/** Why it cannot run here; undefined: it can. */
+/** The reason why it cannot run here, or undefined. */
 export function gatingMissing(): string | undefined {
   if (!existsSync(SCRIPT)) return 'the native benches are in the source repository alone';
   if (spawnSync('cmake', ['--version'], { stdio: 'ignore' }).status !== 0)

@@ -1,4 +1,4 @@
-/** Studies beside the measurements: figures of the bundled, trained model that no clock decides. A process each, kept when done. */
+/** Studies: untimed figures of the bundled, trained model. Each runs in its own process, and its result is kept. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type BenchInputs, missingInputs, readBenchInputs } from '../preparation/inputs.js';
@@ -93,7 +93,7 @@ function missing({ kind, data }: Study, directory: string | undefined): string |
   return `running text needs ${TEXT} in --data`;
 }
 
-/** What an earlier run of the same command found, or what it finds now. */
+/** The result of an earlier run of the same command, or of a run now. */
 async function kept<T>(study: Study, args: string[], { out, fresh, onStep }: StudyOptions): Promise<T> {
   const file = join(out, 'studies', `${studyName(study).replaceAll('/', '-')}.json`);
   const key = shortHash(...args);

@@ -1,6 +1,6 @@
 /**
- * Runs a measurement on the native engine alone, one batch after the other, with a plan that needs no predictor: what the
- * threads of `sida serve` would add is left out in favour of these systems.
+ * Runs a measurement on the native engine alone, one batch after the other, with a plan that needs no predictor. This
+ * favours these systems: the cost of the threads of `sida serve` is left out.
  */
 
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
@@ -12,7 +12,7 @@ import { groupsOf } from './batches.js';
 import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import { streamingPlan } from './layer-streaming.js';
-import { openEngine } from './open-engine.js';
+import { openServedEngine } from './open-engine.js';
 import { type Pass, scoreGroup, scoringInputs } from './scoring.js';
 import type { MeasurementWork, Sample } from './work.js';
 
@@ -28,7 +28,7 @@ const COUNTED = [
 ] as const satisfies readonly (keyof RunStats)[];
 
 export function runOnEngine(work: MeasurementWork): Sample {
-  const engine = openEngine(engineConfig(work.flags), work.pack);
+  const engine = openServedEngine(engineConfig(work.flags), work.pack);
   try {
     return measure(engine, work);
   } finally {

@@ -1,4 +1,7 @@
-/** Memory of a GPU while a measurement runs, as its driver counts it: contexts, libraries and all other processes included. */
+/**
+ * Memory of a GPU while a measurement runs, as its driver counts it: contexts, libraries and all other processes
+ * included.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { loadAddon } from '../../../dist/native/addon.js';
@@ -9,7 +12,7 @@ const FIRST_MS = 10_000;
 
 export type GpuMemory = Required<Pick<Sample, 'gpuBeforeBytes' | 'gpuPeakBytes'>>;
 
-/** Of the GPU that the addon takes: the first one that CUDA_VISIBLE_DEVICES names, a number or an UUID. */
+/** Number or UUID of the GPU that the addon uses: the first one that CUDA_VISIBLE_DEVICES names. */
 export function visibleGpu(env: NodeJS.ProcessEnv = process.env): string {
   return env.CUDA_VISIBLE_DEVICES?.split(',')[0]?.trim() || '0';
 }
@@ -24,7 +27,7 @@ export class GpuMemoryWatch {
     this.#child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
   }
 
-  /** Resolves when the first figure is there. Without nvidia-smi this process asks CUDA, as often as it can. */
+  /** Resolves with the first figure. Without nvidia-smi this process asks CUDA as often as it can. */
   static start(
     command = 'nvidia-smi',
     args: readonly string[] = [
@@ -65,7 +68,7 @@ export class GpuMemoryWatch {
     this.#polling = setInterval(look, MILLISECONDS);
   }
 
-  /** What was seen; nothing where nobody could say. */
+  /** Stops watching. Returns nothing if no figure was available. */
   stop(): GpuMemory | undefined {
     this.#child.kill();
     clearInterval(this.#polling);

@@ -1,4 +1,7 @@
-/** Runs a measurement in Hugging Face transformers on the GPU that ours runs on, where its Python packages are installed. */
+/**
+ * Runs a measurement in Hugging Face transformers on the GPU that ours runs on, where its Python packages are
+ * installed.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,10 +19,10 @@ import type { MeasurementWork, Sample } from './work.js';
 
 const SCRIPT = `${SCRIPTS}transformers/transformers_gpu.py`;
 
-/** Tries the peer on the device `cpu`: shows that the script runs where there is no GPU, and measures nothing. */
+/** SIDA_PEERS_DEVICE=cpu tries the script on a machine without a GPU; its figures mean nothing. */
 const DEVICE = process.env.SIDA_PEERS_DEVICE ?? 'cuda';
 
-/** Why the peer cannot run here; undefined: it can. */
+/** The reason why the peer cannot run here, or undefined. */
 export function missingOnGpu(system: SystemName): string | undefined {
   const modules =
     system === 'transformers-offload' ? 'torch, transformers, accelerate' : 'torch, transformers';
@@ -44,7 +47,7 @@ interface Answer {
   sentences: number;
   scores: number[][];
   weightBytes: number;
-  /** Of the GPU, by torch's own allocator. */
+  /** Bytes on the GPU according to torch's allocator. */
   deviceWeightBytes: number;
   peakBytes: number;
   versions: string;

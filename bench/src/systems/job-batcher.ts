@@ -1,4 +1,4 @@
-/** A batcher that makes a batch of each job, whatever its size. */
+/** A batcher that makes one batch of each job, whatever its size. */
 import type { BatchMaker, MadeBatch } from '../../../dist/batching/batcher.js';
 import type { PendingItem } from '../../../dist/batching/prompt-batch.js';
 import { promptBatch } from '../../../dist/batching/prompt-batch.js';

@@ -23,7 +23,7 @@ try {
   const watch = work.flags.device === 'cuda' ? await GpuMemoryWatch.start() : undefined;
   const measured = await measure(work);
   const sample: Sample = { ...measured, ...watch?.stop() };
-  // The threads of `sida serve` have no reason to end by themselves.
+  // The threads of `sida serve` do not end by themselves.
   process.stdout.write(JSON.stringify(sample), () => process.exit(0));
 } catch (error) {
   process.stderr.write(`${describeFailure(error)}\n`);

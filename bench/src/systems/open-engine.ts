@@ -1,20 +1,13 @@
-/** The native engine of a pack, as the engine process of `sida serve` would open it. */
-import { budgetBytes, hostBudgetBytes } from '../../../dist/config/budget.js';
-import { loadAddon } from '../../../dist/native/addon.js';
+/** The native engine of a pack, as the engine process of `sida serve` opens it. */
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import type { Engine } from '../../../dist/native/addon-types.js';
 import type { EngineConfig } from '../../../dist/protocol/engine-messages.js';
 
-export function openEngine(config: EngineConfig, pack: string): Engine {
-  const addon = loadAddon();
-  const { maxBatchTokens, kvTokens, threads, device, linkBandwidth, linkLatencyMs } = config;
-  const limits = { maxBatchTokens, kvTokens, threads, device };
-  const plan = addon.planMemory({ pack }, limits);
-  return new addon.Engine({
-    ...limits,
-    pack,
-    budgetBytes: budgetBytes(config.memoryBudget, plan),
-    hostBudgetBytes: hostBudgetBytes(config.hostBudget, plan),
-    linkBandwidth,
-    linkLatency: linkLatencyMs / 1000,
+export function openServedEngine(config: EngineConfig, pack: string): Engine {
+  const { maxBatchTokens, kvTokens, threads, device } = config;
+  const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs } = config;
+  return openEngine({
+    ...{ pack, maxBatchTokens, kvTokens, threads, device },
+    ...{ memoryBudget, hostBudget, linkBandwidth, linkLatency: linkLatencyMs / 1000 },
   });
 }

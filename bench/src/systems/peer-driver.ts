@@ -15,7 +15,7 @@ const SCRIPT = `${SCRIPTS}transformers/transformers_labels.py`;
 /** What `bench/scripts/transformers/make-venv.sh` makes; SIDA_PEERS_PYTHON names another. */
 const VENV = `${REPOSITORY}build/peers-venv/bin/python`;
 
-/** What a peer does not tell: its experts come and go unseen. */
+/** Counts that a peer does not report. */
 export const NOTHING_COUNTED = {
   needed: 0,
   resident: 0,
@@ -38,7 +38,7 @@ export function peerPython(): string {
   return process.env.SIDA_PEERS_PYTHON ?? (existsSync(VENV) ? VENV : 'python3');
 }
 
-/** Why the peer cannot run here; undefined: it can. */
+/** The reason why the peer cannot run here, or undefined. */
 export function missingPeer(): string | undefined {
   try {
     execFileSync(peerPython(), ['-c', 'import torch, transformers'], { stdio: 'ignore', timeout: 120_000 });
@@ -82,7 +82,7 @@ export async function runInTransformers(work: MeasurementWork): Promise<Sample> 
     slots: plan.experts,
     experts: plan.experts,
     slotBytes: plan.slot,
-    // Parameters alone: what else it allocates is not counted.
+    // Parameters only; other allocations are not counted.
     budgetBytes: bytes,
     peakBytes: bytes,
     fixedBytes: bytes,

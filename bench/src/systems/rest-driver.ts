@@ -1,6 +1,6 @@
 /**
- * Runs a measurement through a real `sida serve`: requests arrive at random times whether or not earlier ones were answered,
- * and a request's time counts from its arrival, so a slow server cannot hide its queue.
+ * Runs a measurement through a real `sida serve`. Requests arrive at random times, whether or not earlier ones were
+ * answered, and a request's time counts from its arrival, so a slow server cannot hide its queue.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { build, type Histogram } from 'hdr-histogram-js';
@@ -12,7 +12,7 @@ import { answersOf } from './digest.js';
 import { engineConfig } from './engine-config.js';
 import type { ArrivalWork, MeasurementWork, Sample } from './work.js';
 
-/** Microseconds of the histogram: up to ten minutes. */
+/** Longest time in the histogram, in microseconds: ten minutes. */
 const LONGEST_US = 600e6;
 
 interface Answer {
@@ -29,7 +29,7 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
     const before = await server.metrics();
     const histogram = build({ lowestDiscernibleValue: 1, highestTrackableValue: LONGEST_US, numberOfSignificantValueDigits: 3 }); // biome-ignore format: one line
     const { answers, refused, wallMs } = await load(arrivals, ask, histogram);
-    // Counters are sent about ten times a second.
+    // The engine reports its counters about ten times a second.
     await delay(300);
     const after = await server.metrics();
     const first = Array.from({ length: Math.min(texts.length, arrivals.requests) }, (_, i) => answers[i]);
@@ -81,7 +81,7 @@ export async function runOverRest(work: MeasurementWork, arrivals: ArrivalWork):
         known.map(({ scores }) => scores),
         right,
       ),
-      // Without some of its answers a run cannot be compared.
+      // A run that lacks answers cannot be compared.
       ...(known.length < first.length && { digest: '' }),
       warnings: refused > 0 ? [`${refused} of ${arrivals.requests} requests were refused or failed`] : [],
     };

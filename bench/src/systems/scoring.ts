@@ -1,4 +1,4 @@
-/** Scores labels on the native engine called directly: no threads, queues or processes around it. */
+/** Scores labels on the native engine directly, without threads, queues or other processes. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LabelScoring, targetsWithin } from '../../../dist/batching/label-scoring.js';
@@ -14,7 +14,7 @@ import {
 import type { ScoringPlan } from '../../../dist/protocol/item-work.js';
 import { Tokenizer } from '../../../dist/text/tokenizer.js';
 
-/** How one pass is run. */
+/** Runs one pass. */
 export type Pass = (batch: NativeBatch) => RunResult;
 
 export interface ScoringInputs {
@@ -50,7 +50,7 @@ export interface GroupAnswer {
   stats: RunStats[];
 }
 
-/** Sentences through the encoder in one pass, all their labels through the decoder in another. */
+/** Runs the sentences through the encoder in one pass, and all their labels through the decoder in another. */
 export function scoreGroup(
   engine: Engine,
   pass: Pass,

@@ -1,4 +1,6 @@
-/** Runs a measurement on the inference and the hash-building thread of `sida serve`, the queue between them always full. */
+/**
+ * Runs a measurement on the inference and hash-building threads of `sida serve`. The queue between them is always full.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BatchFeed } from '../../../dist/batching/batch-feed.js';
@@ -75,7 +77,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     handOn: (made) => builder.build(made),
   });
   void batches.follow();
-  /** A batch is one job of as many items. */
+  /** A batch is one job with as many items. */
   const send = (group: readonly (readonly number[])[]) => {
     const job = nextJob++;
     const items = group.map((tokens) => {
@@ -111,7 +113,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
         if (message.type === 'done') {
           scores[message.item - firstItem] = message.scores!;
           done += 1;
-          // With the last item of its batch.
+          // The batch ends with its last item.
           if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
           if (done === sentences.length) wallMs = performance.now() - begin;
         } else if (message.type === 'counters' && wallMs > 0) {
@@ -124,7 +126,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
 
   const warm = warmUp.map((text) => tokenizer.encode(text));
   const before = (await Promise.race([run(warm), failed])).counters;
-  // What warms up was not recorded, which `replay` says.
+  // The warm-up texts are not in the trace, which `replay` warns about.
   if (work.system === 'replay') warnings.length = 0;
   const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
   const since = (key: NumberKey) => after[key] - before[key];

@@ -1,4 +1,4 @@
-/** What a measurement's process is told, and what it answers. */
+/** Input and output of a measurement's process. */
 import type { SwitchShape } from '../scenarios/models.js';
 import type { SystemName } from '../scenarios/systems.js';
 
@@ -12,15 +12,15 @@ export interface MeasurementWork {
   labels: readonly string[];
   /** Index of each text's label. */
   right: number[];
-  /** What runs before the clock does. */
+  /** Texts that run before the clock starts. */
   warmUp: readonly string[];
   /** Sentences of one batch. */
   batch: number;
   /** Flat ids, the hottest first; for `static-hot`. */
   hot?: number[];
-  /** What a peer makes its model of: a checkpoint, or a shape that it fills with random weights. */
+  /** The peer's model: a checkpoint, or a shape that it fills with random weights. */
   peer?: { checkpoint: string } | { shape: SwitchShape };
-  /** A peer's warm-up and its measured batches each stop at so many seconds, whole batches. */
+  /** Seconds after which a peer's warm-up, and its measuring, stop after the current batch. */
   peerSeconds?: number;
   arrivals?: ArrivalWork;
 }
@@ -38,7 +38,7 @@ export interface Sample {
   tokens: number;
   /** First batch begun to last answer. */
   wallMs: number;
-  /** Of one batch: from its begin on the device to its answer; through REST from the arrival. */
+  /** Of one batch, from its start on the device to its answer. Through REST: from the arrival. */
   p50Ms: number;
   p95Ms: number;
   p99Ms: number;
@@ -49,10 +49,10 @@ export interface Sample {
   slotBytes: number;
   budgetBytes: number;
   peakBytes: number;
-  /** Bytes of the whole GPU that were taken before the measurement began, and at most while it ran, by its driver. */
+  /** Bytes in use on the whole GPU before the measurement, and their maximum during it, according to its driver. */
   gpuBeforeBytes?: number;
   gpuPeakBytes?: number;
-  /** Of the device, expert weights aside. */
+  /** Device bytes other than expert weights. */
   fixedBytes: number;
   needed: number;
   resident: number;
@@ -63,10 +63,10 @@ export interface Sample {
   stallSeconds: number;
   passSeconds: number;
   passes: number;
-  /** Seconds of the hash-building thread. */
+  /** Busy seconds of the hash-building thread. */
   tableSeconds: number;
   tableWaitSeconds: number;
-  /** What Belady's rule with the same look-ahead would have moved; 0 where nobody counted. */
+  /** Bytes that Belady's rule with the same look-ahead would have moved; 0 if not counted. */
   beladyBytes: number;
   prefetchesBegun: number;
   prefetchesWasted: number;
@@ -78,7 +78,7 @@ export interface Sample {
   rightLabels: number;
   /** sha256 of every label score's bits, in the order of the sentences. */
   digest: string;
-  /** What answered each sentence, a digit each. */
+  /** The label of each sentence, one digit each. */
   answers: string;
   warnings: string[];
 }
