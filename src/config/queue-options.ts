@@ -55,13 +55,4 @@ export const QUEUE_OPTIONS = {
     help: 'how often workers of --redis look for jobs of dead workers',
     parse: duration(100, 3_600_000),
   }),
-  maxStalledCount: option({
-    flag: 'max-stalled-count',
-    value: '<n>',
-    env: 'SIDA_MAX_STALLED_COUNT',
-    default: '2',
-    unit: 'times',
-    help: 'times that BullMQ gives a job to another worker after its worker died; --attempts applies as well',
-    parse: wholeNumber(1, 100, '2'),
-  }),
 };

@@ -6,7 +6,7 @@ import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import { DROP_REASONS, type JobQueue, type KeptEnd, type QueueStats } from './job-queue.js';
 
-/** What a job leaves when it ends: its client may be long gone. */
+/** Writes the end of a kept job to the log and the metrics: its client may be gone. */
 export function recordKeptJob(
   record: KeptEnd,
   metrics: Pick<Metrics, 'observeOutcome'> | undefined,

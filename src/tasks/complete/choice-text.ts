@@ -1,0 +1,88 @@
+/** One choice of a completion as its tokens arrive: text, stop strings, the reason it ended. */
+import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
+import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import { IncrementalDecoder } from '../../text/incremental-decoder.js';
+import { StopStrings } from '../../text/stop-strings.js';
+import type { Tokenizer } from '../../text/tokenizer.js';
+import type { CompletionChoice } from './job.js';
+
+export interface ChoiceTextOptions {
+  index: number;
+  maxTokens: number;
+  stop: readonly string[];
+  endTokens: readonly number[];
+  /** Without one the text stays empty. */
+  tokenizer: Tokenizer | undefined;
+  logprobs: boolean;
+}
+
+export class ChoiceText {
+  readonly #options: ChoiceTextOptions;
+  readonly #decoder: IncrementalDecoder;
+  readonly #stops: StopStrings;
+  readonly #choice: CompletionChoice;
+  /** Characters of its tokens so far. */
+  #decoded = 0;
+  #finished = false;
+
+  constructor(options: ChoiceTextOptions) {
+    const { index, tokenizer, stop, logprobs } = options;
+    this.#options = options;
+    this.#decoder = new IncrementalDecoder((ids) => tokenizer?.decode(ids, true) ?? '');
+    this.#stops = new StopStrings(stop);
+    this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
+  }
+
+  get choice(): CompletionChoice {
+    return this.#choice;
+  }
+
+  /** What the token adds. Undefined after the end: some tokens were still on their way when a stop string was found. */
+  push(token: GeneratedToken): CompletionDelta | undefined {
+    if (this.#finished) return undefined;
+    const choice = this.#choice;
+    choice.tokenIds.push(token.id);
+    const offset = this.#decoded;
+    let { text, stopped } = this.#stops.push(this.#decode(token.id));
+    const ended = this.#options.endTokens.includes(token.id);
+    const full = choice.tokenIds.length === this.#options.maxTokens;
+    if (!stopped && (ended || full)) {
+      const rest = this.#stops.push(this.#decoder.finish());
+      text += rest.stopped ? rest.text : rest.text + this.#stops.finish();
+      stopped = rest.stopped;
+    }
+    this.#finished = stopped || ended || full;
+    if (stopped || ended) choice.finishReason = 'stop';
+    choice.text += text;
+    const logprobs = token.logprobs === undefined ? null : [this.#named(token.id, offset, token.logprobs)];
+    if (logprobs !== null) choice.logprobs?.push(...logprobs);
+    return {
+      index: choice.index,
+      text,
+      tokenIds: [token.id],
+      logprobs,
+      finishReason: this.#finished ? choice.finishReason : null,
+    };
+  }
+
+  #decode(id: number): string {
+    const text = this.#decoder.push(id);
+    this.#decoded += text.length;
+    return text;
+  }
+
+  #named(
+    id: number,
+    offset: number,
+    { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
+  ): TokenLogprobs {
+    const token = (tokenId: number) => this.#options.tokenizer?.idToToken(tokenId) ?? `<${tokenId}>`;
+    return {
+      id,
+      token: token(id),
+      offset,
+      logprob,
+      top: top.map((ranked) => ({ id: ranked.id, token: token(ranked.id), logprob: ranked.logprob })),
+    };
+  }
+}

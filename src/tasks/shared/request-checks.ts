@@ -1,0 +1,64 @@
+/** Checks of a request against the served model, before it costs anything. */
+import { SidaError } from '../../errors.js';
+import { isEncoderDecoder } from '../../model/model-shape.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+
+/** What the server was started with. */
+export interface RequestLimits {
+  maxInputBytes: number;
+  maxBatchTokens: number;
+  /** Tokens that the KV cache holds. */
+  kvTokens: number;
+}
+
+export function requireTokenizer(model: ModelInfo, param: string): void {
+  if (model.hasTokenizer) return;
+  const message = `The model ${JSON.stringify(model.name)} has no tokenizer: only completions of token ids are served`;
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+export function checkText(text: string, { maxInputBytes }: RequestLimits, param: string): void {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= maxInputBytes) return;
+  throw new SidaError({
+    code: 'request_too_large',
+    message: `The text has ${bytes} bytes; the limit of one input is ${maxInputBytes} bytes`,
+    param,
+    details: { bytes, limit: maxInputBytes },
+  });
+}
+
+export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
+  const { vocabSize } = model.shape;
+  const outside = ids.find((id) => id >= vocabSize);
+  if (outside !== undefined) {
+    const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
+    throw new SidaError({ code: 'invalid_request', message, param });
+  }
+  const { limit, why } = promptLimit(model, limits);
+  if (ids.length > limit) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `The prompt has ${ids.length} tokens; ${why} at most ${limit}`,
+      param,
+      details: { tokens: ids.length, limit },
+    });
+  }
+}
+
+/** An encoder takes its input in one pass. A decoder-only model takes a prompt in as many passes as it needs. */
+function promptLimit(
+  { shape }: ModelInfo,
+  { maxBatchTokens, kvTokens }: RequestLimits,
+): { limit: number; why: string } {
+  if (isEncoderDecoder(shape)) return { limit: maxBatchTokens, why: 'one pass takes' };
+  const { contextTokens } = shape;
+  return contextTokens !== null && contextTokens < kvTokens
+    ? { limit: contextTokens, why: "the model's context holds" }
+    : { limit: kvTokens, why: 'the KV cache holds' };
+}
+
+/** The name of an input in errors: `input`, or `input.3` in a list. */
+export function inputName(field: string, index: number, list: boolean): string {
+  return list ? `${field}.${index}` : field;
+}

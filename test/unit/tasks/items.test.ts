@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { SidaError } from '../../../src/errors.js';
+import type { ItemWork } from '../../../src/protocol/item-work.js';
+import { classifyInputs } from '../../../src/tasks/classify/items.js';
+import { completeInputs } from '../../../src/tasks/complete/items.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
+
+import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
+
+const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
+const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 10_000 });
+
+function limits(shape = DECODER_ONLY): ModelLimits {
+  return {
+    shape: { ...shape, vocabSize: 8000 },
+    maxBatchTokens: 32,
+    kvPages: 12,
+    kvPageTokens: 16,
+    tokenizer,
+  };
+}
+
+type Complete = Extract<TaskJob, { kind: 'complete' }>;
+const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
+  const prompts = [Array(tokens).fill(5)];
+  return { kind: 'complete', prompts, maxTokens: 3, stop: [], logprobs: null, stream: false, ...more };
+};
+
+function inputsOf(job: TaskJob, of: ModelLimits): PreparedInput[] {
+  if (job.kind === 'tokenize') throw new Error('it has no inputs');
+  return job.kind === 'classify' ? classifyInputs(job, of) : completeInputs(job, of);
+}
+
+function refusal(request: TaskJob, of = limits()): SidaError {
+  try {
+    inputsOf(request, of);
+  } catch (error) {
+    if (error instanceof SidaError) return error;
+  }
+  throw new Error('expected a SidaError');
+}
+
+describe('choices of a prompt', () => {
+  const sampling = { temperature: 0.5, topP: 0.9, topK: 40, minP: 0, seed: 7 };
+
+  it('each have a seed of their own, the first one that of the request', () => {
+    const [input] = inputsOf(complete(4, { choices: 3, sampling }), limits());
+    const { temperature, topP, topK, minP } = sampling;
+    const rest = { temperature, topP, topK, minP };
+    expect(input!.work).toMatchObject({
+      choices: [
+        { ...rest, seed: 7n },
+        { ...rest, seed: 7n + 0x9e3779b97f4a7c15n },
+        { ...rest, seed: BigInt.asUintN(64, 7n + 2n * 0x9e3779b97f4a7c15n) },
+      ],
+    });
+  });
+
+  it('take a negative seed as its 64 bits', () => {
+    const [input] = inputsOf(complete(4, { sampling: { ...sampling, seed: -1 } }), limits());
+    expect(input!.work).toMatchObject({ choices: [{ seed: 2n ** 64n - 1n }] });
+  });
+
+  it('are greedy without sampling', () => {
+    expect(inputsOf(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({
+      choices: [null, null],
+    });
+  });
+});
+
+describe('a decoder-only model', () => {
+  it('takes prompts longer than a pass, up to its context', () => {
+    expect(inputsOf(complete(126), limits())[0]!.tokens).toHaveLength(126);
+    expect(refusal(complete(127)).toBody()).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringMatching(/127 tokens.*"max_tokens" of 3.*129.*128/),
+      details: { tokens: 127, needed: 129, limit: 128 },
+    });
+  });
+
+  it('takes what its KV pages hold, shared ones counted once', () => {
+    // 12 pages: 6 shared, then 2 for each of three choices; a fourth would need 14.
+    const long = { maxTokens: 28, choices: 3 };
+    expect(inputsOf(complete(96, long), limits())).toHaveLength(1);
+    expect(refusal(complete(96, { ...long, choices: 4 })).toBody()).toMatchObject({
+      code: 'cannot_run',
+      details: { needed_pages: 14, kv_pages: 12 },
+    });
+  });
+
+  it('has labels that continue the prompt, within its context', () => {
+    const classify = (text: string): TaskJob => ({
+      kind: 'classify',
+      inputs: [text],
+      labels: ['no', 'not at all'],
+    });
+    const [input] = inputsOf(classify('the film'), limits());
+    const { plan } = input!.work as Extract<ItemWork, { kind: 'score' }>;
+    const no = tokenizer.encodePlain('no');
+    const not = tokenizer.encodePlain('not at all');
+    expect(plan.first.map(({ token }) => token)).toEqual([no[0], not[0]]);
+    expect(plan.inputs.map(({ tokens }) => tokens)).toEqual(
+      [no, not].map((ids) => ids.slice(0, -1)).filter((ids) => ids.length > 0),
+    );
+    expect(refusal(classify('a '.repeat(126))).toBody()).toMatchObject({
+      code: 'cannot_run',
+      message: expect.stringContaining('its longest label'),
+    });
+  });
+});
+
+it('an encoder takes no more than a pass', () => {
+  expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({ details: { tokens: 33, limit: 32 } });
+});
