@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { StoreSimulation } from '../../../dist/evaluation/store-simulation.js';
+import { loadAddon } from '../../../dist/native/addon.js';
 import { streamingPlan } from '../../src/systems/layer-streaming.js';
 
 /** Two layers of the encoder and one of the decoder. */
@@ -10,14 +10,16 @@ const planFrom = (first: number) => streamingPlan(first, LAYERS, EXPERTS);
 
 /** Loads of `rounds` encode and decode passes in which each layer takes all its experts. */
 function loadsOf(slots: number, rounds: number): number {
-  const store = new StoreSimulation(TOTAL, slots);
-  for (let round = 0; round < rounds; round++) {
-    for (const pass of [[0, 1], [2]]) {
-      store.startPass(planFrom(pass[0]!));
-      for (const layer of pass) store.visit(Array.from({ length: EXPERTS }, (_, i) => layer * EXPERTS + i));
-    }
-  }
-  return store.loads;
+  const store = new (loadAddon().WeightlessStore)({ experts: TOTAL, slots, loadsInFlight: 4 });
+  const calls = Array.from({ length: rounds }, () =>
+    [[0, 1], [2]].flatMap((pass) => [
+      store.startPass(planFrom(pass[0]!)),
+      ...pass.map((layer) =>
+        store.visit(Uint32Array.from({ length: EXPERTS }, (_, i) => layer * EXPERTS + i)),
+      ),
+    ]),
+  ).flat();
+  return calls.reduce((sum, loads) => sum + (loads?.demanded.length ?? 0) + (loads?.planned.length ?? 0), 0);
 }
 
 describe('streamingPlan', () => {
