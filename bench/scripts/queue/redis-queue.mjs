@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * What the queue in Redis costs: an engine that answers at once, a server's queue and a worker in this process, a
- * redis-server of the script's own on loopback. Needs redis-server and dist/ (npm run build:ts).
- *   node bench/redis-queue.mjs [--jobs 2000] [--repeats 5] [--deaths 5]
+ * redis-server of the script's own on loopback. Needs redis-server and the build (npm run build:bench).
+ *   node bench/scripts/queue/redis-queue.mjs [--jobs 2000] [--repeats 5] [--deaths 5]
  * Prints round trips, commands and processor time of Redis for each job, the latency of one job at a time, the jobs a
  * second with 64 clients, and how long after the death of its worker a job runs again. One JSON line.
  */
@@ -17,8 +17,9 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
 import { pino } from 'pino';
-import { QueueWorker } from '../dist/queue/redis/queue-worker.js';
-import { RedisQueue } from '../dist/queue/redis/redis-queue.js';
+import { QueueWorker } from '../../../dist/queue/redis/queue-worker.js';
+import { RedisQueue } from '../../../dist/queue/redis/redis-queue.js';
+import { median } from '../../dist/support/statistics.js';
 
 const QUEUE = '{bench}';
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 10_000 };
@@ -114,7 +115,6 @@ async function roundTrips(client, work) {
   return sent;
 }
 
-const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 const round = (value) => Number(value.toPrecision(3));
 
 async function costs(jobs) {
