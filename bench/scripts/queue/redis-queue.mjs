@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * What the queue in Redis costs: an engine that answers at once, a server's queue and a worker in this process, a
- * redis-server of the script's own on loopback. Needs redis-server and the build (npm run build:bench).
+ * redis-server of the script's own on loopback. Needs redis-server; build with `npm run build:bench`.
  *   node bench/scripts/queue/redis-queue.mjs [--jobs 2000] [--repeats 5] [--deaths 5]
  * Prints round trips, commands and processor time of Redis for each job, the latency of one job at a time, the jobs a
  * second with 64 clients, and how long after the death of its worker a job runs again. One JSON line.
