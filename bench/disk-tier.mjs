@@ -63,8 +63,8 @@ function run(work) {
 }
 
 function demandLatency(pack, reads) {
-  const { readDepth = 0, readPieceBytes = 0 } = reads;
-  const args = [pack, DEMAND_SECONDS, readDepth, readPieceBytes].map(String);
+  const { readDepth = 0, readChunkBytes = 0 } = reads;
+  const args = [pack, DEMAND_SECONDS, readDepth, readChunkBytes].map(String);
   return JSON.parse(execFileSync(DEMAND_BENCH, args, { encoding: 'utf8' }));
 }
 
@@ -81,8 +81,8 @@ async function measure(name) {
   const pack = await packOf(name);
   const plan = addon.planMemory({ pack }, limits);
   const systems = {
-    'block by block': { readDepth: 1, readPieceBytes: plan.slot },
-    'whole blocks': { readPieceBytes: plan.slot },
+    'block by block': { readDepth: 1, readChunkBytes: plan.slot },
+    'whole blocks': { readChunkBytes: plan.slot },
     planned: {},
   };
   const budgetOf = (share) =>
@@ -106,11 +106,11 @@ async function measure(name) {
       if (sample.digest !== resident.digest)
         throw new Error(`${name}, ${share}, ${system}: the answers differ`);
       const boundMs = Math.max(resident.wallMs, (sample.bytesMoved / bandwidth) * 1000);
-      const { depth, pieceBytes } = sample.disk[0];
+      const { depth, chunkBytes } = sample.disk[0];
       samples[i].push({
         ...sample,
         depth,
-        pieceBytes,
+        pieceBytes: chunkBytes,
         bandwidth,
         residentMs: resident.wallMs,
         boundMs,
@@ -118,7 +118,7 @@ async function measure(name) {
       });
       console.error(
         `${name}, round ${round + 1}, ${share * 100} %, ${system}: ${sample.wallMs.toFixed(0)} ms, bound ${boundMs.toFixed(0)} ms ` +
-          `(compute ${resident.wallMs.toFixed(0)}), ${(sample.wallMs / boundMs).toFixed(2)}x, ${formatBytes(sample.bytesMoved)} at ${(bandwidth / 1e9).toFixed(2)} GB/s, depth ${depth}, piece ${pieceBytes >> 10} KiB, reads ${sample.diskReads}, overtakes ${sample.overtakes}`,
+          `(compute ${resident.wallMs.toFixed(0)}), ${(sample.wallMs / boundMs).toFixed(2)}x, ${formatBytes(sample.bytesMoved)} at ${(bandwidth / 1e9).toFixed(2)} GB/s, depth ${depth}, chunk ${chunkBytes >> 10} KiB, reads ${sample.diskReads}, overtakes ${sample.overtakes}`,
       );
     }
     for (const [system, reads] of Object.entries(systems)) demands[system].push(demandLatency(pack, reads));

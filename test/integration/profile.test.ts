@@ -55,7 +55,7 @@ describe('a profile of the whole run', () => {
     for (const { name, parent, begin, end } of timeline.lanes.flatMap(({ spans }) => spans)) {
       expect(end).toBeGreaterThanOrEqual(begin);
       if (name === 'experts') expect(parent?.name).toBe('moe');
-      if (name === 'encode') expect(parent?.name).toBe('batch');
+      if (name === 'encoder pass') expect(parent?.name).toBe('batch');
     }
     // What a prefetch moves after the last pass is counted with the next one.
     const difference = summary.transfers.bytes - moved;
@@ -67,8 +67,8 @@ describe('a profile of the whole run', () => {
         'build table',
         'predict',
         'plan',
-        'encode',
-        'decode',
+        'encoder pass',
+        'decoder pass',
         'step',
         'emit',
       ]),
