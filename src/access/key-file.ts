@@ -17,7 +17,7 @@ export interface NamedKey {
 /** Each key is hashed and compared on every request, which takes about two microseconds. */
 export const MOST_KEYS = 256;
 
-/** Owners of requests that carry no key of a file: see key-ring.ts. */
+/** Owners of requests without a key of the file: see key-ring.ts. */
 const RESERVED = new Set(['default', 'anyone']);
 
 /** What is wrong with a name; undefined when nothing is. */

@@ -1,7 +1,7 @@
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { loadAddon } from '../native/addon.js';
 
-/** A call reads so many experts: a signal is heard between two. */
+/** Experts read in one call: signals are handled between two calls. */
 const EXPERTS_A_CALL = 16;
 
 /** Reads all weights of a pack. Throws pack_invalid naming the first that is NaN or infinite. */

@@ -50,7 +50,7 @@ export interface ConvertResult {
 
 /** Files that make a pack a model directory of its own. */
 const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', 'sida.json'];
-/** What an unfinished pack is made of, and how far it got; written after each piece reached the disk. */
+/** What an unfinished pack is made of, and how far it got; written after each chunk reached the disk. */
 const JOURNAL = 'journal.json';
 
 const journalSchema = z.object({
@@ -206,7 +206,7 @@ async function writeWeights(
   const stride = Math.max(1, Math.floor((256 << 20) / experts.block_bytes));
   const piece = Math.max(1, Math.floor((16 << 20) / experts.block_bytes));
   if (resumedFrom === 0) {
-    // Whatever else lies here belongs to other work.
+    // Anything else here belongs to another conversion.
     for (const name of await readdir(partial)) {
       if (!files.includes(name)) await removeUnfinished(partial, out, name);
     }

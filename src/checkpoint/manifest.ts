@@ -9,7 +9,7 @@ import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
-/** Packs of an older one are made again: their experts and tensors were described in other words. */
+/** Packs of an older version are converted again: they describe experts and tensors differently. */
 export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
@@ -96,7 +96,7 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await rename(`${path}.tmp`, path);
 }
 
-/** sha256 and size of a file, read as a stream. `onBytes` is told of each piece. */
+/** sha256 and size of a file, read as a stream. `onBytes` is called for each chunk. */
 export async function hashFile(
   directory: string,
   name: string,

@@ -60,7 +60,7 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
     try {
       return await checked(out, options);
     } catch (error) {
-      // The cache is ours: what is broken in it is made again.
+      // The pack directory is a cache: a broken pack is made again.
       if (!(error instanceof SidaError && error.code === 'pack_invalid')) throw error;
       await rm(out, { recursive: true, force: true });
     }
@@ -69,7 +69,7 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
   return checked(out, options);
 }
 
-/** Dense weights in their own type go unsaid. */
+/** Named only where dense weights are not in their own type. */
 function formatsName({ experts, dense }: PackFormats, lossless: PackFormats): string {
   const rest = sameFormat(dense, lossless.dense) ? '' : `-dense-${formatName(dense)}`;
   return `${formatName(experts)}${rest}`;

@@ -7,7 +7,7 @@ export const DENSE_DTYPES = ['f32', 'bf16', 'int8'] as const satisfies readonly 
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;
 
-/** `auto`: what loses nothing of the checkpoint. A bare `int4` has groups of 64. */
+/** `auto`: the type that loses nothing of the checkpoint. A bare `int4` has groups of 64. */
 export type FormatChoice = 'auto' | ExpertDtype | WeightFormat;
 
 export interface FormatChoices {

@@ -1,8 +1,7 @@
 /**
- * The engine process's end of streams. It sends deltas as the API process takes them. A slow reader gets fewer and
- * larger
- * deltas: the number in flight is bounded, those that wait take no more room than the answer, and the engine never
- * waits.
+ * The engine process's end of streams. It sends deltas as the API process takes them. A slow reader gets fewer
+ * and larger deltas: the number in flight is bounded, those that wait take no more room than the answer, and
+ * the engine never waits.
  */
 import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { CompletionDelta, FromEngine } from '../protocol/engine-messages.js';

@@ -49,9 +49,8 @@ function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTab
 }
 
 /**
- * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the batch;
- * those
- * of a continuation only as its steps come.
+ * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the
+ * batch; those of a continuation only as its steps come.
  */
 export function batchOf(
   { parts }: ExactRun,

@@ -1,8 +1,8 @@
 /**
- * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent, knows
- * nothing
- * of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as passes run, from the
- * forecast, how often the expert was needed so far, and how long ago (logistic regression, stochastic gradient).
+ * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent,
+ * knows nothing of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as
+ * passes run, from the forecast, how often the expert was needed so far, and how long ago (logistic regression,
+ * stochastic gradient).
  */
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 

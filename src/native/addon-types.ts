@@ -70,8 +70,7 @@ export interface NativeAddon {
   inspectCheckpoint(directory: string): CheckpointInfo;
   /**
    * Reads experts [begin, end) of a pack, from 0 on the dense weights too. Throws pack_invalid naming the first
-   * weight that
-   * is NaN or infinite. Gives the number of experts.
+   * weight that is NaN or infinite. Gives the number of experts.
    */
   checkFinite(pack: string, begin: number, end: number): number;
   /** Of a pack as it is, or of a checkpoint packed with these element types (default: the lossless ones). */

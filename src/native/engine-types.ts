@@ -17,9 +17,8 @@ export interface BatchLimits {
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
   /**
-   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster and
-   * less
-   * exact. Other weights meet f32 always.
+   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster
+   * and less exact. Other weights meet f32 always.
    */
   activations?: Activations;
   /** What holds the weights and computes; default cpu. */
@@ -86,9 +85,8 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, NO_EXPERT for none; no expert twice for a token; (MoE layers of the stack, tokens,
-   * k).
-   * An entry whose alpha is 0 still runs its expert and takes from its capacity.
+   * Expert indices of each layer, NO_EXPERT for none; no expert twice for a token; (MoE layers of the stack,
+   * tokens, k). An entry whose alpha is 0 still runs its expert and takes from its capacity.
    */
   experts: Uint16Array;
   /** Finite; (MoE layers of the stack, tokens, k). */
@@ -205,9 +203,8 @@ export interface RunResult {
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each entry,
-   * NO_EXPERT also
-   * where it names none; (layers, tokens, k).
+   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each
+   * entry, NO_EXPERT also where it names none; (layers, tokens, k).
    */
   dispatch: Uint16Array;
   /** EXPERT_* of each expert; (layers, experts). */
@@ -227,9 +224,8 @@ export interface ResidencyPlan {
    */
   loads: Uint32Array;
   /**
-   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the keys
-   * above
-   * it: an expert that a prefetch brings back counts without it.
+   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the
+   * keys above it: an expert that a prefetch brings back counts without it.
    */
   expendable: number;
   /** Ties: the most recently used goes first. */

@@ -1,11 +1,11 @@
-/** What a batch gives a hash function to name experts by: the tokens that are known before it runs. */
+/** The input of a hash function for a batch: the tokens that are known before it runs. */
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 
 /**
- * Of an encoder-decoder model its prompts, and what labels feed the decoder. Of a model with one stack its prompts and
- * then, input by input, what labels feed it behind their prompts. A generation's tokens are predicted step by step.
+ * For an encoder-decoder model: its prompts, and the label tokens that the decoder is fed. For a model with one stack: its
+ * prompts and then, input by input, the label tokens behind them. A generation's tokens are predicted step by step.
  */
 export function batchInput(batch: PromptBatch, { stacks }: Pick<RoutingShape, 'stacks'>): BatchInput {
   const { id, routingK, tokens, offsets } = batch;

@@ -1,4 +1,4 @@
-/** The hash-building thread's work: puts each batch into the queue and names its experts there. */
+/** The hash-building thread's work: puts each batch into the queue and fills its hash tables there. */
 
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
@@ -11,7 +11,7 @@ import type { PendingTables, TableBuilder } from './table-builder.js';
 
 export interface BuilderLoopOptions {
   queue: QueueProducer<QueuedBatch>;
-  /** Null: nobody predicts. */
+  /** Null: there is no predictor. */
   builder: TableBuilder | null;
   stats: BuilderStats;
   resident: ResidentFlag;
@@ -49,7 +49,7 @@ export class BuilderLoop {
     return true;
   }
 
-  /** The batch goes ahead of what its tables will say, so that the queue's bound holds for tables in the making too. */
+  /** The batch enters the queue before its tables are filled, so that the queue's bound counts tables in the making. */
   #fillBehind(batch: PromptBatch, builder: TableBuilder): void {
     const input = batchInput(batch, builder.shape);
     const tables = builder.begin(input);
@@ -57,7 +57,7 @@ export class BuilderLoop {
     if (tables === null) return;
     const args = { batch: batch.id, tokens: batch.tokens.length };
     profiled('build table', () => builder.fill(input, tables), args);
-    // The inference thread may be waiting for just this table.
+    // The inference thread may be waiting for this table.
     this.#options.queue.arrivals.signal();
   }
 

@@ -1,7 +1,7 @@
 /** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
 import type { DecoderStepper, HashFunction, RoutingShape } from './hash-function.js';
 
-/** Steps of a hash function that knows whole sequences alone: asks it for every token again and keeps the last. */
+/** Steps a hash function that keeps no state: it is asked for the whole sequence again, and the last token is kept. */
 export class PrefixStepper implements DecoderStepper {
   readonly #function: HashFunction;
   readonly #stack: number;
@@ -70,7 +70,7 @@ function offsetsOf(lengths: readonly number[]): Int32Array {
   return offsets;
 }
 
-/** Null where the function says nothing of the last stack, or this has no MoE layers. */
+/** Null where the function does not predict the last stack, or that stack has no MoE layers. */
 export function openStepper(hashFunction: HashFunction, shape: RoutingShape): DecoderStepper | null {
   if (shape.stacks.at(-1)!.layers === 0) return null;
   return hashFunction.stepper === undefined ? new PrefixStepper(hashFunction, shape) : hashFunction.stepper();

@@ -2,7 +2,7 @@
 import { type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
 import type { BatchTables } from '../protocol/thread-messages.js';
 
-/** One MoE layer's turn in the time to come. */
+/** One future visit of a MoE layer. */
 export interface ExpectedVisit {
   /** Flat id of the layer's first expert. */
   firstId: number;

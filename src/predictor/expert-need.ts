@@ -1,10 +1,10 @@
-/** How sure a batch is to need an expert, from what a table says of its tokens. */
+/** The probability that a batch needs an expert, from the chances that its table gives for single tokens. */
 import { NO_EXPERT } from '../native/addon-types.js';
 import type { HashTable } from '../protocol/hash-table.js';
 
 /** Overwrites `need`: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none does. */
 export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
-  // In doubles: the product of many small chances is all there is to tell them apart.
+  // In doubles: experts differ only by products of many small chances.
   const unneeded = new Float64Array(expertsPerLayer);
   for (let layer = 0; layer < layers; layer++) {
     unneeded.fill(1);

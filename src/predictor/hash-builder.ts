@@ -1,4 +1,4 @@
-/** The hash-building thread from its data to its loop. */
+/** The hash-building thread: opens its predictor and runs the builder loop. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { loadAddon } from '../native/addon.js';

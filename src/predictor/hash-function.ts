@@ -1,4 +1,4 @@
-/** What names experts: one interface for the predictor network, learned tables, recorded routing and the controls. */
+/** A hash function names experts: a predictor network, a learned table, recorded routing, or a control. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
 import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
@@ -6,8 +6,8 @@ import type { HashFunctionName } from '../protocol/predictor-messages.js';
 export type StackName = StackShape['name'];
 
 /**
- * Sequences of one stack, one after the other. Their context, where there is any, is what each has before it: the
- * tokens of the stack before that it attends across to, or in a stack without such those that it goes on from.
+ * Sequences of one stack, one after the other. The context of a sequence is what stands before it: the tokens that it
+ * attends across to, or in a stack without cross-attention the tokens that it continues.
  */
 export type HashInput = PredictorInput;
 
@@ -33,7 +33,7 @@ export interface HashFunction {
   close(): void;
 }
 
-/** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
+/** Names the experts of a generation's tokens, one step at a time. */
 export interface DecoderStepper {
   /**
    * `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the
@@ -53,7 +53,7 @@ export interface DecoderStepper {
   end(sequence: number): void;
 }
 
-/** A stack of a model, as far as routing goes. */
+/** What routing depends on in a stack of a model. */
 export interface RoutingStack {
   /** As files name it. */
   name: StackName;
@@ -65,7 +65,7 @@ export interface RoutingStack {
   crosses: boolean;
 }
 
-/** What a hash function must share with its model. */
+/** The sizes that a hash function and its model must share. */
 export interface RoutingShape {
   /** In the order tokens go through them. */
   stacks: readonly RoutingStack[];

@@ -5,7 +5,7 @@ export function hitRanks(topK: number): number[] {
   return topK === 1 ? [1, 2, 3] : [topK, 2 * topK];
 }
 
-/** What people read of them: the first rank and the last. */
+/** The two that reports show: the first rank and the last. */
 export function hitNames(topK: number): [first: string, last: string] {
   return topK === 1 ? ['top-1', 'top-3'] : [`recall@${topK}`, `recall@${2 * topK}`];
 }

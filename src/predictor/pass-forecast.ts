@@ -1,10 +1,10 @@
-/** What tables say of one pass: what to expect of it, and where its tokens go when tables route. */
+/** The forecast of one pass from its hash tables: the experts it will need and, when tables route, its routing. */
 import { SidaError } from '../errors.js';
 import type { NativeRouting } from '../native/addon-types.js';
 import { type HashTable, TABLE_READY } from '../protocol/hash-table.js';
 import type { ExpectedVisit } from './expected-visits.js';
 
-/** Which row of a table speaks of each token of a pass. */
+/** The row of a table that describes each token of a pass. */
 export interface TableRows {
   table: HashTable;
   /** (tokens), token of the table. */
@@ -16,7 +16,7 @@ export interface PassForecast {
   own: readonly ExpectedVisit[];
   /** Those of the passes behind it in the same batch. */
   behind: readonly ExpectedVisit[];
-  /** Null where no table is there. */
+  /** Null without a table. */
   predicted: TableRows | null;
   /** Experts that the table routes each token to; 0: the model's routers do. */
   routingK: number;

@@ -1,4 +1,4 @@
-/** Sequences that go on from their context: the whole of them, and their own tokens in it. */
+/** Sequences that continue their context: the joined tokens, and the place of a sequence's own tokens in them. */
 import type { HashInput } from './hash-function.js';
 
 /** Each sequence with its context before it. */

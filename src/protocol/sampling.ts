@@ -15,9 +15,8 @@ export interface Sampling {
 const SEED_STEP = 0x9e3779b97f4a7c15n;
 
 /**
- * The seed of one of several choices of a prompt: the request's + choice · 0x9e3779b97f4a7c15, of which 64 bits are
- * kept.
- * The first choice has the request's own seed, so that it is what a request for one choice gets.
+ * The seed of one of several choices of a prompt: the request's + choice · 0x9e3779b97f4a7c15, of which 64 bits
+ * are kept. The first choice has the request's own seed, so that it is what a request for one choice gets.
  */
 export function choiceSeed(seed: number, choice: number): bigint {
   return BigInt.asUintN(64, BigInt(seed) + BigInt(choice) * SEED_STEP);

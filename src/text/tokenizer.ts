@@ -36,7 +36,7 @@ export class Tokenizer {
     this.#tryOut(limits.vocabSize);
   }
 
-  /** The library takes much that fails, or gives something else than ids, only at work. */
+  /** Encodes sample texts: the library accepts files that fail, or give no ids, only when they are used. */
   #tryOut(vocabSize: number): void {
     try {
       for (const text of TRIAL) {

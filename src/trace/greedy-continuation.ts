@@ -1,4 +1,4 @@
-/** What a model goes on with by itself, a native step for each token: for tools that want the routing of every step. */
+/** Greedy continuation of a sequence, one native pass per token, for tools that record the routing of every step. */
 import { SidaError } from '../errors.js';
 import type { Engine, RunResult } from '../native/addon-types.js';
 
@@ -14,7 +14,7 @@ export interface Continuation {
   sequence: number;
   /** NO_PARENT where the sequence is there already. */
   parent: number;
-  /** Is fed first: the start token, or what was picked behind a prompt. */
+  /** Fed first: the start token, or the token picked after the prompt. */
   token: number;
 }
 

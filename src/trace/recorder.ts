@@ -55,9 +55,8 @@ function joinPasses(passes: readonly StackRecord[], layers: number, top: number)
 }
 
 /**
- * Records one input: a pass over its tokens, then what the model itself goes on with, greedily: in its decoder, or
- * where
- * it has no other stack behind its own tokens.
+ * Records one input: a pass over its tokens, then its greedy continuation: in its decoder,
+ * or where it has no other stack behind its own tokens.
  */
 export function record(
   engine: Engine,

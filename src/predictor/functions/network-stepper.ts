@@ -34,9 +34,8 @@ export class NetworkStepper implements DecoderStepper {
 }
 
 /**
- * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their sum, so
- * are
- * these.
+ * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their
+ * sum, so are these.
  */
 export function normalize({ normalized, topK }: RoutingShape, k: number, alpha: Float32Array): void {
   if (!normalized) return;

@@ -32,7 +32,7 @@ export class ReplayFunction implements HashFunction {
     for await (const record of source.records()) {
       recorded.push(shape.stacks.map((_, stack) => routingOf(record, stack, shape)));
     }
-    // The same input goes on the same way: of several recordings the longest, which says most, is found first.
+    // The same input continues the same way: of several recordings the longest is found first.
     const last = shape.stacks.length - 1;
     recorded.sort(
       (a, b) => order(a[0]!.tokens, b[0]!.tokens) || b[last]!.tokens.length - a[last]!.tokens.length,

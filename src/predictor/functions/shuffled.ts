@@ -1,6 +1,6 @@
 /**
- * The `shuffled` hash function: another one's tables with the experts of each layer renamed. It names as many
- * experts, so it moves as many bytes, but wrong ones: what is gained beyond it is gained by knowing.
+ * The `shuffled` hash function, a control: the tables of another function with the experts of each layer renamed. It
+ * names as many experts, so it moves as many bytes, but the wrong ones.
  */
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { randomOf } from '../training/random.js';

@@ -1,4 +1,4 @@
-/** The `token` hash function: the experts a token id was sent to in training, whatever stands around it. */
+/** The `token` hash function: the experts that a token id was routed to in training, without its context. */
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
 import { NO_EXPERT } from '../../native/addon-types.js';

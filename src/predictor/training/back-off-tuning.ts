@@ -1,4 +1,4 @@
-/** Chooses, on held-out records, how far a token's own counts are trusted. */
+/** Chooses, on held-out records, the weight of a token's own counts against its layer's frequencies. */
 import type { RoutingShape } from '../hash-function.js';
 import { bestExperts, type TeacherRecord } from './teacher.js';
 import { backedOff, type TokenCounts } from './token-counts.js';

@@ -1,4 +1,4 @@
-/** The token table of a run, and what all its hash functions are worth on held-out traces. */
+/** Learns the token table of a run, and measures all its hash functions on held-out traces. */
 import { join } from 'node:path';
 import type { NativeAddon, Predictor } from '../../native/addon-types.js';
 import { LstmFunction } from '../functions/lstm.js';
@@ -18,7 +18,7 @@ export interface TableEvents {
   signal?: AbortSignal;
   /** Sequences that the table was learnt from so far. */
   onLearning?: (done: number, total: number) => void;
-  /** What goes on after that. */
+  /** Named after that. */
   onPhase?: (text: string) => void;
 }
 
@@ -61,7 +61,7 @@ async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<Tea
 
 async function sharesOf(hash: HashFunction, teacher: TeacherSource): Promise<LayerHitShares[]> {
   const layers = await hitRates(hash, teacher);
-  // A network of one stack says nothing of the other.
+  // A network of one stack does not predict the other.
   return layers
     .filter(({ tokens, unknown }) => tokens > unknown)
     .map(({ layer, tokens, hits }) => ({

@@ -69,9 +69,8 @@ export function meansOf(sums: MeasureSums, topK: number): Measures | undefined {
 }
 
 /**
- * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is steadier
- * than
- * the first alone.
+ * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is
+ * steadier than the first alone.
  */
 export function scoreOf({ hits }: Measures, topK: number): number {
   return topK > 1 ? hits[0]! : hits.reduce((sum, rate) => sum + rate, 0) / hits.length;

@@ -64,7 +64,7 @@ export interface TrainingProgress {
 export interface TrainingEvents {
   signal?: AbortSignal;
   onProgress?: (progress: TrainingProgress) => void;
-  /** Told of a measurement, once it is saved, with all of the network's so far. */
+  /** Called with each measurement once it is saved, and with all earlier ones of the network. */
   onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
 }
 

@@ -107,12 +107,12 @@ export class OutputDirectory {
     return path;
   }
 
-  /** Lets another process go on with the run. */
+  /** Releases the directory: another process may continue the run. */
   async release(): Promise<void> {
     await rm(join(this.path, UNFINISHED, LOCK), { force: true });
   }
 
-  /** The run has ended: nothing of its state is needed any more. */
+  /** Deletes the state of a run that has ended. */
   async removeState(): Promise<void> {
     await rm(join(this.path, UNFINISHED), { recursive: true, force: true });
   }

@@ -1,4 +1,4 @@
-/** A grid of short training runs of one network: what each is worth on held-out sequences, and costs. */
+/** A grid of short training runs of one network: the hit rates of each on held-out sequences, and its cost. */
 import { join } from 'node:path';
 import { UsageError } from '../../config/resolve.js';
 import { loadAddon } from '../../native/addon.js';
@@ -16,7 +16,7 @@ import { OutputDirectory, type RunIdentity, saving, writeWhole } from './output-
 import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
 import { runNetwork } from './train-predictor.js';
 
-/** What most often pays, small enough for a quarter of an hour. */
+/** The options that help most often, few enough for a quarter of an hour. */
 export const DEFAULT_GRID = 'blocks=0,1,2 hidden=64,128';
 /** Of each candidate, where the user gives no other limit. */
 export const DEFAULT_MINUTES = '2';
@@ -100,9 +100,8 @@ export interface SearchEvents extends TrainingEvents {
 }
 
 /**
- * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`, each
- * resumable
- * like any other run. Results in order of the grid, also in search.json.
+ * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`,
+ * each resumable like any other run. Results in order of the grid, also in search.json.
  */
 export async function searchOptions(
   request: Omit<TrainRequest, 'options'>,

@@ -27,10 +27,9 @@ interface Derivatives {
 }
 
 /**
- * For each layer the α sharpness under which the probabilities of the first topK experts named are nearest to the
- * router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are most
- * likely;
- * 1 where there is nothing to fit them on. `heldOut` was not learned from.
+ * For each layer the α sharpness under which the probabilities of the first topK experts named are nearest to
+ * the router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are
+ * most likely; 1 where there is nothing to fit them on. `heldOut` was not learned from.
  */
 export function fitSharpness(
   network: LogitSource,
@@ -51,7 +50,7 @@ export function fitSharpness(
     return { alpha: ones, chance: ones };
   }
   const routed = routedOf(records, stack, model);
-  // What the model does with them afterwards, it does with those of the network.
+  // Not normalized: where the model divides by the sum, it does so with the network's probabilities too.
   const probabilities = alphasOf(named.experts, topK, records, stack, { ...model, normalized: false });
   const fitted: Sharpness = { alpha: [], chance: [] };
   for (let layer = 0; layer < layers; layer++) {
