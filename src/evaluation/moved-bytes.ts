@@ -3,8 +3,7 @@
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import type { EvictionPolicyName } from '../protocol/engine-messages.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
-import { replayBelady, replayFewest, replayStore } from './replay-rules.js';
-import type { Device, PassWatch } from './watched-store.js';
+import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
 
 export interface SlotBudget {
   /** As the user wrote it. */

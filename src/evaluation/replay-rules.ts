@@ -5,6 +5,8 @@ import { fewestLoads } from './fewest-loads.js';
 import { type ReplayBatch, type ReplayPass, type ReplayRule, replay } from './replay.js';
 import { type Device, type PassWatch, WatchedStore } from './watched-store.js';
 
+export type { Device, PassWatch };
+
 /** What a rule without tables needs to know of a pass, and of a batch. */
 type Needs = Pick<ReplayPass, 'visits'>;
 export interface NeedsBatch<Pass extends Needs = Needs> {

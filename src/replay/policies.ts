@@ -1,13 +1,14 @@
 /** The policies that a replay compares, by name. */
 import type { ReplayRule } from '../evaluation/replay.js';
 import {
+  type Device,
   hottest,
+  type PassWatch,
   replayBelady,
   replayFewest,
   replayPinned,
   replayStore,
 } from '../evaluation/replay-rules.js';
-import type { Device, PassWatch } from '../evaluation/watched-store.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import type { EvictionPolicy } from '../inference/eviction/policy.js';
 import type { RecordedPass, RoutingTrace } from './routing-trace.js';

@@ -1,5 +1,5 @@
 /** Counts what a replay moves, by the phase that needed it. */
-import type { PassWatch } from '../evaluation/watched-store.js';
+import type { PassWatch } from '../evaluation/replay-rules.js';
 import type { Phase, RecordedPass } from './routing-trace.js';
 
 export interface Moves {
