@@ -48,7 +48,7 @@ const COUNTERS = {
   prefetchesBegun: counter('sida_prefetches_total', 'Prefetches of experts begun', (s) => s.prefetchesBegun),
   prefetchesCancelled: counter(
     'sida_prefetches_cancelled_total',
-    'Prefetches taken back before they moved',
+    'Prefetches cancelled before they started',
     (s) => s.prefetchesCancelled,
   ),
   prefetchesWasted: counter(
