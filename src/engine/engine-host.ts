@@ -28,10 +28,9 @@ import { ResidentFlag } from '../protocol/resident-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
-import { JobRunner } from './job-runner.js';
+import { type EngineLimits, JobRunner } from './job-runner.js';
 import { readTasks, readTokenizer } from './model-directory.js';
 import { predictorChoice } from './predictor-choice.js';
-import type { ModelLimits } from './prepare-job.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
 
@@ -100,7 +99,7 @@ async function open(): Promise<void> {
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) process.stderr.write(`${warning}. ${consequence}.\n`);
-  const limits: ModelLimits = {
+  const limits: EngineLimits = {
     shape,
     maxBatchTokens,
     kvPages: usage.kvPages,

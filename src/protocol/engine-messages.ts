@@ -127,51 +127,23 @@ export interface SamplingWish {
   seed: number;
 }
 
-export type JobRequest =
-  /** One answer for each input; `labels` are scored as continuations. `explain`: the answer tells all that it cost. */
-  | { kind: 'classify'; inputs: string[]; labels: string[]; explain?: boolean; routing?: RoutingWish }
-  | {
-      kind: 'complete';
-      prompts: (string | number[])[];
-      /** For each prompt; default 1. */
-      choices?: number;
-      maxTokens: number;
-      /** Absent: the most likely token always. */
-      sampling?: SamplingWish;
-      stop: string[];
-      /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
-      logprobs: number | null;
-      stream: boolean;
-      /** The result always has them; whether the answer does. */
-      showTokenIds?: boolean;
-      explain?: boolean;
-      routing?: RoutingWish;
-    }
-  | { kind: 'tokenize'; inputs: string[]; addSpecialTokens: boolean };
-
-/** A job that runs the model. */
-export type RunRequest = Exclude<JobRequest, { kind: 'tokenize' }>;
-
-export interface Classification {
-  label: string;
-  /** Softmax over the labels' log-probabilities. */
-  scores: Record<string, number>;
+/** A job of one task. `src/tasks` says what the jobs of each kind hold beside this. */
+export interface JobRequest {
+  kind: string;
+  /** The answer tells all that it cost. */
+  explain?: boolean;
+  routing?: RoutingWish;
+  /** Its deltas are sent as they arise. */
+  stream?: boolean;
 }
 
-export interface CompletionChoice {
-  /** All choices of the first prompt come first. */
-  index: number;
-  text: string;
-  /** What was generated alone; the end token is kept. */
-  tokenIds: number[];
-  finishReason: 'stop' | 'length';
-  logprobs: TokenLogprobs[] | null;
-}
+/** What a request asked its answer to show. Each task has fields of its own. */
+export type AnswerForm = Record<string, unknown>;
 
 export interface TokenLogprobs {
   id: number;
   token: string;
-  /** Characters of its choice's text that were certain before it. */
+  /** Characters of its choice's text that were certain before this token. */
   offset: number;
   logprob: number;
   top: { id: number; token: string; logprob: number }[];
@@ -183,22 +155,21 @@ export interface JobTiming {
   inferenceMs: number;
 }
 
-export type JobResult = {
+/** The result of a job. `src/tasks` says what the results of each kind hold beside this. */
+export interface JobResult {
+  kind: string;
   promptTokens: number;
   completionTokens: number;
   experts: ExpertCost;
   timing: JobTiming;
-} & (
-  | { kind: 'classify'; data: Classification[] }
-  | { kind: 'complete'; choices: CompletionChoice[] }
-  | { kind: 'tokenize'; data: { ids: number[]; tokens: string[] }[] }
-);
+}
 
 /**
- * A piece of a streamed completion: of one token, or more where its stream was behind. `text` is what became certain
- * with these tokens and may be empty.
+ * What one or more new tokens add to a generated text; more than one where a stream's reader was behind. `text` is what
+ * became certain with these tokens and may be empty.
  */
 export interface CompletionDelta {
+  /** All choices of the first prompt come first. */
   index: number;
   text: string;
   tokenIds: number[];

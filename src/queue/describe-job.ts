@@ -1,7 +1,8 @@
 /** A request as the ledger holds it. */
 import { createHash } from 'node:crypto';
 import type { JobRequest } from '../protocol/engine-messages.js';
-import { formOf, type Idempotency } from './job-queue.js';
+import { taskOf } from '../tasks/registry.js';
+import type { Idempotency } from './job-queue.js';
 import type { NewJob } from './redis-ledger.js';
 
 /** A kept job; `owner`: who may see it. */
@@ -16,7 +17,7 @@ export function describeJob(
     kind: request.kind,
     owner,
     sync: false,
-    form: JSON.stringify(formOf(request)),
+    form: JSON.stringify(taskOf(request).form(request)),
     request: JSON.stringify(request),
     // Hashed: a key may be as long as a header, and others' keys are nobody's business.
     key: idempotency === undefined ? '' : hashOf(owner, idempotency.key),

@@ -1,7 +1,7 @@
 /** A queue of jobs in front of the engine: refuses early, runs again after a crash, answers each job once. */
 
 import type { ErrorBody } from '../errors.js';
-import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
+import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 
 export interface JobOptions {
   /** Whose job it is; the queue in memory lets owners take turns. */
@@ -102,6 +102,7 @@ export interface JobRecord {
   status: JobStatus;
   /** Unix milliseconds. */
   createdMs: number;
+  /** The process that is asked for the answer may not have the request. */
   form: AnswerForm;
   /** Of the run that answered or runs; null before the first. */
   startedMs: number | null;
@@ -123,22 +124,6 @@ export type KeptEnd = Pick<
   /** Null: about now. */
   finishedMs: number | null;
 };
-
-/** What the request asked its answer to show: whoever asks for the answer later may be another process than took the job. */
-export interface AnswerForm {
-  /** Alternatives shown for each token; null shows no log-probabilities. */
-  logprobs: number | null;
-  tokenIds: boolean;
-  experts: boolean;
-}
-
-export function formOf(request: JobRequest): AnswerForm {
-  return {
-    logprobs: request.kind === 'complete' ? request.logprobs : null,
-    tokenIds: request.kind === 'complete' && (request.showTokenIds ?? false),
-    experts: request.kind !== 'tokenize' && (request.explain ?? false),
-  };
-}
 
 export function hasEnded({ status }: JobRecord): boolean {
   return status !== 'queued' && status !== 'running';

@@ -5,7 +5,7 @@
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest } from '../protocol/engine-messages.js';
-import { inputTokens } from './input-tokens.js';
+import { taskOf } from '../tasks/registry.js';
 import { type JobOutcome, noStats, type QueueStats } from './job-queue.js';
 import { expired, queueFull, shuttingDown } from './refusals.js';
 
@@ -102,7 +102,7 @@ export class JobScheduler {
     const job: Job = {
       ...newJob,
       order: this.#nextOrder++,
-      tokens: inputTokens(newJob.request),
+      tokens: taskOf(newJob.request).tokens.input(newJob.request),
       submittedAt: performance.now(),
       startedAt: 0,
       attempts: 0,

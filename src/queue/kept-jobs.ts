@@ -5,9 +5,9 @@
 
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest } from '../protocol/engine-messages.js';
+import { taskOf } from '../tasks/registry.js';
 import {
   type DropReason,
-  formOf,
   hasEnded,
   type Idempotency,
   type JobEvent,
@@ -79,7 +79,7 @@ export class KeptJobs {
       id,
       kind: request.kind,
       status: 'queued',
-      form: formOf(request),
+      form: taskOf(request).form(request),
       createdMs: Date.now(),
       startedMs: null,
       finishedMs: null,

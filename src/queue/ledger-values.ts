@@ -1,102 +1,13 @@
-/** Checks of what is read back from Redis: whoever can write there must not be able to break a server or a worker. */
+/** Checks of what is read back from Redis. Someone who can write there must not be able to break a server or a worker. */
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
+import { findTask, taskOf } from '../tasks/registry.js';
+import { storedDelta } from '../tasks/shared/stored.js';
 import { JOB_STATUSES, type JobRecord } from './job-queue.js';
 
 /** Most bytes of one request: the body of an HTTP request and what the templates add to each of its inputs. */
 export const REQUEST_BYTES = 8 << 20;
-
-const count = z.int().min(0);
-const amount = z.number().min(0);
-const texts = z.array(z.string()).max(4096);
-const routing = z.object({ mode: z.enum(['exact', 'predicted']).nullable(), k: z.int().min(1).nullable() });
-
-const sampling = z.object({
-  temperature: z.number().gt(0),
-  topP: z.number().gt(0).max(1),
-  topK: count,
-  minP: z.number().min(0).max(1),
-  seed: z.int(),
-});
-
-const jobRequest = z.discriminatedUnion('kind', [
-  z.object({
-    kind: z.literal('classify'),
-    inputs: texts.min(1),
-    labels: texts.min(1),
-    explain: z.boolean().optional(),
-    routing: routing.optional(),
-  }),
-  z.object({
-    kind: z.literal('complete'),
-    prompts: z
-      .array(z.union([z.string(), z.array(count)]))
-      .min(1)
-      .max(4096),
-    choices: z.int().min(1).max(4096).optional(),
-    maxTokens: z.int().min(1),
-    sampling: sampling.optional(),
-    stop: texts,
-    logprobs: count.nullable(),
-    stream: z.boolean(),
-    showTokenIds: z.boolean().optional(),
-    explain: z.boolean().optional(),
-    routing: routing.optional(),
-  }),
-  z.object({ kind: z.literal('tokenize'), inputs: texts, addSpecialTokens: z.boolean() }),
-]);
-
-const experts = z.record(z.string(), z.number());
-
-const tokenLogprobs = z.object({
-  id: count,
-  token: z.string(),
-  offset: count,
-  logprob: z.number(),
-  top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
-});
-
-const common = {
-  promptTokens: count,
-  completionTokens: count,
-  experts,
-  timing: z.object({ tokenizeMs: amount, queueMs: z.number(), inferenceMs: amount }),
-};
-
-const jobResult = z.discriminatedUnion('kind', [
-  z.object({
-    ...common,
-    kind: z.literal('classify'),
-    data: z.array(z.object({ label: z.string(), scores: z.record(z.string(), z.number()) })),
-  }),
-  z.object({
-    ...common,
-    kind: z.literal('complete'),
-    choices: z.array(
-      z.object({
-        index: count,
-        text: z.string(),
-        tokenIds: z.array(count),
-        finishReason: z.enum(['stop', 'length']),
-        logprobs: z.array(tokenLogprobs).nullable(),
-      }),
-    ),
-  }),
-  z.object({
-    ...common,
-    kind: z.literal('tokenize'),
-    data: z.array(z.object({ ids: z.array(count), tokens: z.array(z.string()) })),
-  }),
-]);
-
-const completionDelta = z.object({
-  index: count,
-  text: z.string(),
-  tokenIds: z.array(count),
-  logprobs: z.array(tokenLogprobs).nullable(),
-  finishReason: z.enum(['stop', 'length']).nullable(),
-});
 
 const errorBody = z.object({
   code: z.enum(Object.keys(ERROR_CODES) as [ErrorCode, ...ErrorCode[]]),
@@ -105,11 +16,12 @@ const errorBody = z.object({
   details: z.record(z.string(), z.union([z.number(), z.string()])).optional(),
 });
 
-const answerForm = z.object({ logprobs: count.nullable(), tokenIds: z.boolean(), experts: z.boolean() });
+const kind = z.string().refine((name) => findTask(name) !== undefined);
+const ofKind = z.looseObject({ kind });
 
 const number = z.coerce.number().min(0);
 const record = z.object({
-  kind: z.enum(['classify', 'complete', 'tokenize']),
+  kind,
   owner: z.string(),
   sync: z.enum(['0', '1']),
   form: z.string(),
@@ -125,17 +37,18 @@ const record = z.object({
 /** A record with what only the ledger's users may see. */
 export interface LedgerRecord extends JobRecord {
   owner: string;
-  /** Its client waits for it; nobody else may ask. */
+  /** Its client waits for the answer; nobody else may ask for it. */
   sync: boolean;
 }
 
 /** Refuses with `invalid_request`. */
 export function parseRequest(text: string): JobRequest {
-  return parse(jobRequest, text, 'request') as JobRequest;
+  const value = parseJson(text, 'request');
+  return check(taskOf(check(ofKind, value, 'request')).stored.job, value, 'request');
 }
 
 export function parseDelta(text: string): CompletionDelta {
-  return parse(completionDelta, text, 'piece');
+  return parse(storedDelta, text, 'piece');
 }
 
 /** `fields` in the order of the ledger's read; undefined: there is no such job. */
@@ -145,12 +58,13 @@ export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undef
   const parsed = record.safeParse(named);
   if (!parsed.success) throw broken('record', parsed.error);
   const { sync, result, error, form, ...rest } = parsed.data;
+  const { stored } = taskOf(rest);
   return {
     ...rest,
     id,
-    form: parse(answerForm, form, 'form'),
+    form: parse(stored.form, form, 'form'),
     sync: sync === '1',
-    result: result === null ? null : (parse(jobResult, result, 'result') as unknown as JobResult),
+    result: result === null ? null : parse(stored.result, result, 'result'),
     error: error === null ? null : (parse(errorBody, error, 'error') as ErrorBody),
   };
 }
@@ -165,12 +79,18 @@ export function resultText(result: JobResult): string {
 }
 
 function parse<T>(schema: z.ZodType<T>, text: string, what: string): T {
-  let value: unknown;
+  return check(schema, parseJson(text, what), what);
+}
+
+function parseJson(text: string, what: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch (error) {
     throw broken(what, error);
   }
+}
+
+function check<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   throw broken(what, parsed.error);

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { EngineConfig, ModelInfo } from '../protocol/engine-messages.js';
 
 /** Counts up whenever jobs, results or the ledger's keys change their form or meaning. */
-export const PROTOCOL = 2;
+export const PROTOCOL = 3;
 
 /** Before every key. */
 export const KEY_PREFIX = 'sida';

@@ -1,9 +1,10 @@
 /** A kept job as server-sent events, from its present status to its last. */
 import type { Response } from 'express';
+import type { JobResult } from '../protocol/engine-messages.js';
 import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
-import type { CompletionAnswers } from './completion-answer.js';
+import type { Answers } from '../tasks/task.js';
 import { requireModel, type ServerContext } from './context.js';
-import { jobAnswer, jobPieces } from './job-answer.js';
+import { answersOf, jobAnswer } from './job-answer.js';
 import { joinDeltas } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
@@ -15,18 +16,18 @@ export async function streamJob(
   id: string,
   owner: string,
 ): Promise<boolean> {
-  // Known from here on: what is told later needs its name.
+  // The model stays known from here on, and answers need its name.
   requireModel(context);
   const early: JobEvent[] = [];
   let take = (event: JobEvent): void => void early.push(event);
-  // Before the record is read: what happens in between is then told twice rather than never, and left out here.
+  // Watches before it reads the record. An event in between arrives twice rather than never; JobEvents drops the second.
   const stop = await context.queue.watch(id, owner, (event) => take(event));
   if (stop === undefined) return false;
   try {
     const record = await context.queue.find(id, owner);
     if (record === undefined) return false;
     const events = new JobEvents(context, res);
-    // Joined, so that who comes late is not sent thousands of pieces at once.
+    // A reader who comes late is sent joined deltas rather than thousands of single ones.
     for (const event of [{ type: 'status', record } as const, ...joinDeltas(early)]) events.take(event);
     take = (event) => events.take(event);
     await events.ended;
@@ -37,7 +38,7 @@ export async function streamJob(
 }
 
 class JobEvents {
-  /** The last status was sent, or the reader is gone. */
+  /** Resolves when the last status was sent, or the reader has gone. */
   readonly ended: Promise<void>;
   readonly #context: ServerContext;
   readonly #res: Response;
@@ -45,7 +46,7 @@ class JobEvents {
   #end = (): void => undefined;
   #record: JobRecord | undefined;
   #attempt = 0;
-  #pieces: CompletionAnswers | undefined;
+  #answers: Answers<JobResult> | undefined;
 
   constructor(context: ServerContext, res: Response) {
     this.#context = context;
@@ -66,16 +67,16 @@ class JobEvents {
     res.once('close', this.#end);
     if (res.destroyed) this.#end();
     this.#sse.open();
-    // A request for the headers alone.
+    // A HEAD request asks for the headers alone.
     if (res.req.method === 'HEAD') this.#end();
   }
 
   take(event: JobEvent): void {
     try {
       if (event.type === 'status') this.#status(event.record);
-      else this.#piece(event);
+      else this.#delta(event);
     } catch (error) {
-      // The queue that tells it has others to tell: only this reader loses its stream.
+      // The queue reports to other readers too. Close only this stream.
       this.#context.logger.error({ requestId: this.#res.locals.requestId, err: error }, 'stream failed');
       this.#res.destroy();
     }
@@ -88,14 +89,15 @@ class JobEvents {
     if (hasEnded(record)) this.#end();
   }
 
-  #piece({ attempt, delta }: Extract<JobEvent, { type: 'delta' }>): void {
-    // Those of a run that is over are of no use to a reader who was told so.
+  #delta({ attempt, delta }: Extract<JobEvent, { type: 'delta' }>): void {
+    // The reader knows that this delta's run is over: leave it out.
     if (this.#record === undefined || stageOfRun(attempt) < stageOf(this.#record)) return;
-    if (attempt !== this.#attempt || this.#pieces === undefined) {
-      this.#pieces = jobPieces(this.#context, this.#record);
+    if (attempt !== this.#attempt || this.#answers === undefined) {
+      this.#answers = answersOf(this.#context, this.#record);
       this.#attempt = attempt;
     }
-    this.#sse.send(this.#pieces.piece(delta), 'piece');
+    const chunk = this.#answers.chunk?.(delta);
+    if (chunk !== undefined) this.#sse.send(chunk, 'piece');
   }
 }
 

@@ -1,12 +1,10 @@
-/** Hands a request's job to the queue and ties it to the client: when the client goes away, so does the job. */
+/** Hands a request's job to the queue. The job ends when its client goes away. */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { ServerContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
-
-export type ResultOf<K extends JobRequest['kind']> = Extract<JobResult, { kind: K }>;
 
 export interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
@@ -15,12 +13,12 @@ export interface RunJobOptions {
 }
 
 /** Runs a job to its end and sets the timing headers, where the answer has not begun. */
-export async function runJob<K extends JobRequest['kind']>(
+export async function runJob(
   { admission, queue, metrics }: ServerContext,
   res: Response,
-  request: Extract<JobRequest, { kind: K }>,
+  request: JobRequest,
   { onDelta, abort = new AbortController() }: RunJobOptions = {},
-): Promise<ResultOf<K>> {
+): Promise<JobResult> {
   const ticket = await admission.admit(res, request);
   const onClose = () => abort.abort();
   if (res.destroyed) onClose();
@@ -43,7 +41,7 @@ export async function runJob<K extends JobRequest['kind']>(
       res.setHeader('x-queue-time', (outcome.queueMs + timing.queueMs).toFixed(3));
       res.setHeader('x-inference-time', timing.inferenceMs.toFixed(3));
     }
-    return outcome.result as ResultOf<K>;
+    return outcome.result;
   } finally {
     res.off('close', onClose);
   }

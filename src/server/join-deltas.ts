@@ -1,7 +1,7 @@
 import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { JobEvent } from '../queue/job-queue.js';
 
-/** The same events with the pieces between two statuses as one for each run and choice. */
+/** Joins the deltas between two statuses: one for each run and choice stays. */
 export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
   const joined: JobEvent[] = [];
   let open = new Map<string, Extract<JobEvent, { type: 'delta' }>>();

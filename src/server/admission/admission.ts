@@ -1,13 +1,13 @@
-/** Lets a request into the queue or refuses it, by what its caller holds already and has used in this minute. */
+/** Admits a request to the queue or refuses it, by what its caller holds already and has used in this minute. */
 import type { Response } from 'express';
 import type { KeyRing } from '../../access/key-ring.js';
 import { SidaError } from '../../errors.js';
 import type { Metrics } from '../../observability/metrics.js';
 import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { JobQueue } from '../../queue/job-queue.js';
+import { taskOf } from '../../tasks/registry.js';
 import { callerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
-import { costOf, tokensUsed } from './token-cost.js';
 import { type Allowance, RateLimited, type TokenLimit } from './token-limit.js';
 
 export interface AdmissionDependencies {
@@ -42,7 +42,7 @@ export class Admission {
   async admit(res: Response, request: JobRequest): Promise<Ticket> {
     const { keys, queue, metrics, tokenLimit } = this.#needs;
     const who = keys.size > 0 ? callerOf(res).owner : `address ${res.req.socket.remoteAddress ?? ''}`;
-    // With one caller there is nobody to leave room for.
+    // A single caller need not leave room for others.
     const leave = keys.size > 1 ? this.#shares.take(who, queue.stats.waiting) : () => undefined;
     if (leave === undefined) {
       metrics.countRefusal('share');
@@ -51,8 +51,9 @@ export class Admission {
         message: 'This key has its share of the queue: the rest is for others; try again later',
       });
     }
+    const { tokens } = taskOf(request);
     try {
-      const reservation = await tokenLimit?.reserve(who, costOf(request));
+      const reservation = await tokenLimit?.reserve(who, tokens.cost(request));
       if (reservation !== undefined) setHeaders(res, reservation.allowance);
       return {
         holds: keys.size > 1 || reservation !== undefined,
@@ -62,7 +63,7 @@ export class Admission {
         },
         async done(result) {
           leave();
-          await reservation?.settle(tokensUsed(request, result));
+          await reservation?.settle(tokens.used(request, result));
         },
         async failed(error) {
           leave();
@@ -80,7 +81,7 @@ export class Admission {
   }
 }
 
-/** A client that goes away, or a deadline, leaves open how much was computed: the reservation stands. */
+/** After a client has gone or a deadline has passed, nobody knows how much was computed: the reservation stands. */
 function mayHaveRun({ code }: SidaError): boolean {
   return code === 'cancelled' || code === 'deadline_exceeded';
 }

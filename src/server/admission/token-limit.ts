@@ -1,7 +1,7 @@
 /** Tokens a minute: reserved when a request comes, settled when it is known what it used. */
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { SidaError } from '../../errors.js';
-import type { TokenCost } from './token-cost.js';
+import type { TokenCost } from '../../tasks/shared/token-estimates.js';
 
 export interface Allowance {
   limit: number;

@@ -1,7 +1,7 @@
 import type { DeviceUsage } from '../../native/addon-types.js';
 import { control } from '../context.js';
 import { BudgetAnswer, BudgetRequest, ExpertsAnswer } from '../schemas/admin.js';
-import { ErrorAnswer } from '../schemas/common.js';
+import { ErrorAnswer } from '../schemas/error.js';
 import { bodyRoute, type Route } from './route.js';
 
 export const getExperts: Route = {

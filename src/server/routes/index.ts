@@ -1,7 +1,6 @@
 /** The route table. Tests of keys, methods and the OpenAPI document walk it, so a route cannot be forgotten. */
+import { ALL_TASKS } from '../../tasks/registry.js';
 import { getBudget, getExperts, putBudget } from './admin.js';
-import { classify } from './classify.js';
-import { completions } from './completions.js';
 import { live, ready } from './health.js';
 import { deleteJob, getJob, getJobEvents, postJob } from './jobs.js';
 import { metrics } from './metrics.js';
@@ -10,15 +9,13 @@ import { openapiRoute } from './openapi.js';
 import { page, pageScript, pageStyle } from './page.js';
 import { postProfile } from './profile.js';
 import type { Route } from './route.js';
-import { tokenize } from './tokenize.js';
+import { taskRoute } from './task.js';
 
-/** Of a process that takes no requests: what probes and scrapes ask. */
+/** Of a process that takes no requests: for probes and scrapes. */
 export const SERVICE_ROUTES: readonly Route[] = [live, ready, metrics];
 
 export const ROUTES: readonly Route[] = [
-  classify,
-  completions,
-  tokenize,
+  ...ALL_TASKS.map(taskRoute),
   postJob,
   getJob,
   deleteJob,

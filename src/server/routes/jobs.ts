@@ -1,19 +1,15 @@
-/** Jobs whose answers are kept for whoever asks later. */
+/** Jobs whose answers are kept and can be asked for later. */
 import { createHash } from 'node:crypto';
 import type { Request } from 'express';
-import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
-import type { JobRequest as QueuedRequest } from '../../protocol/engine-messages.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
-import { classifyJob } from '../classify-job.js';
-import { askedJob, completionJob } from '../completion-job.js';
-import type { ServerContext } from '../context.js';
+import { requireModel } from '../context.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
 import { keepJob } from '../keep-job.js';
 import { callerOf } from '../middleware/auth.js';
-import { ErrorAnswer } from '../schemas/common.js';
-import { JobAnswer, JobHeaders, JobPath, JobRequest } from '../schemas/jobs.js';
+import { ErrorAnswer } from '../schemas/error.js';
+import { JobAnswer, type JobBody, JobHeaders, JobPath, JobRequest, taskOfType } from '../schemas/jobs.js';
 import { bodyRoute, type Route } from './route.js';
 
 const notFound = { description: 'Unknown, of another key, or no longer kept', schema: ErrorAnswer };
@@ -30,8 +26,10 @@ export const postJob = bodyRoute({
     422: { description: 'The idempotency key came with another request before', schema: ErrorAnswer },
   },
   async handle(context, req, res, body) {
-    const [request, asked] = jobOf(context, body);
-    const { record, created } = await keepJob(context, res, request, idempotencyOf(req, asked));
+    const { type, ...request } = body as unknown as JobBody;
+    const model = requireModel(context, request.model);
+    const { job, asked = job } = taskOfType(type).prepare(request, model, context.options);
+    const { record, created } = await keepJob(context, res, job, idempotencyOf(req, asked));
     if (!created) res.setHeader('idempotent-replayed', 'true');
     res.status(202).setHeader('location', `/v1/jobs/${record.id}`);
     res.json(jobAnswer(context, record));
@@ -94,22 +92,9 @@ function unknown(): SidaError {
   return new SidaError({ code: 'not_found', message: 'There is no such job, or it is no longer kept' });
 }
 
-/** The job, and what of it the request asks for. */
-function jobOf(
-  context: ServerContext,
-  body: z.infer<typeof JobRequest>,
-): [job: QueuedRequest, asked: unknown] {
-  if (body.type === 'classify') {
-    const job = classifyJob(context, body);
-    return [job, job];
-  }
-  const job = completionJob(context, body);
-  return [job, askedJob(job, body)];
-}
-
 function idempotencyOf(req: Request, asked: unknown): Idempotency | undefined {
   const key = req.headers['idempotency-key'];
   if (typeof key !== 'string') return undefined;
-  // Of what is to run, so that the order of fields and defaults written out make no difference.
+  // Digests the job, so that the order of fields and defaults that are written out make no difference.
   return { key, digest: createHash('sha256').update(JSON.stringify(asked)).digest('hex') };
 }

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SidaError } from '../../errors.js';
 import { control } from '../context.js';
 import { ProfileRequest } from '../schemas/admin.js';
-import { ErrorAnswer } from '../schemas/common.js';
+import { ErrorAnswer } from '../schemas/error.js';
 import { bodyRoute } from './route.js';
 
 export const postProfile = bodyRoute({

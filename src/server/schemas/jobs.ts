@@ -1,8 +1,25 @@
+/** Requests and answers of /v1/jobs. Their types are those of the tasks that keep answers. */
 import { z } from 'zod';
 import { JOB_STATUSES } from '../../queue/job-queue.js';
-import { ClassifyAnswer, ClassifyRequest } from './classify.js';
-import { ErrorAnswer } from './common.js';
-import { CompletionAnswer, CompletionRequest } from './completions.js';
+import { ALL_TASKS } from '../../tasks/registry.js';
+import type { AnyTask, TaskBody } from '../../tasks/task.js';
+import { ErrorAnswer } from './error.js';
+
+type KeptTask = AnyTask & { jobType: string };
+type OneOrMore<T> = [T, ...T[]];
+
+const KEPT = ALL_TASKS.filter((task): task is KeptTask => task.jobType !== undefined);
+const TYPES = KEPT.map(({ jobType }) => jobType) as OneOrMore<string>;
+
+export function taskOfType(type: string): AnyTask {
+  return KEPT.find(({ jobType }) => jobType === type)!;
+}
+
+/** The request of the task, with the type beside it. */
+function jobRequest({ jobType, schemas }: KeptTask) {
+  const id = `${jobType[0]!.toUpperCase()}${jobType.slice(1)}Job`;
+  return schemas.request.safeExtend({ type: z.literal(jobType) }).meta({ id });
+}
 
 export const JobPath = z.object({ id: z.uuid().meta({ description: "The job's id" }) });
 
@@ -15,15 +32,16 @@ export const JobHeaders = z.object({
 });
 
 export const JobRequest = z
-  .discriminatedUnion(
-    'type',
-    [
-      ClassifyRequest.safeExtend({ type: z.literal('classify') }).meta({ id: 'ClassifyJob' }),
-      CompletionRequest.safeExtend({ type: z.literal('completion') }).meta({ id: 'CompletionJob' }),
-    ],
-    { error: 'Expected "classify" or "completion"' },
-  )
+  .discriminatedUnion('type', KEPT.map(jobRequest) as OneOrMore<ReturnType<typeof jobRequest>>, {
+    error: `Expected ${listed(TYPES.map((type) => `"${type}"`))}`,
+  })
   .meta({ description: "A type, and beside it the body of the type's own route" });
+
+export type JobBody = TaskBody & { type: string };
+
+function listed(names: string[]): string {
+  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;
+}
 
 const milliseconds = z.int().meta({ description: 'Unix milliseconds' });
 
@@ -31,18 +49,19 @@ export const JobAnswer = z
   .object({
     object: z.literal('job'),
     id: z.uuid(),
-    type: z.enum(['classify', 'completion']),
+    type: z.enum(TYPES),
     status: z.enum(JOB_STATUSES),
     created_ms: milliseconds,
     started_ms: milliseconds.nullable(),
     finished_ms: milliseconds.nullable(),
     attempts: z.int().meta({ description: 'Runs so far; more than 1 after a crash of the engine' }),
     answer: z
-      .union([ClassifyAnswer, CompletionAnswer])
+      .union(KEPT.map(({ schemas }) => schemas.answer))
       .nullable()
       .meta({ description: "Once completed: what the type's own route answers" }),
     error: ErrorAnswer.shape.error.nullable().meta({ description: 'Once failed or cancelled' }),
   })
   .meta({ id: 'Job' });
 
-export type JobAnswer = z.infer<typeof JobAnswer>;
+/** The task has written its answer by its own schema. */
+export type JobAnswer = Omit<z.infer<typeof JobAnswer>, 'answer'> & { answer: object | null };

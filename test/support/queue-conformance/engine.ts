@@ -1,13 +1,14 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
+import type { JobResult } from '../../../src/protocol/engine-messages.js';
 import { hasEnded, type JobQueue, type JobRecord } from '../../../src/queue/job-queue.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { eventually } from '../eventually.js';
 import { newId, OWNER } from './harness.js';
 
 export interface EngineQueueUnderTest {
   queue: JobQueue;
   /** Runs a job in the same engine past the queue. */
-  run(request: JobRequest): Promise<JobResult>;
+  run(request: TaskJob): Promise<JobResult>;
   /** Kills the engine process; it is started again by itself. */
   kill(): void;
   close(): Promise<void>;
@@ -17,9 +18,9 @@ export type MakeEngineQueue = () => Promise<EngineQueueUnderTest>;
 
 const SENTENCES = ['a fine film', 'dreadful and boring', 'it is what it is', 'charming , but far too long'];
 
-const REQUESTS: JobRequest[] = [
+const REQUESTS: TaskJob[] = [
   ...SENTENCES.map(
-    (text): JobRequest => ({
+    (text): TaskJob => ({
       kind: 'classify',
       inputs: [`sst2 sentence: ${text}`, text],
       labels: ['negative', 'positive'],
@@ -38,7 +39,7 @@ const REQUESTS: JobRequest[] = [
   },
 ];
 
-const STREAM: JobRequest = {
+const STREAM: TaskJob = {
   kind: 'complete',
   prompts: ['The film was <extra_id_0>.'],
   maxTokens: 300,
@@ -48,8 +49,9 @@ const STREAM: JobRequest = {
 };
 
 /** What must not depend on the run: the answer without its cost and its times. */
-function answer(result: JobResult | null): unknown {
-  if (result === null) return null;
+function answer(given: JobResult | null): unknown {
+  if (given === null) return null;
+  const result = given as TaskResult;
   return result.kind === 'complete' ? result.choices : result.data;
 }
 
@@ -104,7 +106,8 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
         else last = event.record;
       });
       await eventually(() => last !== undefined && hasEnded(last), 'the last event');
-      expect(last!.result?.kind === 'complete' && last!.result.choices[0]!.text).toBe(pieces.join(''));
+      const result = last!.result as TaskResult;
+      expect(result.kind === 'complete' && result.choices[0]!.text).toBe(pieces.join(''));
       expect(pieces.length).toBeGreaterThan(1);
     });
 

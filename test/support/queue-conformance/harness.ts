@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
-import type { CompletionDelta, JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
+import type { CompletionDelta, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { JobEvent, JobQueue, JobRecord } from '../../../src/queue/job-queue.js';
 import { hasEnded } from '../../../src/queue/job-queue.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { answerTo, type ScriptedEngine, type ScriptedRun } from '../../unit/queue/scripted-engine.js';
 import { eventually } from '../eventually.js';
 
@@ -42,11 +43,11 @@ const SETTINGS: QueueSettings = {
 export const OWNER = 'a'.repeat(64);
 
 /** A job whose answer names it. */
-export function job(name: string): JobRequest {
+export function job(name: string): TaskJob {
   return { kind: 'classify', inputs: [name], labels: ['no', 'yes'] };
 }
 
-export function completion(name: string): JobRequest {
+export function completion(name: string): TaskJob {
   return { kind: 'complete', prompts: [name], maxTokens: 8, stop: [], logprobs: null, stream: true };
 }
 
@@ -54,17 +55,18 @@ export function piece(text: string): CompletionDelta {
   return { index: 0, text, tokenIds: [7], logprobs: null, finishReason: null };
 }
 
-export function nameOf(request: JobRequest): string {
+export function nameOf(request: TaskJob): string {
   const [first] = request.kind === 'complete' ? request.prompts : request.inputs;
   return String(first);
 }
 
 /** The name in the answer of `job(name)`. */
-export function answered(result: JobResult | null | undefined): string | undefined {
+export function answered(given: JobResult | null | undefined): string | undefined {
+  const result = given as TaskResult | null | undefined;
   return result?.kind === 'classify' ? result.data[0]!.label : undefined;
 }
 
-export function resultOf(request: JobRequest): JobResult {
+export function resultOf(request: TaskJob): TaskResult {
   const result = answerTo(request);
   if (result.kind !== 'classify') return result;
   return { ...result, data: [{ label: nameOf(request), scores: { no: 0.25, yes: 0.75 } }] };

@@ -28,7 +28,7 @@ export function recordConformance(make: MakeQueue): void {
         id,
         kind: 'classify',
         status: 'queued',
-        form: { logprobs: null, tokenIds: false, experts: false },
+        form: { experts: false },
         createdMs: expect.any(Number),
         startedMs: null,
         finishedMs: null,

@@ -6,12 +6,8 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { EngineProcess } from '../../../src/engine/engine-process.js';
-import type {
-  CompletionDelta,
-  EngineConfig,
-  JobRequest,
-  JobResult,
-} from '../../../src/protocol/engine-messages.js';
+import type { CompletionDelta, EngineConfig, JobResult } from '../../../src/protocol/engine-messages.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { compiledSource } from '../predictor/compiled.js';
 import { alive, otherTokenizer, readInputIds } from './process-fixture.js';
 
@@ -25,15 +21,16 @@ if (!hasOracle) console.warn(`SKIPPED: greedy tokens against the oracle, ${fixtu
 
 const LABELS = ['negative', 'positive'];
 const SENTENCES = ['a fine film', 'dreadful and boring', 'it is what it is', 'charming , but far too long'];
-const classify = (inputs = SENTENCES): JobRequest => {
+const classify = (inputs = SENTENCES): TaskJob => {
   return { kind: 'classify', inputs: inputs.map((text) => `sst2 sentence: ${text}`), labels: LABELS };
 };
-const complete = (prompts: (string | number[])[], maxTokens: number): JobRequest => {
+const complete = (prompts: (string | number[])[], maxTokens: number): TaskJob => {
   return { kind: 'complete', prompts, maxTokens, stop: [], logprobs: null, stream: true };
 };
 
 /** What must not depend on the run: answers without their costs and times. */
-function answer(result: JobResult): unknown {
+function answer(given: JobResult): unknown {
+  const result = given as TaskResult;
   if (result.kind === 'classify') return result.data;
   return result.kind === 'complete' ? result.choices : undefined;
 }
@@ -93,7 +90,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
 
   let jobs = 0;
   function run(
-    request: JobRequest,
+    request: TaskJob,
     signal = new AbortController().signal,
     onDelta?: (d: CompletionDelta) => void,
   ) {
@@ -150,7 +147,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     await ready();
     const deltas: CompletionDelta[] = [];
     const request = complete(['the acting is <extra_id_0> and the story', 'sst2 sentence: a fine film'], 24);
-    const result = await run(request, undefined, (delta) => deltas.push(delta));
+    const result = (await run(request, undefined, (delta) => deltas.push(delta))) as TaskResult;
     if (result.kind !== 'complete') throw new Error();
     for (const choice of result.choices) {
       const own = deltas.filter(({ index }) => index === choice.index);
@@ -271,7 +268,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
       for (const { case: name, lengths, greedy } of cases) {
         // Padding takes expert capacity in the reference, so only unpadded cases are comparable.
         if (new Set(lengths).size > 1) continue;
-        const result = await run(complete(inputs(name, lengths[0]!), 16));
+        const result = (await run(complete(inputs(name, lengths[0]!), 16))) as TaskResult;
         if (result.kind !== 'complete') throw new Error();
         const wanted = greedy.map((ids) =>
           ids.slice(1, ids.indexOf(1, 1) < 0 ? undefined : ids.indexOf(1, 1) + 1),

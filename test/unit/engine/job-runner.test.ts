@@ -6,8 +6,9 @@ import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
-import type { FromEngine, JobRequest } from '../../../src/protocol/engine-messages.js';
+import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
@@ -16,6 +17,8 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
   vocabSize: 8000,
   maxInputBytes: 1000,
 });
+
+const job = (request: TaskJob): TaskJob => request;
 
 function bench() {
   const sent: FromEngine[] = [];
@@ -59,7 +62,7 @@ const cost = {
   belady_bytes: 0,
 };
 const end: JobEnd = { cost, startedMs: 2, endedMs: 5 };
-const complete = (more: Partial<Extract<JobRequest, { kind: 'complete' }>> = {}): JobRequest => {
+const complete = (more: Partial<Extract<TaskJob, { kind: 'complete' }>> = {}): TaskJob => {
   return {
     kind: 'complete',
     prompts: ['hello'],
@@ -74,14 +77,21 @@ const complete = (more: Partial<Extract<JobRequest, { kind: 'complete' }>> = {})
 describe('jobs', () => {
   it('answers a classification with softmaxed scores, the first label on ties', () => {
     const { sent, items, jobs } = bench();
-    jobs.start('a', { kind: 'classify', inputs: ['fine', 'dull film'], labels: ['negative', '__proto__'] });
+    jobs.start(
+      'a',
+      job({
+        kind: 'classify',
+        inputs: ['fine', 'dull film'],
+        labels: ['negative', '__proto__'],
+      }),
+    );
     expect(items.map(({ item, job, jobItems }) => [item, job, jobItems])).toEqual([
       [0, 0, 2],
       [1, 0, 2],
     ]);
     jobs.onInference({ type: 'done', item: 1, job: 0, scores: [Math.log(0.1), Math.log(0.3)] });
     jobs.onInference({ type: 'done', item: 0, job: 0, scores: [-1, -1], end });
-    const { result } = sent[0] as Extract<FromEngine, { type: 'result' }>;
+    const result = (sent[0] as Extract<FromEngine, { type: 'result' }>).result as TaskResult;
     expect(result).toMatchObject({
       kind: 'classify',
       experts: cost,
@@ -187,7 +197,7 @@ describe('jobs', () => {
 
   it('tokenizes without the model', () => {
     const { sent, items, jobs } = bench();
-    jobs.start('a', { kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false });
+    jobs.start('a', job({ kind: 'tokenize', inputs: ['hello'], addSpecialTokens: false }));
     expect(sent[0]).toMatchObject({
       result: { data: [{ ids: [1733, 53], tokens: ['▁hell', 'o'] }], promptTokens: 2 },
     });
@@ -196,8 +206,8 @@ describe('jobs', () => {
 });
 
 describe('refusals', () => {
-  const classify = (inputs: string[], labels: string[]): JobRequest => ({ kind: 'classify', inputs, labels });
-  it.each<[string, JobRequest, object]>([
+  const classify = (inputs: string[], labels: string[]): TaskJob => ({ kind: 'classify', inputs, labels });
+  it.each<[string, TaskJob, object]>([
     [
       'an input longer than a batch',
       classify(['a '.repeat(100)], ['no', 'yes']),
@@ -269,7 +279,7 @@ describe('refusals', () => {
     });
     jobs.start('a', complete());
     jobs.start('b', complete({ prompts: [[3]], stop: ['x'] }));
-    jobs.start('c', { kind: 'tokenize', inputs: ['x'], addSpecialTokens: true });
+    jobs.start('c', job({ kind: 'tokenize', inputs: ['x'], addSpecialTokens: true }));
     expect(sent.map((message) => (message.type === 'error' ? message.error.param : message.type))).toEqual([
       'prompt',
       'stop',

@@ -1,13 +1,13 @@
 // What is the memory queue's own in keeping jobs.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRequest, JobResult } from '../../../src/protocol/engine-messages.js';
 import type { JobRecord } from '../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { eventually } from '../../support/eventually.js';
 import { answerTo, ScriptedEngine } from './scripted-engine.js';
 
-const REQUEST: JobRequest = { kind: 'classify', inputs: ['a'], labels: ['no', 'yes'] };
+const REQUEST: TaskJob = { kind: 'classify', inputs: ['a'], labels: ['no', 'yes'] };
 
 let engine: ScriptedEngine;
 let queue: MemoryQueue;
@@ -81,7 +81,7 @@ it('tells the last record of each kept job once, and of no other', async () => {
 });
 
 it('drops an answer that comes after the job was cancelled', async () => {
-  let answer: (result: JobResult) => void = () => undefined;
+  let answer: (result: TaskResult) => void = () => undefined;
   engine.run = () =>
     new Promise((resolve) => {
       answer = resolve;
@@ -131,7 +131,7 @@ it('ends kept jobs that wait when the engine fails for good, and refuses further
 });
 
 it('runs a kept job again whose pieces were seen, but not one that somebody waits for', async () => {
-  const stream: JobRequest = {
+  const stream: TaskJob = {
     kind: 'complete',
     prompts: ['a'],
     maxTokens: 4,

@@ -3,12 +3,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
-import type { CompletionDelta, JobRequest } from '../../../src/protocol/engine-messages.js';
+import type { CompletionDelta } from '../../../src/protocol/engine-messages.js';
 import type { JobOptions } from '../../../src/queue/job-queue.js';
 import { MemoryQueue, type MemoryQueueOptions } from '../../../src/queue/memory-queue.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
 import { ScriptedEngine } from './scripted-engine.js';
 
-const REQUEST: JobRequest = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
 const DELTA: CompletionDelta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
 
 let engine: ScriptedEngine;
@@ -176,7 +177,7 @@ describe('crash of the engine', () => {
 });
 
 describe('room in the engine', () => {
-  const of = (characters: number): JobRequest => {
+  const of = (characters: number): TaskJob => {
     return { kind: 'classify', inputs: ['x'.repeat(characters)], labels: ['a'] };
   };
   const running = () => engine.runs.map(({ id }) => id);

@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { JobRequest } from '../../../src/protocol/engine-messages.js';
 import { workerClient } from '../../../src/queue/redis-client.js';
 import { type NewJob, RedisLedger } from '../../../src/queue/redis-ledger.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';
 import { answerTo } from './scripted-engine.js';
 
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 20, keptJobs: 100 };
-const REQUEST: JobRequest = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
 const RESULT = JSON.stringify(answerTo(REQUEST));
 
 describeWithRedis('the result ledger', () => {

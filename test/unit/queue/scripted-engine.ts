@@ -11,10 +11,9 @@ import type {
   ControlRequest,
   EngineCounters,
   ExpertCost,
-  JobRequest,
-  JobResult,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
+import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
 const GIB = 2 ** 30;
 
@@ -100,9 +99,9 @@ const TOTALS = {
 
 export interface ScriptedRun {
   id: string;
-  request: JobRequest;
+  request: TaskJob;
   options: RunOptions;
-  finish(result?: JobResult): void;
+  finish(result?: TaskResult): void;
   fail(code: ErrorCode): void;
 }
 
@@ -127,7 +126,7 @@ export class ScriptedEngine implements EngineHandle {
     this.enter('ready');
   }
 
-  run(id: string, request: JobRequest, options: RunOptions): Promise<JobResult> {
+  run(id: string, request: TaskJob, options: RunOptions): Promise<TaskResult> {
     return new Promise((resolve, reject) => {
       const end = (settle: () => void) => {
         this.runs = this.runs.filter((other) => other !== run);
@@ -176,7 +175,7 @@ export class ScriptedEngine implements EngineHandle {
   }
 }
 
-export function answerTo(request: JobRequest): JobResult {
+export function answerTo(request: TaskJob): TaskResult {
   switch (request.kind) {
     case 'classify': {
       const [label, ...rest] = request.labels as [string, ...string[]];

@@ -1,13 +1,13 @@
 // What each route answers.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
-import type { JobRequest } from '../../../src/protocol/engine-messages.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
 import { answerTo, MODEL } from '../queue/scripted-engine.js';
 import { TestServer } from './test-server.js';
 
 let server: TestServer;
-let last: JobRequest | undefined;
+let last: TaskJob | undefined;
 beforeAll(async () => {
   server = await TestServer.start();
 });
@@ -189,7 +189,7 @@ describe('POST /v1/completions', () => {
     expect(last).toMatchObject({ choices: 2, sampling: { temperature, topP, topK, minP, seed } });
     const drawn = async () => {
       await server.post('/v1/completions', { prompt: 'a', temperature: 1 });
-      return (last as Extract<JobRequest, { kind: 'complete' }>).sampling!.seed;
+      return (last as Extract<TaskJob, { kind: 'complete' }>).sampling!.seed;
     };
     const [first, second] = [await drawn(), await drawn()];
     expect([Number.isSafeInteger(first), first === second]).toEqual([true, false]);

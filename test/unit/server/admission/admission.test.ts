@@ -1,49 +1,7 @@
-// What a request is charged, what a minute holds, and what one caller may hold of the queue.
+// What a minute holds, and what one caller may hold of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import type { JobRequest, JobResult } from '../../../../src/protocol/engine-messages.js';
 import { QueueShare } from '../../../../src/server/admission/queue-share.js';
-import { costOf, tokensUsed } from '../../../../src/server/admission/token-cost.js';
 import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';
-import { COST } from '../../queue/scripted-engine.js';
-
-const complete = (prompts: (string | number[])[], maxTokens: number): JobRequest => ({
-  kind: 'complete',
-  prompts,
-  maxTokens,
-  stop: [],
-  logprobs: null,
-  stream: false,
-});
-
-const used = (promptTokens: number, completionTokens: number) =>
-  ({
-    promptTokens,
-    completionTokens,
-    experts: COST,
-    timing: { tokenizeMs: 0, queueMs: 0, inferenceMs: 0 },
-    kind: 'tokenize',
-    data: [],
-  }) satisfies JobResult;
-
-describe('the cost of a request', () => {
-  it('is exact where token ids are sent, and counts what may be generated', () => {
-    const request = complete([[1, 2, 3], [4]], 16);
-    expect(costOf(request)).toEqual({ known: 4 + 2 * 16, estimated: 0 });
-    expect(tokensUsed(request, used(4, 5))).toBe(9);
-  });
-
-  it('goes by the bytes of texts', () => {
-    expect(costOf(complete(['abcde', 'é'], 10))).toEqual({ known: 20, estimated: 3 + 1 });
-    const tokenize: JobRequest = { kind: 'tokenize', inputs: ['abcd'], addSpecialTokens: true };
-    expect(costOf(tokenize)).toEqual({ known: 0, estimated: 2 });
-  });
-
-  it('has every label against every input', () => {
-    const request: JobRequest = { kind: 'classify', inputs: ['abcd', 'abcd'], labels: ['ab', 'abc', 'a'] };
-    expect(costOf(request)).toEqual({ known: 0, estimated: 4 + 2 * 4 });
-    expect(tokensUsed(request, used(7, 0))).toBe(7 + 2 * 4);
-  });
-});
 
 describe('tokens a minute', () => {
   beforeEach(() => {

@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type ModelLimits, prepareJob } from '../../../src/engine/prepare-job.js';
 import { SidaError } from '../../../src/errors.js';
-import type { JobRequest, RunRequest } from '../../../src/protocol/engine-messages.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
+import { classifyInputs } from '../../../src/tasks/classify/items.js';
+import { completeInputs } from '../../../src/tasks/complete/items.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
 
 import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { DECODER_ONLY, SHAPE } from '../inference/scripted-engine.js';
@@ -18,19 +20,23 @@ function limits(shape = DECODER_ONLY): ModelLimits {
     kvPages: 12,
     kvPageTokens: 16,
     tokenizer,
-    routing: { mode: 'exact', k: 1, predictor: false },
   };
 }
 
-type Complete = Extract<JobRequest, { kind: 'complete' }>;
-const complete = (tokens: number, more: Partial<Complete> = {}): RunRequest => {
+type Complete = Extract<TaskJob, { kind: 'complete' }>;
+const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
   const prompts = [Array(tokens).fill(5)];
   return { kind: 'complete', prompts, maxTokens: 3, stop: [], logprobs: null, stream: false, ...more };
 };
 
-function refusal(request: RunRequest, of = limits()): SidaError {
+function inputsOf(job: TaskJob, of: ModelLimits): PreparedInput[] {
+  if (job.kind === 'tokenize') throw new Error('it has no inputs');
+  return job.kind === 'classify' ? classifyInputs(job, of) : completeInputs(job, of);
+}
+
+function refusal(request: TaskJob, of = limits()): SidaError {
   try {
-    prepareJob(request, of);
+    inputsOf(request, of);
   } catch (error) {
     if (error instanceof SidaError) return error;
   }
@@ -41,7 +47,7 @@ describe('choices of a prompt', () => {
   const sampling = { temperature: 0.5, topP: 0.9, topK: 40, minP: 0, seed: 7 };
 
   it('each have a seed of their own, the first one that of the request', () => {
-    const [input] = prepareJob(complete(4, { choices: 3, sampling }), limits());
+    const [input] = inputsOf(complete(4, { choices: 3, sampling }), limits());
     const { temperature, topP, topK, minP } = sampling;
     const rest = { temperature, topP, topK, minP };
     expect(input!.work).toMatchObject({
@@ -54,12 +60,12 @@ describe('choices of a prompt', () => {
   });
 
   it('take a negative seed as its 64 bits', () => {
-    const [input] = prepareJob(complete(4, { sampling: { ...sampling, seed: -1 } }), limits());
+    const [input] = inputsOf(complete(4, { sampling: { ...sampling, seed: -1 } }), limits());
     expect(input!.work).toMatchObject({ choices: [{ seed: 2n ** 64n - 1n }] });
   });
 
   it('are greedy without sampling', () => {
-    expect(prepareJob(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({
+    expect(inputsOf(complete(4, { choices: 2 }), limits())[0]!.work).toMatchObject({
       choices: [null, null],
     });
   });
@@ -67,7 +73,7 @@ describe('choices of a prompt', () => {
 
 describe('a decoder-only model', () => {
   it('takes prompts longer than a pass, up to its context', () => {
-    expect(prepareJob(complete(126), limits())[0]!.tokens).toHaveLength(126);
+    expect(inputsOf(complete(126), limits())[0]!.tokens).toHaveLength(126);
     expect(refusal(complete(127)).toBody()).toMatchObject({
       code: 'cannot_run',
       message: expect.stringMatching(/127 tokens.*"max_tokens" of 3.*129.*128/),
@@ -78,7 +84,7 @@ describe('a decoder-only model', () => {
   it('takes what its KV pages hold, shared ones counted once', () => {
     // 12 pages: 6 shared, then 2 for each of three choices; a fourth would need 14.
     const long = { maxTokens: 28, choices: 3 };
-    expect(prepareJob(complete(96, long), limits())).toHaveLength(1);
+    expect(inputsOf(complete(96, long), limits())).toHaveLength(1);
     expect(refusal(complete(96, { ...long, choices: 4 })).toBody()).toMatchObject({
       code: 'cannot_run',
       details: { needed_pages: 14, kv_pages: 12 },
@@ -86,12 +92,12 @@ describe('a decoder-only model', () => {
   });
 
   it('has labels that continue the prompt, within its context', () => {
-    const classify = (text: string): RunRequest => ({
+    const classify = (text: string): TaskJob => ({
       kind: 'classify',
       inputs: [text],
       labels: ['no', 'not at all'],
     });
-    const [input] = prepareJob(classify('the film'), limits());
+    const [input] = inputsOf(classify('the film'), limits());
     const { plan } = input!.work as Extract<ItemWork, { kind: 'score' }>;
     const no = tokenizer.encodePlain('no');
     const not = tokenizer.encodePlain('not at all');

@@ -1,8 +1,17 @@
+/** The request and the answer of /v1/completions. */
 import { z } from 'zod';
-import { LIMITS } from '../limits.js';
-import { Experts, Include, Model, Routing, RoutingK } from './common.js';
+import { MOST_INPUTS } from '../shared/limits.js';
+import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
-/** Looked through in one loop: a schema for each id would hold up everybody over the half million that a body has room for. */
+const MOST_STOPS = 4;
+const STOP_BYTES = 1024;
+const MOST_LOGPROBS = 5;
+/** Of one prompt. */
+const MOST_CHOICES = 16;
+/** Most tokens that `top_k` may leave to choose from. */
+const MOST_TOP_K = 1_000_000;
+
+/** One loop checks all ids. A schema for each of the half million that fit in a body would delay other requests. */
 const TokenIds = z
   .custom<number[]>((value) => Array.isArray(value) && typeof value[0] === 'number')
   .check(({ value, issues }) => {
@@ -16,11 +25,11 @@ const TokenIds = z
 const Stop = z
   .string()
   .min(1)
-  .refine((stop) => Buffer.byteLength(stop) <= LIMITS.stopBytes, {
-    error: `A stop text may have ${LIMITS.stopBytes} bytes`,
+  .refine((stop) => Buffer.byteLength(stop) <= STOP_BYTES, {
+    error: `A stop text may have ${STOP_BYTES} bytes`,
   });
 
-/** A field of OpenAI's that is accepted where it changes nothing. */
+/** A field of OpenAI's API that is accepted with values that change nothing. */
 function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
   return z
     .literal(values, {
@@ -30,7 +39,7 @@ function neutral<const T extends readonly (number | boolean | null)[]>(...values
     .meta({ description: 'Accepted for compatibility' });
 }
 
-/** How tokens are chosen. Without a temperature, or with 0, all else here but `n` changes nothing. */
+/** How tokens are chosen. Without a temperature, or with 0, only `n` matters. */
 const SAMPLING = {
   temperature: z.number().min(0).max(2).nullish().meta({
     description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',
@@ -44,7 +53,7 @@ const SAMPLING = {
   top_k: z
     .int()
     .min(0)
-    .max(LIMITS.topK)
+    .max(MOST_TOP_K)
     .nullish()
     .meta({ description: 'Draws from so many likeliest tokens. Default 0: all' }),
   min_p: z.number().min(0).max(1).nullish().meta({
@@ -54,7 +63,7 @@ const SAMPLING = {
     description:
       'The same seed gives the same text at every budget and load. Default: drawn for each request',
   }),
-  n: z.int().min(1).max(LIMITS.choices).nullish().meta({ description: 'Choices for each prompt. Default 1' }),
+  n: z.int().min(1).max(MOST_CHOICES).nullish().meta({ description: 'Choices for each prompt. Default 1' }),
 };
 
 export const CompletionRequest = z
@@ -68,19 +77,19 @@ export const CompletionRequest = z
           z
             .array(z.union([z.string(), TokenIds]))
             .min(1)
-            .max(LIMITS.inputs),
+            .max(MOST_INPUTS),
         ],
-        { error: `Expected a text, a list of token ids, or a list of 1 to ${LIMITS.inputs} of these` },
+        { error: `Expected a text, a list of token ids, or a list of 1 to ${MOST_INPUTS} of these` },
       )
       .meta({ example: 'The film was <extra_id_0>.' }),
     max_tokens: z.int().min(1).max(1_000_000).nullish(),
     ...SAMPLING,
     stop: z
-      .union([Stop, z.array(Stop).max(LIMITS.stops)], {
-        error: `Expected a text, or a list of up to ${LIMITS.stops} texts, each of 1 to ${LIMITS.stopBytes} bytes`,
+      .union([Stop, z.array(Stop).max(MOST_STOPS)], {
+        error: `Expected a text, or a list of up to ${MOST_STOPS} texts, each of 1 to ${STOP_BYTES} bytes`,
       })
       .nullish(),
-    logprobs: z.int().min(0).max(LIMITS.logprobs).nullish(),
+    logprobs: z.int().min(0).max(MOST_LOGPROBS).nullish(),
     stream: z.boolean().nullish(),
     stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
     return_token_ids: z.boolean().nullish(),

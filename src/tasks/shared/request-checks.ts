@@ -1,8 +1,15 @@
-/** Checks of inputs against the served model, before they cost anything. */
-import type { ServeOptions } from '../config/options.js';
-import { SidaError } from '../errors.js';
-import { isEncoderDecoder } from '../model/model-shape.js';
-import type { ModelInfo } from '../protocol/engine-messages.js';
+/** Checks of a request against the served model, before it costs anything. */
+import { SidaError } from '../../errors.js';
+import { isEncoderDecoder } from '../../model/model-shape.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+
+/** What the server was started with. */
+export interface RequestLimits {
+  maxInputBytes: number;
+  maxBatchTokens: number;
+  /** Tokens that the KV cache holds. */
+  kvTokens: number;
+}
 
 export function requireTokenizer(model: ModelInfo, param: string): void {
   if (model.hasTokenizer) return;
@@ -10,7 +17,7 @@ export function requireTokenizer(model: ModelInfo, param: string): void {
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
-export function checkText(text: string, { maxInputBytes }: ServeOptions, param: string): void {
+export function checkText(text: string, { maxInputBytes }: RequestLimits, param: string): void {
   const bytes = Buffer.byteLength(text);
   if (bytes <= maxInputBytes) return;
   throw new SidaError({
@@ -21,14 +28,14 @@ export function checkText(text: string, { maxInputBytes }: ServeOptions, param: 
   });
 }
 
-export function checkTokenIds(ids: number[], model: ModelInfo, options: ServeOptions, param: string): void {
+export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {
   const { vocabSize } = model.shape;
   const outside = ids.find((id) => id >= vocabSize);
   if (outside !== undefined) {
     const message = `The token id ${outside} is outside the vocabulary of ${vocabSize}`;
     throw new SidaError({ code: 'invalid_request', message, param });
   }
-  const { limit, why } = promptLimit(model, options);
+  const { limit, why } = promptLimit(model, limits);
   if (ids.length > limit) {
     throw new SidaError({
       code: 'cannot_run',
@@ -39,10 +46,10 @@ export function checkTokenIds(ids: number[], model: ModelInfo, options: ServeOpt
   }
 }
 
-/** An encoder takes its input in one pass; without one, a prompt runs in as many as it needs. */
+/** An encoder takes its input in one pass. A decoder-only model takes a prompt in as many passes as it needs. */
 function promptLimit(
   { shape }: ModelInfo,
-  { maxBatchTokens, kvTokens }: ServeOptions,
+  { maxBatchTokens, kvTokens }: RequestLimits,
 ): { limit: number; why: string } {
   if (isEncoderDecoder(shape)) return { limit: maxBatchTokens, why: 'one pass takes' };
   const { contextTokens } = shape;

@@ -1,40 +1,45 @@
-/** From a request to classify to the job that runs it. */
+/** From a request to classify to its job. */
 import type { z } from 'zod';
-import { SidaError } from '../errors.js';
-import type { JobRequest, ModelInfo } from '../protocol/engine-messages.js';
-import { renderTemplate, templateFields } from '../text/template.js';
-import { requireModel, type ServerContext } from './context.js';
-import { checkText, inputName, requireTokenizer } from './inputs.js';
-import type { ClassifyRequest } from './schemas/classify.js';
+import { SidaError } from '../../errors.js';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+import { renderTemplate, templateFields } from '../../text/template.js';
+import { checkText, inputName, type RequestLimits, requireTokenizer } from '../shared/request-checks.js';
+import type { PreparedJob } from '../task.js';
+import type { ClassifyJob } from './job.js';
+import type { ClassifyRequest } from './schema.js';
 
-export function classifyJob(
-  context: ServerContext,
-  request: z.infer<typeof ClassifyRequest>,
-): Extract<JobRequest, { kind: 'classify' }> {
-  const model = requireModel(context, request.model);
+export type ClassifyBody = z.infer<typeof ClassifyRequest>;
+
+export function prepareClassify(
+  request: ClassifyBody,
+  model: ModelInfo,
+  limits: RequestLimits,
+): PreparedJob<ClassifyJob> {
   requireTokenizer(model, 'model');
   const { template, labels } =
     request.task === undefined
-      ? { template: checkTemplate(context, request.template!), labels: request.labels! }
-      : findTask(model, request.task);
+      ? { template: checkTemplate(request.template!, limits), labels: request.labels! }
+      : declaredTask(model, request.task);
   const fields = templateFields(template);
   const list = Array.isArray(request.input);
   const inputs = (Array.isArray(request.input) ? request.input : [request.input]).map((input, index) => {
     const param = inputName('input', index, list);
     const prompt = renderTemplate(template, fields, input, param);
-    checkText(prompt, context.options, param);
+    checkText(prompt, limits, param);
     return prompt;
   });
-  return {
+  const job: ClassifyJob = {
     kind: 'classify',
     inputs,
     labels,
     explain: request.include?.includes('experts') ?? false,
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
   };
+  return { job };
 }
 
-function findTask({ name, tasks }: ModelInfo, task: string): { template: string; labels: string[] } {
+/** The template and the labels that the model's sida.json declares under this name. */
+function declaredTask({ name, tasks }: ModelInfo, task: string): { template: string; labels: string[] } {
   const found = Object.hasOwn(tasks, task) ? tasks[task] : undefined;
   if (found !== undefined) return found;
   const known = Object.keys(tasks);
@@ -46,8 +51,8 @@ function findTask({ name, tasks }: ModelInfo, task: string): { template: string;
   });
 }
 
-function checkTemplate({ options }: ServerContext, template: string): string {
-  checkText(template, options, 'template');
+function checkTemplate(template: string, limits: RequestLimits): string {
+  checkText(template, limits, 'template');
   if (templateFields(template).length > 0) return template;
   throw new SidaError({
     code: 'invalid_request',

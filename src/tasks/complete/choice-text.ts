@@ -1,12 +1,12 @@
 /** One choice of a completion as its tokens arrive: text, stop strings, the reason it ended. */
+import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
+import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import { IncrementalDecoder } from '../../text/incremental-decoder.js';
+import { StopStrings } from '../../text/stop-strings.js';
+import type { Tokenizer } from '../../text/tokenizer.js';
+import type { CompletionChoice } from './job.js';
 
-import type { CompletionChoice, CompletionDelta, TokenLogprobs } from '../protocol/engine-messages.js';
-import type { GeneratedToken } from '../protocol/thread-messages.js';
-import { IncrementalDecoder } from '../text/incremental-decoder.js';
-import { StopStrings } from '../text/stop-strings.js';
-import type { Tokenizer } from '../text/tokenizer.js';
-
-export interface CompletionOptions {
+export interface ChoiceTextOptions {
   index: number;
   maxTokens: number;
   stop: readonly string[];
@@ -16,8 +16,8 @@ export interface CompletionOptions {
   logprobs: boolean;
 }
 
-export class Completion {
-  readonly #options: CompletionOptions;
+export class ChoiceText {
+  readonly #options: ChoiceTextOptions;
   readonly #decoder: IncrementalDecoder;
   readonly #stops: StopStrings;
   readonly #choice: CompletionChoice;
@@ -25,7 +25,7 @@ export class Completion {
   #decoded = 0;
   #finished = false;
 
-  constructor(options: CompletionOptions) {
+  constructor(options: ChoiceTextOptions) {
     const { index, tokenizer, stop, logprobs } = options;
     this.#options = options;
     this.#decoder = new IncrementalDecoder((ids) => tokenizer?.decode(ids, true) ?? '');
@@ -37,7 +37,7 @@ export class Completion {
     return this.#choice;
   }
 
-  /** What the token adds; undefined after the end: tokens that were on their way when a stop string was found. */
+  /** What the token adds. Undefined after the end: some tokens were still on their way when a stop string was found. */
   push(token: GeneratedToken): CompletionDelta | undefined {
     if (this.#finished) return undefined;
     const choice = this.#choice;

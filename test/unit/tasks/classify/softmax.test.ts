@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { softmax } from '../../../src/batching/softmax.js';
+import { softmax } from '../../../../src/tasks/classify/softmax.js';
 
 it('sums to one and does not overflow', () => {
   const [a, b, c] = softmax([1000, 1000, 999]);

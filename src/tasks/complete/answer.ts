@@ -1,32 +1,20 @@
-/** The answer of a completion, whole or as pieces of a stream, in OpenAI's shape. */
+/** The answer of a completion, whole or as the chunks of a stream, in OpenAI's shape. */
+import { SidaError } from '../../errors.js';
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
+import { expertsAnswer } from '../shared/schema.js';
+import type { AnswerAbout, Answers } from '../task.js';
+import type { CompleteForm, CompleteResult } from './job.js';
+import type { CompletionAnswer, CompletionLogprobs } from './schema.js';
 
-import { SidaError } from '../errors.js';
-import type { CompletionDelta } from '../protocol/engine-messages.js';
-import type { AnswerForm } from '../queue/job-queue.js';
-import type { ResultOf } from './jobs.js';
-import { expertsAnswer } from './schemas/common.js';
-import type { CompletionAnswer, CompletionLogprobs } from './schemas/completions.js';
+/** Writes every chunk of one answer: they share an id and a time. */
+export class CompletionAnswers implements Answers<CompleteResult> {
+  readonly #about: AnswerAbout<CompleteForm>;
 
-export interface CompletionAbout {
-  /** Its name. */
-  model: string;
-  /** Of the request or the job. */
-  id: string;
-  createdMs: number;
-  form: AnswerForm;
-  /** Streams only: a last piece carries the usage. */
-  includeUsage?: boolean;
-}
-
-/** Builds every piece of one answer: they share an id and a time. */
-export class CompletionAnswers {
-  readonly #about: CompletionAbout;
-
-  constructor(about: CompletionAbout) {
+  constructor(about: AnswerAbout<CompleteForm>) {
     this.#about = about;
   }
 
-  whole(result: ResultOf<'complete'>): CompletionAnswer {
+  whole(result: CompleteResult): CompletionAnswer {
     return {
       ...this.#envelope(result.choices),
       usage: usage(result),
@@ -34,17 +22,16 @@ export class CompletionAnswers {
     };
   }
 
-  piece(delta: CompletionDelta): CompletionAnswer {
+  chunk(delta: CompletionDelta): CompletionAnswer {
     return this.#envelope([delta]);
   }
 
-  /** What follows the last token of a stream; undefined when nothing was asked for. */
-  closing(result: ResultOf<'complete'>): CompletionAnswer | undefined {
-    const { includeUsage = false, form } = this.#about;
-    if (!includeUsage && !form.experts) return undefined;
+  closing(result: CompleteResult): CompletionAnswer | undefined {
+    const { streamUsage = false, form } = this.#about;
+    if (!streamUsage && !form.experts) return undefined;
     return {
       ...this.#envelope([]),
-      ...(includeUsage && { usage: usage(result) }),
+      ...(streamUsage && { usage: usage(result) }),
       ...(form.experts && { experts: expertsAnswer(result.experts) }),
     };
   }
@@ -91,7 +78,7 @@ function finite(logprob: number): number {
   });
 }
 
-function usage({ promptTokens, completionTokens }: ResultOf<'complete'>) {
+function usage({ promptTokens, completionTokens }: CompleteResult) {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,

@@ -1,4 +1,4 @@
-/** Parts that several requests and answers share. A schema's `id` names it in the OpenAPI document. */
+/** Parts that the requests and answers of several tasks share. A schema's `id` names it in the OpenAPI document. */
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/engine-messages.js';
@@ -19,7 +19,7 @@ export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
 
 export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
 
-/** Which pair is there depends on how many experts the model's routers choose for a token. */
+/** How many experts the model's routers choose for a token decides which pair an answer has. */
 const HITS = {
   hits_top1: z.int().optional().meta({
     description: 'Of models that choose one expert: routings whose expert was the first that the table named',
@@ -56,15 +56,3 @@ export const Experts = z
 export function expertsAnswer({ bytes, ...cost }: ExpertCost): z.infer<typeof Experts> {
   return { ...cost, bytes_moved: bytes };
 }
-
-export const ErrorAnswer = z
-  .object({
-    error: z.object({
-      message: z.string(),
-      type: z.string(),
-      code: z.string(),
-      param: z.string().nullable(),
-      details: z.record(z.string(), z.number()).optional(),
-    }),
-  })
-  .meta({ id: 'Error' });

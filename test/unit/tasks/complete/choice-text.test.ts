@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Completion, type CompletionOptions } from '../../../src/engine/completion.js';
-import { StopStrings } from '../../../src/text/stop-strings.js';
-import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { ChoiceText, type ChoiceTextOptions } from '../../../../src/tasks/complete/choice-text.js';
+import { StopStrings } from '../../../../src/text/stop-strings.js';
+import { Tokenizer } from '../../../../src/text/tokenizer.js';
 
-const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
+const json = readFileSync(new URL('../../../../models/switch-mini/tokenizer.json', import.meta.url));
 const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });
 
 describe('stop strings', () => {
@@ -64,7 +64,7 @@ describe('stop strings', () => {
 });
 
 describe('completion', () => {
-  const standard: CompletionOptions = {
+  const standard: ChoiceTextOptions = {
     index: 0,
     maxTokens: 8,
     stop: [],
@@ -75,7 +75,7 @@ describe('completion', () => {
   const ids = tokenizer.encodePlain('the acting is fine');
 
   it('ends at the end token and keeps it', () => {
-    const completion = new Completion(standard);
+    const completion = new ChoiceText(standard);
     const deltas = [...ids, 1].map((id) => completion.push({ item: 0, choice: 0, id }));
     expect(completion.choice).toMatchObject({
       text: 'the acting is fine',
@@ -87,21 +87,21 @@ describe('completion', () => {
   });
 
   it('ends at any of several end tokens', () => {
-    const completion = new Completion(standard);
+    const completion = new ChoiceText(standard);
     completion.push({ item: 0, choice: 0, id: ids[0]! });
     expect(completion.push({ item: 0, choice: 0, id: 2 })?.finishReason).toBe('stop');
     expect(completion.choice.tokenIds).toEqual([ids[0], 2]);
   });
 
   it('ends with length at its last token', () => {
-    const completion = new Completion({ ...standard, maxTokens: 2 });
+    const completion = new ChoiceText({ ...standard, maxTokens: 2 });
     expect(completion.push({ item: 0, choice: 0, id: ids[0]! })?.finishReason).toBeNull();
     expect(completion.push({ item: 0, choice: 0, id: ids[1]! })?.finishReason).toBe('length');
     expect(completion.choice).toMatchObject({ tokenIds: ids.slice(0, 2), finishReason: 'length' });
   });
 
   it('drops tokens that were on their way when a stop string was found', () => {
-    const completion = new Completion({ ...standard, stop: ['ing is'] });
+    const completion = new ChoiceText({ ...standard, stop: ['ing is'] });
     const deltas = ids.map((id) => completion.push({ item: 0, choice: 0, id }));
     expect(completion.choice).toMatchObject({ text: 'the act', finishReason: 'stop' });
     expect(deltas.at(-1)).toBeUndefined();
@@ -109,7 +109,7 @@ describe('completion', () => {
   });
 
   it('gives held back text out when the tokens end', () => {
-    const completion = new Completion({ ...standard, maxTokens: ids.length, stop: ['fine wine'] });
+    const completion = new ChoiceText({ ...standard, maxTokens: ids.length, stop: ['fine wine'] });
     for (const id of ids) completion.push({ item: 0, choice: 0, id });
     expect(completion.choice).toMatchObject({ text: 'the acting is fine', finishReason: 'length' });
   });
@@ -121,7 +121,7 @@ describe('completion', () => {
       id: 1500,
       logprobs: { logprob: -0.5, top: [{ id: 3402, logprob: -1 }] },
     };
-    const named = new Completion({ ...standard, logprobs: true });
+    const named = new ChoiceText({ ...standard, logprobs: true });
     named.push(token);
     expect(named.choice.logprobs).toEqual([
       {
@@ -132,7 +132,7 @@ describe('completion', () => {
         top: [{ id: 3402, token: '▁negative', logprob: -1 }],
       },
     ]);
-    const bare = new Completion({ ...standard, logprobs: true, tokenizer: undefined });
+    const bare = new ChoiceText({ ...standard, logprobs: true, tokenizer: undefined });
     bare.push(token);
     expect(bare.choice).toMatchObject({ text: '', tokenIds: [1500], logprobs: [{ token: '<1500>' }] });
   });

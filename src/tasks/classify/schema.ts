@@ -1,17 +1,23 @@
+/** The request and the answer of /v1/classify. */
 import { z } from 'zod';
-import { LIMITS } from '../limits.js';
-import { Experts, Include, Model, Routing, RoutingK } from './common.js';
+import { MOST_INPUTS } from '../shared/limits.js';
+import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
-const ONE_INPUT = `a text or an object of up to ${LIMITS.fields} template fields with texts`;
+/** Template fields of one input. */
+export const MOST_FIELDS = 64;
+const MOST_LABELS = 64;
+const LABEL_BYTES = 1024;
 
-/** Counts before it looks: a body has room for 100,000 fields. */
+const ONE_INPUT = `a text or an object of up to ${MOST_FIELDS} template fields with texts`;
+
+/** Counts the fields before it looks at them: a body has room for 100,000. */
 const Fields = z
   .custom<Record<string, string>>((value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
     const texts = Object.values(value);
-    return texts.length <= LIMITS.fields && texts.every((text) => typeof text === 'string');
+    return texts.length <= MOST_FIELDS && texts.every((text) => typeof text === 'string');
   })
-  .meta({ type: 'object', additionalProperties: { type: 'string' }, maxProperties: LIMITS.fields });
+  .meta({ type: 'object', additionalProperties: { type: 'string' }, maxProperties: MOST_FIELDS });
 
 const Input = z.union([z.string(), Fields], { error: `Expected ${ONE_INPUT}` });
 
@@ -28,19 +34,19 @@ export const ClassifyRequest = z
         z
           .string()
           .min(1)
-          .refine((label) => Buffer.byteLength(label) <= LIMITS.labelBytes, {
-            error: `A label may have ${LIMITS.labelBytes} bytes`,
+          .refine((label) => Buffer.byteLength(label) <= LABEL_BYTES, {
+            error: `A label may have ${LABEL_BYTES} bytes`,
           }),
       )
       .min(2)
-      .max(LIMITS.labels)
+      .max(MOST_LABELS)
       .refine((labels) => new Set(labels).size === labels.length, {
         error: 'Each label may stand there once',
       })
       .optional(),
     input: z
-      .union([Input, z.array(Input).min(1).max(LIMITS.inputs)], {
-        error: `Expected ${ONE_INPUT}, or a list of 1 to ${LIMITS.inputs} of these`,
+      .union([Input, z.array(Input).min(1).max(MOST_INPUTS)], {
+        error: `Expected ${ONE_INPUT}, or a list of 1 to ${MOST_INPUTS} of these`,
       })
       .meta({ example: 'a fine film' }),
     routing: Routing,

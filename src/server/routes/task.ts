@@ -1,0 +1,32 @@
+/** The route of a task: the answer comes with the response, whole or as a stream. */
+import type { AnyTask, TaskBody } from '../../tasks/task.js';
+import { requireModel } from '../context.js';
+import { runJob } from '../jobs.js';
+import { streamAnswer } from '../stream-answer.js';
+import type { Route } from './route.js';
+
+export function taskRoute(task: AnyTask): Route {
+  const { route, schemas } = task;
+  return {
+    method: 'post',
+    path: route.path,
+    scope: 'infer',
+    summary: route.summary,
+    body: schemas.request,
+    answers: { 200: { description: route.answer, schema: schemas.answer } },
+    async handle(context, _req, res, body) {
+      const request = body as TaskBody;
+      const model = requireModel(context, request.model);
+      const { job, streamUsage = false } = task.prepare(request, model, context.options);
+      const answers = task.answers({
+        model: model.name,
+        id: res.locals.requestId as string,
+        createdMs: Date.now(),
+        form: task.form(job),
+        streamUsage,
+      });
+      if (job.stream) await streamAnswer(context, res, job, answers);
+      else res.json(answers.whole(await runJob(context, res, job)));
+    },
+  };
+}

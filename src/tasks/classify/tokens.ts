@@ -1,0 +1,15 @@
+/** Tokens of a classification. Its answer does not count the labels' tokens, so their estimate stands. */
+import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import type { TaskTokens } from '../task.js';
+import type { ClassifyJob, ClassifyResult } from './job.js';
+
+export const classifyTokens: TaskTokens<ClassifyJob, ClassifyResult> = {
+  input: ({ inputs }) => inputTokens(inputs),
+  cost: (job) => ({ known: 0, estimated: reservedTokens(job.inputs) + labelTokens(job) }),
+  used: (job, { promptTokens }) => promptTokens + labelTokens(job),
+};
+
+/** Every label runs against every input. */
+function labelTokens({ inputs, labels }: ClassifyJob): number {
+  return inputs.length * reservedTokens(labels);
+}

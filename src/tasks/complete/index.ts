@@ -1,0 +1,41 @@
+/** Continues prompts, in OpenAI's shape. */
+import type { Task } from '../task.js';
+import { CompletionAnswers } from './answer.js';
+import { completeInputs } from './items.js';
+import {
+  type CompleteForm,
+  type CompleteJob,
+  type CompleteResult,
+  storedForm,
+  storedJob,
+  storedResult,
+} from './job.js';
+import { type CompleteBody, prepareComplete } from './request.js';
+import { CompleteResults } from './results.js';
+import { CompletionAnswer, CompletionRequest } from './schema.js';
+import { completeTokens } from './tokens.js';
+
+export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteForm> = {
+  kind: 'complete',
+  route: {
+    path: '/v1/completions',
+    summary: 'Completes each prompt; with `stream` as server-sent events that end with `[DONE]`',
+    answer: 'One choice for each prompt',
+  },
+  jobType: 'completion',
+  schemas: { request: CompletionRequest, answer: CompletionAnswer },
+  stored: { job: storedJob, result: storedResult, form: storedForm },
+  prepare: prepareComplete,
+  form: ({ logprobs, showTokenIds = false, explain = false }) => ({
+    logprobs,
+    tokenIds: showTokenIds,
+    experts: explain,
+  }),
+  answers: (about) => new CompletionAnswers(about),
+  tokens: completeTokens,
+  engine: {
+    runs: 'model',
+    inputs: completeInputs,
+    results: (job, limits) => new CompleteResults(job, limits),
+  },
+};

@@ -1,0 +1,30 @@
+/** From a completion to the inputs of the model: each prompt, with the choices to generate after it. */
+import { SidaError } from '../../errors.js';
+import type { ItemWork } from '../../protocol/item-work.js';
+import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
+import { checkedInput, type ModelLimits, type PreparedInput, tokenizerOf } from '../shared/prepared-input.js';
+import type { CompleteJob } from './job.js';
+
+export function completeInputs(job: CompleteJob, limits: ModelLimits): PreparedInput[] {
+  const { prompts, maxTokens, logprobs, stop } = job;
+  if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
+    const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;
+    throw new SidaError({ code: 'invalid_request', message, param: 'max_tokens' });
+  }
+  if (stop.includes('')) {
+    throw new SidaError({ code: 'invalid_request', message: 'A stop string is empty', param: 'stop' });
+  }
+  if (stop.length > 0) tokenizerOf(limits, 'stop');
+  const work: ItemWork = { kind: 'generate', maxTokens, logprobs, choices: choicesOf(job) };
+  return prompts.map((prompt, index) => {
+    const tokens = typeof prompt === 'string' ? tokenizerOf(limits, 'prompt').encode(prompt) : prompt;
+    return checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits);
+  });
+}
+
+/** How each choice is drawn; null: the most likely token always. */
+function choicesOf({ choices = 1, sampling }: CompleteJob): (Sampling | null)[] {
+  return Array.from({ length: choices }, (_, choice) => {
+    return sampling === undefined ? null : { ...sampling, seed: choiceSeed(sampling.seed, choice) };
+  });
+}

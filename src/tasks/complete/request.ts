@@ -1,0 +1,110 @@
+/** From a request to complete to its job. */
+import { randomInt } from 'node:crypto';
+import type { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import type { ModelInfo, SamplingWish } from '../../protocol/engine-messages.js';
+import {
+  checkText,
+  checkTokenIds,
+  inputName,
+  type RequestLimits,
+  requireTokenizer,
+} from '../shared/request-checks.js';
+import type { PreparedJob } from '../task.js';
+import type { CompleteJob } from './job.js';
+import type { CompletionRequest } from './schema.js';
+
+export type CompleteBody = z.infer<typeof CompletionRequest>;
+
+const DEFAULT_MAX_TOKENS = 16;
+/** Choices of all prompts of a request together. */
+const MOST_CHOICES_TOGETHER = 64;
+/** Seeds that are drawn. */
+const SEEDS = 2 ** 48 - 1;
+
+export function prepareComplete(
+  request: CompleteBody,
+  model: ModelInfo,
+  limits: RequestLimits,
+): PreparedJob<CompleteJob> {
+  const prompts = checkedPrompts(request, model, limits);
+  const choices = request.n ?? 1;
+  checkChoices(prompts.length, choices);
+  const sampling = samplingOf(request);
+  const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
+  if (maxTokens > limits.kvTokens) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `Expected "max_tokens" to be at most ${limits.kvTokens}, which is what the KV cache holds, but got ${maxTokens}`,
+      param: 'max_tokens',
+    });
+  }
+  const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
+  if (stop.length > 0) requireTokenizer(model, 'stop');
+  const job: CompleteJob = {
+    kind: 'complete',
+    prompts,
+    ...(choices > 1 && { choices }),
+    maxTokens,
+    ...(sampling && { sampling }),
+    stop,
+    logprobs: request.logprobs ?? null,
+    stream: request.stream ?? false,
+    showTokenIds: request.return_token_ids ?? false,
+    explain: request.include?.includes('experts') ?? false,
+    routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
+  };
+  const streamUsage = request.stream_options?.include_usage ?? false;
+  return { job, asked: withoutDrawnSeed(job, request), streamUsage };
+}
+
+function checkedPrompts(
+  { prompt }: CompleteBody,
+  model: ModelInfo,
+  limits: RequestLimits,
+): (string | number[])[] {
+  const list = isPromptList(prompt);
+  const prompts = isPromptList(prompt) ? prompt : [prompt];
+  for (const [index, each] of prompts.entries()) {
+    const param = inputName('prompt', index, list);
+    if (typeof each === 'string') {
+      requireTokenizer(model, param);
+      checkText(each, limits, param);
+    } else {
+      checkTokenIds(each, model, limits, param);
+    }
+  }
+  return prompts;
+}
+
+function isPromptList(prompt: CompleteBody['prompt']): prompt is (string | number[])[] {
+  return Array.isArray(prompt) && typeof prompt[0] !== 'number';
+}
+
+function checkChoices(prompts: number, choices: number): void {
+  const all = prompts * choices;
+  if (all <= MOST_CHOICES_TOGETHER) return;
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `Expected at most ${MOST_CHOICES_TOGETHER} choices in one request, but ${prompts} prompts with "n" of ${choices} are ${all}`,
+    param: 'n',
+  });
+}
+
+/** Undefined where the likeliest token is taken. A seed is drawn here: a run that is repeated gives the same text. */
+function samplingOf(request: CompleteBody): SamplingWish | undefined {
+  const temperature = request.temperature ?? 0;
+  if (temperature === 0) return undefined;
+  return {
+    temperature,
+    topP: request.top_p ?? 1,
+    topK: request.top_k ?? 0,
+    minP: request.min_p ?? 0,
+    seed: request.seed ?? randomInt(SEEDS),
+  };
+}
+
+function withoutDrawnSeed(job: CompleteJob, { seed }: CompleteBody): unknown {
+  if (job.sampling === undefined || seed != null) return job;
+  return { ...job, sampling: { ...job.sampling, seed: null } };
+}

@@ -1,0 +1,33 @@
+/** From generated tokens to the choices of a completion. */
+import type { CompletionDelta } from '../../protocol/engine-messages.js';
+import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { ModelLimits } from '../shared/prepared-input.js';
+import type { JobResults, OwnResult } from '../task.js';
+import { ChoiceText } from './choice-text.js';
+import type { CompleteJob, CompleteResult } from './job.js';
+
+export class CompleteResults implements JobResults<CompleteResult> {
+  readonly #choicesEach: number;
+  /** All choices of the first prompt first. */
+  readonly #texts: ChoiceText[];
+
+  constructor({ maxTokens, stop, prompts, logprobs, choices = 1 }: CompleteJob, limits: ModelLimits) {
+    const { shape, tokenizer } = limits;
+    const common = { maxTokens, stop, endTokens: shape.tokens.end, tokenizer, logprobs: logprobs !== null };
+    this.#choicesEach = choices;
+    this.#texts = Array.from(
+      { length: prompts.length * choices },
+      (_, index) => new ChoiceText({ index, ...common }),
+    );
+  }
+
+  token(input: number, token: GeneratedToken): CompletionDelta | undefined {
+    return this.#texts[input * this.#choicesEach + token.choice]!.push(token);
+  }
+
+  finish(): OwnResult<CompleteResult> {
+    const choices = this.#texts.map(({ choice }) => choice);
+    const completionTokens = choices.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
+    return { choices, completionTokens };
+  }
+}

@@ -1,0 +1,16 @@
+/** Tokens of a completion. */
+import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import type { TaskTokens } from '../task.js';
+import type { CompleteJob, CompleteResult } from './job.js';
+
+export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
+  input: ({ prompts }) => inputTokens(prompts),
+  cost({ prompts, maxTokens, choices = 1 }) {
+    const texts = prompts.filter((prompt) => typeof prompt === 'string');
+    const ids = prompts.filter((prompt) => typeof prompt !== 'string');
+    const sent = ids.reduce((sum, prompt) => sum + prompt.length, 0);
+    const made = maxTokens * prompts.length * choices;
+    return { known: sent + made, estimated: reservedTokens(texts) };
+  },
+  used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
+};

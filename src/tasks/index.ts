@@ -1,0 +1,6 @@
+/** Every task, in the order of the OpenAPI document. A new task needs its folder and a line here. */
+import { classify } from './classify/index.js';
+import { complete } from './complete/index.js';
+import { tokenize } from './tokenize/index.js';
+
+export const TASKS = [classify, complete, tokenize] as const;

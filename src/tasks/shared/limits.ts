@@ -1,0 +1,2 @@
+/** Inputs or prompts of one request. */
+export const MOST_INPUTS = 32;

@@ -1,0 +1,93 @@
+/** Inputs as the batcher takes them, and the checks that refuse what this model could never run. */
+import { itemPages } from '../../batching/kv-pages.js';
+import { SidaError } from '../../errors.js';
+import { isEncoderDecoder } from '../../model/model-shape.js';
+import type { ModelShape } from '../../native/addon-types.js';
+import type { ItemWork } from '../../protocol/item-work.js';
+import type { Tokenizer } from '../../text/tokenizer.js';
+
+/** Of the model that is open. */
+export interface ModelLimits {
+  shape: ModelShape;
+  maxBatchTokens: number;
+  kvPages: number;
+  kvPageTokens: number;
+  /** A model without one takes token ids only. */
+  tokenizer: Tokenizer | undefined;
+}
+
+export interface PreparedInput {
+  tokens: number[];
+  work: ItemWork;
+}
+
+/** The tokenizer. Throws invalid_request where the model has none. */
+export function tokenizerOf(limits: ModelLimits, param: string): Tokenizer {
+  if (limits.tokenizer !== undefined) return limits.tokenizer;
+  const message = 'This model has no tokenizer.json: it takes token ids, not text';
+  throw new SidaError({ code: 'invalid_request', message, param });
+}
+
+/** The input, if the model can run it. `param` and `name` name it in errors. */
+export function checkedInput(
+  input: PreparedInput,
+  param: string,
+  name: string,
+  limits: ModelLimits,
+): PreparedInput {
+  const { tokens, work } = input;
+  const { vocabSize } = limits.shape;
+  if (tokens.length === 0) {
+    throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
+  }
+  // A decoder-only model takes its prompt in chunks.
+  if (isEncoderDecoder(limits.shape)) checkLength(tokens.length, param, name, limits.maxBatchTokens);
+  else checkContext(tokens.length, work, param, name, limits);
+  const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
+  if (outside !== undefined) {
+    const message = `${name} has the token id ${outside}, the model has ${vocabSize} embedding rows`;
+    throw new SidaError({ code: 'invalid_request', message, param, details: { vocab_size: vocabSize } });
+  }
+  const needed = itemPages(tokens.length, work, limits.kvPageTokens, isEncoderDecoder(limits.shape));
+  if (needed > limits.kvPages) {
+    throw new SidaError({
+      code: 'cannot_run',
+      message: `${name} with its output needs ${needed} KV pages of ${limits.kvPageTokens} tokens, the cache has ${limits.kvPages}`,
+      param,
+      details: { needed_pages: needed, kv_pages: limits.kvPages, page_tokens: limits.kvPageTokens },
+    });
+  }
+  return input;
+}
+
+export function checkLength(tokens: number, param: string, name: string, limit: number): void {
+  if (tokens <= limit) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${name} has ${tokens} tokens, the limit is ${limit}`,
+    param,
+    details: { tokens, limit },
+  });
+}
+
+/** Counts all that a sequence is ever fed. A generation's last token is not fed. */
+function checkContext(
+  prompt: number,
+  work: ItemWork,
+  param: string,
+  name: string,
+  { shape: { contextTokens } }: ModelLimits,
+): void {
+  const more =
+    work.kind === 'generate'
+      ? work.maxTokens - 1
+      : work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+  if (contextTokens === null || prompt + more <= contextTokens) return;
+  const what = work.kind === 'generate' ? `"max_tokens" of ${work.maxTokens}` : 'its longest label';
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${name} has ${prompt} tokens, with ${what} the model would see ${prompt + more}; its context is ${contextTokens} tokens`,
+    param,
+    details: { tokens: prompt, needed: prompt + more, limit: contextTokens },
+  });
+}

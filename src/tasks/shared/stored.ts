@@ -1,0 +1,54 @@
+/**
+ * Parts of the jobs and results that are stored in Redis. Someone who can write there must not
+ * be able to break a server or a worker.
+ */
+import { z } from 'zod';
+import type { ExpertCost } from '../../protocol/engine-messages.js';
+
+export const count = z.int().min(0);
+const amount = z.number().min(0);
+
+/** Far more than a request may have. */
+export const MOST_STORED = 4096;
+export const texts = z.array(z.string()).max(MOST_STORED);
+
+/** Of every job that runs the model. */
+export const runFields = {
+  explain: z.boolean().exactOptional(),
+  routing: z
+    .object({ mode: z.enum(['exact', 'predicted']).nullable(), k: z.int().min(1).nullable() })
+    .exactOptional(),
+};
+
+/** Of every result. The names of the expert counts are not checked: an answer only repeats them. */
+export const resultFields = {
+  promptTokens: count,
+  completionTokens: count,
+  experts: z.record(z.string(), z.number()) as unknown as z.ZodType<ExpertCost>,
+  timing: z.object({ tokenizeMs: amount, queueMs: z.number(), inferenceMs: amount }),
+};
+
+export const sampling = z.object({
+  temperature: z.number().gt(0),
+  topP: z.number().gt(0).max(1),
+  topK: count,
+  minP: z.number().min(0).max(1),
+  seed: z.int(),
+});
+
+export const tokenLogprobs = z.object({
+  id: count,
+  token: z.string(),
+  offset: count,
+  logprob: z.number(),
+  top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
+});
+
+/** Of a stream. */
+export const storedDelta = z.object({
+  index: count,
+  text: z.string(),
+  tokenIds: z.array(count),
+  logprobs: z.array(tokenLogprobs).nullable(),
+  finishReason: z.enum(['stop', 'length']).nullable(),
+});

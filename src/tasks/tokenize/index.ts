@@ -1,0 +1,36 @@
+/** Tells the tokens of texts. Its job never reaches the model. */
+import { reservedTokens } from '../shared/token-estimates.js';
+import type { Task } from '../task.js';
+import { tokenizeAnswer } from './answer.js';
+import {
+  storedForm,
+  storedJob,
+  storedResult,
+  type TokenizeForm,
+  type TokenizeJob,
+  type TokenizeResult,
+} from './job.js';
+import { prepareTokenize, type TokenizeBody } from './request.js';
+import { tokenizeResult } from './results.js';
+import { TokenizeAnswer, TokenizeRequest } from './schema.js';
+
+export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
+  kind: 'tokenize',
+  route: {
+    path: '/v1/tokenize',
+    summary: 'Token ids and tokens of each input',
+    answer: 'One entry for each input',
+  },
+  schemas: { request: TokenizeRequest, answer: TokenizeAnswer },
+  stored: { job: storedJob, result: storedResult, form: storedForm },
+  prepare: prepareTokenize,
+  form: () => ({}),
+  answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
+  tokens: {
+    // The model never sees these texts.
+    input: () => 1,
+    cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
+    used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
+  },
+  engine: { runs: 'tokenizer', result: tokenizeResult },
+};

@@ -1,0 +1,22 @@
+/** The job and the result of a tokenization, as they travel between processes and stand in Redis. */
+import { z } from 'zod';
+import { count, resultFields, texts } from '../shared/stored.js';
+
+export const storedJob = z.object({
+  kind: z.literal('tokenize'),
+  inputs: texts,
+  addSpecialTokens: z.boolean(),
+});
+
+export const storedResult = z.object({
+  kind: z.literal('tokenize'),
+  data: z.array(z.object({ ids: z.array(count), tokens: z.array(z.string()) })),
+  ...resultFields,
+});
+
+/** Its answer always shows the same. */
+export const storedForm = z.object({});
+
+export type TokenizeJob = z.infer<typeof storedJob>;
+export type TokenizeResult = z.infer<typeof storedResult>;
+export type TokenizeForm = z.infer<typeof storedForm>;
