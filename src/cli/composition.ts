@@ -5,15 +5,15 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import { EngineProcess } from '../engine/engine-process.js';
 import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
-import { BullmqQueue } from '../queue/bullmq-queue.js';
 import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
-import { MemoryQueue } from '../queue/memory-queue.js';
+import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
-import { queueNameOf } from '../queue/queue-name.js';
-import { QueueWorker } from '../queue/queue-worker.js';
-import { logFaults } from '../queue/redis-client.js';
-import { warnOfRedisSettings } from '../queue/redis-settings.js';
-import { RemoteEngine } from '../queue/remote-engine.js';
+import { queueNameOf } from '../queue/redis/queue-name.js';
+import { QueueWorker } from '../queue/redis/queue-worker.js';
+import { logFaults } from '../queue/redis/redis-client.js';
+import { RedisQueue } from '../queue/redis/redis-queue.js';
+import { warnOfRedisSettings } from '../queue/redis/redis-settings.js';
+import { RemoteEngine } from '../queue/redis/remote-engine.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
 import { SERVICE_ROUTES } from '../server/routes/index.js';
@@ -174,7 +174,7 @@ async function meteredQueue(
   redis: string,
   { engine, logger }: { engine: EngineHandle; logger: Logger },
   queueName: () => string | undefined,
-): Promise<{ queue: BullmqQueue; server: RunningServer }> {
+): Promise<{ queue: RedisQueue; server: RunningServer }> {
   const { host, metricsPort: port = 0 } = options;
   const keys = new KeyRing(options);
   const queue = producer(options, redis, logger, (end) => recordKeptJob(end, metrics, logger), queueName);
@@ -200,8 +200,8 @@ function producer(
   onKeptEnd: OnKeptEnd,
   queueName: () => string | undefined,
   unnamed?: () => string,
-): BullmqQueue {
-  return new BullmqQueue(
+): RedisQueue {
+  return new RedisQueue(
     {
       url,
       bound: options.queueBound,
@@ -225,7 +225,6 @@ type WorkerOptions = Pick<
   | 'concurrency'
   | 'lockDuration'
   | 'stalledInterval'
-  | 'maxStalledCount'
   | 'attempts'
   | 'jobRetention'
   | 'jobResults'
@@ -275,9 +274,8 @@ function startWorker(
       url,
       queueName: queueNameOf(model, options),
       concurrency: options.concurrency,
-      lockDurationMs: options.lockDuration,
-      stalledIntervalMs: options.stalledInterval,
-      maxStalledCount: options.maxStalledCount,
+      leaseMs: options.lockDuration,
+      lookMs: options.stalledInterval,
       ...ledgerLimits(options),
       onKeptEnd,
     },

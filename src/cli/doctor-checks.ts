@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { formatBytes } from '../config/bytes.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
-import { producerClient, redisAddress } from '../queue/redis-client.js';
-import { redisSettings } from '../queue/redis-settings.js';
+import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
+import { redisSettings } from '../queue/redis/redis-settings.js';
 
 export interface Check {
   name: string;

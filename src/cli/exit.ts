@@ -4,7 +4,7 @@ import { type ErrorBody, SidaError } from '../errors.js';
 
 export const EXIT = { ok: 0, failure: 1, usage: 2, badModel: 4 } as const;
 
-/** Ends a command that may leave connections behind: BullMQ tries for ever to reach a Redis that was never there. */
+/** Ends a command that may leave connections open, such as one that still tries to reach Redis. */
 export function endProcess(code: number): void {
   process.exitCode = code;
   // What was written to a pipe is on its way still.

@@ -10,7 +10,7 @@ import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
-import { redisAddress } from '../queue/redis-client.js';
+import { redisAddress } from '../queue/redis/redis-client.js';
 import type { RunningServer } from '../server/http-server.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';

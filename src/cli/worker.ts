@@ -6,7 +6,7 @@ import { resolveOptions, resolveServeOptions, UsageError } from '../config/resol
 import { VERSION } from '../config/version.js';
 import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
-import { redisAddress } from '../queue/redis-client.js';
+import { redisAddress } from '../queue/redis/redis-client.js';
 import { composeWorker } from './composition.js';
 import { ENGINE_OPTIONS } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
@@ -21,7 +21,6 @@ const OPTIONS = [
   'attempts',
   'lockDuration',
   'stalledInterval',
-  'maxStalledCount',
   'jobRetention',
   'jobResults',
   'drain',

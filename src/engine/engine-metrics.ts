@@ -42,7 +42,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
     'sida_hash_table_weight',
-    'What hash tables count for when experts are loaded and evicted, as learned from their past forecasts, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
+    'Weight of hash tables when experts are loaded and evicted, learned from how often they were right, mean of the layers: 1 as they say, 0 ignored, below 0 the opposite of what they say',
     (c) => c.tableWeight,
   ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
@@ -92,7 +92,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_predictor_hits_total',
-    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k of a model that chooses k experts',
+    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for a model that chooses k experts',
     labelNames: ['top'],
     registers: [registry],
     collect() {
@@ -105,7 +105,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Gauge({
     name: 'sida_predictor_up',
-    help: 'By hash function: 1 while it names experts, 0 where none does (function none): no predictor was asked for, or it could not be opened',
+    help: '1 for the hash function that names experts; 0 with the function none when no predictor was asked for or it could not be opened',
     labelNames: ['function'],
     registers: [registry],
     collect() {
@@ -116,7 +116,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_hash_tables_total',
-    help: 'Batches by what became of their hash tables: ready, failed (the predictor could not say), abandoned (too late), skipped (after many late ones)',
+    help: 'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), skipped (after many late ones)',
     labelNames: ['state'],
     registers: [registry],
     collect() {

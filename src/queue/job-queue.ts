@@ -4,11 +4,11 @@ import type { ErrorBody } from '../errors.js';
 import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 
 export interface JobOptions {
-  /** Whose job it is; the queue in memory lets owners take turns. */
+  /** The owner of the job. The queue in memory lets owners take turns. */
   owner?: string;
   /** Aborting removes a waiting job and cancels a running one. */
   signal?: AbortSignal;
-  /** Receives the pieces of a streamed completion. A job whose pieces were seen is never run again. */
+  /** Receives the deltas of a streamed completion. A job whose deltas were seen never runs again. */
   onDelta?: (delta: CompletionDelta) => void;
 }
 
@@ -38,9 +38,9 @@ export interface QueueStats {
   expired: number;
   /** Late results of runs that another run had replaced: dropped. Only a queue that others share has them. */
   fenced?: number;
-  /** Times that Redis was lost: the connection broke, or no answer came. */
+  /** Times that Redis could not be reached: the connection broke, or no answer came. */
   outages: number;
-  /** That Redis took for the last answer, the way to it included. */
+  /** Time that Redis took for its last answer, with the way there and back. */
   redisSeconds: number;
   kept: KeptStats;
 }
@@ -55,10 +55,10 @@ export interface KeptStats {
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
-  /** Totals since the start. Requests that met their own idempotency key again, and those that met it with another request. */
+  /** Totals since the start: requests that came again under their idempotency key, and other requests under a used key. */
   repeated: number;
   conflicts: number;
-  /** Ended jobs let go: too old, or for the caps on answers' bytes and on their number. */
+  /** Ended jobs that were dropped: by age, or by the limits on the bytes of answers and on their number. */
   dropped: Record<DropReason, number>;
 }
 
@@ -95,7 +95,7 @@ export function noStats(): QueueStats {
 export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
-/** A job whose answer is kept for whoever asks later. */
+/** A job whose answer is kept: a client may ask for it later. */
 export interface JobRecord {
   id: string;
   kind: JobRequest['kind'];
@@ -143,18 +143,18 @@ export interface Accepted {
 
 export type JobEvent =
   | { type: 'status'; record: JobRecord }
-  /** A piece of a streamed completion. A run that begins again begins its pieces again: `attempt` counts the runs. */
+  /** A part of a streamed completion. Another run begins the stream again: `attempt` counts the runs. */
   | { type: 'delta'; attempt: number; delta: CompletionDelta };
 
 export interface JobQueue {
   readonly stats: QueueStats;
-  /** Why no job would be run now, in words for anyone; undefined: nothing is in the way but, it may be, the engine. */
+  /** Why no job would run now, in words for a client. Undefined: the queue is ready; the engine may still not be. */
   readonly outage?: string | undefined;
   /** Resolves with the one answer of the job; rejects with SidaError. */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**
    * Accepts a job whose answer is kept. Resolves once it is accepted; rejects with queue_full, idempotency_conflict,
-   * not_ready or shutting_down. `owner`: who may see it.
+   * not_ready or shutting_down. Only `owner` may see the job.
    */
   enqueue(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted>;
   /** Undefined: unknown, of another owner, or no longer kept. */
@@ -162,7 +162,7 @@ export interface JobQueue {
   /** Ends a job that has not ended; resolves with its record, undefined as `find`. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
   /**
-   * Tells the pieces of the current run so far, then every status and piece from now on, until the job has ended or the
+   * Tells the deltas of the current run so far, then every status and delta from now on, until the job has ended or the
    * returned function is called; undefined as `find`.
    */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;

@@ -6,7 +6,7 @@ import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import { DROP_REASONS, type JobQueue, type KeptEnd, type QueueStats } from './job-queue.js';
 
-/** What a job leaves when it ends: its client may be long gone. */
+/** Writes the end of a kept job to the log and the metrics: its client may be gone. */
 export function recordKeptJob(
   record: KeptEnd,
   metrics: Pick<Metrics, 'observeOutcome'> | undefined,
@@ -59,7 +59,7 @@ export function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'o
   copyGauge(
     registry,
     'sida_queue_up',
-    '1 while jobs are taken and somebody runs them; 0 without Redis or a worker (--redis)',
+    '1 while the queue takes jobs and a worker runs them; 0 without Redis or a worker (--redis)',
     () => (queue.outage === undefined ? 1 : 0),
   );
   copyCounter(

@@ -1,4 +1,4 @@
-/** The words in which queues refuse and end jobs, whatever carries them. */
+/** The errors with which every queue refuses and ends jobs. */
 import { SidaError } from '../errors.js';
 
 /** `seconds`: until there may be room. */

@@ -29,7 +29,7 @@ fault('F2', 'kill -9 of one of two workers in the middle of jobs', async (report
     process.kill(engine, 'SIGSTOP');
     const kept = await keepAll(subject, questions);
     await eventually(
-      async () => (await inLedger(redis, 'open')) === JOBS / 2 && (await inLedger(redis, 'queued')) === 0,
+      async () => (await inLedger(redis, 'leases')) === JOBS / 2 && (await inLedger(redis, 'queued')) === 0,
       'half of the jobs',
     );
     const killed = performance.now();

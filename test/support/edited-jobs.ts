@@ -1,14 +1,14 @@
 /** What somebody who can write to Redis might do to a waiting job. */
 import type { RedisServer } from './redis.js';
 
-type Edit = (key: string, entry: string) => [command: string, ...(string | number)[]];
+type Edit = (key: string) => [command: string, ...(string | number)[]];
 
 const request = (value: unknown): Edit => {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return (key) => ['hset', key, 'request', text];
 };
 
-/** Ways to edit a job's record `key` or its BullMQ `entry`. */
+/** Ways to edit the record `key` of a job. */
 export const EDITS: [what: string, edit: Edit][] = [
   ['wrong types', request('{"kind":"classify","inputs":[1],"labels":"no"}')],
   ['not JSON', request('not JSON')],
@@ -16,7 +16,8 @@ export const EDITS: [what: string, edit: Edit][] = [
   ['20 MiB', request({ kind: 'tokenize', inputs: ['x'.repeat(20 << 20)] })],
   ['attempts that are no number', (key) => ['hset', key, 'attempts', 'many']],
   ['another type of value', (key) => ['set', key, 'not a record']],
-  ["BullMQ's data broken", (_, entry) => ['hset', entry, 'data', '{"broken']],
+  ['a status that there is not', (key) => ['hset', key, 'status', 'finished']],
+  ['no record any more', (key) => ['del', key]],
 ];
 
 /** Does each edit to one of the waiting jobs, of which there must be as many. */
@@ -25,7 +26,7 @@ export function editJobs(redis: RedisServer, edits: Edit[]): Promise<void> {
     const keys = (await client.keys('sida:*:ledger:job:*')).sort();
     if (keys.length !== edits.length) throw new Error(`${keys.length} jobs wait, not ${edits.length}`);
     for (const [i, key] of keys.entries()) {
-      const [command, ...args] = edits[i]!(key, key.replace(':ledger:job:', ':job-'));
+      const [command, ...args] = edits[i]!(key);
       await client.call(command, ...args);
     }
   });

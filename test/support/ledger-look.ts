@@ -3,8 +3,8 @@ import { Redis } from 'ioredis';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis.js';
 
-/** Jobs in one of the ledgers' sets. */
-export function inLedger(redis: RedisServer, set: 'open' | 'queued'): Promise<number> {
+/** Jobs of all ledgers that wait for a run, or that run. */
+export function inLedger(redis: RedisServer, set: 'queued' | 'leases'): Promise<number> {
   return redis.use(async (client) => {
     const keys = await client.keys(`sida:*:ledger:${set}`);
     return (await Promise.all(keys.map((key) => client.zcard(key)))).reduce((sum, n) => sum + n, 0);
@@ -13,8 +13,7 @@ export function inLedger(redis: RedisServer, set: 'open' | 'queued'): Promise<nu
 
 /** Resolves once workers run `jobs` of them. */
 export function someRun(redis: RedisServer, jobs = 1): Promise<void> {
-  const running = async () => (await inLedger(redis, 'open')) - (await inLedger(redis, 'queued'));
-  return eventually(async () => (await running()) >= jobs, `${jobs} runs`);
+  return eventually(async () => (await inLedger(redis, 'leases')) >= jobs, `${jobs} runs`);
 }
 
 /** Counts what the ledger tells of each job. What it tells while Redis is away is missed, so a count is at least so much. */

@@ -1,7 +1,7 @@
 /** The rate limit of several servers over one Redis: they count together, and each by itself while Redis is away. */
 import { type RateLimiterAbstract, RateLimiterRedis } from 'rate-limiter-flexible';
-import { KEY_PREFIX } from '../../queue/queue-name.js';
-import { producerClient } from '../../queue/redis-client.js';
+import { KEY_PREFIX } from '../../queue/redis/queue-name.js';
+import { producerClient } from '../../queue/redis/redis-client.js';
 import { MINUTE_S, memoryLimiter } from './token-limit.js';
 
 /**

@@ -35,17 +35,7 @@ describe('sida', () => {
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
       stderr: '',
     });
-    for (const command of [
-      'serve',
-      'convert',
-      'plan',
-      'trace',
-      'train',
-      'eval',
-      'dependency',
-      'bench',
-      'doctor',
-    ]) {
+    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
       const { code, stdout } = await sida(command, '--help');
       expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
     }
@@ -70,11 +60,6 @@ describe('sida', () => {
     [['plan', MINI, '--memory-budget', 'lots']],
     [['eval', MINI]],
     [['eval', '--data', 'x.jsonl']],
-    [['dependency', MINI, '--data', 'x.jsonl']],
-    [['dependency', MINI, '--data', 'x.jsonl', '--task', 'sst2', '--shares', '0.5']],
-    [['bench', '--only', 'no-such-system']],
-    [['bench', '--quick', '--rounds', '0']],
-    [['bench', '--quick', '--data', join(folder, 'no-such-folder')]],
     [['bench', '--bogus']],
   ])('exits 2 on wrong usage: %j', async (args) => {
     const { code, stdout, stderr } = await sida(...args);

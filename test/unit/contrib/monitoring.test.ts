@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { MemoryQueue } from '../../../src/queue/memory-queue.js';
+import { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
 import { serverMetrics } from '../../../src/server/server-metrics.js';
 import { ScriptedEngine } from '../queue/scripted-engine.js';
 

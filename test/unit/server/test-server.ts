@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';
 import type { Metrics } from '../../../src/observability/metrics.js';
-import { MemoryQueue } from '../../../src/queue/memory-queue.js';
+import { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
 import { recordKeptJob } from '../../../src/queue/queue-metrics.js';
 import { type RunningServer, startServer } from '../../../src/server/http-server.js';
 import { serverMetrics } from '../../../src/server/server-metrics.js';

@@ -1,0 +1,296 @@
+/**
+ * Takes jobs to the engine, those of one owner in their order. Refuses early, runs a job again after a crash, and gives up a
+ * job that crashes the engine. A job ends once: the first end counts, and later ones are dropped.
+ */
+import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
+import { SidaError } from '../../errors.js';
+import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { taskOf } from '../../tasks/registry.js';
+import { type JobOutcome, noStats, type QueueStats } from '../job-queue.js';
+import { expired, queueFull, shuttingDown } from '../refusals.js';
+
+export interface SchedulerOptions {
+  /** Jobs that may wait. */
+  bound: number;
+  /** Jobs in the engine at a time; the engine batches them. */
+  concurrency: number;
+  /**
+   * Tokens of inputs in the engine at a time, without its oldest job, where several owners share it. The engine computes these
+   * before a job that comes now. An owner with less than a fair share of them still finds room.
+   */
+  tokens: number;
+  /** Runs of one job at most. */
+  attempts: number;
+}
+
+export interface NewJob {
+  id: string;
+  /** Owners take turns. */
+  owner: string;
+  request: JobRequest;
+  /** From acceptance to the end. */
+  deadlineMs: number;
+  /** Receives the deltas of a streamed completion, with the number of the run that made them. */
+  onDelta?: (delta: CompletionDelta, attempt: number) => void;
+  /** Whether the job may run again after its deltas were handed out. */
+  repeatsDeltas: boolean;
+  onRun?: (attempt: number) => void;
+  /** The job waits again after `attempts` runs. */
+  onRequeue?: (attempts: number) => void;
+  onEnd: (outcome: JobOutcome | SidaError) => void;
+}
+
+interface Job extends NewJob {
+  order: number;
+  /** Of its inputs. */
+  tokens: number;
+  submittedAt: number;
+  startedAt: number;
+  attempts: number;
+  crashes: number;
+  /** No other job was in the engine at any time of the current run. */
+  alone: boolean;
+  /** Deltas were handed out. */
+  streamed: boolean;
+  ended: boolean;
+  deadline: NodeJS.Timeout | undefined;
+  abort: AbortController;
+}
+
+/** Ends a job that has not ended. */
+export type EndJob = (error: SidaError) => void;
+
+export class JobScheduler {
+  readonly stats: QueueStats = noStats();
+  readonly #engine: EngineHandle;
+  readonly #options: SchedulerOptions;
+  /** In the order of submission. */
+  readonly #waiting: Job[] = [];
+  readonly #active = new Set<Job>();
+  /** Accepted and not ended yet: waiting, or running without having been ended early. */
+  readonly #open = new Set<Job>();
+  readonly #owners = new Set<string>();
+  #nextOrder = 0;
+  #draining = false;
+  #whenEmpty: (() => void) | undefined;
+  /** Running average of a run, for Retry-After. */
+  #runMs = 100;
+
+  constructor(engine: EngineHandle, options: SchedulerOptions) {
+    this.#engine = engine;
+    this.#options = options;
+    engine.onState((state) => this.#onEngineState(state));
+  }
+
+  /** Throws queue_full, not_ready or shutting_down where a job would be refused now. */
+  admit(): void {
+    if (this.#draining) throw shuttingDown();
+    const { phase } = this.#engine.state;
+    if (phase === 'failed' || phase === 'closed') throw unservable();
+    const { bound, concurrency } = this.#options;
+    if (this.#waiting.length < bound) return;
+    this.stats.refused += 1;
+    // While the engine starts, none are active.
+    const atOnce = this.#active.size || concurrency;
+    const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
+    throw queueFull(bound, seconds);
+  }
+
+  /** Takes a job that `admit` let pass. It may start to run before this returns, but does not end. */
+  add(newJob: NewJob): EndJob {
+    this.stats.accepted += 1;
+    const job: Job = {
+      ...newJob,
+      order: this.#nextOrder++,
+      tokens: taskOf(newJob.request).tokens.input(newJob.request),
+      submittedAt: performance.now(),
+      startedAt: 0,
+      attempts: 0,
+      crashes: 0,
+      alone: false,
+      streamed: false,
+      ended: false,
+      deadline: undefined,
+      abort: new AbortController(),
+    };
+    job.deadline = setTimeout(() => this.#end(job, expired(job.deadlineMs)), job.deadlineMs);
+    this.#open.add(job);
+    this.#owners.add(job.owner);
+    this.#enqueue(job);
+    this.#pump();
+    return (error) => this.#end(job, error);
+  }
+
+  async drain(drainMs: number): Promise<boolean> {
+    this.#draining = true;
+    if (this.#open.size === 0) return true;
+    const timer = new AbortController();
+    const finished = await Promise.race([
+      new Promise<boolean>((resolve) => {
+        this.#whenEmpty = () => resolve(true);
+      }),
+      new Promise<boolean>((resolve) => {
+        const timeout = setTimeout(() => resolve(false), drainMs);
+        timer.signal.addEventListener('abort', () => clearTimeout(timeout));
+      }),
+    ]);
+    timer.abort();
+    for (const job of [...this.#open]) this.#end(job, shuttingDown());
+    return finished;
+  }
+
+  #end(job: Job, outcome: JobOutcome | SidaError): void {
+    if (job.ended) return;
+    job.ended = true;
+    clearTimeout(job.deadline);
+    this.#count(outcome);
+    this.#leave(job);
+    job.onEnd(outcome);
+  }
+
+  #enqueue(job: Job): void {
+    const at = this.#waiting.findLastIndex((other) => other.order < job.order) + 1;
+    this.#waiting.splice(at, 0, job);
+    this.stats.waiting = this.#waiting.length;
+  }
+
+  #requeue(job: Job): void {
+    this.#enqueue(job);
+    job.onRequeue?.(job.attempts);
+    this.#onEngineState(this.#engine.state);
+  }
+
+  /** Removes an ended job. A running one keeps its place in the engine until its run ends. */
+  #leave(job: Job): void {
+    this.#open.delete(job);
+    const at = this.#waiting.indexOf(job);
+    if (at >= 0) this.#waiting.splice(at, 1);
+    this.stats.waiting = this.#waiting.length;
+    job.abort.abort();
+    if (this.#open.size === 0) this.#whenEmpty?.();
+    if (at >= 0) this.#pump();
+  }
+
+  #pump(): void {
+    while (this.#engine.state.phase === 'ready') {
+      const job = this.#next();
+      if (job === undefined || this.#active.size >= this.#options.concurrency) return;
+      // A job that ran in two crashes runs alone, so that a third crash shows whether the job caused them.
+      if (this.#suspect(job) && this.#active.size > 0) return;
+      for (const running of this.#active) {
+        if (this.#suspect(running)) return;
+        running.alone = false;
+      }
+      this.#waiting.splice(this.#waiting.indexOf(job), 1);
+      this.stats.waiting = this.#waiting.length;
+      void this.#run(job);
+    }
+  }
+
+  /** The oldest job of the owner with the fewest tokens in the engine: no owner waits for all jobs of another. */
+  #next(): Job | undefined {
+    const held = new Map<string, number>();
+    for (const { owner, tokens } of this.#active) held.set(owner, (held.get(owner) ?? 0) + tokens);
+    let next: Job | undefined;
+    let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
+    for (const job of this.#waiting) {
+      const many = held.get(job.owner) ?? 0;
+      if (many < fewest) [next, fewest] = [job, many];
+      if (fewest === 0) break;
+    }
+    return next;
+  }
+
+  #full(): boolean {
+    if (this.#owners.size < 2) return false;
+    // A job counts until its last input is done, so the tokens without the oldest job's must fill batches.
+    const [, ...younger] = this.#active;
+    return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
+  }
+
+  #suspect(job: Job): boolean {
+    return job.crashes >= 2;
+  }
+
+  async #run(job: Job): Promise<void> {
+    job.alone = this.#active.size === 0;
+    job.attempts += 1;
+    job.startedAt = performance.now();
+    this.#active.add(job);
+    this.stats.active = this.#active.size;
+    job.onRun?.(job.attempts);
+    try {
+      const attempt = job.attempts;
+      const result = await this.#engine.run(job.id, job.request, {
+        signal: job.abort.signal,
+        ...(job.onDelta !== undefined && { onDelta: (delta) => this.#onDelta(job, delta, attempt) }),
+      });
+      const now = performance.now();
+      this.#runMs += (now - job.startedAt - this.#runMs) / 16;
+      this.#end(job, { result, queueMs: job.startedAt - job.submittedAt, attempts: job.attempts });
+    } catch (error) {
+      this.#onRunFailed(job, SidaError.from(error));
+    } finally {
+      this.#active.delete(job);
+      this.stats.active = this.#active.size;
+      this.#pump();
+    }
+  }
+
+  #onDelta(job: Job, delta: CompletionDelta, attempt: number): void {
+    if (job.ended) return;
+    job.streamed = true;
+    job.onDelta?.(delta, attempt);
+  }
+
+  #onRunFailed(job: Job, error: SidaError): void {
+    if (job.ended) return;
+    // The engine was no longer ready when it got the job: the job never ran.
+    if (error.code === 'not_ready' && this.#engine.state.phase !== 'ready') {
+      job.attempts -= 1;
+      this.#requeue(job);
+      return;
+    }
+    if (error.code !== 'engine_crashed') {
+      this.#end(job, error);
+      return;
+    }
+    job.crashes += 1;
+    if (job.streamed && !job.repeatsDeltas) {
+      const message = 'The engine stopped while this answer was being streamed; send the request again';
+      this.#end(job, crashed(message));
+    } else if ((job.crashes >= 2 && job.alone) || job.attempts >= this.#options.attempts) {
+      this.stats.quarantined += 1;
+      const message = `This request was given up: it was running in ${job.crashes} crashes of the engine, so it is not run again`;
+      this.#end(job, crashed(message));
+    } else {
+      this.stats.retried += 1;
+      this.#requeue(job);
+    }
+  }
+
+  #onEngineState(state: EngineState): void {
+    if (state.phase === 'ready') this.#pump();
+    if (state.phase === 'failed' || state.phase === 'closed') {
+      for (const job of [...this.#waiting]) this.#end(job, this.#draining ? shuttingDown() : unservable());
+    }
+  }
+
+  #count(outcome: JobOutcome | SidaError): void {
+    if (!(outcome instanceof SidaError)) this.stats.completed += 1;
+    else if (outcome.code === 'cancelled') this.stats.cancelled += 1;
+    else if (outcome.code === 'deadline_exceeded') this.stats.expired += 1;
+    else this.stats.failed += 1;
+  }
+}
+
+function unservable(): SidaError {
+  return new SidaError({
+    code: 'not_ready',
+    message: 'The engine cannot serve its model; the server log says why',
+  });
+}
+
+function crashed(message: string): SidaError {
+  return new SidaError({ code: 'engine_crashed', message });
+}

@@ -1,0 +1,234 @@
+/**
+ * The records of kept jobs in this process's memory, with their owners, idempotency keys and listeners, and when an ended one
+ * is dropped. A record is never changed, only replaced, so callers may keep the one they hold.
+ */
+
+import { SidaError } from '../../errors.js';
+import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
+import { taskOf } from '../../tasks/registry.js';
+import {
+  type DropReason,
+  hasEnded,
+  type Idempotency,
+  type JobEvent,
+  type JobOutcome,
+  type JobRecord,
+  type KeptStats,
+} from '../job-queue.js';
+import { answerTooLarge, keyConflict } from '../refusals.js';
+
+export interface Retention {
+  /** From the end of a job; queued and running ones always stay. */
+  retentionMs: number;
+  /** Most bytes of all kept answers together. */
+  answerBytes: number;
+  /** Most ended jobs. */
+  answers: number;
+}
+
+type Listener = (event: JobEvent) => void;
+
+interface Kept {
+  owner: string;
+  record: JobRecord;
+  /** Monotonic times behind the record's: the wall clock may be set. */
+  createdAt: number;
+  endedAt: number;
+  /** Of the answer, as JSON. */
+  bytes: number;
+  idempotency: Idempotency | undefined;
+  listeners: Set<Listener>;
+  /** Of the current run, for listeners that come later. The KV cache bounds their number. */
+  deltas: Extract<JobEvent, { type: 'delta' }>[];
+}
+
+export class KeptJobs {
+  readonly #retention: Retention;
+  readonly #stats: KeptStats;
+  readonly #onEnd: (record: JobRecord) => void;
+  readonly #byId = new Map<string, Kept>();
+  /** Ids by owner and idempotency key. */
+  readonly #byKey = new Map<string, string>();
+  /** In the order of their ends. */
+  readonly #ended = new Set<Kept>();
+  #sweep: NodeJS.Timeout | undefined;
+
+  /** `onEnd` receives the last record of each job. */
+  constructor(retention: Retention, stats: KeptStats, onEnd: (record: JobRecord) => void) {
+    this.#retention = retention;
+    this.#stats = stats;
+    this.#onEnd = onEnd;
+  }
+
+  /** The job that came with this key before. Throws idempotency_conflict where it came with another request. */
+  repeated(owner: string, { key, digest }: Idempotency): JobRecord | undefined {
+    this.#dropOld();
+    const kept = this.#byId.get(this.#byKey.get(keyOf(owner, key)) ?? '');
+    if (kept === undefined) return undefined;
+    if (kept.idempotency?.digest !== digest) {
+      this.#stats.conflicts += 1;
+      throw keyConflict();
+    }
+    this.#stats.repeated += 1;
+    return kept.record;
+  }
+
+  add(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): JobRecord {
+    if (this.#byId.has(id)) throw new Error(`Job ${id} is kept already. This is a bug.`);
+    const record: JobRecord = {
+      id,
+      kind: request.kind,
+      status: 'queued',
+      form: taskOf(request).form(request),
+      createdMs: Date.now(),
+      startedMs: null,
+      finishedMs: null,
+      attempts: 0,
+      result: null,
+      error: null,
+    };
+    const createdAt = performance.now();
+    this.#byId.set(id, {
+      owner,
+      record,
+      createdAt,
+      endedAt: 0,
+      bytes: 0,
+      idempotency,
+      listeners: new Set(),
+      deltas: [],
+    });
+    if (idempotency !== undefined) this.#byKey.set(keyOf(owner, idempotency.key), id);
+    this.#stats.queued += 1;
+    return record;
+  }
+
+  find(id: string, owner: string): JobRecord | undefined {
+    return this.#find(id, owner)?.record;
+  }
+
+  watch(id: string, owner: string, listener: Listener): (() => void) | undefined {
+    const kept = this.#find(id, owner);
+    if (kept === undefined) return undefined;
+    const { listeners } = kept;
+    for (const event of kept.deltas) listener(event);
+    // A new function, so that one listener may watch twice.
+    const own: Listener = (event) => listener(event);
+    listeners.add(own);
+    this.#stats.watching += 1;
+    return () => {
+      if (listeners.delete(own)) this.#stats.watching -= 1;
+    };
+  }
+
+  running(id: string, attempts: number): void {
+    const kept = this.#byId.get(id)!;
+    this.#replace(kept, { status: 'running', attempts, startedMs: now(kept) });
+  }
+
+  queued(id: string, attempts: number): void {
+    const kept = this.#byId.get(id)!;
+    kept.deltas = [];
+    this.#replace(kept, { status: 'queued', attempts });
+  }
+
+  delta(id: string, attempt: number, delta: CompletionDelta): void {
+    const kept = this.#byId.get(id)!;
+    const event = { type: 'delta', attempt, delta } as const;
+    kept.deltas.push(event);
+    tell(kept, event);
+  }
+
+  end(id: string, outcome: JobOutcome | SidaError): void {
+    const kept = this.#byId.get(id)!;
+    const finishedMs = now(kept);
+    kept.endedAt = performance.now();
+    if (outcome instanceof SidaError) {
+      const status = outcome.code === 'cancelled' ? 'cancelled' : 'failed';
+      this.#replace(kept, { status, finishedMs, error: outcome.toBody() });
+    } else {
+      kept.bytes = Buffer.byteLength(JSON.stringify(outcome.result));
+      if (kept.bytes <= this.#retention.answerBytes) {
+        this.#replace(kept, { status: 'completed', finishedMs, result: outcome.result });
+      } else {
+        const error = answerTooLarge(kept.bytes, this.#retention.answerBytes).toBody();
+        this.#replace(kept, { status: 'failed', finishedMs, error });
+        kept.bytes = 0;
+      }
+    }
+    this.#onEnd(kept.record);
+    this.#ended.add(kept);
+    this.#stats.answerBytes += kept.bytes;
+    this.#dropOld();
+  }
+
+  #find(id: string, owner: string): Kept | undefined {
+    this.#dropOld();
+    const kept = this.#byId.get(id);
+    return kept?.owner === owner ? kept : undefined;
+  }
+
+  #replace(kept: Kept, change: Partial<JobRecord>): void {
+    const before = kept.record;
+    kept.record = { ...before, ...change };
+    this.#stats[figureOf(before)] -= 1;
+    this.#stats[figureOf(kept.record)] += 1;
+    tell(kept, { type: 'status', record: kept.record });
+    if (!hasEnded(kept.record)) return;
+    kept.deltas = [];
+    this.#stats.watching -= kept.listeners.size;
+    kept.listeners.clear();
+  }
+
+  /** Drops ended jobs that are too old or too many, the oldest end first. */
+  #dropOld(): void {
+    const { retentionMs, answerBytes, answers } = this.#retention;
+    const oldest = performance.now() - retentionMs;
+    for (const kept of this.#ended) {
+      if (kept.endedAt <= oldest) this.#drop(kept, 'retention');
+      else if (this.#stats.answerBytes > answerBytes) this.#drop(kept, 'bytes');
+      else if (this.#ended.size > answers) this.#drop(kept, 'number');
+      else break;
+    }
+    this.#scheduleSweep();
+  }
+
+  #drop(kept: Kept, reason: DropReason): void {
+    this.#ended.delete(kept);
+    this.#byId.delete(kept.record.id);
+    if (kept.idempotency !== undefined) this.#byKey.delete(keyOf(kept.owner, kept.idempotency.key));
+    this.#stats.ended -= 1;
+    this.#stats.answerBytes -= kept.bytes;
+    this.#stats.dropped[reason] += 1;
+  }
+
+  /** Drops old jobs in time, even when no request comes. */
+  #scheduleSweep(): void {
+    if (this.#sweep !== undefined || this.#ended.size === 0) return;
+    const [first] = this.#ended;
+    const dueMs = Math.max(0, first!.endedAt + this.#retention.retentionMs - performance.now());
+    this.#sweep = setTimeout(() => {
+      this.#sweep = undefined;
+      this.#dropOld();
+    }, dueMs + 1).unref();
+  }
+}
+
+/** Unix milliseconds, never before the job's creation. */
+function now({ record, createdAt }: Kept): number {
+  return record.createdMs + Math.round(performance.now() - createdAt);
+}
+
+function figureOf(record: JobRecord): 'queued' | 'running' | 'ended' {
+  if (hasEnded(record)) return 'ended';
+  return record.status === 'queued' ? 'queued' : 'running';
+}
+
+function tell({ listeners }: Kept, event: JobEvent): void {
+  for (const listener of [...listeners]) listener(event);
+}
+
+/** Neither part holds a NUL. */
+function keyOf(owner: string, key: string): string {
+  return `${owner}\0${key}`;
+}

@@ -1,0 +1,46 @@
+--[[
+  Accepts a job.
+
+    ARGV[1]  id
+    ARGV[2]  kind
+    ARGV[3]  owner
+    ARGV[4]  sync: 1 where a client waits for the job, 0 where its answer is kept
+    ARGV[5]  form: what to read back beside the result, as JSON
+    ARGV[6]  request, as JSON
+    ARGV[7]  deadline in ms from now; 0: none
+    ARGV[8]  bound: jobs that may wait
+    ARGV[9]  idempotency key, hashed with the owner; empty: none
+    ARGV[10] digest of the request, to compare with the one that came with the key before
+    ARGV[11] longest time in ms that the job is kept if it never ends
+
+  Returns
+    {'accepted'}
+    {'exists', id}: the job came with this key before
+    {'conflict'}: the key came with another request
+    {'full'}: the bound is reached
+    {'taken'}: the id is another job's
+]]
+local id, kind, owner, sync, form, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local deadline, bound, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[11])
+local key, digest = ARGV[9], ARGV[10]
+
+if key ~= '' then
+  local other = redis.call('GET', base .. 'key:' .. key)
+  if other and isRecord(other) then
+    if redis.call('HGET', jobKey(other), 'digest') == digest then return {'exists', other} end
+    return {'conflict'}
+  end
+end
+if redis.call('EXISTS', jobKey(id)) == 1 then return {'taken'} end
+if redis.call('ZCARD', base .. 'queued') >= bound then return {'full'} end
+
+local order = redis.call('HINCRBY', base .. 'counters', 'accepted', 1)
+redis.call('HSET', jobKey(id), 'order', order, 'kind', kind, 'owner', owner, 'sync', sync, 'form', form,
+  'digest', digest, 'request', request, 'status', 'queued', 'createdMs', now,
+  'deadlineMs', deadline > 0 and now + deadline or 0, 'attempts', 0, 'crashes', 0)
+redis.call('PEXPIRE', jobKey(id), longest)
+redis.call('ZADD', base .. 'queued', order, id)
+if deadline > 0 then redis.call('ZADD', base .. 'deadlines', now + deadline, id) end
+if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', longest) end
+redis.call('PUBLISH', base .. 'work', id)
+return {'accepted'}

@@ -1,0 +1,21 @@
+--[[
+  Adds deltas of a streamed completion.
+
+    ARGV[1]  id
+    ARGV[2]  token
+    ARGV[3]  most bytes of all deltas of a run
+    ARGV[4]… deltas, as JSON
+
+  Returns 'ok', 'full', or why the run does not count: see `stale`.
+]]
+local id, token, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local why = stale(id, token)
+if why then return why end
+local bytes = 0
+for at = 4, #ARGV do bytes = bytes + #ARGV[at] end
+if add(id, 'deltaBytes', bytes) > most then return 'full' end
+for at = 4, #ARGV do redis.call('RPUSH', base .. 'deltas:' .. id, ARGV[at]) end
+redis.call('PEXPIRE', base .. 'deltas:' .. id, 86400000)
+redis.call('HSET', jobKey(id), 'streamed', 1)
+tell(id, 'deltas')
+return 'ok'

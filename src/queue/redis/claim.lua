@@ -1,0 +1,92 @@
+--[[
+  Puts back the jobs of dead workers, and gives the oldest jobs that wait to a worker. Each run holds a lease on its job:
+  a worker that does not renew it in time loses the job.
+
+    ARGV[1]-[3] limits of `finish`
+    ARGV[4]  token of the runs that this begins
+    ARGV[5]  worker id
+    ARGV[6]  jobs for which the worker has room
+    ARGV[7]  lease in ms
+    ARGV[8]  grace in ms: see `spare`
+    ARGV[9]  most runs of a job
+    ARGV[10] most bytes of a request
+    ARGV[11] error of a job past its deadline
+    ARGV[12] error of a job that had its most runs
+    ARGV[13] error of a job whose client has seen a part of the answer
+    ARGV[14] error of a job whose request is too large
+    ARGV[15] ms after which a worker that gave no sign of life counts as dead
+
+  Returns a list, empty when no job waits:
+    {'run', id, attempt, crashes, request, sync, kind, createdMs, startedMs}
+    {'failed', id, attempts, sync, kind, createdMs, error}: the job must not run, and was ended
+    {'broken', id}: the job's record was not one, and was removed
+]]
+local token, last, room = ARGV[4], base .. 'claim:' .. ARGV[5], tonumber(ARGV[6])
+local lease, grace, most, bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+
+spare(lease, grace)
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'leases', '-inf', now, 'LIMIT', 0, 1000)) do
+  if isRecord(id) then wait(id) else forget(id) end
+end
+
+local found, size = {}, 0
+
+local function give(id)
+  local job = redis.call('HMGET', jobKey(id),
+    'request', 'attempts', 'crashes', 'sync', 'kind', 'createdMs', 'startedMs')
+  local request = job[1] or ''
+  size = size + #request
+  found[#found + 1] = {'run', id, tonumber(job[2]), tonumber(job[3]) or 0, request,
+    job[4] or '0', job[5] or '', job[6] or '0', job[7] or '0'}
+end
+
+local function begin(id)
+  local key = jobKey(id)
+  local job = redis.call('HMGET', key, 'status', 'attempts', 'spared', 'deadlineMs', 'sync', 'kind', 'createdMs')
+  if job[1] ~= 'queued' then return close(id) end
+  local attempts = tonumber(job[2]) or 0
+  local function fail(error)
+    finish(id, 'failed', 'error', error, ARGV)
+    found[#found + 1] = {'failed', id, attempts, job[5] or '0', job[6] or '', job[7] or '0', error}
+  end
+  local deadline = tonumber(job[4]) or 0
+  if deadline > 0 and now > deadline then return fail(ARGV[11]) end
+  if attempts - (tonumber(job[3]) or 0) >= most then
+    count('quarantined')
+    return fail(ARGV[12])
+  end
+  if seen(id) then return fail(ARGV[13]) end
+  if redis.call('HSTRLEN', key, 'request') > bytes then return fail(ARGV[14]) end
+  if attempts > 0 then count('retried') end
+  redis.call('HSET', key,
+    'status', 'running', 'token', token, 'attempts', attempts + 1, 'startedMs', now, 'deltaBytes', 0)
+  redis.call('ZREM', base .. 'queued', id)
+  redis.call('ZADD', base .. 'leases', now + lease, id)
+  redis.call('DEL', base .. 'deltas:' .. id)
+  tell(id, 'running')
+  give(id)
+end
+
+-- The command was sent again with its token, since its first reply was lost: the same runs.
+if redis.call('GET', last) == token then
+  for _, id in ipairs(redis.call('ZRANGE', base .. 'leases', 0, -1)) do
+    if isRecord(id) and redis.call('HGET', jobKey(id), 'token') == token then give(id) end
+  end
+  if #found > 0 then return found end
+end
+
+-- Its share only, so that a burst of jobs is spread over the workers; a worker with more room claims again.
+local workers = redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[15]), '+inf')
+local share = math.ceil(redis.call('ZCARD', base .. 'queued') / math.max(1, workers))
+while #found < math.min(room, share) and size <= bytes do
+  local id = redis.call('ZRANGE', base .. 'queued', 0, 0)[1]
+  if not id then break end
+  if isRecord(id) then
+    begin(id)
+  else
+    forget(id)
+    found[#found + 1] = {'broken', id}
+  end
+end
+if #found > 0 then redis.call('SET', last, token, 'PX', lease) end
+return found

@@ -1,0 +1,17 @@
+--[[
+  Ends a job with the outcome of its run.
+
+    ARGV[1]-[3] limits of `finish`
+    ARGV[4]  id
+    ARGV[5]  token
+    ARGV[6]  status
+    ARGV[7]  field of the record that takes the outcome: result or error
+    ARGV[8]  the outcome, as JSON
+
+  Returns 'ended', or why the run does not count: see `stale`.
+]]
+local id, token = ARGV[4], ARGV[5]
+local why = stale(id, token)
+if why then return why end
+finish(id, ARGV[6], ARGV[7], ARGV[8], ARGV)
+return over(id, token, 'ended')

@@ -1,0 +1,78 @@
+/**
+ * Claims jobs for a worker while its engine is ready and the worker has room: when a message says that a job waits, when a full
+ * worker ends a run, and from time to time, since messages of Redis may be lost and dead workers send none.
+ */
+import type { JobRuns, Run } from './job-runs.js';
+
+export interface ClaimsOptions {
+  runs: JobRuns;
+  /** Runs at a time. */
+  concurrency: number;
+  /** Between claims without a message. */
+  everyMs: number;
+  /** The engine is ready. */
+  ready: () => boolean;
+  onError: (error: Error) => void;
+}
+
+export class JobClaims {
+  readonly #options: ClaimsOptions;
+  readonly #timer: NodeJS.Timeout;
+  /** Claims and runs under way. */
+  readonly #active = new Set<Promise<void>>();
+  #claiming = false;
+  /** There may be a job that waits. */
+  #again = false;
+  #leaving = false;
+
+  constructor(options: ClaimsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => this.look(), options.everyMs);
+  }
+
+  /** Claims what waits, now or when the claim under way has ended. */
+  look(): void {
+    this.#again = true;
+    if (!this.#claiming) this.#track(this.#claim());
+  }
+
+  /** Claims no more. Resolves once no run is left. */
+  async leave(): Promise<void> {
+    this.#leaving = true;
+    clearInterval(this.#timer);
+    while (this.#active.size > 0) await Promise.all(this.#active);
+  }
+
+  get #room(): number {
+    const { runs, concurrency, ready } = this.#options;
+    return this.#leaving || !ready() ? 0 : concurrency - runs.all.length;
+  }
+
+  async #claim(): Promise<void> {
+    this.#claiming = true;
+    try {
+      while (this.#again && this.#room > 0) {
+        this.#again = false;
+        const { runs, found } = await this.#options.runs.claim(this.#room);
+        for (const run of runs) this.#track(this.#run(run));
+        // The claim gave this worker's share; more may be left.
+        if (found > 0) this.#again = true;
+      }
+    } finally {
+      this.#claiming = false;
+    }
+  }
+
+  async #run(run: Run): Promise<void> {
+    await this.#options.runs.finish(run);
+    // Jobs may wait that this worker had no room for.
+    if (this.#again) this.look();
+  }
+
+  #track(work: Promise<void>): void {
+    const tracked = work
+      .catch((error: unknown) => this.#options.onError(error as Error))
+      .finally(() => this.#active.delete(tracked));
+    this.#active.add(tracked);
+  }
+}

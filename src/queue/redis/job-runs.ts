@@ -1,0 +1,231 @@
+/** A worker's runs of jobs: claimed from the ledger and computed by the engine; their ends are written to the ledger. */
+import { randomUUID } from 'node:crypto';
+import type { EngineHandle } from '../../engine/engine-handle.js';
+import { type ErrorBody, SidaError } from '../../errors.js';
+import type { Logger } from '../../observability/logger.js';
+import type { JobResult } from '../../protocol/engine-messages.js';
+import type { KeptEnd } from '../job-queue.js';
+import { answerTooLarge } from '../refusals.js';
+import { DeltaWriter } from './delta-writer.js';
+import { parseRequest, resultText } from './ledger-values.js';
+import { persist } from './persist.js';
+import { type ClaimedRun, GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
+import { SoloGate } from './solo-gate.js';
+
+export interface Run extends ClaimedRun {
+  readonly abort: AbortController;
+  /** It is in the engine, or next. */
+  inside: boolean;
+  readonly sinceMs: number;
+  /** No other job was in the engine at any time of it. */
+  alone: boolean;
+  /** Why it was aborted. */
+  ended?: 'stopped' | 'handed back';
+}
+
+export interface RunsOptions {
+  engine: EngineHandle;
+  ledger: RedisLedger;
+  logger: Logger;
+  /** Id of the worker. */
+  worker: string;
+  /** Bytes of the answers of all ended jobs that are kept. */
+  keptBytes: number;
+  /** A worker that does not renew its run for so long loses the job. */
+  leaseMs: number;
+  /** Called for kept jobs that this worker ended. */
+  onKeptEnd?: ((end: KeptEnd) => void) | undefined;
+}
+
+export class JobRuns {
+  readonly #options: RunsOptions;
+  readonly #gate = new SoloGate();
+  readonly #runs = new Set<Run>();
+  readonly #offState: () => void;
+  #engineChanged: (() => void)[] = [];
+  #leaving = false;
+  #closed = false;
+
+  constructor(options: RunsOptions) {
+    this.#options = options;
+    this.#offState = options.engine.onState(() => this.#wake());
+  }
+
+  get all(): Run[] {
+    return [...this.#runs];
+  }
+
+  /** Claims up to `room` jobs. `found`: jobs that the ledger gave or ended; with 0 none waits. */
+  async claim(room: number): Promise<{ runs: Run[]; found: number }> {
+    const { ledger, logger, worker, leaseMs } = this.#options;
+    const token = randomUUID();
+    const claimed = await this.#persist(() => ledger.claim({ token, worker, room, leaseMs }));
+    for (const id of claimed.broken)
+      logger.error({ job: id }, 'a job whose record in Redis is broken is dropped');
+    for (const end of claimed.ended) this.#options.onKeptEnd?.(end);
+    const runs = claimed.runs.map((run) => this.#add(run));
+    // This worker was told to end during the claim.
+    if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
+    return { runs, found: claimed.jobs };
+  }
+
+  #add(claimed: ClaimedRun): Run {
+    const abort = new AbortController();
+    const run: Run = { ...claimed, abort, inside: false, alone: false, sinceMs: performance.now() };
+    this.#runs.add(run);
+    return run;
+  }
+
+  /** Runs it to its end. */
+  async finish(run: Run): Promise<void> {
+    const leave = await this.#gate.enter(run.crashes >= 2);
+    const inside = this.all.filter((other) => other.inside);
+    for (const other of inside) other.alone = false;
+    run.alone = inside.length === 0;
+    run.inside = true;
+    let end: RunEnd;
+    try {
+      end = await this.#toEnd(run);
+    } finally {
+      this.#runs.delete(run);
+      leave();
+    }
+    if (end === 'fenced') {
+      this.#options.logger.warn({ job: run.id }, 'a late result was dropped: another run replaced this one');
+    }
+  }
+
+  /** Ends the runs of a job that was ended elsewhere. */
+  stop(id: string): void {
+    for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
+  }
+
+  /** Renews the leases of the runs, and ends those that no longer count. `serving`: the worker takes jobs. Gives Redis's time. */
+  async beat(serving: boolean): Promise<number> {
+    const { ledger, logger, worker, leaseMs } = this.#options;
+    const runs = this.all;
+    const { now, answers } = await ledger.beat(serving ? worker : undefined, leaseMs, runs);
+    answers.forEach((answer, at) => {
+      const run = runs[at]!;
+      if (answer === 'ok' || !this.#runs.has(run)) return;
+      logger.warn({ job: run.id, answer }, 'a run is dropped');
+      this.#end(run, 'stopped');
+    });
+    return now;
+  }
+
+  /** No run waits for the engine any more, and what is still claimed is handed back. */
+  leave(): void {
+    this.#leaving = true;
+    this.#wake();
+  }
+
+  handBack(): void {
+    for (const run of this.#runs) this.#end(run, 'handed back');
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#offState();
+  }
+
+  /** Tries until Redis is back. */
+  #persist<T>(command: () => Promise<T>): Promise<T> {
+    return persist(command, () => this.#closed);
+  }
+
+  /** Computes, and writes what became of it. */
+  async #toEnd(run: Run): Promise<RunEnd> {
+    const { ledger, logger } = this.#options;
+    try {
+      const result = await this.#compute(run);
+      const text = resultText(result);
+      this.#checkSize(text, run);
+      const end = await this.#persist(() => ledger.complete(run.id, run.token, text));
+      return this.#tell(run, end, result);
+    } catch (thrown) {
+      const error = SidaError.from(thrown);
+      if (run.ended === 'stopped') return 'stopped';
+      // The engine was told to end; the job is not at fault.
+      if (error.code === 'shutting_down') this.#end(run, 'handed back');
+      if (run.ended === 'handed back') return this.#persist(() => ledger.handBack(run.id, run.token));
+      if (error.code === 'engine_crashed') {
+        const end = await this.#persist(() => ledger.crash(run.id, run.token, run.alone));
+        return this.#tell(run, end, JSON.parse(GIVEN_UP) as ErrorBody);
+      }
+      if (error.code === 'internal') logger.error({ job: run.id, err: error }, 'job failed');
+      const end = await this.#persist(() => ledger.fail(run.id, run.token, error.toBody()));
+      return this.#tell(run, end, error.toBody());
+    }
+  }
+
+  #tell(run: Run, end: RunEnd, outcome: JobResult | ErrorBody): RunEnd {
+    const { id, kind, createdMs, startedMs, sinceMs, attempt: attempts, sync } = run;
+    if (end !== 'ended' || sync) return end;
+    const failed = 'code' in outcome;
+    this.#options.onKeptEnd?.({
+      id,
+      kind,
+      status: failed ? 'failed' : 'completed',
+      createdMs,
+      startedMs,
+      finishedMs: startedMs + Math.round(performance.now() - sinceMs),
+      attempts,
+      result: failed ? null : outcome,
+      error: failed ? outcome : null,
+    });
+    return end;
+  }
+
+  async #compute(run: Run): Promise<JobResult> {
+    const { engine, ledger } = this.#options;
+    const request = parseRequest(run.request);
+    const { signal } = run.abort;
+    const deltas = new DeltaWriter((all) => ledger.append(run.id, run.token, all));
+    for (;;) {
+      try {
+        // The token tells this run from an earlier run of the job that may still be in the engine.
+        const result = await engine.run(`${run.token}/${run.id}`, request, {
+          signal,
+          onDelta: (delta) => deltas.add(delta),
+        });
+        await deltas.written();
+        return result;
+      } catch (error) {
+        // The engine was no longer ready when it got the job: the job never ran.
+        if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
+        if (!(await this.#engineReady())) {
+          this.#end(run, 'handed back');
+          throw error;
+        }
+      }
+    }
+  }
+
+  /** A kept answer must fit into the limit of all kept answers. */
+  #checkSize(text: string, { sync }: Run): void {
+    const { keptBytes: limit } = this.#options;
+    const bytes = Buffer.byteLength(text);
+    if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
+  }
+
+  /** False: the engine never will be, or this worker leaves. */
+  async #engineReady(): Promise<boolean> {
+    for (;;) {
+      const { phase } = this.#options.engine.state;
+      if (this.#leaving || phase === 'failed' || phase === 'closed') return false;
+      if (phase === 'ready') return true;
+      await new Promise<void>((wake) => this.#engineChanged.push(wake));
+    }
+  }
+
+  #end(run: Run, as: 'stopped' | 'handed back'): void {
+    if (run.ended !== undefined) return;
+    run.ended = as;
+    run.abort.abort();
+  }
+
+  #wake(): void {
+    for (const wake of this.#engineChanged.splice(0)) wake();
+  }
+}

@@ -1,0 +1,60 @@
+/** Workers publish the model that they serve, for servers without an engine of their own. */
+import type { Redis } from 'ioredis';
+import { z } from 'zod';
+import type { ModelInfo } from '../../protocol/engine-messages.js';
+import { KEY_PREFIX, PROTOCOL } from './queue-name.js';
+
+export interface PublishedModel {
+  queueName: string;
+  /** When a worker last published it: Unix milliseconds of Redis's clock. */
+  seenMs: number;
+  model: ModelInfo;
+}
+
+const MODELS = `${KEY_PREFIX}:models:v${PROTOCOL}`;
+/** A model that no worker has served for so long is forgotten. */
+const FORGET_MS = 7 * 86_400_000;
+
+// Only what servers use is checked: the rest passes through.
+const published = z.object({
+  queueName: z.string().max(100),
+  seenMs: z.number(),
+  model: z.looseObject({
+    name: z.string(),
+    fingerprint: z.string(),
+    shape: z.looseObject({
+      vocabSize: z.int().min(1),
+      experts: z.int().min(1),
+      moeLayers: z.array(z.string()),
+    }),
+    formats: z.object({
+      experts: z.looseObject({ dtype: z.string() }),
+      dense: z.looseObject({ dtype: z.string() }),
+    }),
+    tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
+    hasTokenizer: z.boolean(),
+    predictor: z.looseObject({ name: z.string().nullable() }),
+  }),
+});
+
+export async function publishModel(client: Redis, entry: PublishedModel): Promise<void> {
+  await client.hset(MODELS, entry.queueName, JSON.stringify(entry));
+  for (const { queueName, seenMs } of await publishedModels(client)) {
+    if (entry.seenMs - seenMs > FORGET_MS) await client.hdel(MODELS, queueName);
+  }
+}
+
+/** The latest first. Values that are not such entries are left out. */
+export async function publishedModels(client: Redis): Promise<PublishedModel[]> {
+  const all = Object.values(await client.hgetall(MODELS)).map(parse);
+  return all.filter((entry) => entry !== undefined).sort((a, b) => b.seenMs - a.seenMs);
+}
+
+function parse(text: string): PublishedModel | undefined {
+  try {
+    const parsed = published.safeParse(JSON.parse(text));
+    return parsed.success ? (parsed.data as unknown as PublishedModel) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * The producers' side of a queue in Redis, which servers and workers on any machines share. A job is accepted once it stands in
+ * the ledger; workers claim it there.
+ */
+import type { Redis } from 'ioredis';
+import { type ErrorCode, SidaError } from '../../errors.js';
+import type { JobRequest } from '../../protocol/engine-messages.js';
+import {
+  type Accepted,
+  hasEnded,
+  type Idempotency,
+  type JobEvent,
+  type JobOptions,
+  type JobOutcome,
+  type JobQueue,
+  type JobRecord,
+  type KeptEnd,
+  noStats,
+  type QueueStats,
+} from '../job-queue.js';
+import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from '../refusals.js';
+import { describeJob } from './describe-job.js';
+import { LedgerNews } from './ledger-news.js';
+import type { LedgerRecord } from './ledger-values.js';
+import { producerClient, subscriberClient } from './redis-client.js';
+import {
+  type Acceptance,
+  type LedgerLimits,
+  type LedgerStatus,
+  type LedgerTotals,
+  type NewJob,
+  RedisLedger,
+} from './redis-ledger.js';
+import { lost, soon, unreachable } from './redis-outage.js';
+import { Submission } from './submission.js';
+import { shown, visible, watchJob } from './watch-job.js';
+
+export interface RedisQueueOptions extends LedgerLimits {
+  url: string;
+  /** Jobs that may wait. */
+  bound: number;
+  /** From submission to the answer, of jobs whose client waits. */
+  deadlineMs: number;
+  /** From acceptance to the end, of jobs that are kept. */
+  keptDeadlineMs: number;
+  /** Name of the queue; undefined while it is not known which model is served. */
+  queueName: () => string | undefined;
+  /** Why nothing runs while the name is not known. Undefined: the engine's state says why. */
+  unnamed?: () => string;
+  /** Called for kept jobs that ended in this process. */
+  onKeptEnd?: (end: KeptEnd) => void;
+}
+
+/** Between looks at the state of the queue. */
+const STATUS_MS = 500;
+
+export class RedisQueue implements JobQueue {
+  readonly stats: QueueStats = { ...noStats(), fenced: 0 };
+  readonly #options: RedisQueueOptions;
+  readonly #client: Redis;
+  readonly #subscriber: Redis;
+  readonly #news: LedgerNews;
+  readonly #timer: NodeJS.Timeout;
+  /** Jobs whose clients wait. */
+  readonly #open = new Set<Submission>();
+  /** Undefined while the name of the queue is not known. */
+  #ledger: RedisLedger | undefined;
+  #status: LedgerStatus | undefined;
+  #draining = false;
+  #whenEmpty: (() => void) | undefined;
+  /** Running average of a run, for Retry-After. */
+  #runMs = 100;
+
+  constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
+    this.#options = options;
+    this.#client = producerClient(options.url).on('error', onError);
+    this.#subscriber = subscriberClient(options.url).on('error', onError);
+    this.#news = new LedgerNews(this.#subscriber);
+    this.#client.on('close', () => this.#lose());
+    this.#client.on('ready', () => void this.#look());
+    this.#timer = setInterval(() => void this.#look(), STATUS_MS).unref();
+  }
+
+  get outage(): string | undefined {
+    if (this.#client.status !== 'ready') return 'Redis cannot be reached';
+    if (this.#options.queueName() === undefined) return this.#options.unnamed?.();
+    if (this.#status === undefined) return 'Redis does not answer';
+    return this.#status.workers > 0 ? undefined : 'No worker serves the model';
+  }
+
+  async submit(id: string, request: JobRequest, options: JobOptions = {}): Promise<JobOutcome> {
+    if (options.signal?.aborted) throw clientGone();
+    const ledger = this.#accepting();
+    const job = { ...this.#newJob(id, request), sync: true, deadlineMs: this.#options.deadlineMs };
+    const submission = new Submission(ledger, this.#news, job, options, {
+      onAccepted: () => {
+        this.stats.accepted += 1;
+      },
+      onTotals: (totals) => this.#take(totals),
+      refused: (as) => this.#refused(as),
+    });
+    this.#open.add(submission);
+    try {
+      const outcome = await submission.outcome;
+      this.#count(outcome);
+      if (outcome instanceof SidaError) throw outcome;
+      return outcome;
+    } finally {
+      this.#open.delete(submission);
+      if (this.#open.size === 0) this.#whenEmpty?.();
+    }
+  }
+
+  async enqueue(
+    id: string,
+    owner: string,
+    request: JobRequest,
+    idempotency?: Idempotency,
+  ): Promise<Accepted> {
+    // One limit for both commands, since the client waits for both.
+    return soon(this.#keep(id, owner, request, idempotency));
+  }
+
+  async #keep(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted> {
+    const ledger = this.#accepting();
+    const job = this.#newJob(id, request, owner, idempotency);
+    const answer = await soon(ledger.accept(job));
+    if (answer.as !== 'accepted' && answer.as !== 'exists') throw this.#refused(answer.as);
+    const record = await this.#read(ledger, answer.as === 'exists' ? answer.id : id);
+    if (answer.as === 'accepted') this.stats.accepted += 1;
+    else this.stats.kept.repeated += 1;
+    if (record === undefined) throw lost();
+    return { record: shown(record), created: answer.as === 'accepted' };
+  }
+
+  async find(id: string, owner: string): Promise<JobRecord | undefined> {
+    const ledger = this.#opened();
+    const record = await this.#read(ledger, id);
+    return visible(record, owner) ? shown(record) : undefined;
+  }
+
+  async cancel(id: string, owner: string): Promise<JobRecord | undefined> {
+    const ledger = this.#opened();
+    if ((await this.find(id, owner)) === undefined) return undefined;
+    const stopped = await soon(ledger.stop(id, 'cancelled', cancelled().toBody()));
+    const record = await this.find(id, owner);
+    if (stopped && record !== undefined) this.keptEnded(record);
+    return record;
+  }
+
+  async watch(
+    id: string,
+    owner: string,
+    listener: (event: JobEvent) => void,
+  ): Promise<(() => void) | undefined> {
+    const ledger = this.#opened();
+    const record = await this.#read(ledger, id);
+    if (!visible(record, owner)) return undefined;
+    if (hasEnded(record)) return () => undefined;
+    const { kept } = this.stats;
+    kept.watching += 1;
+    return watchJob(ledger, this.#news, record, listener, {
+      onTotals: (totals) => this.#take(totals),
+      onEnd: () => {
+        kept.watching -= 1;
+      },
+    });
+  }
+
+  async drain(drainMs: number): Promise<boolean> {
+    this.#draining = true;
+    if (this.#open.size === 0) return true;
+    let timer: NodeJS.Timeout | undefined;
+    const finished = await new Promise<boolean>((resolve) => {
+      this.#whenEmpty = () => resolve(true);
+      timer = setTimeout(() => resolve(false), drainMs);
+    });
+    clearTimeout(timer);
+    for (const submission of [...this.#open]) submission.giveUp(shuttingDown());
+    return finished;
+  }
+
+  /** Counts a kept job that ended in this process: in this queue or in the process's worker. */
+  keptEnded(end: KeptEnd): void {
+    if (end.result !== null) this.stats.completed += 1;
+    else this.#countError(end.error!.code);
+    this.#options.onKeptEnd?.(end);
+  }
+
+  /** Ends the connections; kept jobs stay in Redis. */
+  async close(): Promise<void> {
+    this.#draining = true;
+    clearInterval(this.#timer);
+    this.#news.close();
+    this.#client.disconnect();
+    this.#subscriber.disconnect();
+  }
+
+  /** For new jobs. */
+  #accepting(): RedisLedger {
+    if (this.#draining) throw shuttingDown();
+    return this.#opened();
+  }
+
+  #opened(): RedisLedger {
+    if (this.#client.status !== 'ready') throw unreachable();
+    const name = this.#options.queueName();
+    if (name === undefined) {
+      throw new SidaError({ code: 'not_ready', message: 'The model is not known yet; try again later' });
+    }
+    this.#ledger ??= new RedisLedger(this.#client, name, this.#options);
+    return this.#ledger;
+  }
+
+  #newJob(id: string, request: JobRequest, owner?: string, idempotency?: Idempotency): NewJob {
+    const { bound, keptDeadlineMs: deadlineMs } = this.#options;
+    return { ...describeJob(id, request, owner, idempotency), bound, deadlineMs };
+  }
+
+  async #read(ledger: RedisLedger, id: string): Promise<LedgerRecord | undefined> {
+    const { record, totals } = await soon(ledger.read(id));
+    this.#take(totals);
+    return record;
+  }
+
+  #refused(as: Acceptance['as']): SidaError {
+    if (as === 'conflict') {
+      this.stats.kept.conflicts += 1;
+      return keyConflict();
+    }
+    if (as !== 'full')
+      return new SidaError({ code: 'internal', message: 'The job id is taken. This is a bug.' });
+    this.stats.refused += 1;
+    const { bound } = this.#options;
+    const { queued = bound, running = 0, workers = 1 } = this.#status ?? {};
+    // A worker runs 64 jobs at a time by default.
+    return queueFull(bound, (this.#runMs * (queued + running)) / (64 * Math.max(1, workers)) / 1000);
+  }
+
+  #count(outcome: JobOutcome | SidaError): void {
+    if (!(outcome instanceof SidaError)) {
+      this.stats.completed += 1;
+      this.#runMs += (outcome.result.timing.inferenceMs - this.#runMs) / 16;
+    } else this.#countError(outcome.code);
+  }
+
+  #countError(code: ErrorCode): void {
+    if (code === 'cancelled') this.stats.cancelled += 1;
+    else if (code === 'deadline_exceeded') this.stats.expired += 1;
+    else this.stats.failed += 1;
+  }
+
+  #take({ fenced, retried, quarantined, answerBytes, dropped }: LedgerTotals): void {
+    Object.assign(this.stats, { fenced, retried, quarantined });
+    Object.assign(this.stats.kept, { answerBytes, dropped });
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const ledger = this.#opened();
+      const asked = performance.now();
+      const status = await ledger.status();
+      this.stats.redisSeconds = (performance.now() - asked) / 1000;
+      this.#status = status;
+      this.stats.waiting = status.queued;
+      this.stats.active = status.running;
+      this.stats.kept.queued = status.queued;
+      this.stats.kept.running = status.running;
+      this.stats.kept.ended = status.ended;
+      this.#take(status.totals);
+      for (const end of status.expired) this.keptEnded(end);
+    } catch {
+      this.#lose();
+    }
+  }
+
+  #lose(): void {
+    if (this.#status !== undefined) this.stats.outages += 1;
+    this.#status = undefined;
+  }
+}

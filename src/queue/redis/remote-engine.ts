@@ -1,0 +1,113 @@
+/** Stands in for a server's engine where workers run the jobs. It knows the model that the workers published. */
+import { basename, resolve } from 'node:path';
+import type { Redis } from 'ioredis';
+import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
+import { SidaError } from '../../errors.js';
+import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
+import { type PublishedModel, publishedModels } from './published-models.js';
+import { producerClient } from './redis-client.js';
+import { SILENT_MS } from './redis-ledger.js';
+
+/** Between looks for the model. */
+const LOOK_MS = 1_000;
+
+export class RemoteEngine implements EngineHandle {
+  readonly counters = undefined;
+  readonly restarts = 0;
+  readonly #url: string;
+  readonly #name: string;
+  readonly #listeners = new Set<(state: EngineState) => void>();
+  #state: EngineState;
+  #client: Redis | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #found: PublishedModel | undefined;
+
+  /** `model`: as given to workers. Its last part is the model's name. */
+  constructor(url: string, model: string) {
+    this.#url = url;
+    this.#name = basename(resolve(model));
+    this.#state = {
+      phase: 'starting',
+      detail: `No worker has told of the model ${JSON.stringify(this.#name)} yet`,
+    };
+  }
+
+  get state(): EngineState {
+    return this.#state;
+  }
+
+  get model(): ModelInfo | undefined {
+    return this.#found?.model;
+  }
+
+  get queueName(): string | undefined {
+    return this.#found?.queueName;
+  }
+
+  start(): void {
+    if (this.#client !== undefined) return;
+    // The queue logs the faults of Redis.
+    this.#client = producerClient(this.#url).on('error', () => undefined);
+    this.#client.on('ready', () => void this.#look());
+    this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref();
+  }
+
+  run(): Promise<JobResult> {
+    return Promise.reject(elsewhere());
+  }
+
+  control(): Promise<ControlReply> {
+    return Promise.reject(elsewhere());
+  }
+
+  onState(listener: (state: EngineState) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#client?.disconnect();
+    this.#setState({ phase: 'closed', detail: 'closed' });
+  }
+
+  async #look(): Promise<void> {
+    const client = this.#client!;
+    if (client.status !== 'ready' || this.#state.phase === 'closed') return;
+    try {
+      const named = (await publishedModels(client)).filter(({ model }) => model.name === this.#name);
+      const now = Number((await client.time())[0]) * 1000;
+      this.#choose(named, now);
+    } catch {
+      // Redis is away. The next look will find it.
+    }
+  }
+
+  /** Once found, the model stays: answers must not change under a running server. */
+  #choose(named: PublishedModel[], now: number): void {
+    if (this.#found !== undefined || this.#state.phase === 'closed') return;
+    const served = named.filter(({ seenMs }) => now - seenMs < SILENT_MS);
+    if (served.length > 1) {
+      const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
+      const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)} (fingerprints ${all})`;
+      if (detail !== this.#state.detail) this.#setState({ phase: 'starting', detail });
+      return;
+    }
+    const found = served[0] ?? named[0];
+    if (found === undefined) return;
+    this.#found = found;
+    this.#setState({ phase: 'ready', detail: `workers serve ${found.model.name}` });
+  }
+
+  #setState(state: EngineState): void {
+    this.#state = state;
+    for (const listener of this.#listeners) listener(state);
+  }
+}
+
+function elsewhere(): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: 'This server has no engine of its own: budgets, experts and profiles are those of its workers',
+  });
+}

@@ -1,0 +1,25 @@
+--[[
+  Ends what is past its deadline, drops what was kept long enough, and counts what there is.
+
+    ARGV[1]-[3] limits of `finish`
+    ARGV[4]  error of a job past its deadline
+    ARGV[5]  ms after which a worker that gave no sign of life counts as dead
+
+  Returns {queued, running, workers, ended, totals, late}, with four values in late for each kept job that this ended:
+    id, kind, createdMs, attempts
+]]
+local late = {}
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now, 'LIMIT', 0, 1000)) do
+  if stop(id, 'failed', ARGV[4], ARGV) == 0 then
+    close(id)
+  else
+    local job = redis.call('HMGET', jobKey(id), 'sync', 'kind', 'createdMs', 'attempts')
+    if job[1] ~= '1' then
+      for _, value in ipairs({id, job[2] or '', job[3] or '0', job[4] or '0'}) do late[#late + 1] = value end
+    end
+  end
+end
+dropOld()
+local workers = redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf')
+return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'leases'), workers,
+  redis.call('ZCARD', base .. 'ended'), totals(), late}

@@ -1,0 +1,278 @@
+// The ledger by itself: who runs a job, which run counts, what is visible, what is kept.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Redis } from 'ioredis';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { workerClient } from '../../../src/queue/redis/redis-client.js';
+import { type NewJob, RedisLedger } from '../../../src/queue/redis/redis-ledger.js';
+import type { TaskJob } from '../../../src/tasks/registry.js';
+import { describeWithRedis, RedisServer } from '../../support/redis.js';
+import { answerTo } from '../../unit/queue/scripted-engine.js';
+
+const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 20, keptJobs: 100 };
+const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const RESULT = JSON.stringify(answerTo(REQUEST));
+
+describeWithRedis('the ledger', () => {
+  let server: RedisServer;
+  let client: Redis;
+  let ledger: RedisLedger;
+  beforeAll(async () => {
+    server = await RedisServer.start();
+    client = workerClient(server.url);
+    ledger = new RedisLedger(client, '{test}', LIMITS);
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.end();
+  });
+
+  const accept = async (more: Partial<NewJob> = {}): Promise<string> => {
+    const job: NewJob = {
+      id: randomUUID(),
+      kind: 'tokenize',
+      owner: 'owner',
+      sync: false,
+      form: '{"logprobs":null,"tokenIds":false,"experts":false}',
+      request: JSON.stringify(REQUEST),
+      deadlineMs: 60_000,
+      bound: 1000,
+      key: '',
+      digest: '',
+      ...more,
+    };
+    expect(await ledger.accept(job)).toEqual({ as: 'accepted' });
+    return job.id;
+  };
+  const beat = () => ledger.beat('worker', 60_000, []);
+  const totals = async () => (await ledger.status()).totals;
+
+  /** Begins the run `token` of the only job that waits. */
+  const begin = async (token: string, leaseMs = 60_000) => {
+    const claimed = await claim(token, leaseMs);
+    expect(claimed).toMatchObject({ jobs: 1, runs: [{ token }] });
+    return claimed.runs[0]!;
+  };
+  const claim = (token: string, leaseMs = 60_000, room = 64) =>
+    ledger.claim({ token, worker: 'worker', room, leaseMs });
+  /** Begins a run, and ends its lease. */
+  const loseLease = async (token: string) => {
+    const run = await begin(token);
+    await client.zadd('sida:{test}:ledger:leases', 1, run.id);
+    return run;
+  };
+  const check = async (id: string, token: string) =>
+    (await ledger.beat(undefined, 60_000, [{ id, token }])).answers;
+
+  // Workers beat, so Redis was not away when a lease ends.
+  beforeEach(async () => {
+    await client.del('sida:{test}:ledger:queued', 'sida:{test}:ledger:leases');
+    await beat();
+  });
+
+  it('fences off the late result of a run that another one replaced, and counts it once', async () => {
+    const before = await totals();
+    const id = await accept();
+    expect(await loseLease('frozen')).toMatchObject({ id, attempt: 1 });
+    expect(await begin('next')).toMatchObject({ id, attempt: 2 });
+    expect(await ledger.complete(id, 'next', RESULT)).toBe('ended');
+    const wrong = JSON.stringify({ ...answerTo(REQUEST), promptTokens: 999 });
+    expect(await ledger.complete(id, 'frozen', wrong)).toBe('fenced');
+    expect(await ledger.complete(id, 'frozen', wrong)).toBe('fenced');
+    expect(await check(id, 'frozen')).toEqual(['fenced']);
+    const { record } = await ledger.read(id);
+    expect(record).toMatchObject({ status: 'completed', attempts: 2, result: JSON.parse(RESULT) });
+    expect((await totals()).fenced - before.fenced).toBe(1);
+  });
+
+  it('fences off a late crash and late deltas too, while the next run goes on', async () => {
+    const id = await accept();
+    await loseLease('frozen');
+    await begin('next');
+    expect(await ledger.crash(id, 'frozen', true)).toBe('fenced');
+    expect(await ledger.append(id, 'frozen', ['{}'])).toBe('fenced');
+    expect(await check(id, 'next')).toEqual(['ok']);
+    expect((await ledger.read(id)).record).toMatchObject({ status: 'running', attempts: 2 });
+  });
+
+  it('counts a late run once, though the job is gone', async () => {
+    const before = await totals();
+    const id = await accept({ sync: true });
+    await loseLease('frozen');
+    await begin('next');
+    expect(await ledger.complete(id, 'next', RESULT)).toBe('ended');
+    await ledger.taken(id);
+    const late = await Promise.all([check(id, 'frozen'), ledger.complete(id, 'frozen', RESULT)]);
+    expect(late).toEqual([['fenced'], 'fenced']);
+    expect((await totals()).fenced - before.fenced).toBe(1);
+  });
+
+  it('takes a command that was sent twice as one', async () => {
+    const id = await accept();
+    const first = await claim('a');
+    await accept();
+    expect(first.runs).toMatchObject([{ id, token: 'a', attempt: 1 }]);
+    expect(await claim('a')).toEqual(first);
+    expect((await ledger.status()).queued).toBe(1);
+    expect(await ledger.crash(id, 'a', true)).toBe('retry');
+    expect(await ledger.crash(id, 'a', true)).toBe('retry');
+    const { runs } = await claim('b', 60_000, 1);
+    expect(runs).toMatchObject([{ id, attempt: 2, crashes: 1 }]);
+    expect(await ledger.complete(id, 'b', RESULT)).toBe('ended');
+    expect(await ledger.complete(id, 'b', RESULT)).toBe('ended');
+  });
+
+  it('gives the oldest jobs first, no more than the worker has room for, and none twice', async () => {
+    const ids = [];
+    for (let i = 0; i < 5; i += 1) {
+      ids.push(await accept());
+    }
+    const taken = async (token: string, room: number) =>
+      (await claim(token, 60_000, room)).runs.map(({ id }) => id);
+    expect(await taken('a', 2)).toEqual(ids.slice(0, 2));
+    expect(await ledger.crash(ids[0]!, 'a', false)).toBe('retry');
+    // A job that ran keeps its place.
+    expect(await taken('b', 2)).toEqual([ids[0], ids[2]]);
+    expect(await taken('c', 64)).toEqual(ids.slice(3));
+    expect(await claim('d')).toEqual({ runs: [], ended: [], broken: [], jobs: 0 });
+  });
+
+  it('spreads the jobs that wait over the workers', async () => {
+    for (let i = 0; i < 6; i += 1) await accept();
+    await ledger.beat('another worker', 60_000, []);
+    expect((await claim('a')).jobs).toBe(3);
+    expect((await claim('b')).jobs).toBe(2);
+    await ledger.leave('another worker');
+    expect((await claim('c')).jobs).toBe(1);
+  });
+
+  it('keeps a job with its worker as long as the lease is renewed', async () => {
+    const id = await accept();
+    await begin('a', 200);
+    for (let i = 0; i < 4; i += 1) {
+      await delay(100);
+      expect((await ledger.beat('worker', 200, [{ id, token: 'a' }])).answers).toEqual(['ok']);
+      expect((await claim('b', 200)).jobs).toBe(0);
+    }
+    await delay(110);
+    await beat();
+    await delay(110);
+    await beat();
+    expect((await claim('b', 60_000)).runs).toMatchObject([{ id, attempt: 2 }]);
+  });
+
+  it('leaves jobs with workers that could not renew their leases while Redis was away', async () => {
+    const id = await accept();
+    await begin('a', 20);
+    await delay(100);
+    expect((await claim('b', 20)).jobs).toBe(0);
+    expect(await check(id, 'a')).toEqual(['ok']);
+  });
+
+  it('does not count the result of a job that was stopped', async () => {
+    const before = await totals();
+    const id = await accept();
+    await begin('a');
+    await ledger.stop(id, 'cancelled', { code: 'cancelled', message: 'stopped' });
+    expect(await ledger.complete(id, 'a', RESULT)).toBe('stopped');
+    expect((await ledger.read(id)).record).toMatchObject({ status: 'cancelled', result: null });
+    expect((await totals()).fenced).toBe(before.fenced);
+  });
+
+  it('gives up a job whose runs all ended with their worker, and says so', async () => {
+    const before = await totals();
+    const id = await accept();
+    for (const token of ['a', 'b', 'c']) await loseLease(token);
+    const end = { status: 'failed', attempts: 3, error: { code: 'engine_crashed' } };
+    expect(await claim('d')).toMatchObject({ runs: [], ended: [{ id, ...end }] });
+    expect((await claim('d')).jobs).toBe(0);
+    expect((await ledger.read(id)).record).toMatchObject(end);
+    expect((await totals()).quarantined - before.quarantined).toBe(1);
+  });
+
+  it('does not count a run that was handed back', async () => {
+    const id = await accept();
+    for (let run = 1; run <= 5; run += 1) {
+      expect(await begin(`run ${run}`)).toMatchObject({ attempt: run });
+      expect(await ledger.handBack(id, `run ${run}`)).toBe('retry');
+    }
+    expect((await ledger.read(id)).record).toMatchObject({ status: 'queued' });
+  });
+
+  it('never runs again a job whose waiting client has seen deltas', async () => {
+    const id = await accept({ sync: true, kind: 'complete' });
+    await loseLease('a');
+    expect(await ledger.append(id, 'a', ['{}'])).toBe('ok');
+    expect((await claim('b')).runs).toEqual([]);
+    expect((await ledger.read(id)).record).toMatchObject({
+      status: 'failed',
+      error: { code: 'engine_crashed' },
+    });
+  });
+
+  it('ends what is past its deadline, running or waiting', async () => {
+    const running = await accept({ deadlineMs: 30 });
+    await begin('a');
+    const waiting = await accept({ deadlineMs: 30 });
+    await delay(60);
+    await ledger.status();
+    for (const id of [waiting, running]) {
+      expect((await ledger.read(id)).record).toMatchObject({
+        status: 'failed',
+        error: { code: 'deadline_exceeded' },
+      });
+    }
+    expect(await ledger.status()).toMatchObject({ queued: 0, running: 0 });
+  });
+
+  it('drops jobs whose records somebody removed or replaced, and goes on with the others', async () => {
+    const ids = [await accept(), await accept(), await accept()];
+    const key = (id: string) => `sida:{test}:ledger:job:${id}`;
+    await client.del(key(ids[0]!));
+    await client.set(key(ids[1]!), 'not a record');
+    const { runs, broken } = await claim('a', 1);
+    expect([runs.map(({ id }) => id), broken.sort()]).toEqual([[ids[2]], ids.slice(0, 2).sort()]);
+    await client.set(key(ids[2]!), 'not a record');
+    expect(await check(ids[2]!, 'a')).toEqual(['fenced']);
+    expect((await claim('b')).jobs).toBe(0);
+    expect(await ledger.status()).toMatchObject({ queued: 0, running: 0 });
+  });
+
+  it.each([
+    ['a number that is none', 'attempts', 'many'],
+    ['a status that there is not', 'status', 'finished'],
+    ['a result of another form', 'result', '{"kind":"classify"}'],
+    ['a result that is no JSON', 'result', 'x'.repeat(100)],
+    ['an error with a code that there is not', 'error', '{"code":"boom","message":""}'],
+  ])('refuses to read %s', async (_name, field, value) => {
+    const id = await accept();
+    await client.hset(`${ledger.prefix}:ledger:job:${id}`, field, value);
+    await expect(ledger.read(id)).rejects.toMatchObject({ code: 'internal' });
+  });
+
+  it('keeps an answer that its client waits for until the deadline: Redis may be away when it is there', async () => {
+    const leftMs = async (deadlineMs: number) => {
+      const id = await accept({ sync: true, deadlineMs });
+      await begin('a');
+      await ledger.append(id, 'a', ['{}']);
+      await ledger.complete(id, 'a', RESULT);
+      const key = (name: string) => `sida:{test}:ledger:${name}:${id}`;
+      return Math.min(await client.pttl(key('job')), await client.pttl(key('deltas')));
+    };
+    expect(await leftMs(300_000)).toBeGreaterThan(290_000);
+    expect(await leftMs(1_000)).toBeGreaterThan(50_000);
+    expect(await leftMs(300_000)).toBeLessThanOrEqual(300_000);
+    expect(await leftMs(70_000.5)).toBeGreaterThan(65_000);
+    const stopped = await accept({ sync: true, deadlineMs: 300_000 });
+    await ledger.stop(stopped, 'cancelled', { code: 'cancelled', message: 'gone' });
+    expect(await client.pttl(`sida:{test}:ledger:job:${stopped}`)).toBeLessThanOrEqual(60_000);
+  });
+
+  it('fails a request that grew in Redis without reading it', async () => {
+    const id = await accept();
+    await client.hset(`${ledger.prefix}:ledger:job:${id}`, 'request', 'x'.repeat(100 << 20));
+    const end = { status: 'failed', error: { code: 'internal' } };
+    expect((await claim('a')).ended).toMatchObject([{ id, ...end }]);
+    expect((await ledger.read(id)).record).toMatchObject(end);
+  });
+});

@@ -1,0 +1,153 @@
+// What is the memory queue's own in keeping jobs.
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { JobRecord } from '../../../../src/queue/job-queue.js';
+import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
+import type { TaskJob, TaskResult } from '../../../../src/tasks/registry.js';
+import { eventually } from '../../../support/eventually.js';
+import { answerTo, ScriptedEngine } from '../scripted-engine.js';
+
+const REQUEST: TaskJob = { kind: 'classify', inputs: ['a'], labels: ['no', 'yes'] };
+
+let engine: ScriptedEngine;
+let queue: MemoryQueue;
+let last: JobRecord[];
+
+function makeQueue(options: Partial<MemoryQueueOptions> = {}): void {
+  engine = new ScriptedEngine();
+  last = [];
+  queue = new MemoryQueue(engine, {
+    bound: 100,
+    deadlineMs: 60_000,
+    onKeptEnd: (record) => last.push(record),
+    ...options,
+  });
+}
+
+beforeEach(() => makeQueue());
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await queue.drain(0);
+});
+
+const keep = async (id: string) => (await queue.enqueue(id, '', REQUEST)).record;
+const find = async (id: string) => (await queue.find(id, ''))!;
+
+describe('a clock that is set', () => {
+  it('back gives no negative durations', async () => {
+    const { createdMs } = await keep('a');
+    vi.spyOn(Date, 'now').mockReturnValue(createdMs - 3_600_000);
+    engine.runs[0]!.finish();
+    await eventually(async () => (await find('a')).status === 'completed');
+    const { startedMs, finishedMs } = await find('a');
+    expect(startedMs!).toBeGreaterThanOrEqual(createdMs);
+    expect(finishedMs!).toBeGreaterThanOrEqual(startedMs!);
+    expect(finishedMs! - createdMs).toBeLessThan(60_000);
+  });
+
+  it('forward lets nothing go early', async () => {
+    engine.script = (run) => run.finish();
+    await keep('a');
+    await eventually(async () => (await find('a')).status === 'completed');
+    const now = Date.now();
+    vi.spyOn(Date, 'now').mockReturnValue(now + 2 * 3_600_000);
+    await keep('b');
+    await delay(10);
+    expect((await find('a')).status).toBe('completed');
+  });
+});
+
+it('gives memory back in time when nobody asks any more', async () => {
+  makeQueue({ retentionMs: 50 });
+  engine.script = (run) => run.finish();
+  for (const id of ['a', 'b', 'c']) await keep(id);
+  await eventually(() => queue.stats.kept.dropped.retention === 3, 'the sweep');
+  expect(queue.stats.kept).toMatchObject({ queued: 0, running: 0, ended: 0, answerBytes: 0 });
+});
+
+it('tells the last record of each kept job once, and of no other', async () => {
+  engine.script = (run) => run.finish();
+  await queue.submit('waited', REQUEST);
+  await keep('a');
+  await eventually(() => last.length > 0);
+  engine.script = undefined;
+  await keep('b');
+  await queue.cancel('b', '');
+  await queue.cancel('b', '');
+  engine.crash();
+  await delay(5);
+  expect(last.map(({ id, status }) => `${id} ${status}`)).toEqual(['a completed', 'b cancelled']);
+  expect(last).toEqual([await find('a'), await find('b')]);
+});
+
+it('drops an answer that comes after the job was cancelled', async () => {
+  let answer: (result: TaskResult) => void = () => undefined;
+  engine.run = () =>
+    new Promise((resolve) => {
+      answer = resolve;
+    });
+  await keep('a');
+  const cancelled = await queue.cancel('a', '');
+  answer(answerTo(REQUEST));
+  await delay(5);
+  expect(await find('a')).toEqual(cancelled);
+  expect(last).toEqual([cancelled]);
+  expect(queue.stats).toMatchObject({ cancelled: 1, completed: 0, active: 0 });
+});
+
+it('counts what it keeps, and who watches', async () => {
+  const stop = async (id: string) => (await queue.watch(id, '', () => undefined))!;
+  await keep('a');
+  engine.enter('restarting');
+  await keep('b');
+  const stops = [await stop('a'), await stop('b'), await stop('b')];
+  expect(queue.stats.kept).toMatchObject({ queued: 1, running: 1, ended: 0, watching: 3 });
+  stops[2]!();
+  stops[2]!();
+  expect(queue.stats.kept.watching).toBe(2);
+  engine.runs[0]!.finish();
+  await eventually(async () => (await find('a')).status === 'completed');
+  const bytes = Buffer.byteLength(JSON.stringify((await find('a')).result));
+  expect(queue.stats.kept).toMatchObject({
+    queued: 1,
+    running: 0,
+    ended: 1,
+    watching: 1,
+    answerBytes: bytes,
+  });
+  stops[0]!();
+  expect(queue.stats.kept.watching).toBe(1);
+  await queue.cancel('b', '');
+  expect(queue.stats.kept).toMatchObject({ queued: 0, ended: 2, watching: 0, answerBytes: bytes });
+});
+
+it('ends kept jobs that wait when the engine fails for good, and refuses further ones', async () => {
+  engine.enter('restarting');
+  await keep('a');
+  engine.enter('failed');
+  expect(await find('a')).toMatchObject({ status: 'failed', error: { code: 'not_ready' } });
+  await expect(keep('b')).rejects.toMatchObject({ code: 'not_ready' });
+  expect(await queue.find('b', '')).toBeUndefined();
+});
+
+it('runs a kept job again whose deltas were seen, but not one that somebody waits for', async () => {
+  const stream: TaskJob = {
+    kind: 'complete',
+    prompts: ['a'],
+    maxTokens: 4,
+    stop: [],
+    logprobs: null,
+    stream: true,
+  };
+  const delta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
+  await queue.enqueue('kept', '', stream);
+  const waited = queue.submit('waited', stream, { onDelta: () => undefined });
+  const refused = expect(waited).rejects.toMatchObject({ code: 'engine_crashed' });
+  for (const run of engine.runs) run.options.onDelta!(delta);
+  engine.crash();
+  await refused;
+  engine.script = (run) => run.finish();
+  engine.enter('ready');
+  await eventually(async () => (await find('kept')).status === 'completed');
+  expect(engine.started).toEqual(['kept', 'waited', 'kept']);
+});

@@ -1,0 +1,279 @@
+// What is the memory queue's own; what any queue must do is in the conformance suite.
+import { setTimeout as delay } from 'node:timers/promises';
+import fc from 'fast-check';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { SidaError } from '../../../../src/errors.js';
+import type { CompletionDelta } from '../../../../src/protocol/engine-messages.js';
+import type { JobOptions } from '../../../../src/queue/job-queue.js';
+import { MemoryQueue, type MemoryQueueOptions } from '../../../../src/queue/memory/memory-queue.js';
+import type { TaskJob } from '../../../../src/tasks/registry.js';
+import { ScriptedEngine } from '../scripted-engine.js';
+
+const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
+const DELTA: CompletionDelta = { index: 0, text: 'a', tokenIds: [7], logprobs: null, finishReason: null };
+
+let engine: ScriptedEngine;
+let queue: MemoryQueue;
+
+function makeQueue(options: Partial<MemoryQueueOptions> = {}): void {
+  engine = new ScriptedEngine();
+  queue = new MemoryQueue(engine, { bound: 4, deadlineMs: 5_000, concurrency: 2, ...options });
+}
+
+/** The attempts of an answered job, or the code and message of the error. */
+async function ending(id: string, options?: JobOptions): Promise<string> {
+  try {
+    const { attempts } = await queue.submit(id, REQUEST, options);
+    return `answered ${attempts}`;
+  } catch (error) {
+    const { code, message } = error as SidaError;
+    return `${code}: ${message}`;
+  }
+}
+
+/** Lets rejected runs come back to the queue. */
+const settle = () => delay(0);
+
+beforeEach(() => makeQueue());
+
+describe('admission', () => {
+  it('refuses at once when as many wait as its bound, with the limit in the text', async () => {
+    const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ending(id));
+    const error = await queue.submit('g', REQUEST).catch((e: SidaError) => e as SidaError);
+    expect(error).toMatchObject({
+      code: 'queue_full',
+      message: expect.stringContaining('4 requests are waiting'),
+    });
+    expect((error as SidaError).details!.retry_after_s).toBeGreaterThanOrEqual(1);
+    expect(queue.stats).toMatchObject({ waiting: 4, active: 2, refused: 1, accepted: 6 });
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
+  });
+
+  it('tells to come back when the engine has restarted and runs as many as ever', async () => {
+    makeQueue({ bound: 80, concurrency: 4 });
+    engine.crash();
+    const jobs = Array.from({ length: 80 }, (_, i) => ending(`${i}`));
+    // A run takes 100 ms before any has ended: 80 jobs, four at a time.
+    await expect(queue.submit('late', REQUEST)).rejects.toMatchObject({ details: { retry_after_s: 2 } });
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual(Array(80).fill('answered 1'));
+  });
+
+  it('refuses when the engine cannot serve its model', async () => {
+    engine.enter('failed');
+    expect(await ending('a')).toMatch(/^not_ready/);
+  });
+
+  it('measures the time in the queue', async () => {
+    const first = queue.submit('a', REQUEST);
+    void ending('b');
+    const third = queue.submit('c', REQUEST);
+    await delay(20);
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    expect((await third).queueMs).toBeGreaterThanOrEqual(15);
+    expect((await first).queueMs).toBeLessThan((await third).queueMs - 15);
+  });
+});
+
+it('lets owners take turns, each with its jobs in their order', async () => {
+  makeQueue({ bound: 8 });
+  engine.script = undefined;
+  const jobs = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((id) => ending(id, { owner: id[0]! }));
+  for (let ended = 0; ended < jobs.length; ended += 1) {
+    engine.runs[0]!.finish();
+    await settle();
+  }
+  expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
+  expect(engine.started).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
+});
+
+describe('crash of the engine', () => {
+  it('runs again what was in flight once the engine is back, in the same order', async () => {
+    const jobs = [ending('a'), ending('b'), ending('c')];
+    engine.crash();
+    await settle();
+    expect(engine.started).toEqual(['a', 'b']);
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual(['answered 2', 'answered 2', 'answered 1']);
+    expect(engine.started).toEqual(['a', 'b', 'a', 'b', 'c']);
+    expect(queue.stats).toMatchObject({ retried: 2, completed: 3, failed: 0 });
+  });
+
+  it('does not run a job again whose pieces were seen', async () => {
+    const pieces: CompletionDelta[] = [];
+    const job = ending('a', { onDelta: (delta) => pieces.push(delta) });
+    const other = ending('b', { onDelta: () => undefined });
+    engine.runs[0]!.options.onDelta!(DELTA);
+    engine.crash();
+    expect(await job).toMatch(/^engine_crashed: .*streamed/);
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await other).toBe('answered 2');
+    expect(pieces).toEqual([DELTA]);
+  });
+
+  it('gives up a job that was alone in two crashes', async () => {
+    const job = ending('a');
+    engine.crash();
+    await settle();
+    engine.enter('ready');
+    engine.crash();
+    expect(await job).toMatch(/^engine_crashed: .*2 crashes/);
+    expect(queue.stats).toMatchObject({ quarantined: 1, failed: 1 });
+  });
+
+  it('names the culprit among jobs that crashed together twice by running each by itself', async () => {
+    makeQueue({ concurrency: 8, bound: 8 });
+    const jobs = ['a', 'poison', 'b', 'c'].map((id) => ending(id));
+    for (let crashes = 0; crashes < 2; crashes += 1) {
+      engine.crash();
+      await settle();
+      engine.enter('ready');
+    }
+    engine.mostAtOnce = 0;
+    const late = ending('late');
+    engine.script = (run) => {
+      if (run.id !== 'poison') setTimeout(() => run.finish(), 1);
+      else setTimeout(() => engine.crash(), 1);
+    };
+    engine.runs[0]!.finish();
+    while (engine.state.phase === 'ready') await settle();
+    engine.script = (run) => setTimeout(() => run.finish(), 1);
+    await settle();
+    engine.enter('ready');
+    expect(await Promise.all(jobs)).toEqual([
+      'answered 3',
+      expect.stringMatching(/^engine_crashed: .*3 crashes/),
+      'answered 3',
+      'answered 3',
+    ]);
+    expect(await late).toBe('answered 1');
+    expect(queue.stats.quarantined).toBe(1);
+  });
+
+  it('ends every waiting job when the engine fails for good', async () => {
+    engine.enter('restarting');
+    const jobs = [ending('a'), ending('b')];
+    engine.enter('failed');
+    for (const end of await Promise.all(jobs)) expect(end).toMatch(/^not_ready/);
+  });
+
+  it('waits again when the engine was not ready after all', async () => {
+    engine.script = (run) => {
+      engine.state = { phase: 'restarting', detail: '' };
+      run.fail('not_ready');
+    };
+    const job = ending('a');
+    await settle();
+    engine.script = (run) => run.finish();
+    engine.enter('ready');
+    expect(await job).toBe('answered 1');
+  });
+});
+
+describe('room in the engine', () => {
+  const of = (characters: number): TaskJob => {
+    return { kind: 'classify', inputs: ['x'.repeat(characters)], labels: ['a'] };
+  };
+  const running = () => engine.runs.map(({ id }) => id);
+
+  const ask = (id: string, owner: string, characters: number) =>
+    queue.submit(id, of(characters), { owner }).catch(() => undefined);
+  const end = async (jobs: Promise<unknown>[]) => {
+    engine.script = (run) => run.finish();
+    for (const run of [...engine.runs]) run.finish();
+    await Promise.all(jobs);
+  };
+
+  it('has no bound but the number of jobs while one owner is alone', async () => {
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    const jobs = ['a', 'b', 'c', 'd'].map((id) => ask(id, 'one', 300));
+    await settle();
+    expect(running()).toEqual(['a', 'b', 'c', 'd']);
+    await end(jobs);
+  });
+
+  it('ends with its tokens beside the oldest job, but not for who holds less than a fair share', async () => {
+    makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
+    const jobs = [ask('m0', 'other', 3), ...['n1', 'n2', 'n3', 'n4'].map((id) => ask(id, 'noisy', 150))];
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2']);
+    // The share of three is 33 tokens.
+    jobs.push(ask('q1', 'quiet', 60), ask('q2', 'quiet', 60), ask('q3', 'quiet', 60));
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2']);
+    // A job that goes on for long is the oldest: its owner is not kept out for it.
+    jobs.push(ask('m1', 'other', 30));
+    await settle();
+    expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2', 'm1']);
+    await end(jobs);
+  });
+
+  it('is what Retry-After counts with: the jobs that run', async () => {
+    makeQueue({ bound: 40, concurrency: 8, engineTokens: 10 });
+    const jobs = [ask('m', 'other', 3), ...Array.from({ length: 41 }, (_, i) => ask(`n${i}`, 'noisy', 300))];
+    await settle();
+    expect([running().length, queue.stats.waiting]).toEqual([2, 40]);
+    // A run takes 100 ms before any has ended: 42 jobs, two at a time.
+    await expect(queue.submit('late', of(3))).rejects.toMatchObject({ details: { retry_after_s: 3 } });
+    await end(jobs);
+  });
+
+  it('lets a job larger than all of it in', async () => {
+    makeQueue({ engineTokens: 10 });
+    const job = queue.submit('a', of(9_000));
+    await settle();
+    expect(running()).toEqual(['a']);
+    engine.runs[0]!.finish();
+    await job;
+  });
+});
+
+type Step = 'submit' | 'finish' | 'crash' | 'ready' | 'cancel';
+
+it('answers every accepted job exactly once, whatever happens in between', async () => {
+  const steps = fc.array(fc.constantFrom<Step>('submit', 'submit', 'finish', 'crash', 'ready', 'cancel'), {
+    maxLength: 60,
+  });
+  // A job of these tests counts for one token.
+  const room = fc.record({
+    owners: fc.integer({ min: 1, max: 3 }),
+    engineTokens: fc.integer({ min: 1, max: 4 }),
+  });
+  await fc.assert(
+    fc.asyncProperty(steps, room, async (sequence, { owners, engineTokens }) => {
+      makeQueue({ bound: 100, concurrency: 3, engineTokens });
+      const endings: string[] = [];
+      const aborts: AbortController[] = [];
+      const jobs: Promise<unknown>[] = [];
+      for (const step of sequence) {
+        if (step === 'submit') {
+          const abort = new AbortController();
+          aborts.push(abort);
+          const options = { signal: abort.signal, owner: `${jobs.length % owners}` };
+          jobs.push(ending(`${jobs.length}`, options).then((end) => endings.push(end)));
+        } else if (step === 'finish') engine.runs[0]?.finish();
+        else if (step === 'crash') engine.crash();
+        else if (step === 'ready') engine.enter('ready');
+        else aborts.shift()?.abort();
+        await settle();
+        expect(engine.runs.length).toBeLessThanOrEqual(3);
+      }
+      engine.script = (run) => run.finish();
+      for (const run of [...engine.runs]) run.finish();
+      engine.enter('ready');
+      await Promise.all(jobs);
+      expect(endings).toHaveLength(jobs.length);
+      const { accepted, completed, failed, cancelled, waiting, active } = queue.stats;
+      await settle();
+      expect({ accepted, waiting, active }).toEqual({ accepted: jobs.length, waiting: 0, active: 0 });
+      expect(completed + failed + cancelled).toBe(accepted);
+    }),
+    { numRuns: 60 },
+  );
+});

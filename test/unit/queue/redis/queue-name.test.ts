@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
+import { queueNameOf } from '../../../../src/queue/redis/queue-name.js';
+
+const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
+  fingerprint: 'a'.repeat(64),
+  predictor: { name: 'lstm', warnings: [] },
+};
+const config = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
+
+it('is the same for those who give the same answers', () => {
+  const name = queueNameOf(model, config);
+  expect(name).toMatch(/^\{v\d+-[0-9a-f]{24}\}$/);
+  // In exact mode a predictor moves experts and changes no answer.
+  expect(queueNameOf({ ...model, predictor: { name: null, warnings: [] } }, config)).toBe(name);
+});
+
+it('is another for another model, arithmetic or routing', () => {
+  const names = [
+    queueNameOf(model, config),
+    queueNameOf({ ...model, fingerprint: 'b'.repeat(64) }, config),
+    queueNameOf(model, { ...config, activations: 'int8' }),
+    queueNameOf(model, { ...config, device: 'cuda' }),
+    queueNameOf(model, { ...config, routing: 'predicted' }),
+    queueNameOf(model, { ...config, routingK: 2 }),
+    queueNameOf(
+      { ...model, predictor: { name: 'token', warnings: [] } },
+      { ...config, routing: 'predicted' },
+    ),
+  ];
+  expect(new Set(names).size).toBe(names.length);
+});
