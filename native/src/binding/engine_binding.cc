@@ -7,7 +7,7 @@
 namespace sida {
 namespace {
 
-/// 0 where JavaScript names none.
+/// 0 where the option is absent.
 size_t read_depth_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
   const uint64_t depth = bytes_from_js(value, "readDepth");

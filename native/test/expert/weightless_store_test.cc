@@ -4,7 +4,7 @@
 #include <random>
 
 #include "core/error.h"
-#include "store_fixture.h"
+#include "support/store_fixture.h"
 
 namespace sida {
 namespace {
