@@ -1,4 +1,4 @@
-// What the fuzzers begin with, made from the repository's own files: cut down, since libFuzzer likes them small.
+// The inputs that the fuzzers begin with, cut from the repository's own files: libFuzzer works best with small ones.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -31,16 +31,16 @@ function smallest(path, count) {
   const tensors = Object.entries(header).filter(([name]) => name !== '__metadata__');
   let at = 0;
   const kept = tensors.sort((a, b) => size(a) - size(b)).slice(0, count);
-  const pieces = kept.map(([, { data_offsets }]) => data.subarray(...data_offsets));
+  const contents = kept.map(([, { data_offsets }]) => data.subarray(...data_offsets));
   const entries = kept.map(([name, tensor], i) => {
     const begin = at;
-    at += pieces[i].length;
+    at += contents[i].length;
     return [name, { ...tensor, data_offsets: [begin, at] }];
   });
-  return safetensors({ __metadata__: { format: 'pt' }, ...Object.fromEntries(entries) }, pieces);
+  return safetensors({ __metadata__: { format: 'pt' }, ...Object.fromEntries(entries) }, contents);
 }
 
-/** Weights of the bundled model behind each choice of element types that the reader knows. */
+/** Weights of the bundled model after each first byte that the reader knows: its choice of element types. */
 function weights() {
   const { data } = parts(`${MINI}/model.safetensors`);
   return [0, 1, 2, 3, 7, 11, 0x22, 0x23, 0x10].map((choice, i) =>
@@ -54,13 +54,16 @@ function stripe(number) {
   return Buffer.concat([Buffer.alloc(4096, 'x'), seal]);
 }
 
-/** Beside the shards of the index fuzzer, which hold x and y, and z. */
+/** An index of the index fuzzer's two shards: the first holds x and y, the second z. */
 function index() {
   const shards = { x: 'a.safetensors', y: 'a.safetensors', z: 'b.safetensors' };
   return Buffer.from(JSON.stringify({ metadata: { total_size: 24 }, weight_map: shards }));
 }
 
-/** Folders of seeds under `folder`, one a reader. */
+/** A fuzzer each; the list of native/fuzz/readers.h. */
+export const READERS = ['safetensors', 'index', 'config', 'manifest', 'stripe', 'weights', 'predictor'];
+
+/** Writes the seeds of each reader into a folder of its own under `folder`. */
 export function writeSeeds(folder) {
   const seeds = {
     safetensors: [
@@ -70,15 +73,15 @@ export function writeSeeds(folder) {
     ],
     index: [index()],
     config: [readFileSync(`${MINI}/config.json`), readFileSync(`${TINY}/config.json`)],
-    // What a manifest must hold follows from the model of the fuzzer; one of it is kept in the corpus.
+    // A valid manifest depends on the fuzzer's model; the archive holds one.
     manifest: [Buffer.from('{"format":"sida-pack","version":2}')],
     stripe: [stripe(1), stripe(0)],
     weights: weights(),
     predictor: ['encoder', 'decoder'].map((side) => readFileSync(`${MINI}/predictor/${side}/predictor.json`)),
   };
-  for (const [reader, files] of Object.entries(seeds)) {
+  for (const reader of READERS) {
+    const files = seeds[reader];
     mkdirSync(join(folder, reader), { recursive: true });
     for (const [i, bytes] of files.entries()) writeFileSync(join(folder, reader, `seed-${i}`), bytes);
   }
-  return Object.keys(seeds);
 }

@@ -1,34 +1,38 @@
-// Fuzzes what reads files from outside: the C++ readers with libFuzzer, under ASan and UBSan, and those in TypeScript
-// with
-// fast-check. A failure leaves its input in native/fuzz/corpus, which the native tests replay.
+// Fuzzes the code that reads files from outside: the C++ readers with libFuzzer, under ASan and UBSan, and those in
+// TypeScript with fast-check. An input that fails is added to the reader's archive, which the native tests replay.
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { writeSeeds } from './fuzz-seeds.mjs';
+import { ARCHIVES, add, archiveOf, keptFolder, pack, unpack } from './fuzz-corpus.mjs';
+import { READERS, writeSeeds } from './fuzz-seeds.mjs';
 
 const BUILD = 'build/fuzz';
 const FOUND = `${BUILD}/corpus`;
 const MOST_BYTES = 16_384;
-const KEPT = 'native/fuzz/corpus';
-/** The plain kernels are the ones that are instrumented. */
+/** What libFuzzer calls an input that failed. */
+const FAILURE = /^(crash|timeout|oom|leak)-/;
+/** Only the plain kernels are instrumented. */
 const ENV = { ...process.env, SIDA_ISA: 'scalar' };
 const HELP = `npm run test:fuzz -- [options]
 
-  --minutes N     how long, all C++ readers together (5)
-  --reader NAME   only this one; may be given several times
-  --keep          afterwards keep in ${KEPT} as few of all inputs as reach the same code
+  --minutes N     time for all C++ readers together (5)
+  --reader NAME   fuzz this reader only; repeatable (${READERS.join(', ')})
+  --keep          afterwards reduce each archive to the fewest inputs that reach the same code
+  --add FILE      add a file to the archive of --reader and stop; repeatable
   --help
 
 Needs clang with libFuzzer: apt-get install clang-14 libclang-rt-14-dev. CXX names another clang.
-A crash, hang or sanitizer's report leaves ${KEPT}/READER/crash-…; the native tests replay it.
-Run one input again: SIDA_ISA=scalar ${BUILD}/fuzz_READER FILE`;
+The inputs of a reader are kept in ${ARCHIVES}/READER.tar, unpacked into ${keptFolder('READER')}.
+An input that crashes, hangs or makes a sanitizer report is added there as crash-…; the native tests replay it.
+Run one input again: SIDA_ISA=scalar ${BUILD}/fuzz_READER ${keptFolder('READER')}/NAME`;
 
 const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '5' },
     reader: { type: 'string', multiple: true },
     keep: { type: 'boolean', default: false },
+    add: { type: 'string', multiple: true },
     help: { type: 'boolean', default: false },
   },
 });
@@ -43,7 +47,14 @@ function compiler() {
 }
 
 function build(clang) {
-  const options = ['-DSIDA_FUZZ=ON', `-DCMAKE_CXX_COMPILER=${clang}`, '-DCMAKE_BUILD_TYPE=RelWithDebInfo'];
+  // Readers need no GPU, and nvcc would take most of the build.
+  const device = '-DSIDA_CUDA=OFF';
+  const options = [
+    '-DSIDA_FUZZ=ON',
+    device,
+    `-DCMAKE_CXX_COMPILER=${clang}`,
+    '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+  ];
   for (const args of [
     ['-S', 'native', '-B', BUILD, ...options],
     ['--build', BUILD, '--parallel', String(availableParallelism())],
@@ -53,17 +64,17 @@ function build(clang) {
   }
 }
 
-const kept = (reader) => {
-  mkdirSync(`${KEPT}/${reader}`, { recursive: true });
-  return `${KEPT}/${reader}`;
-};
+/** Inputs in a reader's folder that failed, now or in the past. */
+const failures = (reader) => readdirSync(keptFolder(reader)).filter((name) => FAILURE.test(name));
 
-/** Runs one fuzzer; what it found wrong. */
+/** Runs one fuzzer. A new failure goes into the reader's archive. */
 function fuzz(reader, seconds) {
+  const kept = unpack(reader);
+  const known = failures(reader).length;
   const args = [
     `${FOUND}/${reader}`,
-    kept(reader),
-    `-artifact_prefix=${kept(reader)}/`,
+    kept,
+    `-artifact_prefix=${kept}/`,
     `-max_total_time=${Math.ceil(seconds)}`,
     ...['-timeout=20', '-report_slow_units=20', '-rss_limit_mb=2048', '-malloc_limit_mb=512'],
     ...[`-max_len=${MOST_BYTES}`, '-use_value_profile=1', '-print_final_stats=1', '-verbosity=0'],
@@ -71,21 +82,25 @@ function fuzz(reader, seconds) {
   return new Promise((resolve) => {
     const child = spawn(`${BUILD}/fuzz_${reader}`, args, { stdio: ['ignore', 'ignore', 'pipe'], env: ENV });
     let output = '';
-    child.stderr.on('data', (piece) => {
-      output = (output + piece).slice(-100_000);
+    child.stderr.on('data', (chunk) => {
+      output = (output + chunk).slice(-100_000);
     });
     child.on('close', (status) => {
       const runs = Number(/stat::number_of_executed_units:\s*(\d+)/.exec(output)?.[1] ?? 0);
       const inputs = readdirSync(`${FOUND}/${reader}`).length;
-      console.log(
-        `${reader}: ${runs.toLocaleString('en')} runs, ${inputs} inputs that reach other code, ${status === 0 ? 'nothing wrong' : `FAILED:\n${output}`}`,
-      );
+      const result = status === 0 ? 'no failure' : `FAILED:\n${output}`;
+      const work = `${runs.toLocaleString('en')} runs, ${inputs} inputs that reach different code`;
+      console.log(`${reader}: ${work}, ${result}`);
+      if (failures(reader).length > known) {
+        pack(reader);
+        console.log(`The failing input is in ${archiveOf(reader)} and in ${kept}.`);
+      }
       resolve({ failed: status !== 0, runs });
     });
   });
 }
 
-/** Replaces the kept inputs by as few as reach all code that they and the found ones do; crashes stay. */
+/** Reduces an archive to the fewest inputs that reach the same code as its own and the found ones; failures stay. */
 function keep(reader) {
   const all = `${BUILD}/all/${reader}`;
   const few = `${BUILD}/few/${reader}`;
@@ -93,16 +108,18 @@ function keep(reader) {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(folder, { recursive: true });
   }
-  for (const folder of [`${FOUND}/${reader}`, kept(reader)]) cpSync(folder, all, { recursive: true });
-  // Which code, not how often: the kept ones are replayed in every test run.
+  const kept = keptFolder(reader);
+  for (const folder of [`${FOUND}/${reader}`, kept]) cpSync(folder, all, { recursive: true });
+  // Counts of visits are left out: the archive is replayed in every test run, so it should be small.
   const args = ['-set_cover_merge=1', '-use_counters=0', `-max_len=${MOST_BYTES}`, few, all];
   const { status } = spawnSync(`${BUILD}/fuzz_${reader}`, args, { stdio: 'ignore', env: ENV });
   if (status !== 0 || readdirSync(few).length === 0)
-    throw new Error(`The corpus of ${reader} could not be cut down.`);
-  for (const name of readdirSync(kept(reader))) {
-    if (!/^(crash|timeout|oom|leak)-/.test(name)) rmSync(`${kept(reader)}/${name}`);
+    throw new Error(`The corpus of ${reader} could not be reduced.`);
+  for (const name of readdirSync(kept)) {
+    if (!FAILURE.test(name)) rmSync(`${kept}/${name}`);
   }
-  cpSync(few, kept(reader), { recursive: true });
+  cpSync(few, kept, { recursive: true });
+  console.log(`${archiveOf(reader)}: ${pack(reader)} inputs`);
 }
 
 async function native(count) {
@@ -110,16 +127,15 @@ async function native(count) {
   if (clang === undefined) {
     const tried = 'CXX, clang++ and clang++-13 to -24';
     console.error(
-      `\n*** SKIPPED: no clang that can link libFuzzer (tried ${tried}).\n*** On Debian: apt-get install clang-14 libclang-rt-14-dev\n`,
+      `\n*** SKIPPED: no clang that can link libFuzzer (tried ${tried}).\n` +
+        '*** On Debian: apt-get install clang-14 libclang-rt-14-dev\n',
     );
     count.skipped += 1;
     return;
   }
   build(clang);
-  const all = writeSeeds(FOUND);
-  const unknown = values.reader?.find((name) => !all.includes(name));
-  if (unknown !== undefined) throw new Error(`No reader ${unknown}; there are ${all.join(', ')}.`);
-  const readers = values.reader ?? all;
+  writeSeeds(FOUND);
+  const readers = values.reader ?? READERS;
   const lanes = Math.min(availableParallelism(), readers.length);
   const seconds = (Number(values.minutes) * 60 * lanes) / readers.length;
   const waiting = [...readers];
@@ -138,6 +154,17 @@ if (values.help) {
 } else if (!(Number(values.minutes) > 0)) {
   console.error(`--minutes: expected a positive number, found ${values.minutes}`);
   process.exitCode = 2;
+} else if (values.reader?.some((name) => !READERS.includes(name))) {
+  const unknown = values.reader.find((name) => !READERS.includes(name));
+  console.error(`--reader: expected one of ${READERS.join(', ')}, found ${unknown}`);
+  process.exitCode = 2;
+} else if (values.add !== undefined) {
+  if (values.reader?.length === 1) {
+    console.log(`${archiveOf(values.reader[0])}: ${add(values.reader[0], values.add)} inputs`);
+  } else {
+    console.error('--add: expected one --reader, whose archive the files are added to');
+    process.exitCode = 2;
+  }
 } else {
   const count = { passed: 0, failed: 0, skipped: 0 };
   if (values.reader === undefined) {

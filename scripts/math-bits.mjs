@@ -1,6 +1,7 @@
 /**
  * Writes test/fixtures/math-bits.txt: what this Node's Math.exp and Math.log give, bit for bit, and what a row of
- * logits comes to when they are summed in order. native/test/portable_math_test.cc and pick_tokens_test.cc read it.
+ * logits comes to when they are summed in order.
+ * native/test/core/portable_math_test.cc and native/test/ops/pick_tokens_test.cc read it.
  * The committed file is by Node 20; JavaScript leaves the last bit of both functions to the engine.
  *
  *   exp X Y          Y = Math.exp(X), both as the 16 hexadecimal digits of a double

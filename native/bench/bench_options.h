@@ -1,4 +1,4 @@
-// What the kernels' benches are called with.
+// Command-line options of the kernels' benches.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace sida {
 
 struct BenchOptions {
-  /// 0: the bench has none.
+  /// 0: the bench has no such option.
   size_t threads = 0;
   size_t megabytes = 1024;
   size_t rounds = 12;
@@ -17,7 +17,7 @@ struct BenchOptions {
   bool json = false;
 };
 
-/// Ends the program over an option it does not know.
+/// Ends the program where an option is unknown.
 inline BenchOptions parse_bench_options(int argc, char** argv, BenchOptions options = {}) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];

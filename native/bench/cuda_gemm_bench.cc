@@ -14,7 +14,7 @@
 #include "cuda_timing.h"
 #include "device/cuda/mma_peak.h"
 #include "ops/cuda/gemm.h"
-#include "random_floats.h"
+#include "support/random_floats.h"
 
 namespace {
 
@@ -30,12 +30,12 @@ struct Matrices {
   size_t n, k, bytes, count;
   std::byte* memory;
 
-  Matrices(WeightFormat format_, size_t n_, size_t k_, size_t most_bytes)
+  Matrices(WeightFormat format_, size_t n_, size_t k_, size_t max_bytes)
       : format(format_),
         n(n_),
         k(k_),
         bytes(panel_matrix_bytes(n, k, format)),
-        count(std::max<size_t>(most_bytes / bytes, 1)) {
+        count(std::max<size_t>(max_bytes / bytes, 1)) {
     std::vector<std::byte> packed(bytes);
     pack_panels(random_floats(n * k, 1).data(), n, k, format, packed.data());
     memory = device_memory(count * bytes);
@@ -76,7 +76,7 @@ std::vector<Case> all_cases(const std::vector<Matrices>& matrices, const std::st
   std::vector<Case> cases;
   for (const Matrices& m : matrices) {
     for (const size_t rows : {1, 2, 4, 8, 16, 64, 256, 1024}) {
-      for (const size_t products : {size_t{1}, std::min(cuda::kMostProducts, kLaunchRows / rows)}) {
+      for (const size_t products : {size_t{1}, std::min(cuda::kMaxProducts, kLaunchRows / rows)}) {
         const Case c{&m, rows, products};
         if (c.name().find(only) != std::string::npos) cases.push_back(c);
       }
@@ -120,18 +120,18 @@ int main(int argc, char** argv) {
   const BenchOptions options = parse_bench_options(argc, argv);
   cudaDeviceProp device{};
   require_success(cudaGetDeviceProperties(&device, 0), "device");
-  const size_t most_bytes = options.megabytes << 20;
+  const size_t max_bytes = options.megabytes << 20;
   std::vector<Matrices> matrices;
   for (const WeightFormat format :
        {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
-    matrices.emplace_back(format, kFf, kD, most_bytes / 2);
-    matrices.emplace_back(format, kD, kFf, most_bytes / 2);
+    matrices.emplace_back(format, kFf, kD, max_bytes / 2);
+    matrices.emplace_back(format, kD, kFf, max_bytes / 2);
   }
   std::vector<Case> cases = all_cases(matrices, options.only);
   const float* x = device_copy(random_floats(1024 * kFf, 2));
   auto* y = reinterpret_cast<float*>(device_memory(kLaunchRows * kFf * sizeof(float)));
-  std::byte* copied = device_memory(most_bytes);
-  require_success(cudaMemset(copied, 1, most_bytes), "memory");
+  std::byte* copied = device_memory(max_bytes);
+  require_success(cudaMemset(copied, 1, max_bytes), "memory");
   const auto multiprocessors = static_cast<unsigned>(device.multiProcessorCount);
   auto* sums =
       reinterpret_cast<float*>(device_memory(cuda::mma_peak_outputs(multiprocessors) * sizeof(float)));
@@ -140,8 +140,8 @@ int main(int argc, char** argv) {
   std::vector<double> copies, mmas;
   for (size_t round = 0; round <= options.rounds; ++round) {
     for (Case& c : cases) {
-      // Through all of that memory: what the case before left in the caches is gone.
-      const double copy = copy_bandwidth(timer, copied, most_bytes);
+      // Through all of that memory, so that nothing of the previous case is left in the caches.
+      const double copy = copy_bandwidth(timer, copied, max_bytes);
       double operations = 0;
       const double mma_seconds =
           timer.seconds_of([&] { operations = cuda::mma_peak(multiprocessors, kMmaSteps, sums, nullptr); });

@@ -1,4 +1,4 @@
-// What a machine with a cuda device gives at most, as one line of JSON: copies between page-locked memory of
+// Peak rates of a machine with a cuda device, as one line of JSON: copies between page-locked memory of
 // the host and the device, large ones and one expert at a time, and copies inside the device's memory.
 //   cuda_limits_bench [--rounds N] [--megabytes N]
 #include <cstdio>
@@ -16,16 +16,16 @@ using namespace sida;
 
 constexpr size_t kExpertBytes = 2 * 768 * 3072 * 2;  ///< of Switch-base in bf16
 
-/// Bytes per second of copies of `piece` bytes each, one queued behind the other, `bytes` in all.
-double copies(DeviceTimer& timer, std::byte* to, const std::byte* from, size_t bytes, size_t piece,
+/// Bytes per second of copies of `chunk` bytes each, one queued behind the other, `bytes` in all.
+double copies(DeviceTimer& timer, std::byte* to, const std::byte* from, size_t bytes, size_t chunk,
               cudaMemcpyKind kind) {
-  const size_t count = bytes / piece;
+  const size_t count = bytes / chunk;
   const double seconds = timer.seconds_of([&] {
     for (size_t i = 0; i < count; ++i) {
-      require_success(cudaMemcpyAsync(to + i * piece, from + i * piece, piece, kind, nullptr), "copy");
+      require_success(cudaMemcpyAsync(to + i * chunk, from + i * chunk, chunk, kind, nullptr), "copy");
     }
   });
-  return static_cast<double>(count * piece) / seconds;
+  return static_cast<double>(count * chunk) / seconds;
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr size_t kD = 768, kVocabulary = 32128, kExperts = 128, kContext = 400;
 constexpr uint32_t kHeads = 12, kHeadWidth = 64, kWidth = kHeads * kHeadWidth;
 constexpr size_t kRow = kD * sizeof(float);
 // Enough launches that the time before the first does not count.
-constexpr size_t kMostLaunches = 64;
+constexpr size_t kMaxLaunches = 64;
 
 /// One kernel at one size: launch `number` works on a part of the memory, `step` bytes of it.
 struct Case {
@@ -77,7 +77,7 @@ void add_row_cases(std::vector<Case>& cases, size_t tokens, const float* weight,
                    }});
 }
 
-/// Each launch looks up other `words` (kMostLaunches · tokens).
+/// Each launch looks up other `words` (kMaxLaunches · tokens).
 void add_embed_cases(std::vector<Case>& cases, size_t tokens, const int32_t* words) {
   for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}}) {
     const size_t bytes = panel_matrix_bytes(kVocabulary, kD, format), rows = tokens * kRow;
@@ -114,10 +114,11 @@ void add_attention_cases(std::vector<Case>& cases, size_t sequences, uint32_t co
   const size_t cache = batch.pages * kPageFloats * sizeof(float);
   const auto read = static_cast<double>(2 * sequences * keys * kWidth * sizeof(float) + 2 * rows);
   const bool decode = count == 1;
-  cases.push_back({decode ? "attention, 1 row" : "attention, tiles", tokens, rows + cache, read,
-                   4.0 * static_cast<double>(tokens) * keys * kWidth, [=](std::byte* part, size_t) {
-                     cuda::attention(layer_at(part + rows), batch.view, floats(part), {kHeads, 1, bias, decode}, nullptr);
-                   }});
+  cases.push_back(
+      {decode ? "attention, 1 row" : "attention, tiles", tokens, rows + cache, read,
+       4.0 * static_cast<double>(tokens) * keys * kWidth, [=](std::byte* part, size_t) {
+         cuda::attention(layer_at(part + rows), batch.view, floats(part), {kHeads, 1, bias, decode}, nullptr);
+       }});
   const auto both = static_cast<double>(2 * rows);
   cases.push_back({"write_keys", tokens, rows + cache, both, 0, [=](std::byte* part, size_t) {
                      cuda::write_keys(layer_at(part + rows), batch.view, floats(part), nullptr);
@@ -129,20 +130,20 @@ void add_attention_cases(std::vector<Case>& cases, size_t sequences, uint32_t co
 
 std::vector<Case> all_cases(size_t memory_bytes) {
   std::mt19937 random(1);
-  constexpr size_t kMost = 2048;
-  std::vector<int32_t> ids(kMost), words(kMostLaunches * kMost);
-  std::vector<uint32_t> positions(kMost);
-  for (size_t i = 0; i < kMost; ++i) {
+  constexpr size_t kMax = 2048;
+  std::vector<int32_t> ids(kMax), words(kMaxLaunches * kMax);
+  std::vector<uint32_t> positions(kMax);
+  for (size_t i = 0; i < kMax; ++i) {
     ids[i] = static_cast<int32_t>(i);
     positions[i] = static_cast<uint32_t>(i);
   }
   for (int32_t& word : words) word = static_cast<int32_t>(random() % kVocabulary);
   const float* weight = device_copy(std::vector<float>(kD, 1));
-  auto* expert = device_copy(std::vector<uint16_t>(kMost));
-  auto* alpha = device_copy(std::vector<float>(kMost, 1));
-  constexpr size_t kStride = 2 * kMost + 32;
+  auto* expert = device_copy(std::vector<uint16_t>(kMax));
+  auto* alpha = device_copy(std::vector<float>(kMax, 1));
+  constexpr size_t kStride = 2 * kMax + 32;
   const float* biases = device_copy(std::vector<float>(kHeads * kStride));
-  const cuda::AttentionBias bias{biases + kMost, kStride};
+  const cuda::AttentionBias bias{biases + kMax, kStride};
   const int32_t* device_words = device_copy(words);
   const int32_t* device_ids = device_copy(ids);
   const uint32_t* device_positions = device_copy(positions);
@@ -205,10 +206,10 @@ int main(int argc, char** argv) {
   std::vector<double> copies;
   for (size_t round = 0; round <= options.rounds; ++round) {
     for (Case& c : cases) {
-      // Through all of the memory: what the kernel before left in the caches is gone.
+      // Through all of the memory, so that nothing of the previous kernel is left in the caches.
       const double copy = copy_bandwidth(timer, memory, bytes);
       const size_t step = (c.step + 255) / 256 * 256;
-      const size_t launches = std::clamp<size_t>(bytes / step, 1, kMostLaunches);
+      const size_t launches = std::clamp<size_t>(bytes / step, 1, kMaxLaunches);
       // Spread, so that a launch finds nothing that the one before it left.
       const size_t apart = std::max(step, bytes / launches / 256 * 256);
       const double seconds = timer.seconds_of([&] {

@@ -1,6 +1,6 @@
 // How long does an expert that is fetched on demand take while prefetches keep the disk busy, and on an idle
 // disk?
-//   demand_latency_bench PACK [seconds] [read depth] [piece bytes]     0: as the engine would choose
+//   demand_latency_bench PACK [seconds] [read depth] [chunk bytes]     0: as the engine would choose
 // Prints one line of JSON, times in milliseconds.
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "expert/expert_store.h"
 #include "checkpoint/pack.h"
+#include "expert/expert_store.h"
 
 namespace {
 
@@ -39,7 +39,7 @@ class Demands {
     std::iota(order_.begin(), order_.end(), 0);
   }
 
-  /// Milliseconds of one demand: nothing it can be confused with is resident or on its way.
+  /// Milliseconds of one demand, for an expert that is neither resident nor loading.
   double one(bool busy) {
     std::shuffle(order_.begin(), order_.end(), random_);
     const ExpertId wanted = order_.back();
@@ -49,7 +49,7 @@ class Demands {
     const size_t count = busy ? std::min(kSlots - 2, order_.size() - 1) : 0;
     const std::span loads = std::span(order_).first(count);
     for (const ExpertId id : loads) urgent[id] = 0;
-    // What the last round left goes first, the one that is wanted now above all.
+    // Experts of the last round are evicted first, above all the one that is wanted now.
     urgent[wanted] = 9;
     store_.start_pass({urgent, urgent, loads});
     const double share = std::uniform_real_distribution(0.1, 0.5)(random_);
@@ -63,7 +63,7 @@ class Demands {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
 
-  /// Ends what is on its way.
+  /// Ends all transfers.
   void settle() {
     store_.start_pass({});
     for (;;) {
@@ -105,7 +105,7 @@ std::vector<double> measure(Demands& demands, bool busy, double seconds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return std::fprintf(stderr, "usage: %s PACK [seconds] [depth] [piece bytes]\n", argv[0]), 2;
+  if (argc < 2) return std::fprintf(stderr, "usage: %s PACK [seconds] [depth] [chunk bytes]\n", argv[0]), 2;
   const auto argument = [&](int i, double fallback) { return argc > i ? std::atof(argv[i]) : fallback; };
   const double seconds = argument(2, 4) / 2;
   const Pack pack = open_pack(argv[1]);
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   std::printf(R"({"depth":%zu,"pieceBytes":%llu,"idle":{"demands":%zu,"p50":%.3f,"p99":%.3f},)"
               R"("busy":{"demands":%zu,"p50":%.3f,"p99":%.3f,"overtakes":%llu}})"
               "\n",
-              demands.settings().depth, static_cast<unsigned long long>(demands.settings().piece_bytes),
+              demands.settings().depth, static_cast<unsigned long long>(demands.settings().chunk_bytes),
               idle.size(), quantile(idle, 0.5), quantile(idle, 0.99), busy.size(), quantile(busy, 0.5),
               quantile(busy, 0.99), static_cast<unsigned long long>(stats.overtakes));
 }

@@ -13,14 +13,14 @@
 #include "device/backend.h"
 #include "machine_limits.h"
 #include "ops/cpu/expert_ffn.h"
-#include "random_floats.h"
+#include "support/random_floats.h"
 
 namespace {
 
 using namespace sida;
 
-constexpr size_t kD = 768, kFf = 3072, kMostRows = 256;
-// Experts of one call, as a layer at hand gives them.
+constexpr size_t kD = 768, kFf = 3072, kMaxRows = 256;
+// Experts of one call, as a resident layer gives them.
 constexpr size_t kGroup = 8;
 
 /// Copies of one packed expert, far more than the caches hold.
@@ -30,10 +30,10 @@ struct Experts {
   std::byte* memory = nullptr;
   std::vector<uint32_t> shuffled;
 
-  Experts(Backend& backend, WeightFormat format_, size_t most_bytes) : format(format_) {
+  Experts(Backend& backend, WeightFormat format_, size_t max_bytes) : format(format_) {
     wi_bytes = panel_matrix_bytes(kFf, kD, format);
     bytes = (wi_bytes + panel_matrix_bytes(kD, kFf, format) + 4095) / 4096 * 4096;
-    shuffled.resize(std::max<size_t>(most_bytes / bytes, 1));
+    shuffled.resize(std::max<size_t>(max_bytes / bytes, 1));
     std::iota(shuffled.begin(), shuffled.end(), 0);
     memory = backend.allocate(shuffled.size() * bytes);
     pack_panels(random_floats(kFf * kD, 1).data(), kFf, kD, format, memory);
@@ -68,11 +68,11 @@ int main(int argc, char** argv) {
   const BenchOptions options = parse_bench_options(argc, argv, {.threads = 2, .megabytes = 256});
   ThreadPool pool(options.threads);
   const auto backend = make_cpu_backend();
-  const size_t most_bytes = options.megabytes << 20;
+  const size_t max_bytes = options.megabytes << 20;
   std::vector<Experts> formats;
   for (const WeightFormat format :
        {kF32Format, kBf16Format, WeightFormat{WeightType::kInt8, 0}, WeightFormat{WeightType::kInt4, 64}}) {
-    formats.emplace_back(*backend, format, most_bytes);
+    formats.emplace_back(*backend, format, max_bytes);
   }
   std::vector<Case> cases;
   for (const Experts& experts : formats) {
@@ -86,30 +86,30 @@ int main(int argc, char** argv) {
     }
   }
 
-  const std::vector<float> x = random_floats(kMostRows * kD, 3);
-  std::vector<float> inputs(kMostRows * kD), hidden(kMostRows * (kFf + 16)), y(kGroup * kMostRows * kD);
-  std::vector<std::byte> codes(quantized_bytes(kMostRows, kFf, {WeightType::kInt4, 32}));
-  std::vector<uint32_t> order(kMostRows);
+  const std::vector<float> x = random_floats(kMaxRows * kD, 3);
+  std::vector<float> inputs(kMaxRows * kD), hidden(kMaxRows * (kFf + 16)), y(kGroup * kMaxRows * kD);
+  std::vector<std::byte> codes(quantized_bytes(kMaxRows, kFf, {WeightType::kInt4, 32}));
+  std::vector<uint32_t> order(kMaxRows);
   std::iota(order.begin(), order.end(), 0);
   std::reverse(order.begin(), order.end());
   std::mt19937 random(4);
   std::vector<double> reads, fmas, vnnis;
   for (size_t round = 0; round <= options.rounds; ++round) {
-    const double read = read_bandwidth(pool, formats[0].memory, most_bytes / 4096 * 4096 / 2);
+    const double read = read_bandwidth(pool, formats[0].memory, max_bytes / 4096 * 4096 / 2);
     const double fma = fma_peak(pool), vnni = vnni_peak(pool);
     for (Case& c : cases) {
       std::vector<uint32_t> experts = c.experts->shuffled;
       std::shuffle(experts.begin(), experts.end(), random);
-      // Many rows are bound by arithmetic: fewer experts tell it.
+      // With many rows arithmetic is the limit, which fewer experts show too.
       if (c.rows > 16) experts.resize(std::min(experts.size(), std::max<size_t>(1, 512 / c.rows)));
-      const ExpertScratch scratch{kMostRows, inputs.data(), hidden.data(), kFf + 16,
+      const ExpertScratch scratch{kMaxRows, inputs.data(), hidden.data(), kFf + 16,
                                   c.int8 ? Int8Scratch(codes) : Int8Scratch()};
       const double seconds = seconds_of([&] {
         for (size_t begin = 0; begin < experts.size(); begin += kGroup) {
           std::vector<ExpertRows> group;
           for (size_t i = begin; i < std::min(begin + kGroup, experts.size()); ++i) {
             group.push_back(
-                c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMostRows * kD]));
+                c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMaxRows * kD]));
           }
           expert_ffn(pool, group, x.data(), 1, scratch);
         }

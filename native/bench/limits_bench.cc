@@ -1,4 +1,4 @@
-// What the machine gives at most, as one line of JSON: DRAM reads and f32 FMA from registers.
+// Peak rates of the machine, as one line of JSON: DRAM reads and f32 FMA from registers.
 //   limits_bench [threads]
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// What the machine gives at most: reads from memory, f32 fused multiply-adds, 8-bit products.
+// Peak rates of the machine: reads from memory, f32 fused multiply-adds, 8-bit products.
 #pragma once
 
 #include <algorithm>
@@ -37,13 +37,13 @@ inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t byt
       for (const uint64_t value : lane) sums[task] += value;
     });
   });
-  // Looked at, so that the sums are made.
+  // Used, so that the compiler computes the sums.
   volatile uint64_t kept = sums[0];
   (void)kept;
   return static_cast<double>(bytes) / seconds;
 }
 
-/// The most of several ways to read.
+/// The highest rate of several ways to read.
 inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t bytes) {
   double best = 0;
   for (const size_t ahead : {0, 4096, 16384}) best = std::max(best, read_bandwidth(pool, data, bytes, ahead));
@@ -51,7 +51,7 @@ inline double read_bandwidth(ThreadPool& pool, const std::byte* data, size_t byt
 }
 
 #if defined(__x86_64__)
-// Ten chains hide the latency of two units of four cycles each. In assembler, for the compiler would keep the
+// Ten chains hide the latency of two units of four cycles each. In assembler, because the compiler would keep the
 // chains in memory.
 #define SIDA_PEAK(name, isa, vector, instruction)                                                        \
   [[gnu::target(isa)]] inline void name(size_t steps, float* out) {                                      \

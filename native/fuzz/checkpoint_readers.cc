@@ -1,16 +1,16 @@
 #include <string>
 
 #include "checkpoint/checkpoint_index.h"
+#include "checkpoint/pack.h"
 #include "checkpoint/safetensors_file.h"
 #include "core/json.h"
 #include "engine/memory_plan.h"
 #include "model/model_config.h"
-#include "checkpoint/pack.h"
 #include "predictor/predictor_checkpoint.h"
 #include "readers.h"
-#include "safetensors_builder.h"
 #include "scratch.h"
-#include "tiny_model.h"
+#include "support/safetensors_builder.h"
+#include "support/tiny_model.h"
 
 namespace sida::fuzzing {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 using testing::build_safetensors;
 using testing::zeros;
 
-/// Every tensor lies in the file, behind its header, and has as many bytes as it says.
+/// Checks that every tensor lies in the file after the header and has the bytes of its shape.
 void check_tensors(const SafetensorsFile& file) {
   const uint64_t begin = 8 + file.header_bytes();
   for (const TensorInfo& tensor : file.tensors()) {

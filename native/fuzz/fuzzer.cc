@@ -1,4 +1,4 @@
-// One fuzzer a reader: SIDA_READER is the reader's function.
+// Each reader has a fuzzer. SIDA_READER is the reader's function.
 #include <cstddef>
 #include <cstdint>
 

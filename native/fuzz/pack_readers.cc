@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/pack.h"
 #include "engine/engine.h"
 #include "expert/disk_tier.h"
-#include "checkpoint/pack.h"
 #include "readers.h"
-#include "safetensors_builder.h"
 #include "scratch.h"
-#include "test_pack.h"
-#include "tiny_model.h"
+#include "support/safetensors_builder.h"
+#include "support/test_pack.h"
+#include "support/tiny_model.h"
 
 namespace sida::fuzzing {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 constexpr WeightFormat kExperts[] = {kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 32}};
 constexpr WeightFormat kDense[] = {kF32Format, kBf16Format, {WeightType::kInt8}, kF32Format};
 
-/// The bits of the first byte of what read_weights is given.
+/// Bits of the first byte that read_weights() is given.
 constexpr unsigned kCut = 0x10;
 constexpr unsigned kInt8Activations = 0x20;
 

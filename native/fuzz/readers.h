@@ -1,6 +1,6 @@
-// What reads files from outside, each fed with one text or file of any bytes. A reader may refuse; it may not
-// crash, accept what does not lie in the file, or refuse without a typed error of one short line. Used by the
-// fuzzers and by the test that replays the corpus.
+// The readers of files from outside. Each is given one text or file of any bytes. A reader may refuse it with a typed
+// error of one short line. It may not crash, or accept data that is not in the file. Used by the fuzzers and by the
+// test that replays their corpora.
 #pragma once
 
 #include <string_view>
@@ -17,14 +17,14 @@ void read_config(std::string_view bytes);
 void read_manifest(std::string_view bytes);
 /// A stripe of a pack's experts: its size and its seal.
 void read_stripe(std::string_view bytes);
-/// The weights of a small pack, dense and experts: the model is opened and run. The first byte chooses the
-/// element types and whether the files are cut to what is given.
+/// The dense and expert weights of a small pack, whose model is opened and run. The first byte chooses the element
+/// types and whether the files are cut to the bytes given.
 void read_weights(std::string_view bytes);
 /// A predictor.json without weights.
 void read_predictor(std::string_view bytes);
 
 struct Reader {
-  const char* name;  ///< of its fuzzer and of its folder in the corpus
+  const char* name;  ///< of its fuzzer and of its archive in native/fuzz/corpus
   void (*read)(std::string_view bytes);
 };
 

@@ -25,7 +25,7 @@ constexpr size_t kLongestMessage = 2048;
 }  // namespace
 
 Scratch::Scratch() {
-  // Memory where there is some: a fuzzer writes thousands of files a second.
+  // In memory where possible, because a fuzzer writes thousands of files a second.
   const fs::path memory = "/dev/shm";
   const fs::path root = fs::is_directory(memory) ? memory : fs::temp_directory_path();
   std::string pattern = (root / "sida-fuzz-XXXXXX").string();

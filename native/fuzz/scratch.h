@@ -23,11 +23,11 @@ class Scratch {
   std::string path_;
 };
 
-/// Runs a reader. What it throws must be an error about the file: typed, one line, not longer than fits a
-/// log. Ends the process otherwise.
+/// Runs a reader. Ends the process unless the reader returns or throws a typed error about the file, of one line that
+/// fits a log.
 void expect_clean(const std::function<void()>& read);
 
-/// Ends the process, naming what does not hold.
+/// Ends the process with `what` unless `holds`.
 void require(bool holds, const char* what);
 
 }  // namespace sida::fuzzing

@@ -17,7 +17,7 @@ export interface OpenEngineOptions
 /** Throws budget_too_small with the bytes needed, pack_invalid, and invalid_request for a budget that is no size. */
 export function openEngine(options: OpenEngineOptions): Engine {
   const { memoryBudget, hostBudget, linkBandwidth = 0, linkLatency = 0, ...rest } = options;
-  const { pack, readDepth: _, readPieceBytes: __, ...limits } = rest;
+  const { pack, readDepth: _, readChunkBytes: __, ...limits } = rest;
   const addon = loadAddon();
   const plan = addon.planMemory({ pack }, limits);
   return new addon.Engine({

@@ -71,10 +71,10 @@ export interface EngineOptions extends BatchLimits {
   /** Reads in flight on each file of experts; 0 (default) measures what fills its disk, in about 40 ms. */
   readDepth?: number;
   /**
-   * A read, or a copy from the host tier, is at most so long, a multiple of 4096; 0 (default): about a millisecond of
-   * the measured rate.
+   * The longest read or copy from the host tier, a multiple of 4096; 0 (default): about a millisecond of the measured
+   * rate.
    */
-  readPieceBytes?: number;
+  readChunkBytes?: number;
 }
 
 /**
@@ -268,7 +268,7 @@ export interface DeviceUsage {
   kvPagesFree: number;
   host: { budgetBytes: number; usedBytes: number; experts: number };
   /** How each file of experts is read; a rate of 0 was not measured. */
-  disk: { direct: boolean; depth: number; pieceBytes: number; bytesPerSecond: number }[];
+  disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number }[];
 }
 
 /** Not thread-safe: one thread opens, uses and closes it. Calls block. */

@@ -58,8 +58,8 @@ async function runPasses(work) {
 const demandBench = buildNativeBench('demand_latency_bench');
 
 function demandLatency(pack, reads) {
-  const { readDepth = 0, readPieceBytes = 0 } = reads;
-  return runNativeBench(demandBench, [pack, DEMAND_SECONDS, readDepth, readPieceBytes])[0];
+  const { readDepth = 0, readChunkBytes = 0 } = reads;
+  return runNativeBench(demandBench, [pack, DEMAND_SECONDS, readDepth, readChunkBytes])[0];
 }
 
 const mediansOf = (samples) =>
@@ -75,8 +75,8 @@ async function measure(name) {
   const pack = await packOf(name);
   const plan = addon.planMemory({ pack }, limits);
   const systems = {
-    'block by block': { readDepth: 1, readPieceBytes: plan.slot },
-    'whole blocks': { readPieceBytes: plan.slot },
+    'block by block': { readDepth: 1, readChunkBytes: plan.slot },
+    'whole blocks': { readChunkBytes: plan.slot },
     planned: {},
   };
   const budgetOf = (share) =>
@@ -105,11 +105,11 @@ async function measure(name) {
       if (sample.digest !== resident.digest)
         throw new Error(`${name}, ${share}, ${system}: the answers differ`);
       const boundMs = Math.max(resident.wallMs, (sample.bytesMoved / bandwidth) * 1000);
-      const { depth, pieceBytes } = sample.disk[0];
+      const { depth, chunkBytes } = sample.disk[0];
       samples[i].push({
         ...sample,
         depth,
-        pieceBytes,
+        pieceBytes: chunkBytes,
         bandwidth,
         residentMs: resident.wallMs,
         boundMs,
@@ -117,7 +117,7 @@ async function measure(name) {
       });
       console.error(
         `${name}, round ${round + 1}, ${share * 100} %, ${system}: ${sample.wallMs.toFixed(0)} ms, bound ${boundMs.toFixed(0)} ms ` +
-          `(compute ${resident.wallMs.toFixed(0)}), ${(sample.wallMs / boundMs).toFixed(2)}x, ${formatBytes(sample.bytesMoved)} at ${(bandwidth / 1e9).toFixed(2)} GB/s, depth ${depth}, piece ${pieceBytes >> 10} KiB, reads ${sample.diskReads}, overtakes ${sample.overtakes}`,
+          `(compute ${resident.wallMs.toFixed(0)}), ${(sample.wallMs / boundMs).toFixed(2)}x, ${formatBytes(sample.bytesMoved)} at ${(bandwidth / 1e9).toFixed(2)} GB/s, depth ${depth}, chunk ${chunkBytes >> 10} KiB, reads ${sample.diskReads}, overtakes ${sample.overtakes}`,
       );
     }
     for (const [system, reads] of Object.entries(systems)) demands[system].push(demandLatency(pack, reads));

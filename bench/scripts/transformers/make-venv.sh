@@ -1,9 +1,9 @@
 #!/bin/sh
-# Makes build/peers-venv with PyTorch (CPU) and transformers, the peers that bench/scripts/transformers/encoder-peers.mjs runs beside us.
+# Makes build/peers-venv with PyTorch (CPU) and transformers, the peers of encoder-peers.mjs.
 #   sh bench/scripts/transformers/make-venv.sh
 # pip takes its packages from where it is set up to; where it finds none this fails, and the bench says so and skips.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 venv=build/peers-venv
 case "${1:-}" in
   -h | --help)

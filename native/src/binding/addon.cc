@@ -15,6 +15,7 @@
 #include "binding/weightless_store_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
+#include "checkpoint/lossless_formats.h"
 #include "core/cpu_features.h"
 #include "engine/devices.h"
 #include "expert/disk_speed.h"
@@ -140,7 +141,7 @@ Napi::Value measure_disk_speed_js(const Napi::CallbackInfo& info) {
 }
 
 template <size_t N>
-Napi::Array words(Napi::Env env, const std::array<const char*, N>& all) {
+Napi::Array names_to_js(Napi::Env env, const std::array<const char*, N>& all) {
   Napi::Array js = Napi::Array::New(env, N);
   for (uint32_t i = 0; i < N; ++i) js.Set(i, all[i]);
   return js;
@@ -148,9 +149,9 @@ Napi::Array words(Napi::Env env, const std::array<const char*, N>& all) {
 
 Napi::Object names_js(Napi::Env env) {
   Napi::Object names = Napi::Object::New(env);
-  names.Set("isa", words(env, kKernelSets));
-  names.Set("residency", words(env, kResidencyStates));
-  names.Set("found", words(env, kFoundNames));
+  names.Set("isa", names_to_js(env, kKernelSets));
+  names.Set("residency", names_to_js(env, kResidencyStates));
+  names.Set("found", names_to_js(env, kFoundNames));
   return names;
 }
 

@@ -14,7 +14,7 @@ Napi::Object object_of(const Napi::Value& value, const char* name) {
   throw Error("invalid_request", std::string("expected \"") + name + "\" to be an object");
 }
 
-/// Array `name`, of as many elements as there are `expected`.
+/// A copy of array `name`, which must have `expected` elements.
 template <class T>
 std::vector<T> copy_of_size(const Napi::Object& object, const char* name, size_t expected) {
   std::vector<T> values = copy_of<T>(object, name);
@@ -57,7 +57,8 @@ void BatchArrays::read_picks(const Napi::Value& value) {
   if (absent(value)) return;
   const Napi::Object js = object_of(value, "picks");
   const auto rows = copy_of<int32_t>(js, "rows");
-  const auto top = absent(js.Get("top")) ? std::vector<int32_t>(rows.size()) : copy_of_size<int32_t>(js, "top", rows.size());
+  const auto top =
+      absent(js.Get("top")) ? std::vector<int32_t>(rows.size()) : copy_of_size<int32_t>(js, "top", rows.size());
   picks_.resize(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     picks_[i].row = rows[i];

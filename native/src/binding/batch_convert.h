@@ -8,7 +8,7 @@
 
 namespace sida {
 
-/// A copy: JavaScript may change or detach its array meanwhile. Empty where it names none.
+/// A copy of array `name`, because JavaScript may change or detach its own. Empty where the object has none.
 template <class T>
 std::vector<T> copy_of(const Napi::Object& object, const char* name);
 
@@ -19,7 +19,7 @@ class BatchArrays {
   explicit BatchArrays(const Napi::Object& js);
 
   Batch view() const;
-  /// Most likely tokens wanted of all picks together.
+  /// Number of most likely tokens wanted, over all picks.
   size_t top() const { return top_; }
   bool wants_hidden_states() const { return hidden_states_; }
   bool wants_router_logits() const { return router_logits_; }

@@ -11,17 +11,17 @@ namespace {
 size_t read_depth_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
   const uint64_t depth = bytes_from_js(value, "readDepth");
-  if (depth <= kMostReadDepth) return depth;
-  throw Error("invalid_request", "expected \"readDepth\" to be at most " + std::to_string(kMostReadDepth) +
+  if (depth <= kMaxReadDepth) return depth;
+  throw Error("invalid_request", "expected \"readDepth\" to be at most " + std::to_string(kMaxReadDepth) +
                                      ", found " + std::to_string(depth));
 }
 
-uint64_t read_piece_from_js(const Napi::Value& value) {
+uint64_t read_chunk_from_js(const Napi::Value& value) {
   if (value.IsUndefined()) return 0;
-  const uint64_t bytes = bytes_from_js(value, "readPieceBytes");
+  const uint64_t bytes = bytes_from_js(value, "readChunkBytes");
   if (bytes % 4096 == 0) return bytes;
   throw Error("invalid_request",
-              "expected \"readPieceBytes\" to be a multiple of 4096, found " + std::to_string(bytes));
+              "expected \"readChunkBytes\" to be a multiple of 4096, found " + std::to_string(bytes));
 }
 
 /// How each file of the pack's experts is read.
@@ -32,7 +32,7 @@ Napi::Array read_settings_to_js(Napi::Env env, Engine& engine) {
     Napi::Object file = Napi::Object::New(env);
     file.Set("direct", engine.disk().file(i).direct());
     file.Set("depth", static_cast<double>(all[i].depth));
-    file.Set("pieceBytes", static_cast<double>(all[i].piece_bytes));
+    file.Set("chunkBytes", static_cast<double>(all[i].chunk_bytes));
     file.Set("bytesPerSecond", all[i].bytes_per_second);
     files[i] = file;
   }
@@ -64,7 +64,7 @@ EngineBinding::EngineBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) 
     options.host_bytes = bytes_from_js(js.Get("hostBudgetBytes"), "hostBudgetBytes");
     options.limits = limits_from_js(js);
     options.link = {number("linkBandwidth"), number("linkLatency")};
-    options.reads = {read_depth_from_js(js.Get("readDepth")), read_piece_from_js(js.Get("readPieceBytes"))};
+    options.reads = {read_depth_from_js(js.Get("readDepth")), read_chunk_from_js(js.Get("readChunkBytes"))};
     engine_ = std::make_unique<Engine>(options);
   });
 }
@@ -96,7 +96,7 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
   return guarded(env, [&]() -> Napi::Value {
     const BatchArrays arrays(info[0].As<Napi::Object>());
     const Batch batch = arrays.view();
-    // Before anything is allocated for its answers.
+    // Checked before memory is allocated for the results.
     engine().check(batch);
     const PlanCopy plan(info[1], engine().plan().experts);
     BatchAnswers answers(env, arrays, engine().spec());

@@ -5,7 +5,7 @@
 namespace sida {
 namespace {
 
-/// begin and end of `count` things.
+/// The arguments begin and end, checked against `count`.
 std::pair<size_t, size_t> range_from_js(const Napi::CallbackInfo& info, size_t count) {
   const size_t begin = info[0].As<Napi::Number>().Uint32Value();
   const size_t end = info[1].As<Napi::Number>().Uint32Value();

@@ -25,7 +25,8 @@ class PredictorBinding : public Napi::ObjectWrap<PredictorBinding> {
   void close(const Napi::CallbackInfo& info);
 
   Predictor& predictor();
-  // Of arguments k, experts, alpha and, optional, chance from `first` on, checked against `tokens`.
+  /// The table of the arguments k, experts, alpha and (optional) chance from index `first` on, checked against
+  /// `tokens`.
   ExpertTable table_of(const Napi::CallbackInfo& info, size_t first, size_t tokens);
 
   std::unique_ptr<Predictor> predictor_;

@@ -63,12 +63,12 @@ PredictorInputCopy::PredictorInputCopy(const Napi::Object& js) {
 }
 
 PredictorConfig predictor_config_from_js(const Napi::Object& js) {
-  constexpr uint64_t kMost = 1u << 31;  // PredictorConfig::check() knows the limits
+  constexpr uint64_t kMax = 1u << 31;  // PredictorConfig::check() applies the real limits
   PredictorConfig config;
-  config.d_in = whole_from_js(js, "dIn", 1, kMost);
-  config.hidden = whole_from_js(js, "hidden", 1, kMost);
-  config.layers = whole_from_js(js, "layers", 1, kMost);
-  config.experts = whole_from_js(js, "experts", 1, kMost);
+  config.d_in = whole_from_js(js, "dIn", 1, kMax);
+  config.hidden = whole_from_js(js, "hidden", 1, kMax);
+  config.layers = whole_from_js(js, "layers", 1, kMax);
+  config.experts = whole_from_js(js, "experts", 1, kMax);
   config.causal = flag_from_js(js, "causal");
   config.bidirectional = flag_from_js(js, "bidirectional");
   config.positions = flag_from_js(js, "positions");

@@ -15,7 +15,8 @@
 
 namespace sida {
 
-// Readers of what JavaScript passes to the predictor's objects. All throw invalid_request naming the field.
+// Readers of the arguments that JavaScript passes to the predictor's objects. All throw invalid_request naming the
+// field.
 
 Napi::Object object_from_js(const Napi::Value& value, const char* name);
 double number_from_js(const Napi::Object& object, const char* name, double least, double most);
@@ -56,7 +57,7 @@ std::span<T> elements_of(const Napi::Value& value, const char* name, uint64_t co
               {{"expected", static_cast<double>(count)}, {"found", static_cast<double>(elements.size())}});
 }
 
-/// A copy, which no getter or detached buffer can change; empty where the value is undefined.
+/// A copy, which later getters or a detached buffer cannot change; empty where the value is undefined.
 template <class T>
 std::vector<T> copy_from_js(const Napi::Value& value, const char* name) {
   if (value.IsUndefined() || value.IsNull()) return {};
@@ -82,7 +83,7 @@ Napi::Object predictor_config_to_js(Napi::Env env, const PredictorConfig& config
 TrainerOptions trainer_options_from_js(const Napi::Object& js);
 Napi::Object report_to_js(Napi::Env env, const TrainingReport& report);
 
-/// Held by the one call that may use an object at a time: a getter of its arguments must not come back in.
+/// Marks an object as busy during a call: a getter of the call's arguments must not call it again.
 class ExclusiveUse {
  public:
   /// Throws internal where the object is in use.

@@ -6,7 +6,7 @@
 namespace sida {
 namespace {
 
-// Tells a TokenEmbedding from other wrapped objects.
+// Distinguishes a TokenEmbedding from other wrapped objects.
 constexpr napi_type_tag kTag = {0x5d1da0e3b7f24c61, 0x9a02c4d87e1f6b35};
 
 TokenEmbedding open_source(const Napi::Object& source) {

@@ -14,7 +14,7 @@ class PredictorEmbeddingBinding : public Napi::ObjectWrap<PredictorEmbeddingBind
   static Napi::Function define(Napi::Env env);
   explicit PredictorEmbeddingBinding(const Napi::CallbackInfo& info);
 
-  /// The embedding behind a JavaScript value. Throws invalid_request where it is none.
+  /// The embedding behind a JavaScript value. Throws invalid_request where the value is not one.
   static std::shared_ptr<const TokenEmbedding> of(const Napi::Value& value);
 
  private:

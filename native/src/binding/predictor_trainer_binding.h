@@ -24,7 +24,7 @@ class PredictorTrainerBinding : public Napi::ObjectWrap<PredictorTrainerBinding>
   void close(const Napi::CallbackInfo& info);
 
   PredictorTrainer& trainer();
-  // Without a learning rate: evaluates.
+  /// Trains on the batch, or only evaluates it where `learning_rate` is null.
   TrainingReport run(const Napi::Object& batch, const float* learning_rate);
 
   std::shared_ptr<const TokenEmbedding> embedding_;

@@ -72,7 +72,7 @@ Napi::Value stop(const Napi::CallbackInfo& info) {
     Napi::Array lanes = Napi::Array::New(env);
     for (ProfileLane& lane : profile.lanes) {
       lanes.Set(lanes.Length(), lane_to_js(env, lane));
-      // Held twice one lane at a time.
+      // Only one lane at a time is in memory twice.
       lane.events = {};
     }
     js.Set("lanes", lanes);

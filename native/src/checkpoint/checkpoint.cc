@@ -68,7 +68,7 @@ void Checkpoint::index_tensors() {
     if (tensors_[i].name != tensors_[i - 1].name) continue;
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
-                            "stands in two files",
+                            "appears in two files",
                             "one file",
                             "another in \"" + escape_text(file_of(&tensors_[i - 1])) + "\"",
                             "",
@@ -97,7 +97,7 @@ std::string Checkpoint::dtype_summary() const {
 
 std::string Checkpoint::fingerprint() const {
   Sha256 hash;
-  // Each part is led by its length, so that no two sequences of parts read the same.
+  // Each part is preceded by its length, so that different sequences of parts have different bytes.
   const auto add_length = [&](uint64_t bytes) { hash.update(std::to_string(bytes) + "\n"); };
   const auto add = [&](const std::string& part) {
     add_length(part.size());
@@ -108,11 +108,11 @@ std::string Checkpoint::fingerprint() const {
     add(file.display().substr(file.display().rfind('/') + 1));
     const uint64_t end = 8 + file.header_bytes();
     add_length(end);
-    std::string piece;
-    for (uint64_t at = 0; at < end; at += piece.size()) {
-      piece.resize(std::min<uint64_t>(end - at, 256 << 10));
-      file.file().pread_exact(at, piece.data(), piece.size());
-      hash.update(piece);
+    std::string chunk;
+    for (uint64_t at = 0; at < end; at += chunk.size()) {
+      chunk.resize(std::min<uint64_t>(end - at, 256 << 10));
+      file.file().pread_exact(at, chunk.data(), chunk.size());
+      hash.update(chunk);
     }
   }
   if (model_.other_end) {

@@ -10,18 +10,18 @@
 
 namespace sida {
 
-// Where the values of a slot lie.
+/// Where a checkpoint holds the values of a slot.
 struct SlotData {
   const TensorInfo* tensor;
   uint64_t first_element;
 };
 
-// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either
-// model.safetensors or the shards that model.safetensors.index.json names. Nothing outside the directory is opened (the
-// blobs of a Hugging Face cache count as inside). Reads block and may come from any number of threads.
+/// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either
+/// model.safetensors or the shards that model.safetensors.index.json names. Nothing outside the directory is opened
+/// (the blobs of a Hugging Face cache count as inside). Reads block and may come from any number of threads.
 class Checkpoint {
  public:
-  // Opens and checks config, index and every header. Throws io_error or checkpoint_invalid.
+  /// Opens and checks config, index and every header. Throws io_error or checkpoint_invalid.
   static Checkpoint open(const std::string& directory);
 
   Checkpoint(Checkpoint&&) = default;
@@ -29,31 +29,31 @@ class Checkpoint {
 
   const ModelSpec& spec() const { return model_.spec; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
-  // Ordered by name.
+  /// Ordered by name.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   size_t tensor_count() const { return tensors_.size(); }
-  // Bytes of all tensors.
+  /// Bytes of all tensors.
   uint64_t total_bytes() const;
-  // "f32", "bf16" or "f16" where all floating tensors are of that type, else "mixed".
+  /// "f32", "bf16" or "f16" where all floating tensors are of that type, else "mixed".
   std::string dtype_summary() const;
-  // sha256, hexadecimal, over config.json, every file's name and header, and the tokens that end a generation where
-  // generation_config.json names others. Reads the headers again.
+  /// The sha256 in hexadecimal of config.json, every file's name and header, and the end tokens where
+  /// generation_config.json names other ones. Reads the headers again.
   std::string fingerprint() const;
 
-  // Null where there is no such tensor.
+  /// Null where there is no such tensor.
   const TensorInfo* find(std::string_view name) const;
-  // Throws checkpoint_invalid where the tensor is missing, has another shape or is not f32, bf16 or f16.
+  /// Throws checkpoint_invalid where the tensor is missing, has another shape or is not f32, bf16 or f16.
   const TensorInfo& require(std::string_view name, const std::vector<uint64_t>& shape) const;
 
-  // Of the names that a slot's tensor may have, the first that is here. Throws as require.
+  /// The first of the names of a slot's tensor that the checkpoint has. Throws as require().
   SlotData source_of(const TensorSlot& slot) const;
 
-  // Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files
-  // hold layers or experts that the config does not know.
+  /// Throws checkpoint_invalid where a tensor that the model needs is missing or misshapen, or where the files hold
+  /// layers or experts that the config does not have.
   void check_tensors() const;
 
-  // Reads f32, bf16 or f16 data as floats; the second form elements [first, first + count).
-  // Throws io_error where the file fails, checkpoint_invalid where it has changed since it was opened.
+  /// Reads f32, bf16 or f16 data as floats; the second form reads elements [first, first + count). Throws io_error
+  /// where the file fails, checkpoint_invalid where it has changed since it was opened.
   void read_f32(const TensorInfo& tensor, float* out) const;
   void read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const;
 

@@ -13,11 +13,11 @@ namespace sida {
 namespace {
 
 constexpr size_t kMaxShards = 4096;
-// 250 thousand tensors with names of 60 bytes. The largest models published have indices of some 20 MB.
+// Enough for 250 thousand tensors with names of 60 bytes. The largest published models have indices of about 20 MB.
 constexpr uint32_t kMaxIndexText = 64 << 20;
 constexpr uint32_t kMaxIndexHeld = 40 << 20;
 
-// Shard → the tensors it must hold, sorted; views of the index.
+// The tensors that each shard must hold, sorted. Names are views of the index.
 using WeightMap = std::map<std::string_view, std::vector<std::string_view>>;
 
 class IndexReader {

@@ -1,4 +1,4 @@
-// The half of Checkpoint that knows which tensors its model needs.
+// The part of Checkpoint that checks which tensors its model needs.
 #include <algorithm>
 #include <utility>
 
@@ -80,7 +80,7 @@ void Checkpoint::check_tensors() const {
   std::vector<bool> known(tensors_.size());
   for_each_slot(spec(), [&](const TensorSlot& slot) {
     source_of(slot);
-    // Candidates that are present are held to the shape, though not read.
+    // Candidates that are present must have the right shape, even where another one is read.
     for (const TensorSource::Candidate& candidate : model_.family->source(spec(), slot).candidates) {
       if (find(candidate.name) == nullptr) continue;
       known[static_cast<size_t>(&require(candidate.name, shape_of(candidate, slot)) - tensors_.data())] = true;

@@ -4,13 +4,12 @@
 
 namespace sida {
 
-// The real path of a file of a checkpoint directory, links followed. It lies inside the directory, or among
-// the blobs of the Hugging Face cache whose snapshot the directory is. Empty where there is no such file.
-// Throws checkpoint_invalid where `name` is no plain file name, its link leads out or in a circle, or it is
-// no regular file.
+/// The real path of a file of a checkpoint directory, links followed. It lies inside the directory, or among the blobs
+/// of the Hugging Face cache where the directory is one of its snapshots. Empty where there is no such file. Throws
+/// checkpoint_invalid where `name` is no plain file name, its link leads out or in a circle, or it is no regular file.
 std::string contained_path(const std::string& directory, const std::string& name);
 
-// `directory/name`, for messages and for opening.
+/// `directory/name`, for messages and for opening.
 std::string join_path(const std::string& directory, const std::string& name);
 
 }  // namespace sida

@@ -35,7 +35,7 @@ void check_panels(const PanelMatrix& panels, size_t first_row, const std::string
 
 void check_dense_finite(const Pack& pack) {
   const File file = File::open(pack.dense_path());
-  std::vector<std::byte> piece;
+  std::vector<std::byte> data;
   for (const DenseTensor& tensor : pack.dense.tensors) {
     const size_t n = tensor.rows();
     const size_t k = tensor.columns();
@@ -43,14 +43,14 @@ void check_dense_finite(const Pack& pack) {
     uint64_t offset = tensor.offset;
     for (size_t row = 0; row < n; row += chunk) {
       const size_t rows = std::min(chunk, n - row);
-      piece.resize(tensor.panels() ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
-      file.pread_exact(offset, piece.data(), piece.size());
-      offset += piece.size();
+      data.resize(tensor.panels() ? panel_matrix_bytes(rows, k, tensor.format) : rows * k * sizeof(float));
+      file.pread_exact(offset, data.data(), data.size());
+      offset += data.size();
       if (tensor.panels()) {
-        check_panels({piece.data(), tensor.format, k, rows}, row, pack.dense_path(), tensor.name);
+        check_panels({data.data(), tensor.format, k, rows}, row, pack.dense_path(), tensor.name);
         continue;
       }
-      const auto* values = reinterpret_cast<const float*>(piece.data());
+      const auto* values = reinterpret_cast<const float*>(data.data());
       for (size_t i = 0; i < rows; ++i) {
         check_row({values + i * k, values + (i + 1) * k}, row + i, pack.dense_path(), tensor.name);
       }

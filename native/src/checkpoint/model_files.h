@@ -8,12 +8,12 @@
 
 namespace sida {
 
-/// What config.json and generation_config.json of a checkpoint or pack say. Without the latter, nothing of it.
+/// The contents of config.json and generation_config.json of a checkpoint or pack. The latter may be absent.
 struct ModelFiles {
   std::string config_text;
   const Family* family = nullptr;
   ModelSpec spec;
-  /// generation_config.json names other tokens to end a generation than config.json.
+  /// Whether generation_config.json names other end tokens than config.json.
   bool other_end = false;
 };
 

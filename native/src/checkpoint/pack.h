@@ -25,15 +25,15 @@ struct Pack {
   StripeLayout stripe_layout() const { return {stripes, experts.experts(), experts.block_bytes}; }
   std::string dense_path() const { return directory + "/" + kDenseFile; }
   std::string expert_path(size_t stripe = 0) const { return directory + "/" + stripe_layout().file_name(stripe); }
-  /// One a stripe.
+  /// One path for each stripe.
   std::vector<std::string> expert_paths() const;
 };
 
 /// Layouts of a model with these element types.
 Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense);
 
-/// Reads a pack's manifest and configs and checks that they agree. Throws io_error, pack_invalid or, where a config is
-/// at fault, checkpoint_invalid. Reads no weights.
+/// Reads a pack's manifest and configs, but no weights, and checks that they agree. Throws io_error, pack_invalid or,
+/// where a config is invalid, checkpoint_invalid.
 Pack open_pack(const std::string& directory);
 
 }  // namespace sida

@@ -11,7 +11,7 @@ namespace sida {
 
 namespace {
 
-/// The layer of a flat MoE layer.
+/// The stack and the layer in it of a flat MoE layer.
 std::pair<size_t, size_t> stack_and_layer(const ModelSpec& spec, size_t moe_layer) {
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     const std::vector<LayerSpec>& layers = spec.stacks[stack].layers;
@@ -47,7 +47,7 @@ void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row,
   if (!quantized(format)) return;
   const auto bad = std::find_if(out.begin(), out.end(), [](float value) { return !std::isfinite(value); });
   if (bad == out.end()) return;
-  // Counted in the checkpoint's tensor, of which the slot's may be a part.
+  // The row in the checkpoint's tensor, of which the slot's may be a part.
   const auto at = data.first_element + row * k + static_cast<uint64_t>(bad - out.begin());
   throw checkpoint_error(
       {checkpoint.files()[tensor.file].display(),

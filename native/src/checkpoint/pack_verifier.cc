@@ -11,7 +11,7 @@
 namespace sida {
 namespace {
 
-/// Below this a scale is denormal and has steps of its own.
+/// Below this a scale is denormal and its steps are coarser.
 constexpr double kDenormal = 0x1p-130;
 
 std::string percent(double share) {
@@ -43,7 +43,7 @@ double row_error(const float* expected, const float* found, size_t k, WeightForm
   return largest;
 }
 
-/// Of an int8 panel: whether each column's sum is that of its codes.
+/// Whether each column's stored sum in an int8 panel equals the sum of its codes.
 bool sums_hold(const std::byte* panel, size_t k) {
   const size_t bytes = code_bytes(k, WeightType::kInt8);
   int32_t sums[kPanelColumns] = {};

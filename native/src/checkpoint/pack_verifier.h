@@ -11,11 +11,11 @@
 
 namespace sida {
 
-/// The largest error that a format may make, relative to the largest weight that shares the scale: half a
-/// step. int8: a channel's; int4: a group's; bf16: the weight's own; f32 makes none.
+/// The largest error of a format, half a step, relative to the largest weight that shares the scale: of the channel for
+/// int8, of the group for int4, the weight itself for bf16. 0 for f32.
 double error_bound(WeightFormat format);
 
-/// Compares a pack's weights with those of the checkpoint it was made from, piece by piece.
+/// Compares a pack's weights with those of the checkpoint it was made from, chunk by chunk.
 class PackVerifier {
  public:
   /// Largest relative errors found so far; see error_bound.
@@ -34,7 +34,7 @@ class PackVerifier {
   void check_experts(size_t begin, size_t end);
 
  private:
-  /// A (rows, k) piece of a matrix against rows_; gives its largest error. `first_row` is for messages.
+  /// A (rows, k) chunk of a matrix against rows_; gives its largest error. `first_row` is for messages.
   double compare(const std::byte* data, WeightFormat format, size_t rows, size_t k, uint64_t first_row,
                  const std::string& file, const std::string& matrix) const;
 

@@ -131,7 +131,7 @@ void PackWriter::write_experts(size_t begin, size_t end) {
 
 void PackWriter::close() {
   const std::vector<int> fds = std::exchange(expert_fds_, {});
-  // A JavaScript owner may keep this object for long after: its memory goes now.
+  // Freed now: JavaScript may keep this object alive for long.
   checkpoint_.reset();
   rows_ = {};
   block_ = {};
@@ -144,17 +144,6 @@ void PackWriter::close() {
     }
   }
   if (error) std::rethrow_exception(error);
-}
-
-LosslessFormats lossless_formats(const Checkpoint& checkpoint) {
-  LosslessFormats formats{kBf16Format, kBf16Format};
-  for_each_slot(checkpoint.spec(), [&](const TensorSlot& slot) {
-    // Others stay f32.
-    if (slot.form != TensorForm::kMatrix && slot.form != TensorForm::kExpert) return;
-    if (checkpoint.source_of(slot).tensor->dtype == Dtype::kBF16) return;
-    (slot.form == TensorForm::kExpert ? formats.experts : formats.dense) = kF32Format;
-  });
-  return formats;
 }
 
 }  // namespace sida

@@ -10,13 +10,13 @@
 
 namespace sida {
 
-/// Writes the dense and the expert files of a pack from a checkpoint, piece by piece: a caller can show
-/// progress, stop between pieces and later go on where it stopped. Files appear under their final names at
-/// once; the directory becomes a pack only when the caller adds the manifest.
+/// Writes the dense and the expert files of a pack from a checkpoint, chunk by chunk: a caller can show progress, stop
+/// between chunks and resume later. Files have their final names from the start. The directory becomes a pack when the
+/// caller adds the manifest.
 class PackWriter {
  public:
-  /// `directory` exists. Opens the expert files without truncating them. Throws checkpoint_invalid or
-  /// io_error. Writing throws checkpoint_invalid too, where weights to be quantized are NaN or infinite.
+  /// `directory` exists. Opens the expert files without truncating them. Throws checkpoint_invalid or io_error. Writing
+  /// also throws checkpoint_invalid where weights to be quantized are NaN or infinite.
   PackWriter(const std::string& checkpoint, const std::string& directory, WeightFormat experts,
              WeightFormat dense, Stripes stripes = {});
   ~PackWriter();
@@ -25,9 +25,9 @@ class PackWriter {
 
   const Pack& pack() const { return pack_; }
   void write_dense();
-  /// Writes the blocks of experts [begin, end), and behind the last one the seals of stripes.
+  /// Writes the blocks of experts [begin, end), and after the last expert the seals of the stripes.
   void write_experts(size_t begin, size_t end);
-  /// fsyncs what was written and frees what the work needed.
+  /// fsyncs the files and frees the buffers.
   void close();
 
  private:
@@ -41,13 +41,5 @@ class PackWriter {
   std::vector<float> rows_;
   std::vector<std::byte> block_;
 };
-
-/// Element types that lose nothing: bf16 where the model's matrices all are in the checkpoint, else f32. Throws
-/// checkpoint_invalid where one is missing or misshapen.
-struct LosslessFormats {
-  WeightFormat experts;
-  WeightFormat dense;
-};
-LosslessFormats lossless_formats(const Checkpoint& checkpoint);
 
 }  // namespace sida

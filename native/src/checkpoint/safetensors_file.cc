@@ -27,16 +27,16 @@ uint64_t read_header_length(const File& file, const std::string& display) {
                             "at most " + std::to_string(kMaxHeaderBytes) + " bytes", std::to_string(length),
                             "is it a safetensors file?", expected_found(kMaxHeaderBytes, length)});
   }
-  const uint64_t room = file.size() - kLengthBytes;
-  if (length > room) {
+  const uint64_t rest = file.size() - kLengthBytes;
+  if (length > rest) {
     throw checkpoint_error({display, "", "header ends past the file",
-                            "a header of at most " + std::to_string(room) + " bytes", std::to_string(length),
-                            "the file may have been cut: download it again", expected_found(room, length)});
+                            "a header of at most " + std::to_string(rest) + " bytes", std::to_string(length),
+                            "the file may have been cut: download it again", expected_found(rest, length)});
   }
   return length;
 }
 
-// A plain word where the file is something else.
+// Refuses a file of another kind before it is parsed, so that the error is plain.
 void check_begins_object(const File& file, uint64_t header_bytes, const std::string& display) {
   std::string begin(std::min<uint64_t>(header_bytes, 4096), '\0');
   file.pread_exact(kLengthBytes, begin.data(), begin.size());
@@ -49,15 +49,15 @@ void check_begins_object(const File& file, uint64_t header_bytes, const std::str
   throw checkpoint_error({display, "", "header is no JSON object", "\"{\"", found, hint, {}});
 }
 
-// Before room is made for tensors.
+// Counts objects before memory is allocated for tensors.
 void check_object_count(const File& file, uint64_t header_bytes, const std::string& display) {
-  std::vector<char> piece(std::min<uint64_t>(header_bytes, kCountedBytes));
+  std::vector<char> chunk(std::min<uint64_t>(header_bytes, kCountedBytes));
   size_t objects = 0;
   bool in_string = false, escaped = false;
-  for (uint64_t at = 0; at < header_bytes && objects <= kMaxHeaderObjects; at += piece.size()) {
-    piece.resize(std::min<uint64_t>(header_bytes - at, piece.size()));
-    file.pread_exact(kLengthBytes + at, piece.data(), piece.size());
-    for (const char c : piece) {
+  for (uint64_t at = 0; at < header_bytes && objects <= kMaxHeaderObjects; at += chunk.size()) {
+    chunk.resize(std::min<uint64_t>(header_bytes - at, chunk.size()));
+    file.pread_exact(kLengthBytes + at, chunk.data(), chunk.size());
+    for (const char c : chunk) {
       if (escaped) {
         escaped = false;
       } else if (c == '"') {

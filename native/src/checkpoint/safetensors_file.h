@@ -15,35 +15,35 @@ struct TensorInfo {
   std::string name;
   Dtype dtype = Dtype::kF32;
   std::vector<uint64_t> shape;
-  uint64_t offset = 0;  // of the first byte, from the beginning of the file
+  uint64_t offset = 0;  ///< of the first byte, from the beginning of the file
   uint64_t bytes = 0;
-  uint32_t file = 0;  // which of the checkpoint's files
+  uint32_t file = 0;  ///< which of the checkpoint's files
 
   uint64_t elements() const;
 };
 
-// "[64, 128]"
+/// "[64, 128]"
 std::string shape_text(const std::vector<uint64_t>& shape);
 
-// Longest header that is read, as in the reference implementation.
+/// Longest header that is read; the limit of the reference implementation.
 inline constexpr uint32_t kMaxHeaderBytes = 100'000'000;
 
-// Most objects of a header: itself, its metadata, and one a tensor. All 2,048 experts of Switch-C's 15 layers
-// are 61 thousand tensors.
+/// Most objects in a header: the header itself, its metadata, and one for each tensor. All 2,048 experts of Switch-C's
+/// 15 layers are 61 thousand tensors.
 inline constexpr size_t kMaxHeaderObjects = 1 << 18;
 
-// An open safetensors file whose header was checked: known dtypes, sizes that follow from the shapes, data
-// that covers the file without hole, overlap or remainder.
+/// An open safetensors file whose header was checked: known dtypes, sizes that follow from the shapes, data
+/// that covers the file without hole, overlap or remainder.
 class SafetensorsFile {
  public:
-  // Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is
-  // empty.
+  /// Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is
+  /// empty.
   static SafetensorsFile open(const std::string& path, const std::string& display = "");
 
   const File& file() const { return file_; }
   const std::string& display() const { return display_; }
   uint64_t header_bytes() const { return header_bytes_; }
-  // In the order of the header.
+  /// In the order of the header.
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   std::vector<TensorInfo> take_tensors() { return std::move(tensors_); }
 
@@ -56,8 +56,8 @@ class SafetensorsFile {
   std::vector<TensorInfo> tensors_;
 };
 
-// Checks a header (the JSON alone) in front of `data_bytes` of data and gives its tensors, in its order, with
-// offsets from the beginning of the file. Throws checkpoint_invalid.
+/// Checks a header (the JSON alone) in front of `data_bytes` of data and gives its tensors, in its order, with
+/// offsets from the beginning of the file. Throws checkpoint_invalid.
 std::vector<TensorInfo> parse_safetensors_header(const JsonInput& header, uint64_t data_bytes,
                                                  const std::string& file);
 

@@ -8,11 +8,11 @@
 namespace sida {
 namespace {
 
-// PyTorch's limit.
+// PyTorch's limit on dimensions.
 constexpr size_t kMaxRank = 64;
 constexpr const char* kDownload = "download the file again";
 
-// Checks one tensor's entry at a time. Offsets are relative to the data until the end.
+// Checks one tensor's entry at a time. Offsets stay relative to the data until the last check.
 class HeaderReader {
  public:
   HeaderReader(const std::string& file, uint64_t data_bytes) : file_(file), data_bytes_(data_bytes) {}
@@ -26,7 +26,7 @@ class HeaderReader {
     tensors_.push_back(std::move(tensor));
   }
 
-  // After the last entry: names are unique and the data is covered once.
+  // Called after the last entry: checks that names are unique and that tensors cover the data once.
   std::vector<TensorInfo> finish(uint64_t data_offset) {
     check_names();
     check_coverage();
@@ -37,7 +37,7 @@ class HeaderReader {
  private:
   void read_metadata(JsonValue value) {
     name_.clear();
-    if (has_metadata_) throw fault("\"__metadata__\" stands twice", "each key once", "two", "");
+    if (has_metadata_) throw fault("\"__metadata__\" appears twice", "each key once", "two", "");
     has_metadata_ = true;
     if (!value.is_object()) throw fault("bad \"__metadata__\"", "an object of strings", value.describe(), "");
     for (const JsonMember& member : value.members()) {
@@ -143,12 +143,12 @@ class HeaderReader {
       const std::string& name = tensors_[order[i]].name;
       if (name != tensors_[order[i - 1]].name) continue;
       name_ = name;
-      throw fault("stands twice in the header", "each name once", "two", "");
+      throw fault("appears twice in the header", "each name once", "two", "");
     }
   }
 
   void check_coverage() {
-    // Empty tensors come before the one that begins where they do.
+    // Empty tensors sort before the tensor that begins at the same offset.
     const std::vector<uint32_t> order = ordered([](const TensorInfo& a, const TensorInfo& b) {
       return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
     });
@@ -157,7 +157,7 @@ class HeaderReader {
       const TensorInfo& tensor = tensors_[i];
       if (tensor.offset != end) {
         name_ = tensor.name;
-        throw fault(tensor.offset < end ? "data overlaps the tensor before" : "hole in the data",
+        throw fault(tensor.offset < end ? "data overlaps the previous tensor" : "hole in the data",
                     "a begin of " + std::to_string(end), std::to_string(tensor.offset), "",
                     expected_found(end, tensor.offset));
       }
@@ -188,7 +188,7 @@ class HeaderReader {
 
   const std::string& file_;
   uint64_t data_bytes_;
-  // The tensor at hand; empty where an error is about the file.
+  // The current tensor's name; empty where an error is about the file.
   std::string name_;
   bool has_metadata_ = false;
   std::vector<TensorInfo> tensors_;

@@ -1,4 +1,4 @@
-// The data half of Checkpoint: reads in pieces, so that a tensor is never in memory twice.
+// The part of Checkpoint that reads data. It reads in chunks, so that a tensor is never in memory twice.
 #include <algorithm>
 #include <memory>
 
@@ -8,7 +8,7 @@
 namespace sida {
 namespace {
 
-constexpr size_t kPieceBytes = 256 << 10;
+constexpr size_t kChunkBytes = 256 << 10;
 
 void widen(Dtype from, const uint16_t* halves, size_t count, float* out) {
   from == Dtype::kBF16 ? bf16_to_f32(halves, count, out) : f16_to_f32(halves, count, out);
@@ -29,7 +29,7 @@ void read(const SafetensorsFile& file, uint64_t offset, void* out, size_t bytes)
   try {
     file.file().pread_exact(offset, out, bytes);
   } catch (const Error&) {
-    // A file that was cut is the cause, not the disk.
+    // The read may have failed because the file was cut; report that then.
     check_unchanged(file);
     throw;
   }
@@ -65,10 +65,10 @@ void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t cou
   if (tensor.dtype == Dtype::kF32) {
     read(file, offset, out, count * width);
   } else {
-    const size_t piece = std::min<uint64_t>(count, kPieceBytes / width);
-    const auto buffer = std::make_unique<uint16_t[]>(piece);
-    for (uint64_t done = 0; done < count; done += piece) {
-      const size_t now = std::min<uint64_t>(piece, count - done);
+    const size_t chunk = std::min<uint64_t>(count, kChunkBytes / width);
+    const auto buffer = std::make_unique<uint16_t[]>(chunk);
+    for (uint64_t done = 0; done < count; done += chunk) {
+      const size_t now = std::min<uint64_t>(chunk, count - done);
       read(file, offset + done * width, buffer.get(), now * width);
       widen(tensor.dtype, buffer.get(), now, out + done);
     }

@@ -9,8 +9,8 @@
 
 namespace sida {
 
-// The parts of an error about a checkpoint; what is empty is left out of the line
-// `<file>: tensor "<name>": <what>: expected <expected>, found <found>; <hint>`.
+/// The parts of an error about a checkpoint. Empty parts are left out of the line `<file>: tensor "<name>": <what>:
+/// expected <expected>, found <found>; <hint>`.
 struct CheckpointFault {
   std::string file;
   std::string_view tensor;
@@ -21,10 +21,10 @@ struct CheckpointFault {
   std::map<std::string, double> numbers;
 };
 
-// A checkpoint_invalid error. File and tensor are escaped here; the other parts must be printable.
+/// A checkpoint_invalid error. File and tensor are escaped here; the other parts must be printable.
 Error checkpoint_error(const CheckpointFault& fault);
 
-// The figures of an error that compares two numbers.
+/// The figures of an error that compares two numbers.
 std::map<std::string, double> expected_found(uint64_t expected, uint64_t found);
 
 }  // namespace sida

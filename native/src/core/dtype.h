@@ -8,7 +8,7 @@
 
 namespace sida {
 
-// Every element type that safetensors defines.
+/// Every element type that safetensors defines.
 enum class Dtype : uint8_t {
   kF32,
   kBF16,
@@ -34,31 +34,31 @@ enum class Dtype : uint8_t {
   kC64,
 };
 
-// Bits of one element: 4 or 6 for the sub-byte types.
+/// Bits of one element: 4 or 6 for the sub-byte types.
 int dtype_bits(Dtype dtype);
 
-// Whether checkpoint data of that type is read as numbers: F32, BF16 or F16.
+/// Whether checkpoint data of that type is read as numbers: F32, BF16 or F16.
 bool is_float(Dtype dtype);
 
-// The safetensors name: "F32", "BF16", …
+/// The safetensors name: "F32", "BF16", …
 const char* dtype_name(Dtype dtype);
 
-// The type of that safetensors name; nothing where the name is unknown.
+/// The type of that safetensors name; nothing where the name is unknown.
 std::optional<Dtype> parse_dtype(std::string_view name);
 
 inline float bf16_to_f32(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Rounds to nearest even. A NaN stays a quiet NaN of the same sign.
+/// Rounds to nearest even. A NaN stays a quiet NaN of the same sign.
 inline uint16_t f32_to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x0040u);
   return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-// Exact, denormals included.
+/// Exact, denormals included.
 float f16_to_f32(uint16_t bits);
 
-// Array forms. Input and output do not overlap.
+/// Array forms. Input and output do not overlap.
 void bf16_to_f32(const uint16_t* in, size_t count, float* out);
 void f16_to_f32(const uint16_t* in, size_t count, float* out);
 

@@ -1,4 +1,4 @@
-// What portable_exp and the kernels' exp have in common. The method and its constants are those of fdlibm:
+// The steps that portable_exp and the kernels' exp share. The method and its constants are those of fdlibm:
 //
 // ====================================================
 // Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
@@ -31,16 +31,16 @@ inline uint64_t bits_of(double x) {
   return bits;
 }
 
-// ln 2 in two parts. The first has 32 bits, so that its product with an exponent is exact.
+/// ln 2 in two parts. The first has 32 bits, so that its product with an exponent is exact.
 constexpr double kLn2High = 0x1.62e42feep-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
-// ½ ln 2 as fdlibm compares with it: by the high word.
+/// ½ ln 2 as fdlibm compares with it: by the high word.
 constexpr double kHalfLn2 = 0x1.62e43p-2;
-// Below this, 1 + x is exp(x).
+/// Below this, 1 + x is exp(x).
 constexpr double kTinyExp = 0x1p-28;
 
-// exp(high - low), |high - low| <= ½ ln 2.
+/// exp(high - low), |high - low| <= ½ ln 2.
 inline double exp_of_rest(double high, double low) {
   constexpr double p1 = 0x1.555555555553ep-3;
   constexpr double p2 = -0x1.6c16c16bebd93p-9;

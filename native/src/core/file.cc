@@ -78,8 +78,8 @@ void File::pread_exact(uint64_t offset, void* out, size_t bytes) const {
   size_t done = 0;
   while (done < bytes) {
     // Linux reads at most 2 GiB - 4 KiB a call.
-    const size_t piece = std::min<size_t>(bytes - done, size_t{1} << 30);
-    const ssize_t got = ::pread(descriptor_, to + done, piece, static_cast<off_t>(offset + done));
+    const size_t chunk = std::min<size_t>(bytes - done, size_t{1} << 30);
+    const ssize_t got = ::pread(descriptor_, to + done, chunk, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_errno(path_, "cannot read at byte " + std::to_string(offset + done), errno);
     if (got == 0) {

@@ -7,11 +7,11 @@
 
 namespace sida {
 
-// A regular file open for reading. Reads are positioned, so one File serves any number of threads.
+/// A regular file open for reading. Reads are positioned, so one File serves any number of threads.
 class File {
  public:
-  // Throws io_error where the path cannot be opened or is no regular file. Never blocks on a FIFO. With
-  // `follow_link` false the last component may not be a symbolic link.
+  /// Throws io_error where the path cannot be opened or is no regular file. Never blocks on a FIFO. With
+  /// `follow_link` false the last component may not be a symbolic link.
   static File open(const std::string& path, bool follow_link = true);
 
   File(File&& other) noexcept;
@@ -22,12 +22,12 @@ class File {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
-  // Size when it was opened.
+  /// Size when it was opened.
   uint64_t size() const { return size_; }
 
-  // Reads exactly `bytes`. Throws io_error with the numbers where the file ends early or the disk fails.
+  /// Reads exactly `bytes`. Throws io_error with the numbers where the file ends early or the disk fails.
   void pread_exact(uint64_t offset, void* out, size_t bytes) const;
-  // Whether size and modification time are those of when the file was opened. Throws io_error.
+  /// Whether size and modification time are those of when the file was opened. Throws io_error.
   bool unchanged() const;
 
  private:
@@ -39,7 +39,7 @@ class File {
   int64_t modified_ns_ = 0;
 };
 
-// The whole text of a file. Throws io_error, also where it is larger than `max_bytes`.
+/// The whole text of a file. Throws io_error, also where it is larger than `max_bytes`.
 std::string read_text_file(const std::string& path, uint64_t max_bytes);
 
 }  // namespace sida

@@ -9,7 +9,7 @@ namespace sida {
 template <class Signature>
 class FunctionRef;
 
-/// A callable that outlives the call it is passed to; never allocates.
+/// A reference to a callable, which must outlive the reference. Never allocates.
 template <class Result, class... Arguments>
 class FunctionRef<Result(Arguments...)> {
  public:

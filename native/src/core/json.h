@@ -17,7 +17,7 @@ enum class JsonKind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, 
 
 class File;
 
-/// A text of JSON, read piece by piece; what it lies in must outlive it.
+/// JSON text, read chunk by chunk. The string or file that holds it must outlive this.
 struct JsonInput {
   template <std::convertible_to<std::string_view> Text>
   JsonInput(const Text& text) : JsonInput(std::string_view(text)) {}  // NOLINT: a text is one
@@ -29,21 +29,21 @@ struct JsonInput {
   std::function<void(uint64_t offset, char* out, size_t bytes)> read;
 };
 
-/// What a JSON text is called in errors, the code they carry, and the bounds that it is refused beyond.
+/// The name of a JSON text in errors, the code of those errors, and the limits beyond which the text is refused.
 struct JsonSource {
   std::string name;
   std::string code = "checkpoint_invalid";
   uint32_t max_text = 8 << 20;
-  /// Bytes of the values that are held at once: 16 each, and the characters of strings and numbers.
+  /// Bytes of the values held at once: 16 for each value, plus the characters of strings and numbers.
   uint32_t max_held = 16 << 20;
 };
 
-// One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key,
-// value.
+/// One value of a text, 16 bytes. A container is followed by its children; an object's are key, value, key,
+/// value.
 struct JsonNode {
-  uint32_t position;  // in the text; inside the quotes of a string
-  uint32_t at;        // of a scalar, where its characters begin; of a container, the node after all in it
-  uint32_t size;      // bytes of characters; of a container the number of elements or members
+  uint32_t position;  ///< in the text; inside the quotes of a string
+  uint32_t at;        ///< of a scalar, where its characters begin; of a container, the node after all in it
+  uint32_t size;      ///< bytes of characters; of a container the number of elements or members
   JsonKind kind;
 };
 
@@ -59,14 +59,14 @@ struct JsonTree {
 
   JsonSource source;
   std::vector<JsonNode> nodes;
-  /// Strings as they read unescaped, numbers as they stand.
+  /// Strings unescaped, numbers as written.
   std::string characters;
 };
 
 class JsonElements;
 class JsonMembers;
 
-// A view of one value; valid as long as what it came from: a JsonDocument, or the callback it was passed to.
+/// A view of one value. It is valid as long as its JsonDocument, or until the callback that received it returns.
 class JsonValue {
  public:
   JsonValue(const JsonTree* tree, uint32_t node) : tree_(tree), node_(node) {}
@@ -77,35 +77,35 @@ class JsonValue {
   bool is_array() const { return kind() == JsonKind::kArray; }
   bool is_object() const { return kind() == JsonKind::kObject; }
 
-  // Nothing where the value is of another kind or does not fit. An integer is digits only (and a sign for
-  // i64): no fraction, no exponent. A double is finite.
+  /// Nothing where the value is of another kind or does not fit. An integer is digits only (and a sign for
+  /// i64): no fraction, no exponent. A double is finite.
   std::optional<bool> try_bool() const;
   std::optional<uint64_t> try_u64() const;
   std::optional<int64_t> try_i64() const;
   std::optional<double> try_double() const;
   std::optional<std::string> try_string() const;
-  // The characters of a string, valid as the value is.
+  /// The characters of a string, valid as long as the value.
   std::optional<std::string_view> try_text() const;
 
-  // The same, throwing an error that says where and what was found.
+  /// The same, but throw an error with the position and the value found.
   bool as_bool() const;
   uint64_t as_u64() const;
   int64_t as_i64() const;
   double as_double() const;
   std::string as_string() const;
 
-  // Elements of an array, members of an object. Throw on another kind.
+  /// Elements of an array, members of an object. Throw on another kind.
   JsonElements elements() const;
   JsonMembers members() const;
-  // Number of elements or members; 0 for a scalar.
+  /// Number of elements or members; 0 for a scalar.
   size_t size() const;
-  // The member of that name. `find` gives nothing where there is none or this is no object; `at` throws.
+  /// The member of that name. `find` gives nothing where there is none or this is no object; `at` throws.
   std::optional<JsonValue> find(std::string_view key) const;
   JsonValue at(std::string_view key) const;
 
-  // Byte offset in the text.
+  /// Byte offset in the text.
   size_t position() const { return node().position; }
-  // What was found, for a message: `-3`, `"abc"`, `an array of 2`. Escaped and cut.
+  /// What was found, for a message: `-3`, `"abc"`, `an array of 2`. Escaped and cut.
   std::string describe() const;
 
  private:
@@ -173,14 +173,14 @@ class JsonMembers {
   uint32_t count_;
 };
 
-// Deepest nesting that is read.
+/// Deepest nesting that is read.
 inline constexpr int kJsonMaxDepth = 64;
 
-// A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates,
-// nothing after the value, at most kJsonMaxDepth deep, no string above 4 MiB.
+/// A whole JSON text, read strictly (RFC 8259): well-formed UTF-8, no duplicate keys, no lone surrogates,
+/// nothing after the value, at most kJsonMaxDepth deep, no string above 4 MiB.
 class JsonDocument {
  public:
-  // Throws an Error of the source's code that names the position. The text is not held.
+  /// Throws an Error of the source's code that names the position. The text is not held.
   static JsonDocument parse(const JsonInput& text, JsonSource source);
 
   JsonValue root() const { return {tree_.get(), 0}; }
@@ -191,8 +191,8 @@ class JsonDocument {
   std::unique_ptr<JsonTree> tree_;
 };
 
-// Reads a text whose value is an object, member by member, holding only the member at hand; for objects with
-// millions of members. Duplicate keys of that object are left to the caller. Throws as JsonDocument::parse.
+/// Reads a text whose value is an object and holds one member at a time, so that objects may have millions of members.
+/// The caller must check that object for duplicate keys. Throws as JsonDocument::parse.
 void for_each_json_member(const JsonInput& text, const JsonSource& source,
                           const std::function<void(std::string key, JsonValue value)>& visit);
 

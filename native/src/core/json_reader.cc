@@ -14,14 +14,14 @@
 namespace sida {
 namespace {
 
-// Long double, so that a number beyond a double's range is read, and refused where a finite one is asked for.
+// Long double, so that a number beyond a double's range can be read. It is refused where a finite number is asked for.
 using Library =
     nlohmann::basic_json<std::map, std::vector, std::string, bool, int64_t, uint64_t, long double>;
 
-/// The library's id of a number that even its own type does not hold.
+/// The library's error id for a number that does not fit its own type.
 constexpr int kNumberOverflow = 406;
 
-/// Takes what the library reports, and checks what it leaves to its user: depth, duplicate keys, memory.
+/// Receives the library's events and checks what the library does not: depth, duplicate keys, memory.
 class TreeBuilder {
  public:
   TreeBuilder(JsonText* text, JsonTree* tree, const JsonVisit* visit)
@@ -59,7 +59,7 @@ class TreeBuilder {
     if (error.id == kNumberOverflow) {
       text_->fail("expected a finite number", escape_text(token, 40), text_->token());
     }
-    // What stands before tells line and column, and the token may be megabytes.
+    // Only the text after the library's line, column and token is used: a token may be megabytes.
     std::string fault = error.what();
     fault.erase(0, fault.find(": ") + 2);
     const std::string read = "; last read: '" + token + "'";
@@ -152,7 +152,7 @@ class TreeBuilder {
                 tree_->nodes[twice[1]].position);
   }
 
-  /// The key of the member at hand, where members are visited.
+  /// The key of the current member, where members are visited.
   static constexpr uint32_t kKey = 1;
 
   JsonText* text_;
@@ -166,7 +166,7 @@ class TreeBuilder {
 
 void read_json(const JsonInput& input, JsonTree* tree, const JsonVisit* visit) {
   JsonText text(input, tree->source);
-  // Growing would hold them twice; what is never written takes no memory.
+  // Reserved at once: growing would hold the nodes twice, and memory that is never written is not taken.
   const uint64_t most = tree->source.max_held;
   tree->characters.reserve(std::min(input.size, most));
   tree->nodes.reserve(std::min(input.size / 2 + 1, most / sizeof(JsonNode)));

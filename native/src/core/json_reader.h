@@ -9,8 +9,8 @@ namespace sida {
 
 using JsonVisit = std::function<void(std::string key, JsonValue value)>;
 
-/// Reads a text into a tree that holds its source alone. With `visit` the text must be an object, whose
-/// members are visited and forgotten one by one.
+/// Reads a text into `tree`, whose `source` is set and whose other fields are empty. With `visit` the text must be an
+/// object, and each member is dropped after its visit.
 void read_json(const JsonInput& text, JsonTree* tree, const JsonVisit* visit);
 
 }  // namespace sida

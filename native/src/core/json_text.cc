@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-/// Longest string, and most bytes without a string or number: the library holds twice as much, and several
+/// Longest string, and longest run of bytes without a string or number. The library holds twice as much, and several
 /// times as much for an error.
 constexpr uint64_t kMaxHeldText = 4 << 20;
 
@@ -38,16 +38,16 @@ JsonText::JsonText(const JsonInput& input, const JsonSource& source) : input_(in
 }
 
 bool JsonText::fill() {
-  piece_at_ += filled_;
+  chunk_at_ += filled_;
   next_ = 0;
-  filled_ = std::min<uint64_t>(piece_.size(), input_.size - piece_at_);
+  filled_ = std::min<uint64_t>(chunk_.size(), input_.size - chunk_at_);
   seen_end_ = filled_ == 0;
   if (seen_end_) return false;
-  if (piece_at_ - held_from_ > kMaxHeldText) {
+  if (chunk_at_ - held_from_ > kMaxHeldText) {
     fail("expected at most " + std::to_string(kMaxHeldText) + " bytes in a string or between two", "more",
          held_from_);
   }
-  input_.read(piece_at_, piece_.data(), filled_);
+  input_.read(chunk_at_, chunk_.data(), filled_);
   return true;
 }
 

@@ -38,7 +38,7 @@ double portable_exp(double x) {
   if (x < kSmallestExp) return 0;
   const double size = std::fabs(x);
   if (size < kTinyExp) return 1 + x;
-  // The method is one bit off here; V8 has the exception too.
+  // The method is one bit off at this value. V8 makes the same exception.
   if (x == 1) return 0x1.5bf0a8b145769p+1;
   const int k = size < kHalfLn2 ? 0 : static_cast<int>(kInverseLn2 * x + (x < 0 ? -0.5 : 0.5));
   const double rest = exp_of_rest(x - k * kLn2High, k * kLn2Low);

@@ -15,7 +15,7 @@ namespace profile_detail {
 
 std::atomic<Arena*> active{nullptr};
 
-// Threads take chunks as they fill them, so that a busy thread gets more of the room than an idle one.
+// A thread takes another chunk when its chunk is full, so a busy thread gets more of the memory than an idle one.
 constexpr size_t kChunkEvents = 1024;
 
 struct Chunk {
@@ -27,7 +27,7 @@ struct Chunk {
 struct Arena {
   Arena(uint64_t number, size_t chunks) : number(number), chunks(chunks) {}
 
-  const uint64_t number;  ///< of the recording: an address may come again
+  const uint64_t number;  ///< of the recording; an arena's address may be used again
   std::vector<Chunk> chunks;
   std::atomic<size_t> taken{0};
   std::atomic<uint64_t> dropped{0};
@@ -36,8 +36,8 @@ struct Arena {
 
 namespace {
 
-/// A thread that has recorded or has a name. Only the thread itself writes its part of an arena; `writing`
-/// keeps the arena alive meanwhile.
+/// A thread that has recorded or has a name. Only the thread itself writes its part of an arena, and `writing` keeps
+/// the arena alive while it does.
 struct ThreadState {
   uint32_t thread = 0;
   std::string name;
@@ -55,7 +55,7 @@ struct Registry {
   uint32_t numbers = 0;
 };
 
-/// Never destroyed: threads may outlive what runs at the exit of the process.
+/// Never destroyed: threads may outlive the destructors that run when the process exits.
 Registry& registry() {
   static auto* const registry = new Registry;
   return *registry;
@@ -74,7 +74,7 @@ class Registration {
     Registry& all = registry();
     std::lock_guard lock(all.mutex);
     state_->ended = true;
-    // A recording still needs its name.
+    // The recording still needs the thread's name.
     if (!all.arena) all.threads.remove_if([](const ThreadState& each) { return each.ended; });
   }
 
@@ -90,7 +90,7 @@ ThreadState& this_thread() {
 }
 
 Chunk* take_chunk(Arena& arena, const ThreadState& state) {
-  // Counting on beyond the end would one day wrap.
+  // Without this the counter would wrap after enough dropped events.
   if (arena.taken.load(std::memory_order_relaxed) >= arena.chunks.size()) return nullptr;
   const size_t index = arena.taken.fetch_add(1, std::memory_order_relaxed);
   if (index >= arena.chunks.size()) return nullptr;
@@ -141,7 +141,7 @@ Profile profile_stop() {
   Profile profile;
   profile.begin_ns = arena.begin_ns;
   profile.end_ns = profile_now();
-  // Whoever saw the arena before that is done within one event.
+  // A thread that saw the arena earlier finishes within one event.
   for (const ThreadState& state : all.threads) {
     while (state.writing.load() == &arena) std::this_thread::yield();
   }
@@ -167,7 +167,7 @@ void profile_record(ProfileOp op, uint64_t begin_ns, const ProfileArgs& args) {
   ThreadState& state = this_thread();
   Arena* arena = active.load();
   for (;;) {
-    // Announced first and looked at again after: profile_stop() waits for whom it can see.
+    // Set before the second look at `active`: profile_stop() waits for every thread whose `writing` it sees.
     state.writing.store(arena);
     Arena* const now = active.load();
     if (now == arena) break;

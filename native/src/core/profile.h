@@ -10,9 +10,9 @@
 
 namespace sida {
 
-/// What an op worked on; -1 where it says nothing.
+/// What an op worked on. -1: not given.
 struct ProfileArgs {
-  int32_t layer = -1;   ///< of its stack for `layer`, flat MoE layer elsewhere
+  int32_t layer = -1;   ///< index in the stack for the op `layer`, flat MoE layer for all others
   int32_t expert = -1;  ///< index in its layer
   int32_t tokens = -1;
   int32_t batch = -1;
@@ -54,7 +54,7 @@ inline uint64_t profile_now() {
                                    .count());
 }
 
-/// Whether a recording runs. One load; a build without the recorder, to compare with, has not even that.
+/// Whether a recording runs. Costs one load, and nothing in a build without the recorder (SIDA_PROFILE=OFF).
 inline bool profile_on() {
 #ifdef SIDA_WITHOUT_PROFILE
   return false;
@@ -63,24 +63,24 @@ inline bool profile_on() {
 #endif
 }
 
-/// Begins the process's recording, of all threads, into at most `bytes` that are allocated and touched now.
-/// Throws cannot_run while another runs, out_of_memory.
+/// Begins the recording of all threads of the process, into at most `bytes` of memory, which is allocated and touched
+/// now. Throws cannot_run while another recording runs, and out_of_memory.
 void profile_start(uint64_t bytes);
 
-/// Ends it and frees its memory. Events that have not ended are not in it. Throws cannot_run where none runs.
+/// Ends the recording and frees its memory. It holds only events that have ended. Throws cannot_run where none runs.
 Profile profile_stop();
 
-/// Records an event of the calling thread that ends now. Neither allocates, locks nor waits, but for the
-/// first event of a thread's life; what finds no room is counted. Nothing happens where no recording runs, or
-/// where the event began before it.
+/// Records an event of the calling thread that ends now. Does not allocate, lock or wait, except for the first event of
+/// a thread. An event that finds no room is counted as dropped. Does nothing where no recording runs or where the event
+/// began before the recording.
 void profile_record(ProfileOp op, uint64_t begin_ns, const ProfileArgs& args);
 
-/// A moment: an event without length.
+/// Records an event without duration.
 inline void profile_mark(ProfileOp op, const ProfileArgs& args) {
   if (profile_on()) profile_record(op, profile_now(), args);
 }
 
-/// Names the calling thread in profiles to come.
+/// Names the calling thread in later profiles.
 void profile_name_thread(const std::string& name);
 
 /// An event from here to the end of the block.
@@ -94,7 +94,7 @@ class ProfileScope {
   ~ProfileScope() {
     if (begin_ns_ != 0) profile_record(op_, begin_ns_, args_);
   }
-  /// Bytes are known once they have moved: an op that fails has none.
+  /// Sets the event's bytes once they have moved. An op that fails has none.
   void moved(uint64_t bytes) { args_.bytes = static_cast<int64_t>(bytes); }
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;

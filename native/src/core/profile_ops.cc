@@ -8,15 +8,15 @@ namespace {
 using enum ProfileOp;
 
 constexpr std::array<ProfileOpInfo, static_cast<size_t>(kCount)> kOps{{
-    {kEncode, "encode", "pass"},
-    {kDecode, "decode", "pass"},
+    {kEncoderPass, "encoder pass", "pass"},
+    {kDecoderPass, "decoder pass", "pass"},
     {kLayer, "layer", "layer"},
     {kEmbed, "embed", "embed"},
     {kNorm, "norm", "norm"},
     {kSelfAttention, "self attention", "attention"},
     {kCrossAttention, "cross attention", "attention"},
     {kAttend, "attend", "attention"},
-    {kContextKeys, "context keys", "attention"},
+    {kCrossKeys, "cross-attention keys", "attention"},
     {kDense, "dense ffn", "dense"},
     {kMoe, "moe", "dispatch"},
     {kRoute, "route", "router"},
@@ -25,7 +25,7 @@ constexpr std::array<ProfileOpInfo, static_cast<size_t>(kCount)> kOps{{
     {kCombine, "combine", "dispatch"},
     {kStall, "stall", "stall"},
     {kHead, "head", "head"},
-    {kDemand, "demand transfer", "transfer"},
+    {kDemand, "on-demand transfer", "transfer"},
     {kPrefetch, "prefetch transfer", "transfer"},
     {kPredict, "predict", "predictor"},
     {kPredictStep, "predict step", "predictor"},

@@ -5,18 +5,17 @@
 
 namespace sida {
 
-/// What an event of a profile is. Those above kTokenize are recorded here, the others by the TypeScript
-/// threads.
+/// The kinds of events in a profile. C++ records those before kTokenize, the TypeScript threads record the others.
 enum class ProfileOp : uint16_t {
-  kEncode,
-  kDecode,
+  kEncoderPass,
+  kDecoderPass,
   kLayer,
   kEmbed,
   kNorm,
   kSelfAttention,
   kCrossAttention,
   kAttend,
-  kContextKeys,
+  kCrossKeys,
   kDense,
   kMoe,
   kRoute,

@@ -24,10 +24,10 @@ constexpr uint32_t kRound[64] = {
 void Sha256::update(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t filled = bytes_ % block_.size();
-    const size_t piece = std::min(bytes.size(), block_.size() - filled);
-    std::memcpy(block_.data() + filled, bytes.data(), piece);
-    bytes_ += piece;
-    bytes.remove_prefix(piece);
+    const size_t chunk = std::min(bytes.size(), block_.size() - filled);
+    std::memcpy(block_.data() + filled, bytes.data(), chunk);
+    bytes_ += chunk;
+    bytes.remove_prefix(chunk);
     if (bytes_ % block_.size() == 0) compress(block_.data());
   }
 }

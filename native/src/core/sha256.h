@@ -8,11 +8,11 @@
 
 namespace sida {
 
-// SHA-256 of a stream of bytes.
+/// SHA-256 of a stream of bytes.
 class Sha256 {
  public:
   void update(std::string_view bytes);
-  // The digest in hexadecimal. The object is spent afterwards.
+  /// The digest in hexadecimal. The object cannot be used again.
   std::string finish();
 
  private:

@@ -12,7 +12,7 @@
 namespace sida {
 namespace {
 
-// Long enough to bridge the gap between two loops of one layer, short enough not to burn an idle core.
+// Long enough to bridge the gap between two loops of a layer, short enough to leave an idle core alone.
 constexpr int kSpins = 4000;
 constexpr uint64_t kTaskBits = 20;
 constexpr uint64_t kTaskMask = (1u << kTaskBits) - 1;

@@ -12,9 +12,8 @@
 
 namespace sida {
 
-/// A fixed set of threads that share loops. The calling thread works too, so `threads` = 1 starts none.
-/// A worker that the system does not schedule in time misses a loop; it never holds one up before it took a
-/// task.
+/// A fixed set of threads that share loops. The calling thread works too, so `threads` = 1 starts no thread. A worker
+/// that the system schedules too late misses a loop; it delays a loop only after it has taken a task.
 class ThreadPool {
  public:
   /// Throws out_of_memory when the system gives no more threads.
@@ -25,8 +24,8 @@ class ThreadPool {
 
   size_t threads() const { return workers_.size() + 1; }
 
-  /// Calls body(task, thread) for every task in [0, tasks) and returns when all are done. `thread` is below
-  /// threads() and names the scratch space a task may use. The body must not throw. One caller at a time.
+  /// Calls body(task, thread) for every task in [0, tasks) and returns when all are done. `thread` is below threads()
+  /// and numbers the scratch space that the task may use. The body must not throw. One caller at a time.
   void parallel_for(size_t tasks, FunctionRef<void(size_t task, size_t thread)> body);
 
  private:
@@ -34,8 +33,8 @@ class ThreadPool {
   void work(size_t thread);
   void run_tasks(uint64_t loop, size_t thread);
 
-  /// The running loop in one word, so that taking a task proves that it is still this loop's:
-  /// loop number (24 bits) | tasks (20) | next task (20).
+  /// The running loop in one word, so that a thread that takes a task knows it belongs to this loop: loop number (24
+  /// bits) | tasks (20) | next task (20).
   std::atomic<uint64_t> state_{0};
   std::atomic<size_t> done_{0};
   const FunctionRef<void(size_t, size_t)>* body_ = nullptr;

@@ -8,12 +8,12 @@
 
 namespace sida {
 
-/// Bytes that a request for `bytes` takes from the budget: whole 4 KiB pages.
+/// Bytes of the budget that an allocation of `bytes` takes: whole 4 KiB pages.
 constexpr uint64_t device_bytes(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 class DeviceMemory;
 
-/// One allocation; frees itself and returns its bytes to the budget.
+/// One allocation. Its destructor frees it and returns its bytes to the budget.
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;

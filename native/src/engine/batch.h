@@ -9,7 +9,7 @@
 
 namespace sida {
 
-/// Stands for no parent.
+/// The parent id of a sequence without a parent.
 inline constexpr int32_t kNoParent = -1;
 
 /// A token to pick after a row of the pass.
@@ -26,9 +26,9 @@ struct TokenQuery {
 };
 
 /// One pass over a ragged batch: any mix of chunks of prompts and single tokens of one stack. Tokens are appended to
-/// their sequences, which begin to exist when they are first named. A sequence's parent, looked at then alone, is a
-/// sequence of the stack before, which it attends across to, or one of its own stack, which it continues: it then
-/// begins with the parent's tokens, whose pages both own.
+/// their sequences. A sequence begins when a batch first names it, and only then is its parent read. The parent is
+/// either a sequence of the previous stack, which the new one cross-attends to, or one of the same stack, which the new
+/// one continues: it then begins with the parent's tokens, and both own their pages.
 struct Batch {
   size_t stack = 0;
   std::span<const int32_t> sequences;  ///< (S): ids chosen by the caller
@@ -38,13 +38,13 @@ struct Batch {
   std::span<const Pick> picks;             ///< rows ascending; last stack only
   std::span<const TokenQuery> queries;     ///< rows ascending; last stack only
   std::span<const int32_t> logit_rows;     ///< rows whose logits are wanted whole, ascending; last stack only
-  /// Optional: where the tokens go, in place of the model's routers.
+  /// Optional: the experts of each token, in place of the model's routers.
   PredictedRouting routing = {};
-  /// Layers stream as wholes: each takes all its experts.
+  /// Each layer takes all its experts, whether needed or not.
   bool whole_layers = false;
 };
 
-/// Where a pass puts its answers; null or empty where not wanted.
+/// Where a pass writes its results; null or empty where not wanted.
 struct BatchOutput {
   std::span<PickedToken> picked;      ///< (picks)
   std::span<RankedToken> top;         ///< (Σ picks' top), pick by pick

@@ -30,7 +30,7 @@ void check_token(int32_t token, size_t vocab) {
   refuse("token id " + std::to_string(token) + " is outside the vocabulary of " + std::to_string(vocab));
 }
 
-/// Rows that logits are asked of: inside the pass and ascending.
+/// Checks rows whose logits are asked for: inside the pass and ascending.
 template <class Entries, class Row>
 void check_rows(const char* what, const Entries& entries, size_t tokens, Row row_of) {
   int32_t last = 0;

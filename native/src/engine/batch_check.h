@@ -6,7 +6,7 @@
 
 namespace sida {
 
-/// Throws invalid_request where `batch` is malformed, whatever sequences are live.
+/// Throws invalid_request where `batch` is malformed. Does not look at live sequences.
 void check_batch(const Batch& batch, const ModelSpec& spec, const BatchLimits& limits);
 
 }  // namespace sida

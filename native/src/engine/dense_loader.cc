@@ -9,7 +9,7 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kPiece = 4 << 20;
+constexpr uint64_t kChunk = 4 << 20;
 
 }  // namespace
 
@@ -22,17 +22,17 @@ DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayou
   }
   DeviceBuffer dense(memory, layout.bytes);
   const auto writer = memory.backend().writer();
-  // Runs of tensors that follow each other in the file are one read.
+  // Tensors that follow each other in the file are read together.
   uint64_t file_begin = 0;
   uint64_t begin = 0;
   const auto read_until = [&](uint64_t end) {
     for (uint64_t done = 0; begin + done < end;) {
-      const uint64_t bytes = std::min(kPiece, end - begin - done);
+      const uint64_t bytes = std::min(kChunk, end - begin - done);
       std::byte* target = dense.data() + begin + done;
       writer->begin(bytes);
-      std::byte* room = writer->room(target, bytes);
-      file.pread_exact(file_begin + done, room, bytes);
-      writer->send(target, room, bytes);
+      std::byte* buffer = writer->buffer_for(target, bytes);
+      file.pread_exact(file_begin + done, buffer, bytes);
+      writer->send(target, buffer, bytes);
       done += bytes;
     }
   };

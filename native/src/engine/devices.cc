@@ -12,7 +12,7 @@ namespace {
 
 #ifndef SIDA_WITH_CUDA
 constexpr const char* kNoCuda =
-    "this build has no cuda device: no CUDA compiler (nvcc) was found when it was made";
+    "this build has no cuda device: no CUDA compiler (nvcc) was found when it was built";
 [[noreturn]] void no_cuda() { throw Error("device_unavailable", kNoCuda); }
 #endif
 

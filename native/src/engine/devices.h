@@ -10,14 +10,13 @@
 #include "model/spec.h"
 #include "ops/ops.h"
 
-// What there is for each kind of device. All throw device_unavailable where this build, or this machine, has
-// none of the kind.
+// Factories for each kind of device. All throw device_unavailable where this build or this machine has no such device.
 namespace sida {
 
 class DeviceMemory;
 class KvCache;
 
-/// What this build and this machine have of CUDA; throws nothing.
+/// CUDA support of this build and this machine. Does not throw.
 struct CudaState {
   bool compiled = false;
   bool emulated = false;

@@ -43,7 +43,7 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");
   }
   const bool last = batch.stack + 1 == pack_.spec.stacks.size();
-  const ProfileScope scope(last ? ProfileOp::kDecode : ProfileOp::kEncode,
+  const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,
                            {.tokens = static_cast<int32_t>(batch.tokens.size())});
   store_.start_pass(plan);
   const RoutingTrace trace{output.dispatch, output.found, output.router_logits, routing, batch.whole_layers};

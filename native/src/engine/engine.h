@@ -24,7 +24,7 @@ namespace sida {
 
 struct EngineOptions {
   std::string pack;           ///< packed model directory
-  uint64_t budget_bytes = 0;  ///< hard limit of device bytes
+  uint64_t budget_bytes = 0;  ///< hard limit of bytes on the device
   uint64_t host_bytes = 0;    ///< host tier; 0 is none
   BatchLimits limits;
   SimulatedLink link;
@@ -51,8 +51,8 @@ class Engine {
   ExpertStore& store() { return store_; }
 
   /// Throws invalid_request for a malformed batch, cannot_run when the KV cache is full, io_error when an expert cannot
-  /// be read. After an error the batch has left nothing behind. A pick whose logits are not finite is −1 − the token
-  /// with such a logit, its log-probability NaN; so are those of queries.
+  /// be read. After an error everything is as before the batch. Where logits are not finite, the pick is −1 − t with t
+  /// the first token that has such a logit, and its log-probability and those of queries are NaN.
   RunStats run(const Batch& batch, const ResidencyPlan& plan, const BatchOutput& output);
 
   /// Throws invalid_request where `batch` is malformed. run() calls it too.
@@ -61,8 +61,8 @@ class Engine {
   /// Ends sequences; unknown ids are ignored.
   void release_sequences(std::span<const int32_t> ids) { sequences_.release(ids); }
 
-  /// Returns when the device holds at most `bytes`; never more than the old or the new budget meanwhile.
-  /// Throws budget_too_small or cannot_run and changes nothing.
+  /// Blocks until the device holds at most `bytes`. Meanwhile it never holds more than the larger of the old and the
+  /// new budget. Throws budget_too_small or cannot_run, and then changes nothing.
   void set_budget(uint64_t bytes);
 
   /// Throws internal when an invariant of the expert store or of the KV cache is broken.

@@ -11,11 +11,12 @@
 namespace sida {
 namespace {
 
-constexpr size_t kMostFloats = 2 << 20;
+constexpr size_t kMaxFloats = 2 << 20;
 
-size_t rows_at_a_time(size_t vocab) { return std::clamp<size_t>(kMostFloats / vocab, 1, kMostLogitRows); }
+size_t rows_at_a_time(size_t vocab) { return std::clamp<size_t>(kMaxFloats / vocab, 1, kMaxLogitRows); }
 
-/// −1 − t where the logit of token t is not finite: one sequence's fault must not end the others' pass.
+/// Picks −1 − t where the logit of token t is not finite, because an error would end the pass for the other sequences
+/// too.
 PickedToken pick(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top) {
   try {
     return pick_token(logits, sampling, top);
@@ -43,12 +44,12 @@ void answer_queries(std::span<const float> logits, std::span<const TokenQuery> q
 uint64_t LogitRows::bytes(size_t vocab) { return rows_at_a_time(vocab) * vocab * sizeof(float); }
 
 LogitRows::LogitRows(DeviceMemory& memory, DeviceKind device, size_t vocab)
-    : vocab_(vocab), most_rows_(rows_at_a_time(vocab)) {
+    : vocab_(vocab), max_rows_(rows_at_a_time(vocab)) {
   if (device == DeviceKind::kCpu) {
     counted_ = DeviceBuffer(memory, bytes(vocab));
     logits_ = counted_.floats();
   } else {
-    own_.resize(most_rows_ * vocab);
+    own_.resize(max_rows_ * vocab);
     logits_ = own_.data();
   }
 }
@@ -61,8 +62,8 @@ void LogitRows::answer(Model& model, const Batch& batch, const BatchOutput& outp
   std::sort(rows_.begin(), rows_.end());
   rows_.erase(std::unique(rows_.begin(), rows_.end()), rows_.end());
   next_pick_ = next_top_ = next_query_ = next_logits_ = 0;
-  for (size_t begin = 0; begin < rows_.size(); begin += most_rows_) {
-    const size_t count = std::min(most_rows_, rows_.size() - begin);
+  for (size_t begin = 0; begin < rows_.size(); begin += max_rows_) {
+    const size_t count = std::min(max_rows_, rows_.size() - begin);
     chunk_.assign(rows_.begin() + static_cast<ptrdiff_t>(begin), rows_.begin() + static_cast<ptrdiff_t>(begin + count));
     model.logits(chunk_, logits_);
     answer_chunk(batch, output);

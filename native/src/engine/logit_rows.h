@@ -11,30 +11,30 @@
 
 namespace sida {
 
-/// What is asked of the logits of a pass, answered chunk by chunk so that they are never held whole: picks, queries, and
-/// logits that are wanted as they are.
+/// Answers what a batch asks of its logits: picks, queries, and whole rows. It works chunk by chunk, so that a pass's
+/// logits are never all in memory.
 class LogitRows {
  public:
-  /// Host memory of the buffer.
+  /// Bytes of the buffer in host memory.
   static uint64_t bytes(size_t vocab);
 
-  /// The buffer counts as the device's where that is the host's own memory.
+  /// Where the device is the cpu, the buffer counts towards the device's budget.
   LogitRows(DeviceMemory& memory, DeviceKind device, size_t vocab);
 
-  /// Of the model's last pass.
+  /// Answers for the model's last pass.
   void answer(Model& model, const Batch& batch, const BatchOutput& output);
 
  private:
   void answer_chunk(const Batch& batch, const BatchOutput& output);
 
   size_t vocab_;
-  size_t most_rows_;
+  size_t max_rows_;
   DeviceBuffer counted_;
   std::vector<float> own_;
-  float* logits_;  ///< (most_rows_, vocab_)
+  float* logits_;  ///< (max_rows_, vocab_)
   std::vector<int32_t> rows_;  ///< of the pass
   std::vector<int32_t> chunk_;
-  // Where the next chunk goes on in the batch's lists.
+  // Where the next chunk continues in the batch's lists.
   size_t next_pick_ = 0, next_top_ = 0, next_query_ = 0, next_logits_ = 0;
 };
 

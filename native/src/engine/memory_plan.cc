@@ -56,7 +56,7 @@ void check_limits(const ModelSpec& spec, const BatchLimits& limits) {
   }
   if (limits.activations != ActivationFormat::kInt8) return;
   if (limits.device != DeviceKind::kCpu) {
-    throw Error("invalid_request", "activations of int8 are the cpu device's alone");
+    throw Error("invalid_request", "int8 activations need the cpu device");
   }
   if (const size_t widest = widest_product(spec); widest > kMaxInt8Inputs) {
     throw Error("invalid_request", "activations of int8: a product over " + std::to_string(widest) +

@@ -12,7 +12,7 @@ namespace sida {
 /// The largest `max_routing_k`.
 inline constexpr size_t kMaxRoutingK = 64;
 
-/// Where each byte of the device goes; whole 4 KiB pages.
+/// How the bytes of the device are used. All sizes are whole 4 KiB pages.
 struct MemoryPlan {
   uint64_t dense = 0;
   uint64_t routers = 0;  ///< part of the dense file, listed apart
@@ -26,13 +26,13 @@ struct MemoryPlan {
   /// A model without MoE layers needs no slot.
   uint64_t smallest() const { return fixed() + (experts > 0 ? slot : 0); }
   uint64_t resident() const { return fixed() + slot * experts; }
-  /// Below it a cache that keeps the most recent experts holds no token's demand: a lone generation never hits.
+  /// Below this an LRU cache cannot hold the experts of one token, so a single generation never hits.
   uint64_t recency_floor() const { return fixed() + slot * token_demand; }
   /// Slots that fit in `budget`. Throws budget_too_small below smallest().
   uint64_t slots_in(uint64_t budget) const;
 };
 
-/// The limits as an engine of this model uses them: routings may name as many experts as its routers choose.
+/// The limits that an engine of this model uses: max_routing_k is at least the routers' top-k.
 BatchLimits fit_limits(const ModelSpec& spec, BatchLimits limits);
 
 /// Throws invalid_request where `limits` ask for more experts a token than a layer has, device_unavailable

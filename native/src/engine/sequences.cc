@@ -24,14 +24,14 @@ void Sequences::check(const Batch& batch) const {
     }
     const int32_t id = batch.parents.empty() ? kNoParent : batch.parents[i];
     if (id == kNoParent) {
-      if (crosses) refuse(name + " needs a parent to attend across to");
+      if (crosses) refuse(name + " needs a parent to cross-attend to");
       continue;
     }
     const auto parent = sequences_.find(id);
     if (parent == sequences_.end()) refuse("there is no sequence " + std::to_string(id) + ", the parent of " + name);
     const bool continues = parent->second.stack == batch.stack && stack.causal;
     const bool across = crosses && parent->second.stack + 1 == batch.stack;
-    if (!continues && !across) refuse(name + " can neither continue nor attend across to " + std::to_string(id));
+    if (!continues && !across) refuse(name + " can neither continue nor cross-attend to " + std::to_string(id));
   }
 }
 

@@ -18,12 +18,12 @@ class Sequences {
  public:
   Sequences(const ModelSpec& spec, KvCache& cache) : spec_(spec), cache_(cache) {}
 
-  /// Throws invalid_request where `batch` names sequences or parents that cannot take its tokens.
+  /// Throws invalid_request where the sequences or parents of `batch` cannot take its tokens.
   void check(const Batch& batch) const;
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
   size_t live() const { return sequences_.size(); }
-  /// Throws internal unless each page is free or owned as often as sequences name it.
+  /// Throws internal unless each page is free or has as many owners as sequences name it.
   void check_integrity() const;
 
  private:
@@ -33,7 +33,7 @@ class Sequences {
     size_t stack = 0;
     KvPages pages;
     size_t length = 0;
-    /// Of the sequence that it attends across to; owned here too, so that either may end first.
+    /// Pages of the sequence that it cross-attends to. Owned by both, so that either may end first.
     KvPages parent_pages;
     size_t parent_keys = 0;
   };
@@ -46,8 +46,8 @@ class Sequences {
   std::unordered_map<int32_t, Sequence> sequences_;
 };
 
-/// The part of a pass in the sequences: their spans, with room for the new tokens. Unless it is kept, all is as before
-/// when it ends.
+/// A pass's changes to the sequences: pages for the new tokens, and the spans of all sequences. Unless keep() is
+/// called, the destructor undoes the changes.
 class SequencePass {
  public:
   /// `batch` has been checked. Throws cannot_run when the KV cache is full.
@@ -57,7 +57,7 @@ class SequencePass {
   SequencePass& operator=(const SequencePass&) = delete;
 
   std::span<const SequenceSpan> spans() const { return spans_; }
-  /// The tokens have been computed: they belong to their sequences from now on.
+  /// Makes the new tokens part of their sequences, after they have been computed.
   void keep();
 
  private:

@@ -68,7 +68,7 @@ void DiskFile::fall_back_to_buffered() {
   if (buffered_fd_ >= 0) return;
   buffered_fd_ = ::open(path_.c_str(), kFlags);
   if (buffered_fd_ < 0) throw Error("io_error", path_ + ": cannot be opened: " + std::strerror(errno));
-  // Read-ahead of neighbours that nobody asked for would only take the disk from the next expert.
+  // Read-ahead of neighbouring blocks would only keep the disk from reading the next expert.
   posix_fadvise(buffered_fd_, 0, 0, POSIX_FADV_RANDOM);
   fd_ = buffered_fd_;
 }

@@ -20,8 +20,8 @@ class DiskFile {
   DiskFile(const DiskFile&) = delete;
   DiskFile& operator=(const DiskFile&) = delete;
 
-  /// Reads what stands from `offset` on into one buffer after the other; all offsets, sizes and addresses are
-  /// multiples of 4 KiB. At most IOV_MAX buffers, whose entries it changes. Blocks. Throws io_error.
+  /// Reads the bytes from `offset` on into one buffer after the other. All offsets, sizes and addresses are multiples
+  /// of 4 KiB. Takes at most IOV_MAX buffers and changes their entries. Blocks. Throws io_error.
   void read(uint64_t offset, std::span<iovec> buffers);
   void read(uint64_t offset, uint64_t bytes, std::byte* out);
 
@@ -37,7 +37,7 @@ class DiskFile {
   int direct_fd_ = -1;
   int buffered_fd_ = -1;
   std::mutex opening_;
-  /// The one of the two that is in use. The other stays open: a read may still be in it.
+  /// The descriptor in use, one of the two above. The other stays open: a read may still use it.
   std::atomic<int> fd_{-1};
 };
 

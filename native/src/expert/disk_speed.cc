@@ -24,14 +24,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::array<size_t, 4> kDepths{1, 2, 4, 8};
-/// The rates of one depth scatter by about this much; a deeper queue has to gain more than that.
+/// The rates of one depth scatter by about this factor; a deeper queue must gain more than that.
 constexpr double kNearlyBest = 0.9;
 constexpr int kRounds = 2;
 constexpr uint64_t kLongRead = 1 << 20;
 
 constexpr uint64_t kHugePage = 2 << 20;
 
-/// Memory of the kind that slots are made of: large ones lie in huge pages, into which a disk reads faster.
+/// The kind of memory that slots have: large slots lie in huge pages, into which a disk reads faster.
 class ReadBuffer {
  public:
   explicit ReadBuffer(uint64_t bytes)
@@ -54,7 +54,7 @@ class ReadBuffer {
   std::byte* data_;
 };
 
-/// Places that jump about a file without meeting one twice before all were met.
+/// Offsets in a scattered order that reads each place of a file once before it reads any place again.
 class Places {
  public:
   explicit Places(uint64_t count) : count_(count) {
@@ -106,7 +106,7 @@ DiskSpeed measure_disk_speed(DiskFile& file, uint64_t read_bytes, std::chrono::d
   const uint64_t count = file.bytes() / read_bytes;
   if (count == 0) throw Error("io_error", file.path() + ": too small to measure a disk with");
   Places places(count);
-  // Many long reads in flight gain nothing on any disk, and their buffers cost time.
+  // Many long reads in flight gain nothing on any disk, and touching their buffers costs time.
   const size_t depths = read_bytes < kLongRead ? kDepths.size() : 2;
   std::vector<std::unique_ptr<ReadBuffer>> buffers;
   while (buffers.size() < kDepths[depths - 1]) buffers.push_back(std::make_unique<ReadBuffer>(read_bytes));
@@ -133,12 +133,12 @@ DiskSpeed measure_disk_speed(const std::string& path, uint64_t read_bytes,
 
 double measure_disk_read(const std::string& path, uint64_t bytes) {
   DiskFile file(path, size_of(path));
-  constexpr uint64_t kPiece = 4 << 20;
-  const uint64_t total = std::min<uint64_t>(bytes, file.bytes()) / kPiece * kPiece;
+  constexpr uint64_t kChunk = 4 << 20;
+  const uint64_t total = std::min<uint64_t>(bytes, file.bytes()) / kChunk * kChunk;
   if (total == 0) throw Error("io_error", path + ": too small to measure a disk with");
-  const ReadBuffer buffer(kPiece);
+  const ReadBuffer buffer(kChunk);
   const auto start = Clock::now();
-  for (uint64_t offset = 0; offset < total; offset += kPiece) file.read(offset, kPiece, buffer.data());
+  for (uint64_t offset = 0; offset < total; offset += kChunk) file.read(offset, kChunk, buffer.data());
   return static_cast<double>(total) / std::chrono::duration<double>(Clock::now() - start).count();
 }
 

@@ -12,8 +12,8 @@ namespace sida {
 /// The packed experts on disk, in one file or striped over several.
 class DiskTier {
  public:
-  /// `paths`: one a stripe. Throws pack_invalid when a file has not the layout's size or is another stripe,
-  /// io_error when it cannot be opened.
+  /// `paths`: one a stripe. Throws pack_invalid where a file's size differs from the layout's or its seal is another
+  /// stripe's, io_error where a file cannot be opened.
   DiskTier(const StripeLayout& layout, const std::vector<std::string>& paths);
 
   const StripeLayout& layout() const { return layout_; }

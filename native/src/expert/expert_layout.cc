@@ -30,7 +30,7 @@ ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
   if (gated(shape.activation)) add(Projection::kGate, shape.hidden, shape.width);
   add(Projection::kUp, shape.hidden, shape.width);
   add(Projection::kDown, shape.width, shape.hidden);
-  // A model without experts has blocks of one page, of which there are none.
+  // A model without experts has zero blocks, of one page each.
   layout.block_bytes = std::max(rounded(end, kPage), kPage);
   return layout;
 }

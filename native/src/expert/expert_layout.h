@@ -12,7 +12,7 @@ namespace sida {
 /// A flat expert id: MoE layer · experts per layer + index. Layers count over all stacks, first stack first.
 using ExpertId = uint32_t;
 
-/// What an expert is made of.
+/// The weight matrices of an expert.
 enum class Projection : uint8_t { kGate, kUp, kDown };
 constexpr const char* projection_name(Projection projection) {
   return projection == Projection::kGate ? "gate" : projection == Projection::kUp ? "up" : "down";

@@ -100,7 +100,7 @@ class LayerVisit {
   std::optional<Expert> next();
   /// One more expert, to be computed together with the one from next() and valid as long. Never blocks: nothing when no
   /// other expert is resident, or when a load waits for a slot, because experts handed out keep their slots.
-  std::optional<Expert> another();
+  std::optional<Expert> next_ready();
 
  private:
   void begin_demands();

@@ -52,12 +52,12 @@ HostTier::Block HostTier::reserve() {
     --room_;
   }
   try {
-    // Fresh memory takes its time: nobody who only looks for a block has to wait for it.
+    // Allocated outside of mutex_: touching fresh memory is slow, and look-ups must not wait for it.
     std::lock_guard lock(allocating_);
     return std::make_unique<DeviceBuffer>(memory_, block_bytes_);
   } catch (const Error&) {
-    // The machine has no more: what was read well must not fail for want of a copy. The blocks there are
-    // serve on.
+    // The machine has no more memory. A read must not fail because its copy finds no place, so the tier goes on with
+    // the blocks it has.
     std::lock_guard lock(mutex_);
     room_ = 0;
     return take_oldest();

@@ -13,19 +13,19 @@
 
 namespace sida {
 
-/// Experts in host RAM in front of the disk: a cache of whole blocks, least recently used out. A budget below
-/// one block turns it off. Used from any thread; copying in and out of its blocks is its users' work.
+/// Experts in host RAM in front of the disk: a cache of whole blocks that evicts the least recently used one. A budget
+/// below one block turns it off. Any thread may call it; callers copy into and out of its blocks.
 class HostTier {
  public:
   using Block = std::unique_ptr<DeviceBuffer>;
 
   HostTier(uint64_t block_bytes, uint64_t budget, std::unique_ptr<Backend> backend = make_cpu_backend());
 
-  /// The block of expert `id`, which stays until release(); null where the tier does not hold it.
+  /// The block of expert `id`, which is not evicted before release(); null where the tier does not hold it.
   const std::byte* hold(ExpertId id);
   void release(ExpertId id);
 
-  /// Room for one more block, for keep() or give_back(); null where there is none, nor memory for it.
+  /// A block to fill, for keep() or give_back(); null where no block and no memory is free.
   Block reserve();
   void keep(ExpertId id, Block block);
   void give_back(Block block);

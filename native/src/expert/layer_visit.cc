@@ -32,7 +32,7 @@ std::optional<LayerVisit::Expert> LayerVisit::hand_out() {
   return Expert{static_cast<uint16_t>(*id - first_id_), store_.slots_[residency_.record(*id).slot].data()};
 }
 
-std::optional<LayerVisit::Expert> LayerVisit::another() {
+std::optional<LayerVisit::Expert> LayerVisit::next_ready() {
   std::lock_guard lock(store_.mutex_);
   if (residency_.missing() > 0) return std::nullopt;
   return hand_out();

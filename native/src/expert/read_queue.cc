@@ -37,48 +37,48 @@ std::shared_ptr<Transfer> ReadQueue::cancel(ExpertId id) {
   return transfer;
 }
 
-Piece ReadQueue::take_piece(TransferPriority priority, uint64_t bytes) {
+TransferChunk ReadQueue::take_chunk(TransferPriority priority, uint64_t bytes) {
   Queue& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
   std::shared_ptr<Transfer> transfer = queue.front();
-  const Piece piece{transfer, transfer->taken, std::min(bytes, transfer->bytes - transfer->taken), priority};
-  transfer->taken += piece.bytes;
-  ++transfer->pieces_moving;
+  const TransferChunk chunk{transfer, transfer->taken, std::min(bytes, transfer->bytes - transfer->taken), priority};
+  transfer->taken += chunk.bytes;
+  ++transfer->chunks_moving;
   if (transfer->taken == transfer->bytes) queue.pop_front();
-  return piece;
+  return chunk;
 }
 
-std::vector<Piece> ReadQueue::take() {
-  std::vector<Piece> pieces;
+std::vector<TransferChunk> ReadQueue::take() {
+  std::vector<TransferChunk> chunks;
   const auto priority = demand_.empty() ? TransferPriority::kPrefetch : TransferPriority::kDemand;
   Queue& queue = priority == TransferPriority::kDemand ? demand_ : prefetch_;
-  if (queue.empty()) return pieces;
+  if (queue.empty()) return chunks;
   overtakes_ += priority == TransferPriority::kDemand && queue.front()->taken == 0 && !prefetch_.empty() &&
                 prefetch_.front()->taken > 0;
-  uint64_t room = piece_bytes_;
+  uint64_t room = chunk_bytes_;
   uint64_t end = 0;
   do {
-    pieces.push_back(take_piece(priority, room));
-    const Piece& last = pieces.back();
+    chunks.push_back(take_chunk(priority, room));
+    const TransferChunk& last = chunks.back();
     room -= last.bytes;
     end = last.transfer->offset + last.begin + last.bytes;
   } while (!queue.empty() && queue.front()->taken == 0 && queue.front()->offset == end &&
-           queue.front()->bytes <= room && pieces.size() < kMostPieces);
-  return pieces;
+           queue.front()->bytes <= room && chunks.size() < kMaxChunks);
+  return chunks;
 }
 
-std::shared_ptr<Transfer> ReadQueue::finish(const Piece& piece, std::exception_ptr error) {
-  Transfer& transfer = *piece.transfer;
-  --transfer.pieces_moving;
+std::shared_ptr<Transfer> ReadQueue::finish(const TransferChunk& chunk, std::exception_ptr error) {
+  Transfer& transfer = *chunk.transfer;
+  --transfer.chunks_moving;
   if (error && !transfer.error) {
     transfer.error = std::move(error);
     for (Queue* queue : {&demand_, &prefetch_}) {
-      const auto found = std::find(queue->begin(), queue->end(), piece.transfer);
+      const auto found = std::find(queue->begin(), queue->end(), chunk.transfer);
       if (found != queue->end()) queue->erase(found);
     }
     transfer.taken = transfer.bytes;
   }
-  if (transfer.pieces_moving > 0 || transfer.taken < transfer.bytes) return nullptr;
-  return piece.transfer;
+  if (transfer.chunks_moving > 0 || transfer.taken < transfer.bytes) return nullptr;
+  return chunk.transfer;
 }
 
 }  // namespace sida

@@ -6,7 +6,7 @@
 namespace sida {
 namespace {
 
-// A sleeping thread wakes about this late, which is longer than a fast link takes for a piece.
+// A sleeping thread wakes up about this late. A fast link carries a chunk in less time.
 constexpr std::chrono::microseconds kWakeUp{80};
 
 void wait_until(LinkClock::Clock::time_point end) {

@@ -12,15 +12,15 @@ struct SimulatedLink {
   double latency = 0;    ///< seconds
 };
 
-/// The time of a simulated link, which carries one thing after the other whatever the number of threads.
+/// The clock of a simulated link, which carries one transfer after the other for any number of threads.
 class LinkClock {
  public:
   using Clock = std::chrono::steady_clock;
 
   explicit LinkClock(SimulatedLink link) : link_(link) {}
 
-  /// Returns no earlier than the link has carried `bytes` of which it was told at `start`; `first` are a
-  /// transfer's first ones. Blocks.
+  /// Blocks until the link has carried `bytes` that were submitted at `start`. `first`: these are a transfer's first
+  /// bytes, which also wait for the latency.
   void carry(Clock::time_point start, uint64_t bytes, bool first);
 
  private:

@@ -15,12 +15,12 @@ inline constexpr size_t kMaxStamp = 1024;
 
 struct Stripes {
   size_t count = 1;
-  /// What all stripes of one pack carry, and those of no other.
+  /// Text that the stripes of one pack share and no other pack has.
   std::string stamp;
 };
 
-/// Where an expert's block lies when the blocks are dealt round to several files, so that a layer's experts
-/// come from all of them. One file is a pack without stripes.
+/// Where an expert's block lies when the blocks are dealt out to several files in turn, so that a layer's experts come
+/// from all files. A pack with one file has no stripes.
 class StripeLayout {
  public:
   /// Of 1 to kMaxStripes files. Throws invalid_request.
@@ -33,11 +33,11 @@ class StripeLayout {
   Place place(ExpertId id) const { return {id % files_, id / files_ * block_bytes_}; }
 
   size_t files() const { return files_; }
-  /// Where a file's blocks end and, with several files, its seal stands.
+  /// Where a file's blocks end and, with several files, its seal begins.
   uint64_t blocks_end(size_t file) const { return (experts_ + files_ - 1 - file) / files_ * block_bytes_; }
   uint64_t file_bytes(size_t file) const { return blocks_end(file) + seal(file).size(); }
-  /// The page at the end of a stripe that says which one it is: files of one size are easily confused.
-  /// Nothing where there is one file.
+  /// The page at the end of a stripe that says which stripe it is, because stripes have the same size and are easily
+  /// confused. Empty where there is one file.
   std::string seal(size_t file) const;
 
   /// `experts.sida`, or `experts.sida.0`, `experts.sida.1`, … of several.

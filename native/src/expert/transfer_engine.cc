@@ -1,68 +1,35 @@
 #include "expert/transfer_engine.h"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <utility>
 
 #include "core/error.h"
 #include "core/profile.h"
-#include "expert/disk_speed.h"
 
 namespace sida {
 namespace {
 
-using namespace std::chrono_literals;
-
-/// What a start may spend on measuring all files of a pack.
-constexpr std::chrono::duration<double> kMeasuring = 40ms;
-/// Below this a file says little about its disk, and how it is read matters little.
-constexpr uint64_t kTooSmallToMeasure = 16 << 20;
-constexpr size_t kUsualDepth = 2;
-constexpr uint64_t kUsualPiece = 1 << 20;
-
-constexpr uint64_t kSmallestPiece = 256 << 10;
-constexpr uint64_t kLargestPiece = 4 << 20;
-/// What is urgent waits for the piece that a reader is at. Shorter ones leave a disk idle between them.
-constexpr double kPieceSeconds = 1e-3;
-/// A block in pieces keeps the disk busy only if the next piece is there when one ends.
-constexpr size_t kDepthOfPieces = 2;
-constexpr uint64_t kMeasuredRead = 2 << 20;
-/// A copy in memory of this size takes well below a millisecond.
-constexpr uint64_t kCopiedPiece = 2 << 20;
-
-ReadSettings settings_of(DiskFile& file, uint64_t block_bytes, ReadTuning tuning,
-                         std::chrono::duration<double> limit) {
-  ReadSettings settings{kUsualDepth, kUsualPiece};
-  const bool all_fixed = tuning.depth > 0 && tuning.piece_bytes > 0;
-  if (!all_fixed && file.bytes() >= kTooSmallToMeasure) {
-    const DiskSpeed speed = measure_disk_speed(file, std::min(block_bytes, kMeasuredRead), limit);
-    const auto piece = std::bit_floor(static_cast<uint64_t>(speed.bytes_per_second * kPieceSeconds));
-    settings = {speed.depth, std::clamp(piece, kSmallestPiece, kLargestPiece), speed.bytes_per_second};
-  }
-  if (block_bytes > settings.piece_bytes) settings.depth = std::max(settings.depth, kDepthOfPieces);
-  if (tuning.depth > 0) settings.depth = tuning.depth;
-  if (tuning.piece_bytes > 0) settings.piece_bytes = tuning.piece_bytes;
-  return settings;
-}
+/// A memory copy of this size takes well below a millisecond.
+constexpr uint64_t kCopiedChunk = 2 << 20;
 
 }  // namespace
 
 TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, DiskTier& disk, HostTier& host,
                                SimulatedLink link, ReadTuning tuning, Done done)
-    : layout_(layout), device_(device), disk_(disk), host_(host), link_(link), done_(std::move(done)) {
-  const size_t files = disk.layout().files();
-  for (size_t i = 0; i < files; ++i) {
-    settings_.push_back(
-        settings_of(disk.file(i), layout.block_bytes, tuning, kMeasuring / static_cast<double>(files)));
-  }
+    : layout_(layout),
+      device_(device),
+      disk_(disk),
+      host_(host),
+      link_(link),
+      done_(std::move(done)),
+      settings_(choose_read_settings(disk, layout.block_bytes, tuning)) {
   try {
-    for (size_t i = 0; i < files; ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].piece_bytes);
+    for (size_t i = 0; i < settings_.size(); ++i) add_lane(&disk.file(i), settings_[i].depth, settings_[i].chunk_bytes);
     if (host.on()) {
       add_lane(nullptr, device.copies_in_flight(),
-               tuning.piece_bytes > 0 ? tuning.piece_bytes : kCopiedPiece);
+               tuning.chunk_bytes > 0 ? tuning.chunk_bytes : kCopiedChunk);
     }
   } catch (...) {
     stop();
@@ -72,8 +39,8 @@ TransferEngine::TransferEngine(const ExpertLayout& layout, Backend& device, Disk
 
 TransferEngine::~TransferEngine() { stop(); }
 
-void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes) {
-  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(piece_bytes));
+void TransferEngine::add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes) {
+  Lane& lane = *lanes_.emplace_back(std::make_unique<Lane>(chunk_bytes));
   lane.file = file;
   lane.name = file == nullptr ? "copies from host" : "transfers";
   if (lanes_.size() > 1 && file != nullptr) lane.name += " of file " + std::to_string(lanes_.size() - 1);
@@ -157,30 +124,29 @@ ReadStats TransferEngine::take_stats() {
   return sum;
 }
 
-void TransferEngine::keep_for_host(const Piece& piece, const std::byte* bytes) {
-  Transfer& transfer = *piece.transfer;
-  // Whoever is first makes the room; the others wait for it.
+void TransferEngine::keep_for_host(const TransferChunk& chunk, const std::byte* bytes) {
+  Transfer& transfer = *chunk.transfer;
+  // The first thread reserves the block; the others wait for it.
   std::call_once(transfer.keeping, [&] { transfer.kept = host_.reserve(); });
   if (transfer.kept == nullptr) return;
-  std::memcpy(transfer.kept->data() + piece.begin, bytes, piece.bytes);
+  std::memcpy(transfer.kept->data() + chunk.begin, bytes, chunk.bytes);
 }
 
-std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, std::span<const Piece> pieces) {
+std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks) {
   size_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
+  for (const TransferChunk& chunk : chunks) bytes += chunk.bytes;
   std::vector<iovec> buffers;
-  std::vector<std::byte*> rooms;  // short reads move the buffers' begins
+  std::vector<std::byte*> targets;  // a copy, because short reads advance the buffers
   try {
     writer.begin(bytes);
-    for (const Piece& piece : pieces) {
-      rooms.push_back(writer.room(piece.transfer->slot + piece.begin, piece.bytes));
-      buffers.push_back({rooms.back(), piece.bytes});
+    for (const TransferChunk& chunk : chunks) {
+      targets.push_back(writer.buffer_for(chunk.transfer->slot + chunk.begin, chunk.bytes));
+      buffers.push_back({targets.back(), chunk.bytes});
     }
-    file.read(pieces[0].transfer->offset + pieces[0].begin, buffers);
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const std::byte* room = rooms[i];
-      writer.send(pieces[i].transfer->slot + pieces[i].begin, room, pieces[i].bytes);
-      if (host_.on()) keep_for_host(pieces[i], room);
+    file.read(chunks[0].transfer->offset + chunks[0].begin, buffers);
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      writer.send(chunks[i].transfer->slot + chunks[i].begin, targets[i], chunks[i].bytes);
+      if (host_.on()) keep_for_host(chunks[i], targets[i]);
     }
     return nullptr;
   } catch (...) {
@@ -189,41 +155,41 @@ std::exception_ptr TransferEngine::read(DiskFile& file, DeviceWriter& writer, st
 }
 
 std::vector<std::exception_ptr> TransferEngine::move(Lane& lane, DeviceWriter& writer,
-                                                     std::span<const Piece> pieces) {
-  std::vector<std::exception_ptr> errors(pieces.size());
+                                                     std::span<const TransferChunk> chunks) {
+  std::vector<std::exception_ptr> errors(chunks.size());
   const auto start = LinkClock::Clock::now();
   uint64_t bytes = 0;
   bool first = false;
-  for (const Piece& piece : pieces) {
-    bytes += piece.bytes;
-    first |= piece.begin == 0;
+  for (const TransferChunk& chunk : chunks) {
+    bytes += chunk.bytes;
+    first |= chunk.begin == 0;
   }
   if (lane.file == nullptr) {
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const Piece& piece = pieces[i];
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      const TransferChunk& chunk = chunks[i];
       try {
-        writer.send(piece.transfer->slot + piece.begin, piece.transfer->held + piece.begin, piece.bytes);
+        writer.send(chunk.transfer->slot + chunk.begin, chunk.transfer->held + chunk.begin, chunk.bytes);
       } catch (...) {
         errors[i] = std::current_exception();
       }
     }
   } else {
-    std::exception_ptr error = read(*lane.file, writer, pieces);
-    if (pieces.size() == 1) {
+    std::exception_ptr error = read(*lane.file, writer, chunks);
+    if (chunks.size() == 1) {
       errors[0] = std::move(error);
     } else if (error) {
-      // One that cannot be read is no reason for its neighbours to fail.
-      for (size_t i = 0; i < pieces.size(); ++i) errors[i] = read(*lane.file, writer, pieces.subspan(i, 1));
+      // One chunk failed: read each by itself, so that its neighbours need not fail.
+      for (size_t i = 0; i < chunks.size(); ++i) errors[i] = read(*lane.file, writer, chunks.subspan(i, 1));
     }
   }
   link_.carry(start, bytes, first);
   return errors;
 }
 
-void TransferEngine::record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+void TransferEngine::record(std::span<const TransferChunk> chunks, std::span<const std::exception_ptr> errors,
                             uint64_t begin_ns) const {
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const auto& [transfer, begin, bytes, priority] = pieces[i];
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const auto& [transfer, begin, bytes, priority] = chunks[i];
     profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
                    begin_ns,
                    {.layer = static_cast<int32_t>(transfer->layer),
@@ -249,13 +215,13 @@ void TransferEngine::end(Transfer& transfer, DeviceWriter& writer) {
   }
   const bool held = transfer.held != nullptr;
   const ExpertId id = transfer.id;
-  // Moved: an exception is read by one thread and must not be freed by another.
+  // Moved, so that the thread that reads the exception is also the one that frees it.
   done_(id, std::move(transfer.error));
   if (!held) return;
   try {
     writer.finish();
   } catch (const Error&) {
-    // A device that has failed reads no more; whoever uses it next is told.
+    // A failed device no longer reads the block. The next call that uses the device throws this error.
   }
   host_.release(id);
 }
@@ -266,16 +232,16 @@ void TransferEngine::work(Lane& lane, DeviceWriter& writer) {
   for (;;) {
     lane.wake.wait(lock, [&] { return lane.stopping || !lane.queue.empty(); });
     if (lane.stopping) return;
-    const std::vector<Piece> pieces = lane.queue.take();
+    const std::vector<TransferChunk> chunks = lane.queue.take();
     lock.unlock();
     const uint64_t begin_ns = profile_on() ? profile_now() : 0;
-    std::vector<std::exception_ptr> errors = move(lane, writer, pieces);
-    if (begin_ns != 0) record(pieces, errors, begin_ns);
+    std::vector<std::exception_ptr> errors = move(lane, writer, chunks);
+    if (begin_ns != 0) record(chunks, errors, begin_ns);
     lock.lock();
     std::vector<std::shared_ptr<Transfer>> ended;
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      if (auto transfer = lane.queue.finish(pieces[i], std::move(errors[i]))) ended.push_back(transfer);
-      if (lane.file != nullptr) lane.stats.bytes += pieces[i].bytes;
+    for (size_t i = 0; i < chunks.size(); ++i) {
+      if (auto transfer = lane.queue.finish(chunks[i], std::move(errors[i]))) ended.push_back(transfer);
+      if (lane.file != nullptr) lane.stats.bytes += chunks[i].bytes;
     }
     lane.stats.reads += lane.file != nullptr;
     lock.unlock();

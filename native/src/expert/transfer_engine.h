@@ -14,25 +14,10 @@
 #include "expert/expert_layout.h"
 #include "expert/host_tier.h"
 #include "expert/read_queue.h"
+#include "expert/read_settings.h"
 #include "expert/simulated_link.h"
 
 namespace sida {
-
-inline constexpr size_t kMostReadDepth = 64;
-
-/// How the disks are read; 0 is measured when the engine starts.
-struct ReadTuning {
-  size_t depth = 0;  ///< reads in flight a file
-  uint64_t piece_bytes =
-      0;  ///< a multiple of 4 KiB; a read, or a copy from the host tier, is at most this long
-};
-
-/// How one file is read.
-struct ReadSettings {
-  size_t depth = 1;
-  uint64_t piece_bytes = 0;
-  double bytes_per_second = 0;  ///< as measured; 0 where it was not
-};
 
 struct ReadStats {
   uint64_t reads = 0;      ///< from disk
@@ -40,11 +25,11 @@ struct ReadStats {
   uint64_t overtakes = 0;  ///< demands read before the rest of a prefetch
 };
 
-/// Moves experts into device slots: each file has a queue and readers of its own, as many as fill its disk,
-/// and so has the host tier with one thread that copies.
+/// Moves experts into device slots. Each file has a queue of its own and as many readers as saturate its disk; the host
+/// tier has a queue and one copying thread.
 class TransferEngine {
  public:
-  /// Called on a reader's thread when a transfer ended; `error` is null on success.
+  /// Called on a reader's thread when a transfer has ended; `error` is null on success.
   using Done = std::function<void(ExpertId, std::exception_ptr error)>;
 
   /// Measures the disks where `tuning` does not say how to read them. Throws io_error.
@@ -58,24 +43,24 @@ class TransferEngine {
     ExpertId id;
     std::byte* slot;
   };
-  /// What is known together is best submitted together: neighbours are read at once. Does not block.
+  /// Submit requests together where possible: neighbours in the file are read at once. Does not block.
   void submit(std::span<const Request> requests, TransferPriority priority);
-  /// Makes a prefetch that waits, or whose rest waits, a demand. False when there is none.
+  /// Turns a prefetch of which all or a part waits into a demand. False when there is none.
   bool promote(ExpertId id);
-  /// Takes back a prefetch that has not begun. False when there is none; `done` is then called as usual.
+  /// Cancels a prefetch that has not begun. False when there is none; `done` is then called as usual.
   bool cancel(ExpertId id);
 
   /// One a file.
   const std::vector<ReadSettings>& settings() const { return settings_; }
-  /// So many prefetches keep every reader at work; each takes its slot early, so no more.
+  /// Prefetches that keep every reader busy. More would only take slots early.
   size_t prefetches_in_flight() const;
   /// Figures since the last call.
   ReadStats take_stats();
 
  private:
-  /// What is read by the same threads.
+  /// A queue and the threads that serve it.
   struct Lane {
-    explicit Lane(uint64_t piece_bytes) : queue(piece_bytes) {}
+    explicit Lane(uint64_t chunk_bytes) : queue(chunk_bytes) {}
     std::string name;
     DiskFile* file = nullptr;  ///< null: copies out of the host tier
     std::mutex mutex;
@@ -86,16 +71,16 @@ class TransferEngine {
     std::vector<std::thread> readers;
   };
 
-  void add_lane(DiskFile* file, size_t depth, uint64_t piece_bytes);
+  void add_lane(DiskFile* file, size_t depth, uint64_t chunk_bytes);
   Lane& lane_of(ExpertId id) { return *lanes_[disk_.layout().place(id).file]; }
   void work(Lane& lane, DeviceWriter& writer);
   void stop();
-  /// The error of each piece.
-  std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const Piece> pieces);
-  void record(std::span<const Piece> pieces, std::span<const std::exception_ptr> errors,
+  /// The error of each chunk.
+  std::vector<std::exception_ptr> move(Lane& lane, DeviceWriter& writer, std::span<const TransferChunk> chunks);
+  void record(std::span<const TransferChunk> chunks, std::span<const std::exception_ptr> errors,
               uint64_t begin_ns) const;
-  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const Piece> pieces);
-  void keep_for_host(const Piece& piece, const std::byte* bytes);
+  std::exception_ptr read(DiskFile& file, DeviceWriter& writer, std::span<const TransferChunk> chunks);
+  void keep_for_host(const TransferChunk& chunk, const std::byte* bytes);
   void end(Transfer& transfer, DeviceWriter& writer);
 
   ExpertLayout layout_;

@@ -5,7 +5,7 @@
 namespace sida {
 namespace {
 
-/// More ids than any model has to end a generation.
+/// More end tokens than any model has.
 constexpr size_t kMaxTokenList = 256;
 
 }  // namespace

@@ -13,8 +13,8 @@
 
 namespace sida {
 
-/// Fields of a config's JSON object. What is missing or null takes the fallback; what is out of range or of another
-/// type throws checkpoint_invalid, naming file and field. Lives no longer than the document it reads.
+/// Fields of a config's JSON object. A field that is missing or null takes the fallback. A value that is out of range
+/// or of another type throws checkpoint_invalid, naming file and field. The document must outlive the reader.
 class ConfigReader {
  public:
   /// `file` names it in errors. Throws checkpoint_invalid where `root` is no object.
@@ -23,7 +23,7 @@ class ConfigReader {
   /// Nothing where the field is missing or null.
   std::optional<JsonValue> field(const char* name) const;
   bool is_null(const char* name) const;
-  /// Of the names that a field may have, the first that this config has; else the first.
+  /// The first of these names that the config has; the first of all where it has none.
   const char* alias(std::initializer_list<const char*> names) const;
 
   int integer(const char* name, int least, int most, int fallback) const;
@@ -36,8 +36,8 @@ class ConfigReader {
   /// A nested object, whose fields are named `name.field` in errors.
   std::optional<ConfigReader> object(const char* name) const;
 
-  /// Refuses any text but this one; `hint` says why. A missing field is as good where that is what transformers
-  /// takes it for.
+  /// Throws unless the field's text is `only`; `hint` says why. A missing field passes where transformers would default
+  /// to that text.
   void require_text(const char* name, const char* only, const char* hint) const;
   void require_false(const char* name, const char* hint) const;
 

@@ -25,8 +25,8 @@ struct DenseTensor {
   uint64_t columns() const { return slot.shape.size() > 1 ? slot.shape[1] : 1; }
 };
 
-/// The dense file: every weight but the experts', kernel-ready, 64-byte aligned. A pure function of the
-/// model's spec and the dense element type, so that a plan needs no file.
+/// The dense file: every weight except the experts', in the kernels' layout, 64-byte aligned. A pure function of the
+/// model's spec and the dense element type, so a memory plan needs no file.
 struct DenseLayout {
   std::vector<DenseTensor> tensors;
   WeightFormat format;  ///< of linear weights and embeddings
@@ -37,7 +37,7 @@ struct DenseLayout {
 /// `format` applies to linear weights and embeddings; norms, routers and position biases stay f32.
 DenseLayout make_dense_layout(const ModelSpec& spec, WeightFormat format);
 
-/// The same tensors in the same order without the routers: what a device holds that routes by tables alone.
+/// The same tensors in the same order without the routers, for a device that routes only by tables.
 DenseLayout without_routers(const DenseLayout& layout);
 
 }  // namespace sida

@@ -5,7 +5,7 @@
 
 namespace sida {
 
-/// Of a model's experts; without MoE layers, no layers of no experts.
+/// The shape of a model's experts. Without MoE layers it has no layers and no experts.
 ExpertShape expert_shape_of(const ModelSpec& spec);
 
 }  // namespace sida

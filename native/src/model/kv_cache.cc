@@ -35,7 +35,7 @@ KvCache::KvCache(DeviceMemory& memory, const KvShape& shape, size_t tokens)
       memory_(memory, bytes(shape, tokens)),
       owners_(pages_for(tokens)) {
   for (size_t page = owners_.size(); page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
-  // Padding lanes of values are read: they must be numbers.
+  // Kernels read the padding lanes of values, so these must be numbers.
   backend_.clear(memory_.data(), memory_.bytes());
 }
 

@@ -19,7 +19,8 @@ struct KvShape {
   static KvShape of(const ModelSpec& spec);
 };
 
-/// The pages of one sequence, in order. Several sequences may own a page: one that writes into it copies it first.
+/// The pages of one sequence, in order. Several sequences may own a page; a sequence copies a shared page before it
+/// writes into it.
 using KvPages = std::vector<uint32_t>;
 
 /// Keys and values of all cached layers in pages of 16 tokens. A page holds, for each layer, keys as
@@ -38,10 +39,10 @@ class KvCache {
   size_t head_dim_padded() const { return head_dim_padded_; }
   size_t page_floats() const { return page_floats_; }
 
-  /// Makes `pages`, which hold `past` tokens, ready for writing tokens [past, tokens): adds pages, and gives the last
-  /// one a copy of its own where others own it too. Throws cannot_run, changing nothing, when too few are free.
+  /// Prepares `pages`, which hold `past` tokens, for tokens [past, tokens): adds pages, and replaces the last one by a
+  /// copy where other sequences own it too. Throws cannot_run and changes nothing when too few pages are free.
   void grow(KvPages& pages, size_t past, size_t tokens);
-  /// Gives back the pages that `tokens` tokens do not need.
+  /// Gives up the pages that `tokens` tokens do not need.
   void shrink(KvPages& pages, size_t tokens);
   void release(KvPages& pages) { shrink(pages, 0); }
   /// Pages of the first `tokens` tokens with one more owner each.
@@ -54,7 +55,7 @@ class KvCache {
   void write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
   void write_values(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);
 
-  /// Throws internal unless each page is either free or owned as often as `sequences` name it.
+  /// Throws internal unless each page is either free or has as many owners as `sequences` name it.
   void check_integrity(const std::vector<const KvPages*>& sequences) const;
 
  private:

@@ -17,8 +17,8 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});
     const LayerSpec& layer = spec.layers[i];
-    // Only the last stack's keys outlive the pass: another's use the first layer of its pages as scratch, until the
-    // keys that the next stack sees across replace them.
+    // Only the last stack's own keys outlive the pass. An earlier stack uses the first layer of its pages as scratch;
+    // the cross-attention keys for the next stack then overwrite it.
     self_attention(ops_, spec, layer.self, weights.layers[i].self, spec_.width, last ? i : 0, count);
     if (layer.cross) cross_attention(ops_, *layer.cross, weights.layers[i].cross, spec_.width, i, count);
     feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
@@ -27,7 +27,7 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   const Activations& a = ops_.activations();
   ops_.norm(a.hidden, weights.final_norm, count, spec_.width, a.normed);
   if (!last) {
-    const ProfileScope scope(ProfileOp::kContextKeys);
+    const ProfileScope scope(ProfileOp::kCrossKeys);
     const StackWeights& next = weights_.stacks[stack + 1];
     for (size_t layer = 0; layer < next.layers.size(); ++layer) {
       write_cross_keys(ops_, next.layers[layer].cross, layer, count);

@@ -13,19 +13,19 @@
 
 namespace sida {
 
-/// The graph of every family, written once over spec and ops: a pure function of weights and inputs. Rows of one
-/// sequence never depend on another's, nor on how many there are.
+/// The compute graph of every family, written once over spec and ops. It is a pure function of weights and inputs: a
+/// sequence's rows depend neither on other sequences nor on how many there are.
 class Model {
  public:
   /// All outlive the model.
   Model(const ModelSpec& spec, const ModelWeights& weights, Ops& ops, ExpertStore& experts)
       : spec_(spec), weights_(weights), ops_(ops), moe_(ops, experts) {}
 
-  /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack that the
-  /// next one attends across to leaves the keys and values for it in the sequences' pages.
+  /// Runs a stack over new tokens of sequences and leaves its final states for states() and logits(). A stack before
+  /// the last also leaves the keys and values for the next stack's cross-attention in the sequences' pages.
   void run(size_t stack, std::span<const int32_t> tokens, std::span<const SequenceSpan> sequences,
            const RoutingTrace& trace);
-  /// Logits (rows.size(), vocab) of rows of the last pass, at most kMostLogitRows.
+  /// Logits (rows.size(), vocab) of rows of the last pass, at most kMaxLogitRows.
   void logits(std::span<const int32_t> rows, float* out);
   /// Final states (tokens, width) of the last pass.
   void states(size_t tokens, float* out) { ops_.states(tokens, out); }

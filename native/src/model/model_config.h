@@ -13,12 +13,12 @@ struct ModelConfig {
   ModelSpec spec;
 };
 
-/// Reads and checks the text of a config.json; what is missing takes transformers' default. `file` names it in errors.
-/// Throws checkpoint_invalid naming the field that is out of range or asks for what is not supported.
+/// Reads and checks the text of a config.json. A missing field takes transformers' default. `file` names the text in
+/// errors. Throws checkpoint_invalid naming the field that is out of range or asks for something unsupported.
 ModelConfig parse_model_config(std::string_view text, const std::string& file);
 
-/// Takes over what the text of a generation_config.json says: the tokens that end a generation, where it names any.
-/// Throws as parse_model_config.
+/// Reads the text of a generation_config.json and replaces the end tokens of `spec` where it names any. Throws as
+/// parse_model_config.
 void read_generation_config(std::string_view text, const std::string& file, ModelSpec* spec);
 
 }  // namespace sida

@@ -3,7 +3,7 @@
 namespace sida {
 namespace {
 
-/// Puts the view of one tensor in its place.
+/// Sets the field of `weights` that views one tensor.
 void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWeights& weights) {
   const TensorSlot& slot = tensor.slot;
   const PanelMatrix matrix =

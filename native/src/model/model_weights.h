@@ -12,20 +12,20 @@ namespace sida {
 struct AttentionWeights {
   const float* norm;
   PanelMatrix query, key, value, output;
-  const float* query_norm;  ///< null without
-  const float* key_norm;    ///< null without
+  const float* query_norm;  ///< null where the layer has none
+  const float* key_norm;    ///< null where the layer has none
 };
 
 struct FeedForwardWeights {
   const float* norm;
-  PanelMatrix gate, up, down;  ///< of dense layers; `gate` null data where the activation is not gated
+  PanelMatrix gate, up, down;  ///< of dense layers; `gate` has null data where the activation is not gated
   PanelMatrix router;          ///< of MoE layers; null data where `layout` has no routers
-  size_t moe_layer;            ///< flat number of a MoE layer
+  size_t moe_layer;            ///< flat index of a MoE layer
 };
 
 struct LayerWeights {
   AttentionWeights self;
-  AttentionWeights cross;  ///< null data without
+  AttentionWeights cross;  ///< null data where the layer has none
   FeedForwardWeights feed_forward;
 };
 
@@ -33,7 +33,7 @@ struct StackWeights {
   PanelMatrix embedding;  ///< (vocab, width)
   std::vector<LayerWeights> layers;
   const float* final_norm;
-  const float* position_bias;  ///< (buckets, heads); null without
+  const float* position_bias;  ///< (buckets, heads); null where the stack has none
 };
 
 /// Views into a dense file in memory, with or without its routers.

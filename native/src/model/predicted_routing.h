@@ -7,13 +7,13 @@
 
 namespace sida {
 
-/// Names nobody in a routing, and stands for a choice over its expert's capacity in a dispatch.
+/// Stands for no expert. In a routing no expert is named; in a dispatch the expert may also have been over capacity.
 inline constexpr uint16_t kNoExpert = UINT16_MAX;
 
-/// Routing of a pass by a table in place of the model's routers: token t of a layer goes to the `k` experts
-/// named, y_t = Σ alpha_j · E_j(x_t).
+/// A table that routes a pass in place of the model's routers: token t of a layer goes to the `k` experts it names, y_t
+/// = Σ alpha_j · E_j(x_t).
 struct PredictedRouting {
-  std::span<const uint16_t> experts;  ///< (layers, tokens, k): expert indices; kNoExpert names nobody
+  std::span<const uint16_t> experts;  ///< (layers, tokens, k): expert indices or kNoExpert
   std::span<const float> alpha;       ///< (layers, tokens, k)
   size_t k = 0;                       ///< 0: no routing, the routers decide
 };

@@ -10,8 +10,8 @@ namespace sida {
 /// T5's bucket of a relative position (key − query), as transformers computes it, in float32.
 int relative_position_bucket(int relative_position, bool bidirectional, int buckets, int max_distance);
 
-/// Position bias of one stack by head and distance: bias(head)[key − query] for distances within
-/// (−positions, positions), followed by 32 floats of slack for whole-vector reads.
+/// Position bias of one stack: head(h)[key − query] for distances within (−positions, positions), followed by 32 floats
+/// that whole-vector reads may touch.
 class PositionBias {
  public:
   static size_t floats(size_t heads, size_t positions);

@@ -12,9 +12,8 @@
 
 namespace sida {
 
-// A model as data: what its graph is made of. No file, no device and no pass is known here; a family
-// (model/families) reads it from a config, model/blocks runs it. All sizes lie in ranges such that the bytes of all
-// tensors together fit 63 bits.
+// A model as data: the parts of its graph, without files, devices or passes. A family (model/families) reads it from a
+// config, model/blocks runs it. Sizes are limited such that the bytes of all tensors together fit 63 bits.
 
 /// Norms over queries and keys before they are rotated.
 enum class QkNorm : uint8_t {
@@ -25,7 +24,7 @@ enum class QkNorm : uint8_t {
 
 struct AttentionSpec {
   size_t heads = 0;
-  size_t kv_heads = 0;  ///< divides `heads`: so many query heads share one key and value head
+  size_t kv_heads = 0;  ///< divides `heads`: heads / kv_heads query heads share one key and value head
   size_t head_dim = 0;
   float scale = 1;  ///< of the scores
   QkNorm qk_norm = QkNorm::kNone;
@@ -63,8 +62,8 @@ struct RouterSpec {
   static constexpr size_t kNoCapacity = std::numeric_limits<size_t>::max();
 
   size_t top_k = 1;
-  bool normalized = false;  ///< probabilities of the chosen are divided by their sum
-  /// Tokens that an expert takes of one sequence in one pass, in token order; others add nothing.
+  bool normalized = false;  ///< the chosen experts' probabilities are divided by their sum
+  /// Most tokens of one sequence that an expert takes in one pass, in token order. Tokens beyond it add nothing.
   size_t capacity = kNoCapacity;
 };
 
@@ -99,7 +98,7 @@ struct HeadSpec {
 
 struct TokenSpec {
   std::optional<int32_t> start;  ///< the decoder's first token, where an encoder comes before it
-  std::vector<int32_t> end;      ///< each ends a generation; none: only its length does
+  std::vector<int32_t> end;      ///< each ends a generation; empty: only the length limit does
   std::optional<int32_t> pad;
 };
 
@@ -116,7 +115,7 @@ struct ModelSpec {
   TokenSpec tokens;
 
   const StackSpec& last() const { return stacks.back(); }
-  /// The first MoE layer's; null in a model without. All MoE layers of a model have the same numbers.
+  /// The first MoE layer's spec; null where the model has none. All MoE layers of a model have the same sizes.
   const MoeSpec* moe() const;
   size_t experts() const { return moe() == nullptr ? 0 : moe()->experts; }
   size_t top_k() const { return moe() == nullptr ? 1 : moe()->router.top_k; }

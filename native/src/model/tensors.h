@@ -46,7 +46,7 @@ enum class TensorForm : uint8_t {
   kExpert,  ///< a matrix of an expert's block
 };
 
-/// One place for a tensor in a model.
+/// The place of one tensor in a model.
 struct TensorSlot {
   TensorRole role;
   TensorForm form;
@@ -60,7 +60,7 @@ struct TensorSlot {
   std::string label(const ModelSpec& spec) const;
 };
 
-/// THE list of a model's tensors, in the order of the dense file: checks, layouts, views and packing all walk it.
+/// Visits all tensors of a model, in the order of the dense file. Checks, layouts, views and packing all use this list.
 void for_each_slot(const ModelSpec& spec, const std::function<void(const TensorSlot&)>& visit);
 /// The same without the matrices of experts.
 void for_each_dense_slot(const ModelSpec& spec, const std::function<void(const TensorSlot&)>& visit);

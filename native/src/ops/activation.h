@@ -4,7 +4,7 @@
 
 namespace sida {
 
-/// Of a feed-forward network or an expert.
+/// The activation of a feed-forward network or an expert.
 enum class Activation : uint8_t {
   kRelu,    ///< down · max(up · x, 0)
   kSwiglu,  ///< down · (silu(gate · x) ∘ up · x)

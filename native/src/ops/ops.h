@@ -18,7 +18,7 @@ namespace sida {
 struct Activations {
   float* hidden;   ///< (tokens, width): the residual stream
   float* normed;   ///< (tokens, width)
-  float* queries;  ///< (tokens, query width); attention leaves its outputs here
+  float* queries;  ///< (tokens, query width); attention writes its outputs here
   float* keys;     ///< (tokens, kv width)
   float* values;   ///< (tokens, kv width)
 };
@@ -29,33 +29,33 @@ struct Product {
   float* y;
 };
 
-/// What the queries of a pass see.
+/// The keys that the queries of a pass attend to.
 struct AttendTask {
   const AttentionSpec* spec;
   size_t cache_layer;
-  bool cross;   ///< the keys of each sequence's parent; otherwise its own
+  bool cross;   ///< keys of each sequence's parent; otherwise of the sequence itself
   bool causal;  ///< own keys up to the query's position; otherwise all of the sequence
   bool biased;  ///< adds the stack's relative bias
 };
 
-/// One expert at hand: `block` lies in the device's memory.
+/// A resident expert: `block` lies in the device's memory.
 struct ExpertBlock {
   uint16_t index;
   const std::byte* block;
 };
 
-/// What a device does with activations: the only code that knows the device. The graph over it is written once, in
-/// model/blocks. Calls are in the order of a pass: start(), then any of the others, then finish(). A row's bits
-/// depend on its own inputs alone, never on the other rows, on how many there are, or on which experts were resident.
-/// Sizes were checked above: nothing is checked here twice.
+/// The operations of a device on activations. Only implementations of this class know the device; the graph in
+/// model/blocks is written once over it. Calls follow the order of a pass: start(), then any of the others, then
+/// finish(). A row's bits depend only on its own inputs, never on other rows, on how many there are, or on which
+/// experts were resident. Callers have checked all sizes, so the ops do not check them again.
 class Ops {
  public:
   virtual ~Ops() = default;
 
   virtual const Activations& activations() const = 0;
 
-  /// Begins a pass of `stack`'s tokens: rows of `sequences` one after the other. Waits for what an earlier pass that
-  /// an error ended may have left running. The spans stay until finish().
+  /// Begins a pass of `stack`, whose rows are the tokens of `sequences` one after the other. Waits for work that an
+  /// earlier pass left running when an error ended it. The spans must stay valid until finish().
   virtual void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) = 0;
   /// hidden = rows `tokens` of the embedding.
   virtual void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) = 0;
@@ -67,35 +67,35 @@ class Ops {
   virtual void clip(float* x, size_t count, float limit) = 0;
   /// Turns the heads of x (tokens, heads · head_dim) by the stack's rotary positions.
   virtual void rotate(float* x, size_t heads, size_t head_dim) = 0;
-  /// Writes activations().keys and values as those of the pass's tokens.
+  /// Writes activations().keys and values into the cache, as those of the pass's tokens.
   virtual void write_kv(size_t cache_layer) = 0;
-  /// queries become the attention's outputs.
+  /// Attention; overwrites activations().queries with its outputs.
   virtual void attend(const AttendTask& task) = 0;
   /// hidden += the feed-forward network of normed. `gate` has null data where the activation is not gated.
   virtual void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down,
                             Activation activation, size_t tokens) = 0;
 
-  /// Routes normed by the router: sets `dispatch` (k, expert, alpha), before capacity. Blocks until the choices are
-  /// known to the host. `logits` (tokens, experts) are wanted on the host, or null.
+  /// Routes normed by the router: sets k, expert and alpha of `dispatch`, before capacity is applied. Blocks until the
+  /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
   virtual void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
-  /// Tells the device the sorted choices of a layer, before experts().
+  /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;
-  /// Runs these experts on their rows of normed; their outputs wait for combine(). The blocks may be overwritten once
-  /// it returns (a device that computes behind the host holds back later copies by itself).
+  /// Runs these experts on their rows of normed and keeps their outputs for combine(). The blocks may be overwritten
+  /// once it returns: a device that computes asynchronously delays later copies into them.
   virtual void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) = 0;
   /// hidden += Σ alpha · output over each token's choices, by ascending expert.
   virtual void combine(const Dispatch& dispatch, size_t tokens) = 0;
 
-  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed times `scale`. At most kMostLogitRows rows.
+  /// `out` (rows.size(), head.n), in host memory: logits of `rows` of normed times `scale`, at most kMaxLogitRows rows.
   virtual void logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) = 0;
   /// `out` (tokens, width), in host memory: normed.
   virtual void states(size_t tokens, float* out) = 0;
-  /// Blocks until all of the pass has been computed. Throws device_failed.
+  /// Blocks until the whole pass has been computed. Throws device_failed.
   virtual void finish() = 0;
 };
 
-/// Rows of logits at a time: bounds what a large vocabulary makes them take.
-inline constexpr size_t kMostLogitRows = 64;
+/// Rows of logits at a time, so that a large vocabulary does not need a large buffer.
+inline constexpr size_t kMaxLogitRows = 64;
 
 }  // namespace sida

@@ -5,15 +5,13 @@
 
 #include "ops/weight_format.h"
 
-// Where things lie inside a panel: 32 output columns, all inputs (k), then what the format needs beside the
-// codes.
+// The layout of a panel of 32 output columns: the codes of all inputs (k), then the format's scales and sums.
 //   f32   [k][32] f32
 //   bf16  [k/2][32][2] bf16, k rounded up to even: one 32-bit lane carries k and k+1
 //   int8  [k/4][32][4] codes, k rounded up to a multiple of 4; 32 f32 scales; 32 i32 sums of a column's codes
-//   int4  per group: [inputs/8][32][4] bytes, the group's inputs rounded up to a multiple of 8: byte j of a
-//   column
-//         holds code + 8 of input j in its low nibble and of input 4 + j in its high one; then 32 bf16 scales
-// Filled-up inputs have code 0.
+//   int4  per group: [inputs/8][32][4] bytes, the group's inputs rounded up to a multiple of 8; byte j of a column
+//         holds code + 8 of input j in its low nibble and of input 4 + j in its high nibble; then 32 bf16 scales
+// Padding inputs have code 0.
 // `static`: files compiled for different instruction sets must not share these functions at link time.
 namespace sida {
 
@@ -24,7 +22,7 @@ inline constexpr size_t kPanelStepBytes = kPanelColumns * 4;
 /// Bytes of an int4 group's scales.
 inline constexpr size_t kGroupScaleBytes = kPanelColumns * 2;
 
-/// Inputs that one 32-bit lane carries.
+/// Inputs in one 32-bit lane.
 static constexpr size_t inputs_per_step(WeightType type) {
   switch (type) {
     case WeightType::kF32:

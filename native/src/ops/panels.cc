@@ -44,7 +44,7 @@ void pack_int4(const float* source, size_t k, size_t column, size_t group, int8_
     std::byte* scales = codes_out + code_bytes(inputs, WeightType::kInt4);
     reinterpret_cast<uint16_t*>(scales)[column] = quantize_int4(source + begin, inputs, codes);
     for (size_t i = 0; i < inputs; ++i) {
-      // Over the 8 that stands for code 0.
+      // The nibble stores code + 8.
       const auto change = static_cast<unsigned>(8 ^ (codes[i] + 8)) << (i % 8 < 4 ? 0 : 4);
       int4_byte(codes_out, i, column) ^= static_cast<std::byte>(change);
     }

@@ -23,12 +23,12 @@ uint64_t panel_bytes(size_t k, WeightFormat format);
 /// Bytes of a (n, k) matrix in panels.
 uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format);
 
-/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even; int8
-/// and int4 are quantized (ops/quantize.h): a scale whose weights are not all finite is NaN.
+/// Packs `weight`, (n, k) row-major f32 as a checkpoint's Linear holds it. bf16 rounds to nearest even; int8 and int4
+/// are quantized (ops/quantize.h), with a scale of NaN where not all of its weights are finite.
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out);
 
-/// Row `row` of the packed (n, k) matrix, as f32 (a quantized weight is code · scale): the way to look up an
-/// embedding that is also the tied head.
+/// Row `row` of the packed (n, k) matrix as f32; a quantized weight is code · scale. Looks up embeddings, which may
+/// also be the tied head.
 void read_panel_row(const PanelMatrix& matrix, size_t row, float* out);
 
 }  // namespace sida

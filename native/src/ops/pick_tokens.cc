@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/portable_math.h"
 #include "ops/cpu/kernels.h"
-#include "ops/falling_order.h"
+#include "ops/descending_order.h"
 #include "ops/random_numbers.h"
 
 namespace sida {
@@ -29,8 +29,8 @@ struct Extremes {
 // Throws nonfinite_output.
 Extremes finite_extremes(std::span<const float> logits) {
   if (logits.empty()) throw Error("internal", "a token is picked from no logits. This is a bug.");
-  // Lanes, because the compiler may not reorder one running maximum into several. Any lane that meets a NaN
-  // or an infinity ends with a sum that is not 0.
+  // Several lanes, because the compiler may not split one running maximum into several. A lane that meets a NaN or an
+  // infinity ends with a sum other than 0.
   constexpr size_t kLanes = 16;
   float most[kLanes], least[kLanes], broken[kLanes] = {};
   std::fill_n(most, kLanes, logits[0]);
@@ -61,8 +61,8 @@ Extremes finite_extremes(std::span<const float> logits) {
   return row;
 }
 
-// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids: these bits are
-// those of every answer given so far.
+// log Σ exp(logits): a logit minus this is its log-probability. Summed in order of the ids, because another order would
+// change the bits of answers.
 double log_sum_exp(std::span<const float> logits, double most) {
   constexpr size_t kBlock = 256;
   double power[kBlock];
@@ -99,7 +99,7 @@ void rank(std::span<const float> logits, double log_sum, std::span<RankedToken> 
 
 int32_t draw(std::span<const float> logits, const Extremes& row, const Sampling& sampling) {
   const double temperature = sampling.temperature;
-  const FallingOrder order(logits, row.most, row.least, temperature);
+  const DescendingOrder order(logits, row.most, row.least, temperature);
   size_t kept = logits.size();
   if (sampling.top_k > 0) kept = std::min<size_t>(kept, sampling.top_k);
   if (sampling.top_p < 1) {

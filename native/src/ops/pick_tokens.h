@@ -5,9 +5,9 @@
 
 namespace sida {
 
-/// How one token is picked from a row of logits. What is out of these ranges is the caller's mistake.
+/// How to pick one token from a row of logits. The caller must keep the values within these ranges.
 struct Sampling {
-  /// At least 0. 0: the most likely token, the lowest id on ties; all else is ignored.
+  /// At least 0. 0: pick the most likely token, the lowest id on ties; other fields are ignored.
   float temperature = 0;
   float top_p = 1;     ///< In (0, 1].
   float min_p = 0;     ///< In [0, 1]: tokens below min_p · p(most likely) are out.
@@ -27,12 +27,12 @@ struct PickedToken {
   double logprob;
 };
 
-/// Picks from `logits` (vocab). The answer depends on the arguments alone, to the last bit on every machine.
-/// Logits are divided by the temperature. Of the tokens in order of falling probability, ties by id, top_k
-/// leaves the first top_k, then top_p leaves the fewest whose probability among those reaches top_p, then
-/// min_p takes its tokens out; the most likely token always stays. Of what is left one is drawn. `top`, at
-/// most vocab, receives the most likely tokens of the model's distribution, most likely first, ties by id.
-/// Throws nonfinite_output, naming token and value, where a logit is NaN or infinite.
+/// Picks a token from `logits` (vocab). The result depends only on the arguments, to the last bit on every machine.
+/// Logits are divided by the temperature and tokens ordered by descending probability, ties by id. top_k keeps the
+/// first top_k tokens. top_p then keeps the fewest whose probability among those reaches top_p. min_p then removes its
+/// tokens. The most likely token always stays, and one of the remaining tokens is drawn. `top`, at most vocab long,
+/// receives the most likely tokens of the model's own distribution, most likely first, ties by id. Throws
+/// nonfinite_output, naming token and value, where a logit is NaN or infinite.
 PickedToken pick_token(std::span<const float> logits, const Sampling& sampling, std::span<RankedToken> top);
 
 /// out[i] = the log-probability of token ids[i] under `logits` (vocab). Throws nonfinite_output.

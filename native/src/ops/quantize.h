@@ -5,9 +5,9 @@
 
 namespace sida {
 
-/// Symmetric codes of `count` weights that share a scale: weight ≈ code · scale, codes in [-127, 127],
-/// rounded to nearest even. The scale is max |weight| / 127; 0 where that is 0. NaN where a weight is NaN or
-/// infinite, with codes of 0, so that what was no number does not become one.
+/// Symmetric codes of `count` weights that share a scale: weight ≈ code · scale, codes in [-127, 127], rounded to
+/// nearest even. The scale is max |weight| / 127; 0 where that is 0. Where a weight is NaN or infinite the scale is NaN
+/// and the codes are 0, so that an invalid weight does not become a valid one.
 float quantize_int8(const float* weight, size_t count, int8_t* codes);
 
 /// The same with codes in [-7, 7] and a bf16 scale (its bits are returned). Codes are chosen for the rounded

@@ -9,16 +9,16 @@ namespace sida {
 /// block of random bits for each counter and key, without a state.
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t first = uint64_t{0xd2511f53} * counter[0];
-    const uint64_t second = uint64_t{0xcd9e8d57} * counter[2];
-    counter = {static_cast<uint32_t>(second >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(second),
-               static_cast<uint32_t>(first >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(first)};
+    const uint64_t product0 = uint64_t{0xd2511f53} * counter[0];
+    const uint64_t product2 = uint64_t{0xcd9e8d57} * counter[2];
+    counter = {static_cast<uint32_t>(product2 >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(product2),
+               static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
     key = {key[0] + 0x9e3779b9, key[1] + 0xbb67ae85};
   }
   return counter;
 }
 
-/// In [0, 1), a multiple of 2^-53: the number at `position` of the sequence that belongs to `seed`.
+/// The number at `position` of the sequence of `seed`: in [0, 1), a multiple of 2^-53.
 constexpr double uniform_number(uint64_t seed, uint64_t position) {
   const std::array<uint32_t, 4> block =
       philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},

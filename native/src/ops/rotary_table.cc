@@ -23,7 +23,7 @@ double series(double first, double squared, int n) {
   return first * sum;
 }
 
-// Not the library's functions, whose last bits differ from machine to machine.
+// The C library's functions differ in their last bits from machine to machine.
 Turn turn(double angle) {
   const double quarters = std::floor(angle * kInverseQuarter + 0.5);
   const double rest = angle - quarters * kQuarterHigh - quarters * kQuarterLow;

@@ -40,14 +40,14 @@ constexpr const char* weight_type_name(WeightType type) {
   return "int4";
 }
 
-/// Of experts: any. Of dense weights: no int4.
+/// The weights that a format is for. Experts may have any type, dense weights any but int4.
 enum class WeightRole : uint8_t { kExperts, kDense };
 
-/// Throws. `field` is "dtype" or "group".
+/// A callback that throws the caller's error. `field` is "dtype" or "group".
 using FormatFault =
     std::function<void(const std::string& field, const std::string& expected, const std::string& found)>;
 
-/// The format that a manifest or an option names; calls `fault` where there is no such one.
+/// The format that a manifest or an option names; calls `fault` where no such format exists.
 WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::optional<uint64_t> group,
                                  const FormatFault& fault);
 

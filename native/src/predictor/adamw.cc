@@ -24,7 +24,7 @@ void AdamWStep::update(size_t count, const float* __restrict gradient, float gra
     const float g = gradient[i] * gradient_scale;
     mean[i] = beta1 * mean[i] + (1.0f - beta1) * g;
     square[i] = beta2 * square[i] + (1.0f - beta2) * (g * g);
-    // The compiler makes this one vector instruction; std::sqrt would also set errno.
+    // The compiler makes one vector instruction of this; std::sqrt would also set errno.
     const float root = __builtin_sqrtf(square[i]);
     weights[i] = weights[i] * shrink - rate * mean[i] / (root * square_scale + epsilon);
   }

@@ -13,7 +13,7 @@ struct AdamWOptions {
   float weight_decay = 0.01f;  ///< decoupled: weights shrink by learning rate × this before each step
 };
 
-/// What AdamW keeps beside the weights.
+/// The optimizer state that AdamW keeps for the weights.
 struct AdamWState {
   explicit AdamWState(size_t count) : mean(count), square(count) {}
 
@@ -35,8 +35,8 @@ class AdamWStep {
  private:
   AdamWOptions options_;
   float shrink_;
-  float rate_;          ///< learning rate over the first moment's bias
-  float square_scale_;  ///< what turns sqrt(second moment) into its unbiased value
+  float rate_;          ///< learning rate divided by the first moment's bias correction
+  float square_scale_;  ///< turns sqrt(second moment) into its unbiased value
 };
 
 }  // namespace sida

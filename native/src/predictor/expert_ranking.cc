@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kLanes = 16;
 
-// Integers in the order of the floats, and back: a comparison of floats may trap, and a loop with one in it
-// is not vectorized.
+// Converts floats to integers of the same order, and back: a comparison of floats may trap, and a loop that contains
+// one is not vectorized.
 [[gnu::always_inline]] inline int32_t ordered(float x) {
   const auto bits = std::bit_cast<int32_t>(x);
   return bits ^ ((bits >> 31) & 0x7fffffff);
@@ -37,7 +37,7 @@ constexpr size_t kLanes = 16;
   return unordered(*std::max_element(lanes, lanes + kLanes));
 }
 
-// Σ e^(sharpness · (x - top)). Not finite where an x is not: gate_exp() passes those on as NaN.
+// Σ e^(sharpness · (x - top)). Not finite where an x is not, because gate_exp() returns NaN for it.
 [[gnu::always_inline]] inline float sum_of_powers(const float* x, size_t n, float top, float sharpness) {
   float lanes[kLanes] = {};
   size_t i = 0;
@@ -50,7 +50,7 @@ constexpr size_t kLanes = 16;
   return sum;
 }
 
-// Keeps the k greatest in (ids, values), sorted, by insertion: k is small.
+// Keeps the k greatest in (ids, values), sorted by insertion, because k is small.
 class BestFew {
  public:
   BestFew(size_t k, uint16_t* ids, float* values) : k_(k), ids_(ids), values_(values) {}
@@ -96,7 +96,7 @@ class BestFew {
   return true;
 }
 
-// The same text for each instruction set, as in lstm_cell.cc: the results are the same bits.
+// The same source for each instruction set, as in lstm_cell.cc, so the results have the same bits.
 #define SIDA_RANK(name, attributes)                                                               \
   attributes bool rank_##name(const float* logits, size_t n, size_t k, ExpertSharpness sharpness, \
                               uint16_t* ids, float* alpha, float* chance) {                       \

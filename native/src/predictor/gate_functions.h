@@ -5,13 +5,13 @@
 
 namespace sida {
 
-// Plain arithmetic that a compiler vectorizes; the bits are the same in a vector's lane, in a loop's tail, in
-// every instruction set and on every machine, which the functions of a C library do not promise.
+// Plain arithmetic that a compiler vectorizes. Unlike the functions of a C library, these give the same bits in vector
+// lanes and loop tails, in every instruction set and on every machine.
 
-/// eˣ by 2ⁿ · eʳ with |r| <= ln2/2, below 3 ulp on [-87, 87]; held at the ends outside. NaN and the
-/// infinities give NaN.
+/// eˣ as 2ⁿ · eʳ with |r| <= ln2/2. The error is below 3 ulp on [-87, 87]; x outside is clamped. NaN and the infinities
+/// give NaN.
 [[gnu::always_inline]] inline float gate_exp(float x) {
-  // As integers: a comparison of floats may trap, and a loop with one in it is not vectorized.
+  // Compared as integers: a comparison of floats may trap, and a loop that contains one is not vectorized.
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   const int32_t most = 0x42ae0000;  // 87
   const int32_t size = static_cast<int32_t>(bits & 0x7fffffffu);

@@ -20,7 +20,7 @@ void put_head(const float* rows, size_t tokens, float* out, size_t stride) {
   for (size_t t = 0; t < tokens; ++t) std::copy_n(rows + t * kHeadWidth, kHeadWidth, out + t * stride);
 }
 
-// p (tokens, tokens) = the weights of one head.
+// p (tokens, tokens) = the attention weights of one head.
 void weights_of(const float* q, const float* k, const float* bias, bool causal, size_t tokens, float* p,
                 AlignedFloats* panels) {
   multiply(q, kHeadWidth, tokens, pack_transposed(k, tokens, kHeadWidth, panels), p, tokens,

@@ -14,12 +14,12 @@ inline constexpr size_t kHeadWidth = 16;
 inline constexpr size_t kPositionBuckets = 32;
 inline constexpr size_t kBucketDistance = 128;
 
-/// Keys and values of one sequence in the pages of AttentionTask; grows token by token.
+/// Keys and values of one sequence, in the page layout of AttentionTask. Grows token by token.
 class HeadPages {
  public:
   /// A sequence from its beginning.
   void begin(size_t heads);
-  /// One more token: key and value (heads · kHeadWidth).
+  /// Appends a token: key and value (heads · kHeadWidth).
   void append(const float* key, const float* value);
 
   size_t heads() const { return heads_; }
@@ -37,7 +37,7 @@ class HeadPages {
   AlignedFloats values_;
 };
 
-/// What is added to the scores of each head by the distance key - query.
+/// The bias of each head's scores by the distance key - query.
 class PositionDiagonals {
  public:
   /// From `table` (heads, kPositionBuckets), for sequences of up to `longest` tokens.
@@ -70,13 +70,13 @@ struct HeadAttentionScratch {
   size_t bytes() const;
 };
 
-/// Overwrites out (rows, heads · kHeadWidth) with softmax(q · kᵀ + bias) · v of the rows at positions
-/// first, first + 1, … Causal: a row sees the keys up to its own; otherwise all. q rows are `q_stride` apart.
+/// Overwrites out (rows, heads · kHeadWidth) with softmax(q · kᵀ + bias) · v of the rows at positions first, first + 1,
+/// … Causal: a row sees the keys up to its own, otherwise all keys. Rows of q are `q_stride` apart.
 void head_attention(const HeadPages& pages, const PositionDiagonals& bias, bool causal, const float* q,
                     size_t q_stride, size_t first, size_t rows, float* out, HeadAttentionScratch* scratch);
 
-/// Of a whole sequence: qkv (tokens, 3 · heads · kHeadWidth) are its queries, keys and values. Overwrites (=)
-/// dqkv, same shape; adds (+=) to dtable (heads, kPositionBuckets).
+/// The gradients of a whole sequence, whose queries, keys and values are qkv (tokens, 3 · heads · kHeadWidth).
+/// Overwrites (=) dqkv, same shape; adds (+=) to dtable (heads, kPositionBuckets).
 void head_attention_backward(const float* qkv, const PositionDiagonals& bias, bool causal, size_t tokens,
                              size_t heads, const float* dout, float* dqkv, float* dtable,
                              HeadAttentionScratch* scratch);

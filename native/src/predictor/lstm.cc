@@ -8,7 +8,7 @@
 namespace sida {
 namespace {
 
-// previous (rows, h) = what each sequence had at the step before; zero at the first step.
+// previous (rows, h) = the values of each sequence at the previous step; zero at the first step.
 void collect_previous(const TimeMajorRows& order, size_t h, const float* values, float* previous) {
   std::fill_n(previous, order.step_rows(0) * h, 0.0f);
   for (size_t t = 1; t < order.steps(); ++t) {

@@ -7,8 +7,8 @@
 
 namespace sida {
 
-/// One LSTM layer of h units over inputs of width `input.k`. The products with the transposed weights are
-/// only needed to train.
+/// One LSTM layer of h units over inputs of width `input.k`. Products with the transposed weights are only needed for
+/// training.
 struct LstmLayer {
   size_t hidden = 0;
   PanelMatrix input;            ///< x · W_inputᵀ, (·, 4h)
@@ -18,12 +18,12 @@ struct LstmLayer {
   const float* bias = nullptr;  ///< (4h)
 };
 
-/// Distance between the gate rows of a layer: the skew keeps rows out of one another's cache sets.
+/// Floats from one row of gates to the next. The extra 16 keep rows out of each other's cache sets.
 inline size_t lstm_gate_stride(size_t hidden) { return 4 * hidden + 16; }
 
-/// What a forward pass leaves for the backward pass. Rows are time-major.
+/// Results of a forward pass that the backward pass needs. Rows are time-major.
 struct LstmActivations {
-  AlignedFloats gates;      ///< (rows, 4h) i, f, g, o after their functions; rows lstm_gate_stride(h) apart
+  AlignedFloats gates;      ///< (rows, 4h) i, f, g, o after their activations; rows lstm_gate_stride(h) apart
   AlignedFloats cells;      ///< (rows, h)
   AlignedFloats cell_tanh;  ///< (rows, h)
   AlignedFloats outputs;    ///< (rows, h)
@@ -43,8 +43,8 @@ struct LstmScratch {
   ProductScratch product;
 };
 
-/// One step of `rows` sequences. On entry `gates` holds x · W_inputᵀ; on return the gates. y_before and
-/// c_before (rows, h) may be null: the beginning of the sequences. c may be c_before.
+/// One step of `rows` sequences. On entry `gates` holds x · W_inputᵀ, on return the gates. y_before and c_before (rows,
+/// h) are null at the beginning of the sequences. c may be c_before.
 void lstm_step(const LstmLayer& layer, size_t rows, const float* y_before, const float* c_before,
                float* gates, float* c, float* c_tanh, float* y);
 

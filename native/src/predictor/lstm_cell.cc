@@ -8,8 +8,8 @@
 namespace sida {
 namespace {
 
-// The same text is compiled for each instruction set. No multiplication and addition are fused in any
-// (-ffp-contract=off), so the width of the vectors does not show in the results.
+// The same source is compiled for each instruction set. None fuses a multiplication with an addition
+// (-ffp-contract=off), so the vector width does not change the results.
 
 [[gnu::always_inline]] inline void forward_body(size_t h, const float* __restrict bias, const float* c_before,
                                                 float* __restrict gates, float* c, float* __restrict c_tanh,
@@ -48,7 +48,7 @@ namespace {
 
 // ----------------------------------------------------------------------------------------------------------
 
-// A function of each body for one instruction set.
+// Instantiates each function for one instruction set.
 #define SIDA_LSTM_CELL(name, attributes)                                                                     \
   attributes void forward_##name(size_t h, const float* bias, const float* c_before, float* gates, float* c, \
                                  float* c_tanh, float* y) {                                                  \

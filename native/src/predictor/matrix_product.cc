@@ -9,9 +9,9 @@
 namespace sida {
 namespace {
 
-// Rows that one weight-gradient product sums over: a panel of that many stays in the second-level cache.
+// Rows that one weight-gradient product sums over; a panel of so many rows stays in the L2 cache.
 constexpr size_t kRowBlock = 512;
-// Rows a power of two apart would share one set of the first-level cache.
+// Rows a power of two apart would share one set of the L1 cache.
 constexpr size_t kSkew = 16;
 
 // out (n, rows), its rows `out_stride` apart, from m (rows, n).
@@ -25,7 +25,7 @@ void transpose(const float* m, size_t stride, size_t rows, size_t n, float* out,
   }
 }
 
-// Whole groups of panels by the product of few rows; returns the panels that are left to others.
+// Computes whole groups of panels with the few-rows product; returns the first panel that it leaves.
 size_t multiply_few_rows(const FewRowsProduct& few, const float* x, size_t x_stride, size_t rows,
                          const PanelMatrix& w, float* y, size_t y_stride, Epilogue epilogue) {
   alignas(64) float out[kFewRows * 8 * kPanelColumns];

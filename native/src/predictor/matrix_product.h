@@ -26,7 +26,7 @@ struct CacheLineAllocator {
 /// Floats that begin on a cache line, as panels must.
 using AlignedFloats = std::vector<float, CacheLineAllocator<float>>;
 
-/// Room for `count` floats at least; what was there stays, so a buffer used again and again is zeroed once.
+/// Makes room for at least `count` floats and keeps the contents, so that a buffer that is reused is zeroed only once.
 inline float* grow(AlignedFloats* buffer, size_t count) {
   if (buffer->size() < count) buffer->resize(count);
   return buffer->data();
@@ -42,7 +42,8 @@ PanelMatrix pack_transposed(const float* m, size_t n, size_t k, AlignedFloats* o
 /// Packs m, (k, n) with rows `stride` apart: multiply() then gives x · m.
 PanelMatrix pack_rows(const float* m, size_t stride, size_t k, size_t n, AlignedFloats* out);
 
-/// One factor of a weight gradient: x (rows, width), rows `stride` apart, and what it adds to.
+/// One factor of a weight gradient: x (rows, width), rows `stride` apart, and the gradient that the product is added
+/// to.
 struct GradientTerm {
   const float* x;
   size_t stride;

@@ -11,13 +11,13 @@
 namespace sida {
 namespace {
 
-// Sequences of one pass: enough to read the recurrent weights once for many rows.
+// Sequences of one pass: enough that the recurrent weights are read once for many rows.
 constexpr size_t kChunkSequences = 16;
-// Tokens of one pass, one sequence at least: bounds the scratch space of a large batch.
+// Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
 constexpr size_t kChunkTokens = 1024;
 // Rows of the embedding that one task multiplies.
 constexpr size_t kFoldRows = 256;
-constexpr float kMostSharpness = 1e4f;
+constexpr float kMaxSharpness = 1e4f;
 
 PredictorStepper* stepper_or_refuse(const std::unique_ptr<PredictorStepper>& stepper) {
   if (stepper) return stepper.get();
@@ -34,10 +34,10 @@ void check_sharpness(const std::string& name, std::span<const float> sharpness, 
         {{"expected", static_cast<double>(layers)}, {"found", static_cast<double>(sharpness.size())}});
   }
   for (const float value : sharpness) {
-    if (value > 0 && value <= kMostSharpness) continue;
+    if (value > 0 && value <= kMaxSharpness) continue;
     throw Error("checkpoint_invalid",
                 "the " + name + " sharpness of a layer is " + std::to_string(value) +
-                    ", expected more than 0 and at most " + std::to_string(kMostSharpness),
+                    ", expected more than 0 and at most " + std::to_string(kMaxSharpness),
                 {{"found", static_cast<double>(value)}});
   }
 }
@@ -53,7 +53,7 @@ std::vector<ExpertSharpness> of_each_layer(const PredictorSharpness& sharpness, 
 
 }  // namespace
 
-// Neighbouring sequences.
+// A range of sequences.
 struct Predictor::Chunk {
   size_t first = 0;  // sequence
   size_t sequences = 0;
@@ -87,9 +87,9 @@ Predictor::~Predictor() = default;
 void Predictor::fold(const PredictorWeights& weights, const TokenEmbedding& embedding) {
   const size_t h = config().hidden;
   const size_t width = config().d_in;
-  AlignedFloats room;
+  AlignedFloats panels;
   const auto product = [&](PredictorPart part, AlignedFloats* out) {
-    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &room);
+    const PanelMatrix w = pack_transposed(weights.at(part), h, width, &panels);
     float* rows = grow(out, vocab_ * h);
     pool_.parallel_for((vocab_ + kFoldRows - 1) / kFoldRows, [&](size_t task, size_t) {
       const size_t first = task * kFoldRows;
@@ -242,7 +242,7 @@ bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> toke
   std::vector<PredictorState*> sorted = states;
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-    throw Error("invalid_request", "a sequence is there twice in one step of the predictor");
+    throw Error("invalid_request", "a step of the predictor names a sequence twice");
   }
   const size_t h = config().hidden;
   float* products = grow(&step_products_, ids.size() * h);

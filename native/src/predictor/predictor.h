@@ -16,29 +16,30 @@
 
 namespace sida {
 
-/// Where a prediction is written: the k most likely experts of each MoE layer and token, best first, with
-/// two softmaxes of the logits over all experts, (layers, tokens, k) each.
+/// The result of a prediction: the k most likely experts of each MoE layer and token, best first, with two softmaxes of
+/// the logits over all experts, (layers, tokens, k) each.
 struct ExpertTable {
   size_t k = 0;
   uint16_t* experts = nullptr;
-  float* alpha = nullptr;   ///< of the logits times the layer's alpha sharpness
-  float* chance = nullptr;  ///< of the logits times its chance sharpness, times the choices; may be null
+  float* alpha = nullptr;   ///< softmax of the logits times the layer's alpha sharpness
+  float* chance = nullptr;  ///< softmax of the logits times its chance sharpness, times the choices; may be null
   float* logits = nullptr;  ///< (layers, tokens, experts); may be null
 };
 
-/// What the logits are multiplied by, (layers) each; empty for ones.
+/// Factors of the logits, (layers) each; empty: all 1.
 struct PredictorSharpness {
   std::span<const float> alpha;
   std::span<const float> chance;
-  size_t choices = 1;  ///< experts that a router chooses for a token: a chance is at most 1, and so many times its softmax
+  /// Experts that a router chooses for a token. A chance is the softmax times this, at most 1.
+  size_t choices = 1;
 };
 
-/// A trained predictor of token ids. The products of the embedding with the compressing weights are computed
-/// once for the whole vocabulary, so neither is held. One caller at a time; calls block.
+/// A trained predictor whose inputs are token ids. It computes the products of the embedding with the compressing
+/// weights once for the whole vocabulary and keeps only these. One caller at a time; calls block.
 class Predictor {
  public:
-  /// Throws checkpoint_invalid where the embedding is not as wide as the predictor's input, or a sharpness
-  /// not above 0 and of every layer.
+  /// Throws checkpoint_invalid where the embedding's width differs from the predictor's input, a sharpness is not above
+  /// 0, or the layers have not one sharpness each.
   Predictor(const PredictorWeights& weights, const TokenEmbedding& embedding, size_t threads,
             const PredictorSharpness& sharpness = {});
   ~Predictor();
@@ -50,18 +51,18 @@ class Predictor {
   /// Bytes held, scratch space and live sequences included.
   size_t bytes() const;
 
-  /// Overwrites the table. False where a logit is not finite; the table then holds nothing of use. The bits
-  /// of a sequence depend neither on its neighbours nor on the number of threads.
+  /// Overwrites the table. False where a logit is not finite; the table's contents are then undefined. The bits of a
+  /// sequence depend neither on its neighbours nor on the number of threads.
   bool predict(const TokenInput& input, const ExpertTable& table);
 
-  // Token by token, causal predictors only. Ids are the caller's. All throw invalid_request for another kind
-  // of predictor, unknown ids and ids that are there twice.
+  // Prediction token by token, for causal predictors. The caller chooses the ids. All throw invalid_request for another
+  // kind of predictor, for unknown ids and for an id given twice.
 
-  /// Context tokens and offsets (ids + 1) of each new sequence: those of its summary, or without a summary the
-  /// tokens it begins with; both may be empty then.
+  /// Begins sequences. Context tokens and offsets (ids + 1) of each: the tokens of its summary, or, for a predictor
+  /// without summaries, its first tokens; both may then be empty.
   void begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
              std::span<const int32_t> context_offsets);
-  /// One more token of each. False as in predict(): the sequences are then of no more use.
+  /// Adds one token to each sequence. False as in predict(); the sequences can then not be used any more.
   bool step(std::span<const int32_t> ids, std::span<const int32_t> tokens, const ExpertTable& table);
   /// Unknown ids are ignored.
   void end(std::span<const int32_t> ids);
@@ -73,7 +74,7 @@ class Predictor {
   void split(const TokenInput& input);
   bool run_chunk(const TokenInput& input, const ExpertTable& table, const Chunk& chunk,
                  PredictorActivations* act) const;
-  // `rows` logits (rows, layers · experts) into the table's tokens from `first` on.
+  /// Ranks logits (rows, layers · experts) into the table's tokens from `first` on.
   bool rank(const float* head_rows, size_t rows, const ExpertTable& table, size_t tokens, size_t first) const;
 
   size_t vocab_;
@@ -83,7 +84,7 @@ class Predictor {
   AlignedFloats products_;          ///< (vocab, h)
   AlignedFloats summary_products_;  ///< (vocab, h); empty without a summary
   ThreadPool pool_;
-  std::vector<PredictorActivations> activations_;  ///< of each thread
+  std::vector<PredictorActivations> activations_;  ///< by thread
   std::vector<Chunk> chunks_;
 
   std::unique_ptr<PredictorStepper> stepper_;  ///< null where the predictor is not causal

@@ -1,4 +1,4 @@
-// The backward half of PredictorNetwork.
+// The backward part of PredictorNetwork.
 #include <algorithm>
 
 #include "predictor/position_features.h"
@@ -7,7 +7,7 @@
 namespace sida {
 namespace {
 
-// dy (=) gated: what relu's output y was zero at gets no gradient.
+// dy (=) the gradient of relu's input: dy where relu's output y is above zero, else 0.
 void relu_backward(const float* y, size_t count, float* dy) {
   for (size_t i = 0; i < count; ++i) dy[i] = y[i] > 0 ? dy[i] : 0.0f;
 }
@@ -34,20 +34,20 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
   add_weight_gradients(dheads, width, rows, width, {{act->features.data(), h, h, gradient(P::kHeadWeight)}},
                        &act->product);
   add_rows(dheads, width, rows, width, gradient(P::kHeadBias));
-  float* down = grow(&act->gradient_a, rows * h);
-  multiply(dheads, width, rows, heads_back_, down, h, Epilogue::kStore);
-  config().blocks > 0 ? backward_blocks(batch.lengths, act, down, gradients)
-                      : backward_recurrent(batch.lengths, act, down, gradients);
+  float* dlayer = grow(&act->layer_gradient, rows * h);
+  multiply(dheads, width, rows, heads_back_, dlayer, h, Epilogue::kStore);
+  config().blocks > 0 ? backward_blocks(batch.lengths, act, dlayer, gradients)
+                      : backward_recurrent(batch.lengths, act, dlayer, gradients);
 
   // Compression.
-  float* dcompressed = down;
+  float* dcompressed = dlayer;
   if (config().blocks == 0) relu_backward(act->compressed.data(), rows * h, dcompressed);
   add_weight_gradients(dcompressed, h, rows, h, {{batch.x, d_in, d_in, gradient(P::kCompressWeight)}},
                        &act->product);
   add_rows(dcompressed, h, rows, h, gradient(P::kCompressBias));
   if (config().positions) position_backward(batch, dcompressed, act, gradient(P::kPositionWeight));
   if (!config().summary || batch.summaries == nullptr) return;
-  float* sums = grow(&act->gradient_c, batch.lengths.size() * h);
+  float* sums = grow(&act->gradient_sums, batch.lengths.size() * h);
   std::fill_n(sums, batch.lengths.size() * h, 0.0f);
   size_t row = 0;
   for (size_t s = 0; s < batch.lengths.size(); row += batch.lengths[s], ++s) {
@@ -58,27 +58,27 @@ void PredictorNetwork::backward(const SequenceBatch& batch, PredictorActivations
 }
 
 void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act,
-                                          float* down, float* gradients) const {
+                                          float* dlayer, float* gradients) const {
   using P = PredictorPart;
   const size_t h = config().hidden;
   const size_t rows = act->orders[0].rows();
   const auto gradient = [&](P id) { return gradients + layout_.offset(id); };
 
   // Residual: u = r + relu(FC(r)).
-  float* dresidual = grow(&act->gradient_b, rows * h);
-  std::copy_n(down, rows * h, dresidual);
+  float* dresidual = grow(&act->branch_gradient, rows * h);
+  std::copy_n(dlayer, rows * h, dresidual);
   relu_backward(act->residual.data(), rows * h, dresidual);
   add_weight_gradients(dresidual, h, rows, h, {{act->attended.data(), h, h, gradient(P::kResidualWeight)}},
                        &act->product);
   add_rows(dresidual, h, rows, h, gradient(P::kResidualBias));
-  multiply(dresidual, h, rows, residual_back_, down, h, Epilogue::kAdd);
+  multiply(dresidual, h, rows, residual_back_, dlayer, h, Epilogue::kAdd);
 
   // Attention.
   float* dy = dresidual;
   size_t row = 0;
   const float* weights = act->weights.data();
   for (const size_t length : lengths) {
-    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, down + row * h, length, h,
+    sparse_attention_backward(act->lstm_output.back().data() + row * h, weights, dlayer + row * h, length, h,
                               dy + row * h, &act->attention);
     weights += length * length;
     row += length;
@@ -91,29 +91,29 @@ void PredictorNetwork::backward_recurrent(std::span<const uint32_t> lengths, Pre
       const LstmParts parts = lstm_parts(l, d);
       lstm[d] = {gradient(parts.input), gradient(parts.hidden), gradient(parts.bias)};
     }
-    recurrent_backward(recurrent_[l], act->orders, act->recurrent[l], dy, lstm, l == 0 ? down : dy,
+    recurrent_backward(recurrent_[l], act->orders, act->recurrent[l], dy, lstm, l == 0 ? dlayer : dy,
                        &act->recurrent_scratch);
   }
 }
 
 void PredictorNetwork::backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act,
-                                       float* down, float* gradients) const {
+                                       float* dlayer, float* gradients) const {
   using P = PredictorPart;
   const size_t h = config().hidden;
   const size_t rows = act->orders[0].rows();
-  float* dfeatures = grow(&act->gradient_b, rows * h);
-  std::copy_n(down, rows * h, dfeatures);
-  std::fill_n(down, rows * h, 0.0f);
-  rms_norm_backward(act->stream.data(), final_norm_.data(), dfeatures, rows, h, down,
+  float* dfeatures = grow(&act->branch_gradient, rows * h);
+  std::copy_n(dlayer, rows * h, dfeatures);
+  std::fill_n(dlayer, rows * h, 0.0f);
+  rms_norm_backward(act->stream.data(), final_norm_.data(), dfeatures, rows, h, dlayer,
                     gradients + layout_.offset(P::kFinalNorm));
   for (size_t b = blocks_.size(); b-- > 0;) {
     const auto gradient = [&](P id) { return gradients + layout_.offset(block_part(id, b)); };
     residual_block_backward(blocks_[b], lengths, config().causal, act->blocks[b],
                             {gradient(P::kBlockAttentionNorm), gradient(P::kBlockQkv),
                              gradient(P::kBlockPositions), gradient(P::kBlockAttentionOut),
-                             gradient(P::kBlockFeedForwardNorm), gradient(P::kBlockFeedForwardIn),
-                             gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardOut)},
-                            down, &act->block_scratch);
+                             gradient(P::kBlockFeedForwardNorm), gradient(P::kBlockFeedForwardUp),
+                             gradient(P::kBlockFeedForwardBias), gradient(P::kBlockFeedForwardDown)},
+                            dlayer, &act->block_scratch);
   }
 }
 
@@ -121,7 +121,7 @@ void PredictorNetwork::position_backward(const SequenceBatch& batch, const float
                                          PredictorActivations* act, float* gradient) const {
   const size_t h = config().hidden;
   const size_t longest = act->orders[0].steps();
-  float* sums = grow(&act->gradient_c, longest * h);
+  float* sums = grow(&act->gradient_sums, longest * h);
   std::fill_n(sums, longest * h, 0.0f);
   for (const size_t length : batch.lengths) {
     for (size_t i = 0; i < length * h; ++i) sums[i] += dcompressed[i];

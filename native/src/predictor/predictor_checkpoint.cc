@@ -114,7 +114,7 @@ class CheckpointReader {
   bool has_optimizer() const { return root_.find("optimizer_sha256").has_value(); }
   uint64_t optimizer_steps() const { return root_.at("optimizer_steps").as_u64(); }
 
-  // The tensors of the file whose digest the config holds, a buffer for each prefix.
+  // Reads the tensors of the file whose digest is in the config, into a buffer for each prefix.
   void read(const char* kind, const char* digest_name, const PredictorLayout& layout,
             const std::map<std::string, float*>& buffers) const {
     const std::string digest = root_.at(digest_name).as_string();
@@ -191,7 +191,7 @@ class CheckpointReader {
   JsonValue root_;
 };
 
-// The files that the config names now; nothing where there is none that can be read.
+// The files that the current config names; empty where no config can be read.
 std::vector<std::string> named_files(const std::string& directory) {
   std::vector<std::string> files;
   struct stat status;
@@ -209,7 +209,7 @@ std::vector<std::string> named_files(const std::string& directory) {
       }
     }
   } catch (const Error&) {
-    // A config that cannot be read names nothing; it is about to be replaced.
+    // A config that cannot be read names no files, and it is about to be replaced.
   }
   return files;
 }

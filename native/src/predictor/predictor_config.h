@@ -14,11 +14,11 @@ struct PredictorConfig {
   size_t hidden = 0;           ///< h
   size_t layers = 0;           ///< MoE layers predicted, all at once
   size_t experts = 0;          ///< experts of each
-  bool causal = false;         ///< a token attends to itself and the tokens before it: the decoder's kind
-  bool bidirectional = false;  ///< each LSTM layer runs both ways, h / 2 units each; not with causal
-  bool positions = false;      ///< a position input is added in the compressing layer
-  size_t blocks = 0;           ///< residual attention blocks that stand in the place of the LSTMs; 0: LSTMs
-  bool summary = false;        ///< takes a summary vector (d_in) beside each sequence
+  bool causal = false;         ///< a token attends to itself and earlier tokens, as in a decoder
+  bool bidirectional = false;  ///< each LSTM layer runs in both directions with h / 2 units each; not with `causal`
+  bool positions = false;      ///< the compressing layer also takes the position
+  size_t blocks = 0;           ///< residual attention blocks in place of the LSTMs; 0: LSTMs
+  bool summary = false;        ///< takes a summary vector (d_in) with each sequence
 
   /// LSTMs of a layer, and the units of each.
   size_t directions() const { return bidirectional ? 2 : 1; }
@@ -26,7 +26,7 @@ struct PredictorConfig {
 
   bool operator==(const PredictorConfig&) const = default;
 
-  /// Throws invalid_request, with the numbers, where a size is outside what the predictor is built for.
+  /// Throws invalid_request, with the numbers, where a size is out of range.
   void check() const;
 };
 

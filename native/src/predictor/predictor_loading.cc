@@ -1,11 +1,11 @@
-// The loading half of PredictorNetwork.
+// The loading part of PredictorNetwork.
 #include "predictor/position_features.h"
 #include "predictor/predictor_network.h"
 
 namespace sida {
 namespace {
 
-// Weights of a predictor with all its blocks, forward and back.
+// Panel matrices of a predictor with all blocks, forward and backward.
 constexpr size_t kMaxPacked = 8 + 8 * (kMaxPredictorBlocks + kPredictorLstmLayers);
 
 }  // namespace
@@ -69,12 +69,12 @@ void PredictorNetwork::load_blocks(const float* weights, PackTasks* tasks) {
     block.position_table = biases_[static_cast<size_t>(of(P::kBlockPositions))];
     add_forward(weights, of(P::kBlockQkv), 3 * h, h, &block.qkv, tasks);
     add_forward(weights, of(P::kBlockAttentionOut), h, h, &block.attention_out, tasks);
-    add_forward(weights, of(P::kBlockFeedForwardIn), 2 * h, h, &block.ffn_in, tasks);
-    add_forward(weights, of(P::kBlockFeedForwardOut), h, 2 * h, &block.ffn_out, tasks);
+    add_forward(weights, of(P::kBlockFeedForwardUp), 2 * h, h, &block.ffn_up, tasks);
+    add_forward(weights, of(P::kBlockFeedForwardDown), h, 2 * h, &block.ffn_down, tasks);
     add_backward(weights, of(P::kBlockQkv), 3 * h, h, &block.qkv_back, tasks);
     add_backward(weights, of(P::kBlockAttentionOut), h, h, &block.attention_out_back, tasks);
-    add_backward(weights, of(P::kBlockFeedForwardIn), 2 * h, h, &block.ffn_in_back, tasks);
-    add_backward(weights, of(P::kBlockFeedForwardOut), h, 2 * h, &block.ffn_out_back, tasks);
+    add_backward(weights, of(P::kBlockFeedForwardUp), 2 * h, h, &block.ffn_up_back, tasks);
+    add_backward(weights, of(P::kBlockFeedForwardDown), h, 2 * h, &block.ffn_down_back, tasks);
   }
 }
 

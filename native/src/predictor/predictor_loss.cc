@@ -29,7 +29,7 @@ double softmax(const float* x, size_t n, float* out) {
   return top + std::log(sum);
 }
 
-// Experts ahead of `target`: greater logits, and equal ones of smaller index, as a top-k takes them.
+// Experts ranked ahead of `target`: those with greater logits, and those with equal logits and smaller index.
 size_t rank_of(const float* logits, size_t experts, size_t target) {
   size_t rank = 0;
   for (size_t e = 0; e < experts; ++e) {
@@ -108,7 +108,7 @@ class TokenGradient {
     return loss / static_cast<double>(k);
   }
 
-  // dlogits += factor · q over what q is normalized over.
+  // dlogits += factor · q, over the experts that q is normalized over.
   void add_student(const uint16_t* ids, float factor, float* dlogits) {
     if (options_.student_over_top) {
       for (size_t i = 0; i < top_; ++i) dlogits[ids[i]] += factor * token_.picked[i];

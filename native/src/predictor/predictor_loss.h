@@ -18,12 +18,13 @@ enum class DistillationLoss : uint8_t {
 struct LossOptions {
   size_t top = 30;
   float lambda = 0.005f;
-  float sharpness = 1;  ///< above 1: a teacher of flat logits names its favourites more clearly
+  float sharpness = 1;  ///< above 1: sharpens the distribution of a teacher with flat logits
   size_t k = 1;         ///< cross-entropy on the teacher's best k experts, averaged
-  size_t choices = 1;   ///< experts that the teacher's router chooses for a token: its best so many
-  std::vector<size_t> ranks = {1, 2, 3};  ///< where hits are counted
+  size_t choices = 1;   ///< experts that the teacher's router chooses for a token: those of the greatest logits
+  std::vector<size_t> ranks = {1, 2, 3};  ///< ranks at which hits are counted
   DistillationLoss distillation = DistillationLoss::kKl;
-  /// q is normalized over the same experts alone; otherwise over all, which also pushes down the others.
+  /// Whether q is normalized over the same experts only. Otherwise it is normalized over all, which also lowers the
+  /// others.
   bool student_over_top = false;
 };
 
@@ -32,7 +33,7 @@ struct TeacherLogits {
   const uint16_t* experts = nullptr;
   const float* logits = nullptr;
   size_t rows = 0;
-  size_t top = 0;  ///< recorded; the loss takes as many of them as its options say
+  size_t top = 0;  ///< recorded logits; the loss uses as many as its options say
 
   /// Throws invalid_request where an expert is not one of the predictor's or a logit is not finite.
   void check(const PredictorConfig& config) const;
@@ -40,7 +41,7 @@ struct TeacherLogits {
 
 struct LayerHits {
   uint64_t tokens = 0;
-  std::vector<uint64_t> hits;  ///< (ranks) choices of the teacher's router that were among the student's best so many
+  std::vector<uint64_t> hits;  ///< (ranks) choices of the teacher's router among the student's best `rank` experts
 };
 
 /// Sums over tokens and layers.
@@ -49,12 +50,12 @@ struct LossSums {
   double cross_entropy = 0;
   std::vector<LayerHits> layers;
 
-  /// Adds another's; the number of layers is the same or one of them has none yet.
+  /// Adds another's sums. Both have the same number of layers, or one has none yet.
   void add(const LossSums& other);
 };
 
-/// logits (layers, rows, experts) of the teacher's rows from `first_row` on. Overwrites dlogits, same shape,
-/// with `scale` times the gradient of the sum of (distillation + λ · cross-entropy); null: none is wanted.
+/// The loss of logits (layers, rows, experts), whose rows are the teacher's from `first_row` on. Unless dlogits is
+/// null, overwrites it (same shape) with `scale` times the gradient of the sum of distillation + λ · cross-entropy.
 LossSums predictor_loss(const PredictorConfig& config, const LossOptions& options, const float* logits,
                         size_t rows, const TeacherLogits& teacher, size_t first_row, float scale,
                         float* dlogits);

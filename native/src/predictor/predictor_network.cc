@@ -29,7 +29,7 @@ size_t PredictorActivations::bytes() const {
   size_t floats = 0;
   for (const AlignedFloats* buffer :
        {&stream, &features_of_positions, &positions, &compressed, &lstm_output[0], &lstm_output[1], &weights,
-        &attended, &residual, &features, &head_rows, &summaries, &gradient_a, &gradient_b, &gradient_c,
+        &attended, &residual, &features, &head_rows, &summaries, &layer_gradient, &branch_gradient, &gradient_sums,
         &attention.panels, &attention.scores, &product.transposed, &product.panels}) {
     floats += buffer->capacity();
   }
@@ -52,7 +52,7 @@ void PredictorNetwork::finish_compress(size_t rows, const float* position_produc
     add(b, h, row);
     if (position_products != nullptr) add(position_products + r * h, h, row);
     if (summary_product != nullptr) add(summary_product, h, row);
-    // A residual stream begins linear: the blocks have their own.
+    // With blocks the compressed rows stay linear, because the blocks have activations of their own.
     if (config().blocks > 0) continue;
     for (size_t i = 0; i < h; ++i) row[i] = std::max(row[i], 0.0f);
   }

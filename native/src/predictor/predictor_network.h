@@ -25,27 +25,27 @@ struct SequenceBatch {
   size_t rows() const;
 };
 
-/// What a forward pass computes, in its order, and the scratch space of both passes. Reused from call to
-/// call it grows to the largest batch. Rows are sequence-major where not said otherwise.
+/// Results of a forward pass, in the order in which they are computed, and the scratch space of both passes. Reused
+/// from call to call, it grows to the size of the largest batch. Rows are sequence-major unless noted.
 struct PredictorActivations {
   RecurrentOrders orders;
   AlignedFloats features_of_positions;  ///< (longest, kPositionFeatures)
-  AlignedFloats positions;              ///< (longest, h) their products with W
+  AlignedFloats positions;              ///< (longest, h) products of the features with W
   AlignedFloats compressed;  ///< (rows, h) x · W + b + position · W + summary · W; relu of it before LSTMs
   std::array<RecurrentActivations, kPredictorLstmLayers> recurrent;
   std::array<AlignedFloats, kPredictorLstmLayers> lstm_output;  ///< (rows, h)
   AlignedFloats weights;   ///< (length, length) attention weights of each sequence in turn
   AlignedFloats attended;  ///< (rows, h) r = y + attention
   AlignedFloats residual;  ///< (rows, h) relu(r · W + b)
-  AlignedFloats stream;    ///< (rows, h) what the last block gave
+  AlignedFloats stream;    ///< (rows, h) output of the last block
   std::vector<BlockActivations> blocks;
-  AlignedFloats features;   ///< (rows, h) what the heads see
+  AlignedFloats features;   ///< (rows, h) inputs of the heads
   AlignedFloats head_rows;  ///< (rows, layers · experts) logits
   AlignedFloats summaries;  ///< (sequences, h) products of the summaries
 
-  AlignedFloats gradient_a;  ///< (rows, h) gradients on their way down
-  AlignedFloats gradient_b;
-  AlignedFloats gradient_c;  ///< (longest, h) or (sequences, h)
+  AlignedFloats layer_gradient;   ///< (rows, h) gradient passed from layer to layer
+  AlignedFloats branch_gradient;  ///< (rows, h) gradient of the branch beside it
+  AlignedFloats gradient_sums;    ///< (longest, h) or (sequences, h) sums over rows
   SparseAttentionScratch attention;
   RecurrentScratch recurrent_scratch;
   BlockScratch block_scratch;
@@ -55,11 +55,11 @@ struct PredictorActivations {
   size_t bytes() const;
 };
 
-/// What a network is held for.
+/// The use of a network, which decides what it keeps.
 enum class NetworkUse : uint8_t {
   kTraining,  ///< forward() and backward()
   kForward,   ///< forward()
-  kFolded,    ///< forward_products(): the compressing weights are not held
+  kFolded,    ///< forward_products(): the compressing weights are not kept
 };
 
 /// The predictor's maths over packed weights:
@@ -71,7 +71,7 @@ class PredictorNetwork {
  public:
   PredictorNetwork(const PredictorConfig& config, NetworkUse use);
 
-  /// Packs the weights of a layout of the same config; on the pool's threads where one is given.
+  /// Packs weights in the layout of the same config, on the pool's threads where one is given.
   void load(const float* weights, ThreadPool* pool = nullptr);
 
   const PredictorConfig& config() const { return layout_.config(); }
@@ -90,11 +90,11 @@ class PredictorNetwork {
   void backward(const SequenceBatch& batch, PredictorActivations* act, const float* dlogits,
                 float* gradients) const;
 
-  // The parts that work row by row, from which a stepwise pass gets the same bits.
+  // The parts that work row by row. A stepwise pass uses them to get the same bits.
 
   /// out (rows, h) = x · W
   void compress(const float* x, size_t rows, float* out) const;
-  /// Turns products into the compressed input: `rows` (h) of one sequence; the products of their positions
+  /// Turns products into the compressed input, for `rows` rows (h) of one sequence. The products of their positions
   /// (rows, h) and of the summary (h) may be null.
   void finish_compress(size_t rows, const float* position_products, const float* summary_product,
                        float* out) const;
@@ -114,7 +114,7 @@ class PredictorNetwork {
  private:
   using PackTasks = std::vector<std::function<void()>>;
 
-  // Loading, part by part: what can be packed on any thread goes into the tasks.
+  // Parts of load(). Work that any thread can do goes into the tasks.
   void add_forward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
                    PackTasks* tasks);
   void add_backward(const float* weights, PredictorPart id, size_t n, size_t k, PanelMatrix* out,
@@ -122,13 +122,13 @@ class PredictorNetwork {
   void load_recurrent(const float* weights, PackTasks* tasks);
   void load_blocks(const float* weights, PackTasks* tasks);
 
-  // From compressed rows to features, and the gradients the same way back: `down` (rows, h) is that of the
-  // features on entry and that of the compressed rows on return.
+  // From compressed rows to features, and back with the gradients: `dlayer` (rows, h) is the gradient of the
+  // features on entry and of the compressed rows on return.
   void forward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act) const;
   void forward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act) const;
-  void backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act, float* down,
+  void backward_recurrent(std::span<const uint32_t> lengths, PredictorActivations* act, float* dlayer,
                           float* gradients) const;
-  void backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act, float* down,
+  void backward_blocks(std::span<const uint32_t> lengths, PredictorActivations* act, float* dlayer,
                        float* gradients) const;
   // gradient (h, kPositionFeatures) +=
   void position_backward(const SequenceBatch& batch, const float* dcompressed, PredictorActivations* act,

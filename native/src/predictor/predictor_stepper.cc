@@ -8,7 +8,7 @@
 namespace sida {
 namespace {
 
-// Appends y (h) to the state's outputs and, as one more column, to its key panels.
+// Appends y (h) to the state's outputs, and as a column to its key panels.
 PanelMatrix append_output(const float* y, size_t h, PredictorState* state) {
   const size_t column = state->length % kPanelColumns;
   if (column == 0) state->panels.resize((state->length / kPanelColumns + 1) * h * kPanelColumns);

@@ -9,17 +9,17 @@
 
 namespace sida {
 
-/// What a predictor remembers of one sequence between steps.
+/// A predictor's state of one sequence between steps.
 struct PredictorState {
   size_t length = 0;                                       ///< steps taken
   std::array<AlignedFloats, kPredictorLstmLayers> hidden;  ///< (h)
   std::array<AlignedFloats, kPredictorLstmLayers> cells;   ///< (h)
   AlignedFloats outputs;                                   ///< (length, h) of the last LSTM layer
-  AlignedFloats panels;                                    ///< the same transposed, as keys
+  AlignedFloats panels;                                    ///< the outputs transposed, as keys
   std::vector<HeadPages> pages;                            ///< of each residual block
   AlignedFloats summary;                                   ///< (h) product with W; empty for none
 
-  /// Bytes held, for the one who counts them.
+  /// Bytes held.
   size_t bytes() const;
 };
 
@@ -33,13 +33,13 @@ class PredictorStepper {
   /// A sequence from its beginning. `summary_product` (h) may be null.
   void begin(PredictorState* state, const float* summary_product) const;
 
-  /// One more token of each state: `products` (states, h) of the inputs with the compressing weights, which
-  /// are overwritten. Overwrites head_rows (states, layers · experts), the logits; null: they are not wanted. No state
+  /// Adds one token to each state. `products` (states, h) are those of the inputs with the compressing weights and are
+  /// overwritten. Overwrites head_rows (states, layers · experts), unless null, with the logits. No state may be given
   /// twice.
   void step(std::span<PredictorState* const> states, float* products, float* head_rows);
 
  private:
-  // products (states, h) become compressed rows, then features_.
+  /// products (states, h) become compressed rows, then features_.
   void run_recurrent(std::span<PredictorState* const> states, float* products);
   void run_blocks(std::span<PredictorState* const> states, float* products);
   void run_lstm(size_t layer, std::span<PredictorState* const> states, const float* x, float* y);

@@ -11,7 +11,7 @@ namespace sida {
 namespace {
 
 constexpr size_t kChunkSequences = 16;
-// A chunk takes no further sequence once it has these.
+// A chunk with at least this many tokens takes no further sequence.
 constexpr size_t kChunkTokens = 256;
 // Weights that one task sums or updates.
 constexpr size_t kBlock = 1 << 14;
@@ -20,7 +20,7 @@ size_t blocks_of(size_t count) { return (count + kBlock - 1) / kBlock; }
 
 }  // namespace
 
-// Sequences whose results do not depend on which thread works on them.
+// A range of sequences. Its results do not depend on the thread that computes them.
 struct PredictorTrainer::Chunk {
   SequenceBatch batch;
   size_t first_row = 0;

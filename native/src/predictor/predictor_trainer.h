@@ -14,11 +14,11 @@ namespace sida {
 struct TrainerOptions {
   AdamWOptions adamw;
   LossOptions loss;
-  double clip_norm = 1;  ///< largest norm of a step's gradient; 0: none
+  double clip_norm = 1;  ///< largest norm of a step's gradient; 0: no limit
   size_t threads = 1;
 };
 
-/// What a minibatch gave. Losses are means over tokens and layers.
+/// Results of a minibatch. Losses are means over tokens and layers.
 struct TrainingReport {
   double loss = 0;  ///< distillation + λ · cross-entropy
   double distillation = 0;
@@ -28,12 +28,12 @@ struct TrainingReport {
   std::vector<LayerHits> layers;
 };
 
-/// Trains one predictor. Sequences are worked off in chunks of a fixed number, whose gradients are summed in
-/// their order: a run gives the same bits with any number of threads. Calls block; one caller at a time.
+/// Trains one predictor. Sequences are processed in chunks of a fixed size, whose gradients are summed in order, so a
+/// run gives the same bits with any number of threads. Calls block; one caller at a time.
 class PredictorTrainer {
  public:
   PredictorTrainer(PredictorWeights weights, const TrainerOptions& options);
-  /// Goes on where a run stopped.
+  /// Resumes a stopped run.
   PredictorTrainer(PredictorWeights weights, AdamWState state, const TrainerOptions& options);
   ~PredictorTrainer();
 
@@ -41,7 +41,7 @@ class PredictorTrainer {
   /// loss or gradient is not finite, changes nothing. Throws invalid_request where the traces do not fit.
   TrainingReport step(const SequenceBatch& batch, const TeacherLogits& teacher, float learning_rate);
 
-  /// The same measures without learning.
+  /// Measures the same without learning.
   TrainingReport evaluate(const SequenceBatch& batch, const TeacherLogits& teacher);
 
   const PredictorWeights& weights() const { return weights_; }
@@ -54,7 +54,7 @@ class PredictorTrainer {
   void split(const SequenceBatch& batch, double scale);
   void run_chunk(const TeacherLogits& teacher, bool learn, PredictorActivations* activations,
                  Chunk* chunk) const;
-  // Sums the chunks' gradients into the first one's; returns the norm.
+  /// Sums the chunks' gradients into the first one's; returns the norm.
   double sum_gradients();
 
   TrainerOptions options_;
@@ -64,7 +64,7 @@ class PredictorTrainer {
   ThreadPool pool_;
   std::vector<Chunk> chunks_;
   size_t used_chunks_ = 0;
-  std::vector<PredictorActivations> activations_;  ///< of each thread
+  std::vector<PredictorActivations> activations_;  ///< by thread
 };
 
 }  // namespace sida

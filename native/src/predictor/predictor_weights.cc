@@ -25,7 +25,7 @@ void check_range(const char* name, size_t value, size_t most) {
               {{"most", static_cast<double>(most)}, {"found", static_cast<double>(value)}});
 }
 
-// A double in [-1, 1) from 53 bits: the standard's distributions differ between libraries.
+// A double in [-1, 1) from 53 bits. The distributions of <random> differ between libraries.
 double symmetric(std::mt19937_64& random) {
   return static_cast<double>(random() >> 11) * (2.0 / 9007199254740992.0) - 1.0;
 }

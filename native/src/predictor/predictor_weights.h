@@ -20,7 +20,7 @@ enum class PredictorPart : uint8_t {
   kLstm0Input,         ///< (4u, h), u = h units; h / 2 where the LSTM is bidirectional
   kLstm0Hidden,        ///< (4u, u)
   kLstm0Bias,          ///< (4u)
-  kLstm0ReverseInput,  ///< of the LSTM that runs backward; these are empty where there is none
+  kLstm0ReverseInput,  ///< of the LSTM that runs backward; empty where there is none, as the next two
   kLstm0ReverseHidden,
   kLstm0ReverseBias,
   kLstm1Input,
@@ -33,22 +33,22 @@ enum class PredictorPart : uint8_t {
   kResidualBias,    ///< (h)
   kHeadWeight,      ///< (layers, experts, h)
   kHeadBias,        ///< (layers, experts)
-  // Residual blocks; empty without them. Gains are what a norm's scale is above one.
+  // Residual blocks; empty without them. A norm's scale is 1 + gain.
   kFinalNorm,             ///< (h)
   kBlockAttentionNorm,    ///< (h); of block 0, as the following
   kBlockQkv,              ///< (3h, h)
   kBlockPositions,        ///< (heads, kPositionBuckets)
   kBlockAttentionOut,     ///< (h, h)
   kBlockFeedForwardNorm,  ///< (h)
-  kBlockFeedForwardIn,    ///< (2h, h)
+  kBlockFeedForwardUp,    ///< (2h, h)
   kBlockFeedForwardBias,  ///< (2h)
-  kBlockFeedForwardOut,   ///< (h, 2h)
+  kBlockFeedForwardDown,   ///< (h, 2h)
 };
 inline constexpr size_t kPredictorBlockParts = 8;
 inline constexpr size_t kPredictorParts =
     static_cast<size_t>(PredictorPart::kBlockAttentionNorm) + kMaxPredictorBlocks * kPredictorBlockParts;
 
-/// The part of block `block` that `part` is of block 0.
+/// The part of block `block` that corresponds to `part` of block 0.
 constexpr PredictorPart block_part(PredictorPart part, size_t block) {
   return static_cast<PredictorPart>(static_cast<size_t>(part) + block * kPredictorBlockParts);
 }
@@ -65,7 +65,7 @@ struct PredictorTensor {
   std::string name;
   std::vector<uint64_t> shape;
   size_t offset = 0;  ///< in floats, from the beginning of the buffer
-  size_t count = 0;   ///< 0 where this predictor lacks it
+  size_t count = 0;   ///< 0 where the predictor lacks the tensor
 };
 
 /// Where each tensor lies in a flat buffer. Gradients and optimizer moments have the same layout.

@@ -42,7 +42,7 @@ void recurrent_backward(const RecurrentLayer& layer, const RecurrentOrders& orde
   const size_t rows = orders[0].rows();
   const size_t units = layer.directions[0].hidden;
   const size_t width = layer.directions[0].input.k;
-  // Before dx is written: it may be dy.
+  // Gathered before dx is written, because dx may be dy.
   float* outputs = grow(&scratch->outputs, layer.count * rows * units);
   for (size_t d = 0; d < layer.count; ++d) {
     orders[d].gather(dy + d * units, layer.width(), units, outputs + d * rows * units);

@@ -10,8 +10,8 @@ namespace sida {
 
 inline constexpr size_t kMaxDirections = 2;
 
-/// A recurrent layer of a predictor over rows of width h: an LSTM of h units, or two of h / 2 units of which
-/// the second reads each sequence from its end; their outputs stand side by side.
+/// A recurrent layer of a predictor over rows of width h: one LSTM of h units, or two of h / 2 units. The second of two
+/// reads each sequence from its end, and their outputs are concatenated.
 struct RecurrentLayer {
   size_t count = 1;
   std::array<LstmLayer, kMaxDirections> directions;

@@ -25,7 +25,7 @@ void project(const ResidualBlock& block, size_t rows, const float* x, BlockActiv
   }
 }
 
-// From act->attended to y.
+// The rest of the block, from act->attended to y.
 void finish(const ResidualBlock& block, size_t rows, float* x, BlockActivations* act) {
   const size_t h = block.hidden;
   multiply(act->attended.data(), h, rows, block.attention_out, x, h, Epilogue::kAdd);
@@ -33,15 +33,15 @@ void finish(const ResidualBlock& block, size_t rows, float* x, BlockActivations*
   float* normed = grow(&act->ffn_normed, rows * h);
   rms_norm_rows(x, block.ffn_norm.data(), rows, h, normed);
   float* hidden = grow(&act->ffn_hidden, rows * 2 * h);
-  multiply(normed, h, rows, block.ffn_in, hidden, 2 * h, Epilogue::kStore);
+  multiply(normed, h, rows, block.ffn_up, hidden, 2 * h, Epilogue::kStore);
   for (size_t r = 0; r < rows; ++r) {
     float* row = hidden + r * 2 * h;
     for (size_t i = 0; i < 2 * h; ++i) row[i] = std::max(row[i] + block.ffn_bias[i], 0.0f);
   }
-  multiply(hidden, 2 * h, rows, block.ffn_out, x, h, Epilogue::kAdd);
+  multiply(hidden, 2 * h, rows, block.ffn_down, x, h, Epilogue::kAdd);
 }
 
-// Grows with room to spare: a stepped sequence asks for one position more each time.
+// Grows by more than needed, because a stepped sequence needs one position more each time.
 void reach(const ResidualBlock& block, size_t longest, PositionDiagonals* bias) {
   if (bias->longest() < longest) bias->assign(block.position_table.data(), block.heads(), 2 * longest);
 }
@@ -139,14 +139,14 @@ void residual_block_backward(const ResidualBlock& block, std::span<const uint32_
   float* narrow = grow(&scratch->narrow, rows * h);
 
   // Feed-forward.
-  add_weight_gradients(dy, h, rows, h, {{act.ffn_hidden.data(), 2 * h, 2 * h, gradients.ffn_out}},
+  add_weight_gradients(dy, h, rows, h, {{act.ffn_hidden.data(), 2 * h, 2 * h, gradients.ffn_down}},
                        &scratch->product);
-  multiply(dy, h, rows, block.ffn_out_back, wide, 2 * h, Epilogue::kStore);
+  multiply(dy, h, rows, block.ffn_down_back, wide, 2 * h, Epilogue::kStore);
   for (size_t i = 0; i < rows * 2 * h; ++i) wide[i] = act.ffn_hidden[i] > 0 ? wide[i] : 0.0f;
-  add_weight_gradients(wide, 2 * h, rows, 2 * h, {{act.ffn_normed.data(), h, h, gradients.ffn_in}},
+  add_weight_gradients(wide, 2 * h, rows, 2 * h, {{act.ffn_normed.data(), h, h, gradients.ffn_up}},
                        &scratch->product);
   add_rows(wide, 2 * h, rows, 2 * h, gradients.ffn_bias);
-  multiply(wide, 2 * h, rows, block.ffn_in_back, narrow, h, Epilogue::kStore);
+  multiply(wide, 2 * h, rows, block.ffn_up_back, narrow, h, Epilogue::kStore);
   rms_norm_backward(act.middle.data(), block.ffn_norm.data(), narrow, rows, h, dy, gradients.ffn_norm);
 
   // Attention.

@@ -15,8 +15,8 @@ void rms_norm_backward(const float* x, const float* scale, const float* dy, size
                        float* dgain);
 
 /// A residual block over rows of width h with heads of kHeadWidth:
-///   z = x + attention(norm(x)) · Wo,  y = z + relu(norm(z) · Wi + b) · Wf
-/// Products with the transposed weights are only needed to train.
+///   z = x + attention(norm(x)) · W_out,  y = z + relu(norm(z) · W_up + b) · W_down
+/// Products with the transposed weights are only needed for training.
 struct ResidualBlock {
   size_t hidden = 0;                  ///< h
   std::vector<float> attention_norm;  ///< (h) 1 + gain
@@ -25,12 +25,12 @@ struct ResidualBlock {
   std::vector<float> position_table;  ///< (heads, kPositionBuckets)
   PanelMatrix qkv;                    ///< (·, 3h)
   PanelMatrix attention_out;          ///< (·, h)
-  PanelMatrix ffn_in;                 ///< (·, 2h)
-  PanelMatrix ffn_out;                ///< (·, h)
+  PanelMatrix ffn_up;                 ///< (·, 2h)
+  PanelMatrix ffn_down;                ///< (·, h)
   PanelMatrix qkv_back;
   PanelMatrix attention_out_back;
-  PanelMatrix ffn_in_back;
-  PanelMatrix ffn_out_back;
+  PanelMatrix ffn_up_back;
+  PanelMatrix ffn_down_back;
 
   size_t heads() const { return hidden / kHeadWidth; }
 };
@@ -64,9 +64,9 @@ struct BlockGradients {
   float* position_table;
   float* attention_out;
   float* ffn_norm;
-  float* ffn_in;
+  float* ffn_up;
   float* ffn_bias;
-  float* ffn_out;
+  float* ffn_down;
 };
 
 /// x (rows, h) becomes y in place.
@@ -78,8 +78,8 @@ void residual_block_backward(const ResidualBlock& block, std::span<const uint32_
                              const BlockActivations& act, const BlockGradients& gradients, float* dy,
                              BlockScratch* scratch);
 
-/// One token more of each sequence: x (sequences, h) becomes y in place; pages hold the tokens before and
-/// take this one. `act` serves as scratch space. Gives the bits of a causal pass.
+/// Adds one token to each sequence: x (sequences, h) becomes y in place. `pages` hold the earlier tokens and this one
+/// is appended. `act` is scratch space. Gives the bits of a causal pass.
 void residual_block_step(const ResidualBlock& block, std::span<HeadPages* const> pages, float* x,
                          BlockActivations* act, BlockScratch* scratch);
 

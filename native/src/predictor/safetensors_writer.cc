@@ -41,7 +41,7 @@ void write_all(int fd, const std::string& path, const std::string& bytes) {
   if (fsync(fd) != 0) fail(path, "fsync failed");
 }
 
-// The rename itself survives a crash once the directory is synced.
+// The rename survives a crash only once the directory is synced.
 void sync_directory_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);

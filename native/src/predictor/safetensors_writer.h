@@ -16,12 +16,11 @@ struct SafetensorsTensor {
   uint64_t elements() const;
 };
 
-/// A safetensors file of these tensors, its data aligned to 64 bytes. Names must be plain text without
+/// The bytes of a safetensors file of these tensors, with data aligned to 64 bytes. Names must be plain text without
 /// quotes, backslashes and control characters.
 std::string safetensors_bytes(std::span<const SafetensorsTensor> tensors);
 
-/// Writes a file of that name whole or not at all: to a temporary neighbour, synced, renamed. Throws
-/// io_error.
+/// Writes a file whole or not at all: writes a temporary file beside it, syncs it and renames it. Throws io_error.
 void write_file_atomically(const std::string& path, const std::string& bytes);
 
 }  // namespace sida

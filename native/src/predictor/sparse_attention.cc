@@ -11,7 +11,7 @@ namespace {
 
 float score_scale(size_t hidden) { return 1.0f / std::sqrt(static_cast<float>(hidden)); }
 
-// weights (keys) holds the products; out (h) = y[row] + weights · y. Only the support is read.
+// On entry weights (keys) are the products. out (h) = y[row] + weights · y, where only the support is read.
 void attend(const float* y, size_t row, size_t keys, size_t hidden, float* weights, float* out) {
   const float scale = score_scale(hidden);
   for (size_t j = 0; j < keys; ++j) weights[j] *= scale;

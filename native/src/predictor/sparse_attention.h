@@ -23,8 +23,8 @@ void sparse_attention_forward(const float* y, size_t tokens, size_t hidden, bool
 void sparse_attention_backward(const float* y, const float* weights, const float* dout, size_t tokens,
                                size_t hidden, float* dy, SparseAttentionScratch* scratch);
 
-/// One query over the keys y (keys, h), the query being the last of them; `panels` are y transposed. Gives
-/// the bits of the last row of a causal pass. `weights` has room for `keys` floats.
+/// One query over the keys y (keys, h); the query is the last key. `panels` are y transposed. Gives the bits of the
+/// last row of a causal pass. `weights` has room for `keys` floats.
 void sparse_attention_step(const float* y, const PanelMatrix& panels, float* weights, float* out);
 
 }  // namespace sida

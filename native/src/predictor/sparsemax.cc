@@ -5,8 +5,8 @@
 
 namespace sida {
 
-// Michelot's projection: drop what lies below the threshold of what is left until nothing does. It finds the
-// support that sorting finds, without a sort. Sums are in double and relative to the largest score.
+// Michelot's projection: repeatedly drop the scores below the threshold of the remaining ones, until none is below it.
+// It finds the same support as sorting does. Sums are in double and relative to the largest score.
 void sparsemax(const float* z, size_t n, float* p) {
   const float top = *std::max_element(z, z + n);
   double threshold = -std::numeric_limits<double>::infinity();
@@ -21,9 +21,9 @@ void sparsemax(const float* z, size_t n, float* p) {
         ++count;
       }
     }
-    // Mathematics never lets it grow; rounding could, and back again.
+    // In exact arithmetic the support never grows. Rounding could make it grow and shrink forever.
     if (count >= support) break;
-    // Without a NaN or an infinity the largest score stays.
+    // Reached only with a NaN or an infinity: otherwise the largest score stays in the support.
     if (count == 0) {
       std::fill_n(p, n, std::numeric_limits<float>::quiet_NaN());
       return;

@@ -9,9 +9,9 @@ namespace sida {
 
 enum class TimeDirection : uint8_t { kForward, kBackward };
 
-/// Where the tokens of several sequences lie when ordered by time: step 0 of all sequences, then step 1 of
-/// those that have one, … The longest sequence comes first, so the sequences that go on at a step are the
-/// first rows of the step before. Backward, step 0 is the last token of each.
+/// The order of the tokens of several sequences by time: step 0 of all sequences, then step 1 of those that have one, …
+/// The longest sequence comes first, so the sequences that continue at a step are the first rows of the previous step.
+/// In the backward direction step 0 is the last token of each sequence.
 class TimeMajorRows {
  public:
   void assign(std::span<const uint32_t> lengths, TimeDirection direction = TimeDirection::kForward);
@@ -21,13 +21,13 @@ class TimeMajorRows {
   size_t step_begin(size_t step) const { return step_begin_[step]; }
   size_t step_rows(size_t step) const { return step_begin_[step + 1] - step_begin_[step]; }
 
-  // Sequence-major are the sequences one after the other, as they were assigned; their rows are `stride`
-  // floats apart, those of time-major (rows, width) are dense.
+  // Sequence-major rows are those of the sequences one after the other, `stride` floats apart. Time-major rows (rows,
+  // width) are dense.
 
   void gather(const float* sequence_major, size_t stride, size_t width, float* time_major) const;
-  /// The way back.
+  /// The inverse of gather().
   void scatter(const float* time_major, size_t width, float* sequence_major, size_t stride) const;
-  /// The way back, adding (+=).
+  /// The inverse of gather(), adding (+=).
   void scatter_add(const float* time_major, size_t width, float* sequence_major, size_t stride) const;
 
  private:

@@ -12,12 +12,12 @@
 namespace sida {
 namespace {
 
-constexpr uint64_t kPieceBytes = 4 << 20;
-// What a file may ask for before it is read: token ids are 31 bits, widths those of a predictor's input.
+constexpr uint64_t kChunkBytes = 4 << 20;
+// Limits of a file's shape: token ids are 31 bits, widths are those of a predictor's input.
 constexpr uint64_t kMaxVocab = 1u << 31;
 constexpr uint64_t kMaxWidth = 1 << 16;
 
-/// What the first tokens of a model are looked up in.
+/// The embedding of a model's first stack.
 const DenseTensor& embedding_of(const Pack& pack) {
   for (const DenseTensor& tensor : pack.dense.tensors) {
     if (tensor.slot.role == TensorRole::kEmbedding) return tensor;
@@ -33,17 +33,17 @@ TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
   TokenEmbedding result(tensor.rows(), tensor.columns());
   const File file = File::open(pack.dense_path());
   const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.format);
-  const size_t rows = std::max<size_t>(1, kPieceBytes / panel_bytes) * kPanelColumns;
-  std::vector<std::byte> piece;
+  const size_t rows = std::max<size_t>(1, kChunkBytes / panel_bytes) * kPanelColumns;
+  std::vector<std::byte> chunk;
   uint64_t offset = tensor.offset;
   for (size_t first = 0; first < result.vocab_; first += rows) {
     const size_t count = std::min(rows, result.vocab_ - first);
     const PanelMatrix panels{nullptr, tensor.format, result.d_model_, count};
-    piece.resize(panels.panels() * panel_bytes);
-    file.pread_exact(offset, piece.data(), piece.size());
-    offset += piece.size();
+    chunk.resize(panels.panels() * panel_bytes);
+    file.pread_exact(offset, chunk.data(), chunk.size());
+    offset += chunk.size();
     for (size_t i = 0; i < count; ++i) {
-      read_panel_row({piece.data(), tensor.format, panels.k, panels.n}, i,
+      read_panel_row({chunk.data(), tensor.format, panels.k, panels.n}, i,
                      result.values_.data() + (first + i) * result.d_model_);
     }
   }

@@ -11,8 +11,7 @@ namespace sida {
 /// The name of the one tensor of an embedding file.
 inline constexpr const char* kEmbeddingTensor = "embedding.weight";
 
-/// The token embedding of a model, (vocab, d_model) float32 rows. Of a model whose stacks have one each, the
-/// first stack's.
+/// The token embedding of a model, (vocab, d_model) float32 rows. Where each stack has its own, the first stack's.
 class TokenEmbedding {
  public:
   /// All zero.
@@ -21,7 +20,7 @@ class TokenEmbedding {
   static TokenEmbedding from_pack(const std::string& directory);
   /// From a Hugging Face checkpoint. Throws checkpoint_invalid or io_error.
   static TokenEmbedding from_checkpoint(const std::string& directory);
-  /// From what save() wrote. Throws checkpoint_invalid or io_error.
+  /// From a file that save() wrote. Throws checkpoint_invalid or io_error.
   static TokenEmbedding from_file(const std::string& path);
 
   size_t vocab() const { return vocab_; }

@@ -10,8 +10,8 @@
 
 namespace sida {
 
-/// Token sequences, one after the other. The encoder tokens behind each sequence are its context; where the
-/// predictor takes no summary they are not looked at.
+/// Token sequences, one after the other. Each sequence's context is the encoder tokens that it belongs to; a predictor
+/// without summaries ignores it.
 struct TokenInput {
   std::span<const int32_t> tokens;
   std::span<const int32_t> offsets;          ///< (sequences + 1), first 0, last the number of tokens
@@ -28,18 +28,18 @@ struct TokenInput {
   void check(size_t vocab, bool summary) const;
 };
 
-/// Throw invalid_request where a token is outside the vocabulary, and where the offsets do not rise from 0 to
-/// `count` in `sequences` steps.
+/// Throw invalid_request where a token is outside the vocabulary, or where the offsets do not rise from 0 to `count` in
+/// `sequences` steps.
 void check_tokens(const char* name, std::span<const int32_t> tokens, size_t vocab);
 void check_offsets(const char* name, std::span<const int32_t> offsets, size_t sequences, size_t count);
 
 /// out (width) = mean of the rows that `ids` name in a (·, width) table; zero for no ids.
 void mean_of_rows(const float* table, size_t width, std::span<const int32_t> ids, float* out);
 
-/// The embeddings of a checked input, for a trainer. Reused from batch to batch.
+/// The embeddings of a checked input, for a trainer. Its buffers are reused from batch to batch.
 class EmbeddedBatch {
  public:
-  /// The view is good until the next call.
+  /// The result is valid until the next call.
   SequenceBatch assign(const TokenInput& input, const TokenEmbedding& embedding, bool summary);
 
  private:

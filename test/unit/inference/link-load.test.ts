@@ -3,7 +3,7 @@ import { LinkLoad } from '../../../src/inference/link-load.js';
 
 const GIB = 2 ** 30;
 const disk = (...rates: number[]) => ({
-  disk: rates.map((bytesPerSecond) => ({ direct: true, depth: 4, pieceBytes: 1, bytesPerSecond })),
+  disk: rates.map((bytesPerSecond) => ({ direct: true, depth: 4, chunkBytes: 1, bytesPerSecond })),
 });
 /** A pass of 100 ms during which so much moved. */
 const pass = (bytesMoved: number, diskBytes = bytesMoved) => ({ bytesMoved, diskBytes, passNs: 1e8 });

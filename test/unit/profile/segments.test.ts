@@ -46,7 +46,7 @@ describe('the picture', () => {
       'hash building thread',
       'inference thread',
       'transfers',
-      'encode, 5 tokens',
+      'encoder pass, 5 tokens',
       'prefetch',
     ]) {
       expect(svg).toContain(`>${text}<`);

@@ -10,20 +10,20 @@ describe('the events of a thread', () => {
     expect(found).toEqual([
       ['batch', null, 1],
       ['plan', 'batch', 1],
-      ['encode', 'batch', 2],
-      ['layer', 'encode', 3],
+      ['encoder pass', 'batch', 2],
+      ['layer', 'encoder pass', 3],
       ['stall', 'layer', 3],
       ['expert', 'layer', 2],
-      ['encode', null, 4],
+      ['encoder pass', null, 4],
     ]);
   });
 
   it('are refused where they overlap', () => {
     const torn = trace({ 1: 'inference' }, [
-      [1, 'encode', 'pass', 0, 5],
+      [1, 'encoder pass', 'pass', 0, 5],
       [1, 'layer', 'layer', 4, 6],
     ]);
-    expect(() => timelineOf(torn)).toThrow(/layer at 4 ms ends after the encode around it/);
+    expect(() => timelineOf(torn)).toThrow(/layer at 4 ms ends after the encoder pass around it/);
   });
 });
 
@@ -49,9 +49,9 @@ describe('a summary', () => {
 
   it('gives each op its own time, which adds up to that of the passes', () => {
     const inPasses = summary.ops.filter(({ shareOfPasses }) => shareOfPasses !== null);
-    expect(inPasses.map(({ name }) => name).sort()).toEqual(['encode', 'expert', 'layer', 'stall']);
+    expect(inPasses.map(({ name }) => name).sort()).toEqual(['encoder pass', 'expert', 'layer', 'stall']);
     expect(inPasses.reduce((sum, { shareOfPasses }) => sum + shareOfPasses!, 0)).toBeCloseTo(1);
-    const encode = summary.ops.find(({ name }) => name === 'encode')!;
+    const encode = summary.ops.find(({ name }) => name === 'encoder pass')!;
     expect(encode).toMatchObject({ count: 2, totalMs: 14, selfMs: 6, p50Ms: 4, p99Ms: 10 });
   });
 

@@ -11,11 +11,11 @@
 namespace sida {
 namespace {
 
-/// What is read straight into the device's memory is there.
+/// Callers read straight into the device's memory; only bytes from elsewhere are copied.
 class CpuWriter final : public DeviceWriter {
  public:
   void begin(size_t) override {}
-  std::byte* room(std::byte* target, size_t) override { return target; }
+  std::byte* buffer_for(std::byte* target, size_t) override { return target; }
   void send(std::byte* target, const std::byte* from, size_t bytes) override {
     if (from != target) std::memcpy(target, from, bytes);
   }
@@ -30,7 +30,7 @@ class CpuBackend final : public Backend {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return nullptr;
     madvise(memory, bytes, MADV_HUGEPAGE);
-    // The first touch of fresh memory is slow: pay for it here, not while a pass runs.
+    // The first touch of fresh memory is slow. Touch it here, not while a pass runs.
     if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0) std::memset(memory, 0, bytes);
     return static_cast<std::byte*>(memory);
   }

@@ -48,7 +48,7 @@ CudaBackend::CudaBackend() {
 }
 
 CudaBackend::~CudaBackend() {
-  // Streams end after the work in them; a device that has failed has none left.
+  // A stream's destruction waits for its work; a failed device has no work left.
   cudaStreamSynchronize(copies_.get());
   cudaStreamSynchronize(compute_.get());
 }
@@ -57,7 +57,7 @@ std::byte* CudaBackend::allocate(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMalloc(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // this one passes
+    cudaGetLastError();  // clears the error
     return nullptr;
   }
   cuda_check(error, "cudaMalloc");
@@ -67,8 +67,8 @@ std::byte* CudaBackend::allocate(size_t bytes) {
 }
 
 void CudaBackend::deallocate(std::byte* memory, size_t) {
-  cudaDeviceSynchronize();  // for what still reads or writes the memory
-  // Its address may be another thread's next allocation.
+  cudaDeviceSynchronize();  // kernels may still read or write the memory
+  // Forget the slot before it is freed: another thread may be given its address at once.
   std::lock_guard lock(mutex_);
   slots_.erase(memory);
   cudaFree(memory);

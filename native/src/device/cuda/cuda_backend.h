@@ -9,7 +9,7 @@
 
 namespace sida {
 
-/// What a machine says of its first CUDA device.
+/// The first CUDA device of a machine.
 struct CudaDevice {
   int count = 0;  ///< of devices in all
   std::string name;
@@ -23,9 +23,8 @@ struct CudaDevice {
 /// where there is none that this build's kernels run on.
 CudaDevice find_cuda_device();
 
-/// Memory of a GPU. What is computed goes through one stream, what is copied to expert slots through another;
-/// events make a layer wait for its own experts alone, and a copy for the work that still reads the slot.
-/// Functions may be called from any thread.
+/// Memory of a GPU. Kernels run in one stream, copies to expert slots in another. Events make a layer wait only for its
+/// own experts, and a copy for the kernels that still read the slot. Functions may be called from any thread.
 class CudaBackend final : public Backend {
  public:
   CudaBackend();
@@ -44,11 +43,11 @@ class CudaBackend final : public Backend {
   cudaStream_t compute() const { return compute_.get(); }
   cudaStream_t copies() const { return copies_.get(); }
 
-  /// What is computed from now on waits until `slot` is filled.
+  /// Later work in compute() waits until `slot` is filled.
   void compute_after_fill(const std::byte* slot);
-  /// What has been given to compute() so far reads `slot`: later copies into it wait for that.
+  /// Records that the work in compute() so far reads `slot`; later copies into the slot wait for that work.
   void used(const std::byte* slot);
-  /// Copies that are given to copies() from now on wait for the work that reads `slot`.
+  /// Later copies in copies() wait for the work that reads `slot`.
   void copy_after_use(const std::byte* slot);
 
  private:
@@ -58,7 +57,7 @@ class CudaBackend final : public Backend {
     CudaEvent used;
   };
 
-  /// The allocation that `address` lies in. With the lock held.
+  /// The allocation that contains `address`. The caller holds the lock.
   SlotEvents& slot_at(const std::byte* address);
 
   CudaStream compute_;

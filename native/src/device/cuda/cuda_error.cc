@@ -8,7 +8,7 @@ namespace sida {
 
 void cuda_check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
-  // Or the next look at launches would find it; one that ends the device stays.
+  // Clears the error, so that the next check of launches does not find it. An error that ends the device stays.
   cudaGetLastError();
   throw Error(
       "device_failed",
@@ -20,7 +20,7 @@ void* allocate_page_locked(size_t bytes) {
   void* memory = nullptr;
   const cudaError_t error = cudaMallocHost(&memory, bytes);
   if (error == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // this one passes
+    cudaGetLastError();  // clears the error
     throw Error("out_of_memory",
                 "the machine has no " + std::to_string(bytes) + " bytes of page-locked memory left",
                 {{"bytes", static_cast<double>(bytes)}});

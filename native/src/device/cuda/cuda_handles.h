@@ -24,7 +24,7 @@ using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaStre
 template <class T>
 using CudaHostArray = std::unique_ptr<T[], CudaHostDeleter>;
 
-/// Who waits for the event on the host sleeps.
+/// A host thread that waits for the event sleeps.
 inline CudaEvent make_cuda_event() {
   cudaEvent_t event = nullptr;
   cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),

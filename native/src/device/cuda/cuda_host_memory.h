@@ -4,7 +4,7 @@
 
 namespace sida {
 
-/// Page-locked memory of the host: a GPU copies from it without help of the CPU.
+/// Page-locked memory of the host, from which a GPU copies without the CPU.
 class CudaHostMemory final : public Backend {
  public:
   const char* name() const override { return "host"; }

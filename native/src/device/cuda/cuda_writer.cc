@@ -5,7 +5,7 @@
 namespace sida {
 
 CudaWriter::~CudaWriter() {
-  // Copies out of the halves must have ended; a device that has failed makes none.
+  // Copies out of the halves must have ended. A failed device makes no more copies.
   cudaStreamSynchronize(device_.copies());
 }
 
@@ -13,7 +13,7 @@ void CudaWriter::begin(size_t bytes) {
   half_ = 1 - half_;
   used_ = 0;
   Half& half = halves_[half_];
-  if (half.left) cuda_check(cudaEventSynchronize(half.left.get()), "cudaEventSynchronize");
+  if (half.copied) cuda_check(cudaEventSynchronize(half.copied.get()), "cudaEventSynchronize");
   if (half.bytes >= bytes) return;
   half.memory.reset();
   half.bytes = 0;
@@ -21,10 +21,10 @@ void CudaWriter::begin(size_t bytes) {
   half.bytes = bytes;
 }
 
-std::byte* CudaWriter::room(std::byte*, size_t bytes) {
-  std::byte* room = halves_[half_].memory.get() + used_;
+std::byte* CudaWriter::buffer_for(std::byte*, size_t bytes) {
+  std::byte* buffer = halves_[half_].memory.get() + used_;
   used_ += bytes;
-  return room;
+  return buffer;
 }
 
 void CudaWriter::send(std::byte* target, const std::byte* from, size_t bytes) {
@@ -33,12 +33,12 @@ void CudaWriter::send(std::byte* target, const std::byte* from, size_t bytes) {
              "cudaMemcpyAsync");
   Half& half = halves_[half_];
   if (from < half.memory.get() || from >= half.memory.get() + half.bytes) return;
-  if (!half.left) half.left = make_cuda_event();
-  cuda_check(cudaEventRecord(half.left.get(), device_.copies()), "cudaEventRecord");
+  if (!half.copied) half.copied = make_cuda_event();
+  cuda_check(cudaEventRecord(half.copied.get(), device_.copies()), "cudaEventRecord");
 }
 
 void CudaWriter::finish() {
-  // All writers share one stream: behind this event lie the others' copies too.
+  // All writers share one stream, so this event comes after the copies of the others too.
   cuda_check(cudaEventRecord(sent_.get(), device_.copies()), "cudaEventRecord");
   cuda_check(cudaEventSynchronize(sent_.get()), "cudaEventSynchronize");
 }

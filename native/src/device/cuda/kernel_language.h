@@ -1,7 +1,7 @@
 #pragma once
 
-// What kernels are written in: CUDA C++, and by name what it has as PTX only. With SIDA_CUDA_EMULATED the
-// headers of native/emulation stand in for those of the toolkit, and the same kernels run on the CPU.
+// The language of the kernels: CUDA C++, and named functions for instructions that only PTX has. With
+// SIDA_CUDA_EMULATED the headers of native/emulation replace those of the toolkit, and the same kernels run on the CPU.
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
@@ -59,9 +59,9 @@ __device__ inline std::byte* dynamic_shared() {
   return shared_memory;
 }
 
-/// c (16, 8) += a (16, 16) · b (16, 8) by one warp; fragments as mma.sync.m16n8k16 holds them (PTX
-/// ISA, 9.7.14.5.8). A word of a carries two neighbours of a row, a word of b two of a column, the one of the
-/// smaller k in the low half.
+/// c (16, 8) += a (16, 16) · b (16, 8) by one warp, with the fragments of mma.sync.m16n8k16 (PTX ISA, 9.7.14.5.8). A
+/// word of a carries two neighbours of a row, a word of b two of a column; the element of the smaller k is in the low
+/// half.
 __device__ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -70,15 +70,15 @@ __device__ inline void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uin
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// (word & mask) | bits, which as two operators become two instructions where mask and bits are constants.
+/// (word & mask) | bits in one instruction. Written as operators, it becomes two where mask and bits are constants.
 __device__ inline uint32_t masked_or(uint32_t word, uint32_t mask, uint32_t bits) {
   uint32_t result;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "r"(mask), "r"(bits));
   return result;
 }
 
-/// 16 bytes, 16-byte aligned, which the kernel never writes and a block reads once: they displace nothing in
-/// the first cache.
+/// Loads 16 bytes, 16-byte aligned, that the kernel never writes and each block reads once. They displace nothing in
+/// the L1 cache.
 __device__ inline uint4 load_once_16(const void* global) {
   uint4 words;
   asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -87,7 +87,7 @@ __device__ inline uint4 load_once_16(const void* global) {
   return words;
 }
 
-/// Begins to copy 16 bytes from global to shared memory past the first cache; both 16-byte aligned.
+/// Starts copying 16 bytes from global to shared memory past the L1 cache; both 16-byte aligned.
 __device__ inline void copy_async_16(void* shared, const void* global) {
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
@@ -96,7 +96,7 @@ __device__ inline void copy_async_16(void* shared, const void* global) {
 /// Ends a group of copies of this thread.
 __device__ inline void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most `kGroups` of this thread's groups of copies are under way.
+/// Waits until at most `kGroups` of this thread's groups of copies are in flight.
 template <int kGroups>
 __device__ inline void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");

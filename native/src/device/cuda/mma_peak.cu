@@ -6,11 +6,11 @@ namespace {
 
 constexpr unsigned kThreads = 8 * kWarp;
 constexpr unsigned kBlocksEach = 2;
-/// Sums that do not wait for each other.
+/// Independent sums, so that no instruction waits for the one before.
 constexpr int kChains = 8;
 
 __global__ void __launch_bounds__(kThreads) multiply(size_t steps, float* out) {
-  // Any finite numbers but 0: zeros take less power and let the clock run higher than a product's can.
+  // Any finite numbers except 0: zeros take less power, so the clock would run higher than in a real product.
   const uint32_t pattern = 0x3f8e3fb7U + threadIdx.x * 0x00130007U;
   const uint32_t a[4] = {pattern, pattern ^ 0x80000000U, pattern ^ 0x00010000U, pattern ^ 0x00008001U};
   const uint32_t b[2] = {pattern ^ 0x80008000U, pattern ^ 0x00100003U};

@@ -17,7 +17,8 @@ void self_attention(Ops& ops, const StackSpec& stack, const AttentionSpec& spec,
 void cross_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeights& weights, size_t width,
                      size_t cache_layer, size_t tokens);
 
-/// Writes what later sequences see across of the pass's final states, normed: their keys and values in `cache_layer`.
+/// Writes the keys and values of the pass's final states (normed) into `cache_layer`, for later sequences'
+/// cross-attention.
 void write_cross_keys(Ops& ops, const AttentionWeights& weights, size_t cache_layer, size_t tokens);
 
 }  // namespace sida

@@ -15,9 +15,9 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
   while (const auto first = visit.next()) {
     group_.clear();
     int32_t rows = 0;
-    for (auto expert = first; expert; expert = visit.another()) {
+    for (auto expert = first; expert; expert = visit.next_ready()) {
       const uint32_t count = dispatch_.begin[expert->index + 1] - dispatch_.begin[expert->index];
-      if (count == 0) continue;  // of a whole layer
+      if (count == 0) continue;  // with whole_layers an expert may have no tokens
       group_.push_back({expert->index, expert->block});
       profile_mark(ProfileOp::kTakeExpert,
                    {.layer = layer, .expert = expert->index, .tokens = static_cast<int32_t>(count)});

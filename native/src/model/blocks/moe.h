@@ -14,8 +14,8 @@
 
 namespace sida {
 
-/// The MoE layers of passes: routes the rows, takes the experts they need from the store as these are at hand, and adds
-/// their outputs in an order that does not depend on that.
+/// The MoE layers of passes: routes the rows, takes the needed experts from the store as they become resident, and adds
+/// their outputs in an order that does not depend on residency.
 class MoeBlock {
  public:
   MoeBlock(Ops& ops, ExpertStore& experts) : ops_(ops), experts_(experts) {}

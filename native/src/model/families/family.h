@@ -19,26 +19,27 @@ struct TensorSource {
     std::string name;
     /// Of the whole tensor, where the slot's is a part of it; empty: the slot's shape.
     std::vector<uint64_t> shape = {};
-    /// The slot's first row in a tensor of several, all dimensions but the last counted as rows.
+    /// The slot's first row in a tensor that holds several slots. All dimensions but the last count as rows.
     uint64_t first_row = 0;
   };
-  std::vector<Candidate> candidates;  ///< best first: the first that the checkpoint has is taken
+  std::vector<Candidate> candidates;  ///< in order of preference: the first that the checkpoint has is used
 };
 
-/// A model family: how its config becomes a spec, and where its checkpoints hold each slot. A folder each; adding one
-/// is told in docs/architecture.md.
+/// A model family: how its config becomes a spec, and where its checkpoints hold each slot. Each family has a folder;
+/// docs/architecture.md describes how to add one.
 struct Family {
   const char* model_type;  ///< in config.json
-  /// Throws checkpoint_invalid naming the field that is out of range or asks for what is not supported.
+  /// Throws checkpoint_invalid naming the field that is out of range or asks for something unsupported.
   ModelSpec (*read_config)(const ConfigReader& config);
   TensorSource (*source)(const ModelSpec& spec, const TensorSlot& slot);
-  /// Whether the config must account for a tensor of this name.
+  /// Whether a tensor of this name is a weight, so that a checkpoint may hold it only where the config has a slot for
+  /// it.
   bool (*owns)(std::string_view name);
 };
 
 /// All families that this build knows.
 std::span<const Family* const> families();
-/// The family that a config's `model_type` names. Throws checkpoint_invalid, naming those it knows, where there is
+/// The family that a config's `model_type` names. Throws checkpoint_invalid with the known families where there is
 /// none.
 const Family& family_of(const ConfigReader& config);
 

@@ -7,13 +7,13 @@
 namespace sida {
 namespace {
 
-constexpr double kMostTheta = 1e12;
+constexpr double kMaxTheta = 1e12;
 
 double read_theta(const ConfigReader& reader, double fallback) {
-  return reader.real("rope_theta", 1, kMostTheta, fallback);
+  return reader.real("rope_theta", 1, kMaxTheta, fallback);
 }
 
-/// What rope_scaling or rope_parameters says, where it is there. `theta` is the config's own.
+/// Reads rope_scaling or rope_parameters, where the config has one. `theta` is the config's own.
 double read_parameters(const ConfigReader& rope, double theta) {
   rope.require_text(rope.alias({"rope_type", "type"}), "default", "other rotary positions are not supported");
   if (rope.real("partial_rotary_factor", 0, 1, 1) != 1) {
@@ -35,7 +35,7 @@ Rope read_rope(const ConfigReader& reader, size_t width) {
   for (const char* name : {"rope_parameters", "rope_scaling"}) {
     if (const auto rope = reader.object(name)) theta = read_parameters(*rope, theta);
   }
-  // In float32 as transformers computes them; the powers are rounded once, as its are to within their last bit.
+  // In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
   Rope rope;
   const double base = static_cast<float>(theta);
   for (size_t i = 0; i < width; i += 2) {

@@ -27,7 +27,8 @@ void CpuOps::split_attention(const AttendTask& task) {
   constexpr size_t kRows = 16;
   attention_parts_.clear();
   const AttentionSpec& spec = *task.spec;
-  // Heads that share keys read them once. A bias is of one head.
+  // Heads that share keys are computed together, so that the keys are read once. With a bias each head is by itself,
+  // because the bias differs by head.
   const size_t shared = task.biased ? 1 : spec.heads / spec.kv_heads;
   for (const SequenceSpan& sequence : sequences_) {
     const bool by_head = sequence.count == 1 && shared > 1;

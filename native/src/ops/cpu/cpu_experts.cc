@@ -44,8 +44,8 @@ void CpuOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> ex
 
 void CpuOps::combine(const Dispatch& dispatch, size_t) {
   const size_t width = spec_.width, lines = (width + 15) / 16;
-  // By expert: experts come as they are at hand, and sums must not depend on that. Threads share the columns, so that
-  // a token of several experts keeps the order too.
+  // Sums are in the order of experts, because the order in which experts become resident varies. Threads share the
+  // columns, so that a token with several experts keeps that order too.
   const size_t chunks = dispatch.order.size() * width < kInlineFloats ? 1 : std::min(lines, pool_.threads());
   pool_.parallel_for(chunks, [&](size_t chunk, size_t) {
     const size_t begin = lines * chunk / chunks * 16;

@@ -34,7 +34,7 @@ void CpuOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t
   if (rope == nullptr) return;
   const size_t width = rope->width();
   for (const SequenceSpan& sequence : sequences) {
-    // A cosine costs about as much as eight floats of the other loops.
+    // A cosine costs about as much as eight floats of the other ops.
     share(sequence.count, sequence.count * width * 8, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         float* row = work_.rotary + (sequence.begin + i) * width;

@@ -22,7 +22,7 @@ class CpuOps final : public Ops {
     return device_bytes(CpuWorkspace::bytes(spec, limits));
   }
 
-  /// `weights` are looked at here alone; the others outlive it. `limits` size the workspace.
+  /// The constructor alone reads `weights`; the other arguments must outlive the ops. `limits` size the workspace.
   CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
          const BatchLimits& limits);
 
@@ -50,7 +50,7 @@ class CpuOps final : public Ops {
   void finish() override {}
 
  private:
-  /// Query rows of one sequence that one call of the kernel takes.
+  /// The query rows of one sequence for one call of the kernel.
   struct AttentionPart {
     const SequenceSpan* sequence;
     size_t head;  ///< the first query head
@@ -61,7 +61,8 @@ class CpuOps final : public Ops {
 
   void split_attention(const AttendTask& task);
   void run_attention(const AttendTask& task, const AttentionPart& part, size_t thread);
-  /// Calls body(begin, end) for ranges of [0, count), shared among the threads where `floats` are many.
+  /// Calls body(begin, end) for ranges of [0, count). The threads share the ranges where the work, in floats, is large
+  /// enough.
   template <class Body>
   void share(size_t count, size_t floats, const Body& body);
 
@@ -72,7 +73,7 @@ class CpuOps final : public Ops {
   Activations activations_;
   std::vector<std::optional<PositionBias>> biases_;  ///< by stack
 
-  // Of the pass.
+  // State of the current pass.
   size_t stack_ = 0;
   size_t tokens_ = 0;
   std::span<const SequenceSpan> sequences_;
@@ -84,7 +85,7 @@ class CpuOps final : public Ops {
   std::vector<ExpertRows> group_;
 };
 
-// Below this many floats a loop over activations is cheaper on one thread than the hand-over to another.
+// Below this many floats a loop over activations is faster on one thread than shared with others.
 inline constexpr size_t kInlineFloats = 16 * 1024;
 
 template <class Body>

@@ -45,10 +45,10 @@ struct Sizes {
     const size_t positions = line(limits.kv_tokens);
     hidden = line(tokens * spec.width);
     feed_forward_rows = std::min(tokens, CpuWorkspace::kFeedForwardRows);
-    queries = line(std::max({tokens * widths.query, feed_forward_rows * spec.width, kMostLogitRows * spec.width}));
+    queries = line(std::max({tokens * widths.query, feed_forward_rows * spec.width, kMaxLogitRows * spec.width}));
     keys = line(tokens * widths.kv);
     outputs = line(tokens * std::max(limits.max_routing_k, spec.top_k()) * spec.width);
-    // Rows a multiple of 4 KiB apart would compete for the same lines of the first cache.
+    // Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
     feed_forward_stride = line(widths.hidden) + 16;
     feed_forward = feed_forward_rows * feed_forward_stride;
     router = line(tokens * spec.experts());

@@ -25,15 +25,15 @@ struct CpuWorkspace {
   size_t score_stride;  ///< floats of one query's scores
   float* hidden;        ///< (tokens, width)
   float* normed;        ///< (tokens, width)
-  float* queries;       ///< (tokens, query width); gathered inputs of experts and of the head
+  float* queries;       ///< (tokens, query width); also the gathered inputs of experts and of the head
   float* keys;          ///< (tokens, kv width)
   float* values;        ///< (tokens, kv width)
-  float* outputs;       ///< of experts, (choices, width), where keys and values are
+  float* outputs;       ///< of experts, (choices, width); shares its memory with keys and values
   float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
   float* router;        ///< (tokens, experts)
   float* scores;        ///< (threads, 4, score_stride)
   float* rotary;        ///< (tokens, rotary width): cosines, then sines of each token
-  /// By stack: PositionBias over `bias_positions` positions; null without.
+  /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.
   std::vector<float*> biases;
   std::vector<size_t> bias_positions;
   Int8Scratch int8;  ///< empty where activations are f32

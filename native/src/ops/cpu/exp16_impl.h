@@ -1,4 +1,4 @@
-// exp and what is made of it. See kernels_impl.h for `V`.
+// exp and functions built from it. See kernels_impl.h for `V`.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 namespace sida {
 namespace {
 
-// exp by 2^n · e^r with |r| <= ln2/2; degree-6 polynomial, below 2 ulp on [-87, 88]; 0 below.
+/// exp by 2^n · e^r with |r| <= ln2/2; degree-6 polynomial, below 2 ulp on [-87, 88]; 0 below.
 inline V exp16(V x) {
   const V lo = V::set(-87.0f);
   const V magic = V::set(12582912.0f);  // 1.5 · 2^23: adding it rounds to an integer held in the low bits
-  // max and min give their second operand where one is NaN: x stands there, so that a NaN stays one.
+  // max and min return their second operand where one is NaN. x is the second operand, so that a NaN stays a NaN.
   V clamped = V::max(lo, V::min(V::set(88.0f), x));
   V t = V::fma(clamped, V::set(1.44269504f), magic);
   V n = V::sub(t, magic);
@@ -30,11 +30,12 @@ inline V exp16(V x) {
 /// g / (1 + exp(-g)); NaN where g is not finite.
 inline V silu16(V g) {
   const V quotient = V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), g))));
-  // exp16 ends at e^88: far below that, the quotient would grow with g. An infinity must not end as a sound 0.
+  // exp16 is capped at e^88, so for g far below -88 the quotient would grow with g; zero_below() makes it 0. The fma
+  // makes NaN of an infinity, which must not become a valid 0.
   return V::fma(g, V::set(0.0f), V::zero_below(g, V::set(-87.0f), quotient));
 }
 
-/// x (n < 16) = f(x): what a loop over whole vectors leaves.
+/// x (n < 16) = f(x): the rest after a loop over whole vectors.
 template <class F>
 void on_lanes(float* x, size_t n, const F& f) {
   alignas(64) float lane[16] = {};

@@ -12,11 +12,11 @@ constexpr double kSmallestNormalExp = -707;
 // portable_exp for kSmallestNormalExp <= x <= -kTinyExp; any value elsewhere. Sign bits instead of
 // comparisons, which would keep the compiler from taking several x at a time.
 inline double exp_negative(double x) {
-  // A sum with this is rounded to a whole number, which stands in the last bits.
+  // A sum with this is rounded to a whole number, which is in the last bits.
   constexpr double shift = 0x1.8p52;
   const double exponent = kInverseLn2 * x - 0.5;
   const double rounded = exponent + shift;
-  // One more where the sum was rounded away from 0: fdlibm truncates.
+  // Adds 1 where the sum was rounded away from 0, because fdlibm truncates.
   const uint64_t truncated = bits_of(rounded) + (bits_of((rounded - shift) - exponent) >> 63);
   const uint64_t near_zero = 0 - (bits_of(-kHalfLn2 - x) >> 63);
   const uint64_t k_bits = (truncated & ~near_zero) | (bits_of(shift) & near_zero);
@@ -30,7 +30,7 @@ void exp_nonpositive(const double* x, size_t n, double* out) {
     const size_t count = n - start < kBlock ? n - start : kBlock;
     // On the stack, where the compiler knows that it does not overlap x.
     double block[kBlock];
-    uint64_t outside = 0;  // The sign bit is set once an x is.
+    uint64_t outside = 0;  // The sign bit is set once an x is outside the range of exp_negative().
     for (size_t i = 0; i < count; ++i) {
       const double value = x[start + i];
       block[i] = exp_negative(value);

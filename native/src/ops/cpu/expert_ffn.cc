@@ -7,12 +7,12 @@
 namespace sida {
 namespace {
 
-// Experts whose pieces one loop of the pool shares out.
-constexpr size_t kMostExperts = 64;
-// Pieces a thread, so that one that is late holds the others up for a small part alone.
-constexpr size_t kPiecesPerThread = 8;
-// Below this many bytes of weights and multiply-adds, a piece costs less than handing it over.
-constexpr size_t kSmallestPiece = 32 * 1024;
+// Most experts that one parallel loop works on.
+constexpr size_t kMaxGroupExperts = 64;
+// Chunks for each thread, so that a late thread delays the others by a small part only.
+constexpr size_t kChunksPerThread = 8;
+// Work of the smallest chunk, in bytes of weights and multiply-adds: handing over less costs more than the work.
+constexpr size_t kSmallestChunk = 32 * 1024;
 
 /// Rows [begin, begin + rows) of an expert, at row `at` of the scratch.
 struct Part {
@@ -24,16 +24,16 @@ struct Part {
 
 class Batch {
  public:
-  explicit Batch(size_t most_rows) : most_rows_(most_rows) {}
+  explicit Batch(size_t max_rows) : max_rows_(max_rows) {}
 
-  bool full() const { return count_ == kMostExperts || rows_ == most_rows_; }
+  bool full() const { return count_ == kMaxGroupExperts || rows_ == max_rows_; }
   bool empty() const { return count_ == 0; }
   size_t rows() const { return rows_; }
   std::span<const Part> parts() const { return {parts_.data(), count_}; }
 
-  /// Takes what fits of an expert's rows from `begin` on and returns how many that were.
+  /// Adds as many of an expert's rows from `begin` on as fit, and returns their number.
   size_t add(const ExpertRows& expert, size_t begin) {
-    const size_t rows = std::min(expert.rows - begin, most_rows_ - rows_);
+    const size_t rows = std::min(expert.rows - begin, max_rows_ - rows_);
     parts_[count_++] = {&expert, begin, rows, rows_};
     rows_ += rows;
     return rows;
@@ -41,29 +41,29 @@ class Batch {
   void clear() { count_ = rows_ = 0; }
 
  private:
-  size_t most_rows_;
+  size_t max_rows_;
   size_t count_ = 0;
   size_t rows_ = 0;
-  std::array<Part, kMostExperts> parts_;
+  std::array<Part, kMaxGroupExperts> parts_;
 };
 
-/// What of a layer's loop is shared: each part's panels in pieces of about equal work. A piece takes its panels from
+/// Shares the panels of all parts among the threads, in chunks of about equal work. A chunk takes its panels from
 /// `matrices` matrices of the size of `matrix`.
 template <class Run>
 void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix ExpertRows::*matrix, size_t matrices,
                   const Run& run) {
-  std::array<uint32_t, kMostExperts + 1> first{};
+  std::array<uint32_t, kMaxGroupExperts + 1> first{};
   const auto work = [&](const Part& part) {
     const PanelMatrix& w = part.expert->*matrix;
-    // Few rows cost what reading the weights costs.
+    // With few rows, reading the weights dominates the cost.
     return matrices * w.panels() * panel_bytes(w.k, w.format) / 4 * std::max<size_t>(part.rows, 4);
   };
   size_t total = 0;
   for (const Part& part : parts) total += work(part);
-  const size_t pieces = pool.threads() == 1 ? 1 : pool.threads() * kPiecesPerThread;
-  const size_t piece = std::max(kSmallestPiece, total / pieces + 1);
+  const size_t chunks = pool.threads() == 1 ? 1 : pool.threads() * kChunksPerThread;
+  const size_t chunk = std::max(kSmallestChunk, total / chunks + 1);
   for (size_t i = 0; i < parts.size(); ++i) {
-    const size_t wanted = (work(parts[i]) + piece - 1) / piece;
+    const size_t wanted = (work(parts[i]) + chunk - 1) / chunk;
     first[i + 1] =
         first[i] + static_cast<uint32_t>(std::clamp<size_t>(wanted, 1, (parts[i].expert->*matrix).panels()));
   }
@@ -73,17 +73,17 @@ void share_panels(ThreadPool& pool, std::span<const Part> parts, PanelMatrix Exp
         std::upper_bound(first.begin(), first.begin() + static_cast<ptrdiff_t>(parts.size()), index);
     const size_t i = static_cast<size_t>(after - first.begin()) - 1;
     const size_t of = first[i + 1] - first[i], panels = (parts[i].expert->*matrix).panels();
-    const size_t piece_index = index - first[i];
-    run(i, panels * piece_index / of, panels * (piece_index + 1) / of);
+    const size_t chunk_index = index - first[i];
+    run(i, panels * chunk_index / of, panels * (chunk_index + 1) / of);
   };
-  if (total < 2 * kSmallestPiece) {
+  if (total < 2 * kSmallestChunk) {
     for (uint32_t i = 0; i < tasks; ++i) task(i, 0);
   } else {
     pool.parallel_for(tasks, task);
   }
 }
 
-/// Where a part's rows lie one after the other: in `x` itself, or copied to the scratch.
+/// A part's rows one after the other: in `x` itself, or copied to the scratch memory.
 const float* gather(const Part& part, const float* x, size_t k, size_t width, float* inputs) {
   if (part.expert->order == nullptr) return x + part.begin * width;
   const uint32_t* order = part.expert->order + part.begin;
@@ -113,7 +113,7 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, c
   const size_t width = some.up.k, hidden = some.up.n, stride = scratch.hidden_stride;
   const bool gated = some.gate.data != nullptr, int8 = in_int8(format, scratch.int8);
 
-  std::array<const float*, kMostExperts> inputs;
+  std::array<const float*, kMaxGroupExperts> inputs;
   for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
   QuantizedRows codes{};
   if (int8) {

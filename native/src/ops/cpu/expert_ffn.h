@@ -8,17 +8,17 @@
 
 namespace sida {
 
-/// One expert's share of a layer's rows.
+/// One expert and its rows of a layer.
 struct ExpertRows {
   PanelMatrix gate;       ///< (hidden, width); null data: not gated
   PanelMatrix up;         ///< (hidden, width)
   PanelMatrix down;       ///< (width, hidden)
-  const uint32_t* order;  ///< its choices: choice c reads row c / k of the layer's input; null: its first rows in order
+  const uint32_t* order;  ///< its choices: choice c reads row c / k of the layer's input; null: the first rows in order
   size_t rows;
   float* y;  ///< (rows, width), in the order of `order`
 };
 
-/// Memory of expert_ffn(), for `rows` rows at a time.
+/// Scratch memory of expert_ffn(), for `rows` rows at a time.
 struct ExpertScratch {
   size_t rows;
   float* inputs;  ///< (rows, width)
@@ -28,9 +28,9 @@ struct ExpertScratch {
   Int8Scratch int8;
 };
 
-/// y = epilogue(down · (max(up · x, 0) or, gated, silu(gate · x) ∘ up · x)) for the rows of each expert of a group;
-/// x (tokens, width). All of the group's weights are read at most once for every `scratch.rows` rows, first all gates
-/// and ups and then all downs, in pieces shared among the threads. A row's bits do not depend on the group.
+/// y = epilogue(down · (max(up · x, 0) or, gated, silu(gate · x) ∘ up · x)) for the rows of each expert of a group; x
+/// (tokens, width). The group's weights are read at most once for every `scratch.rows` rows: first all gate and up
+/// projections, then all down projections, in chunks shared among the threads. A row's bits do not depend on the group.
 void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
                 const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
 

@@ -10,7 +10,7 @@
 namespace sida {
 namespace {
 
-// A format's step: kInputs inputs of 32 columns, kPanelStepBytes of codes.
+// The steps of each format: kInputs inputs of 32 columns, kPanelStepBytes of codes.
 
 struct F32Step {
   static constexpr WeightType kType = WeightType::kF32;

@@ -16,7 +16,7 @@ namespace sida {
 namespace {
 
 void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_t* codes, float* scale) {
-  // As integers, magnitudes compare as the floats do, and NaN above all.
+  // As integers, magnitudes compare as the floats do, and a NaN is larger than all of them.
   uint32_t top_bits = 0;
   for (size_t i = 0; i < k; ++i) {
     uint32_t bits;
@@ -35,7 +35,7 @@ void quantize_row(const float* x, size_t k, size_t padded, unsigned zero, uint8_
   }
   const float inverse = 127.0f / top;
   for (size_t i = 0; i < k; ++i) {
-    // Adding 1.5 · 2^23 rounds to the nearest integer, even where two are, and leaves it in the low bits.
+    // Adding 1.5 · 2^23 rounds to the nearest integer, ties to even, and leaves it in the low bits.
     const float shifted = x[i] * inverse + 12582912.0f;
     uint32_t bits;
     std::memcpy(&bits, &shifted, 4);
@@ -66,7 +66,7 @@ I broadcast4(const uint8_t* p) {
   return I::set(word);
 }
 
-// The tiles hold their sums in arrays that must become registers: hence the loops unrolled by hand.
+// The tiles hold their sums in arrays that must become registers, so the loops are unrolled by hand.
 
 struct Int8Tile {
   template <size_t kRows>
@@ -90,7 +90,7 @@ struct Int8Tile {
     }
     const auto* scales = reinterpret_cast<const float*>(end);
     const V scale[2] = {V::load(scales), V::load(scales + 16)};
-    // The activations' codes carry 128 too much.
+    // The activations' codes are 128 too large.
     const I excess[2] = {I::times_128(I::load(scales + 32)), I::times_128(I::load(scales + 48))};
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) {
@@ -128,11 +128,11 @@ struct Int4Tile {
         const I high0 = I::high_nibbles(w0), high1 = I::high_nibbles(w1);
 #pragma GCC unroll 16
         for (size_t r = 0; r < kRows; ++r) {
-          const I first = broadcast4(codes.row(r)), second = broadcast4(codes.row(r) + 4);
-          acc[r][0] = I::dot(acc[r][0], low0, first);
-          acc[r][1] = I::dot(acc[r][1], low1, first);
-          acc[r][0] = I::dot(acc[r][0], high0, second);
-          acc[r][1] = I::dot(acc[r][1], high1, second);
+          const I codes0 = broadcast4(codes.row(r)), codes4 = broadcast4(codes.row(r) + 4);
+          acc[r][0] = I::dot(acc[r][0], low0, codes0);
+          acc[r][1] = I::dot(acc[r][1], low1, codes0);
+          acc[r][0] = I::dot(acc[r][0], high0, codes4);
+          acc[r][1] = I::dot(acc[r][1], high1, codes4);
         }
         codes.advance(8);
       }
@@ -155,9 +155,9 @@ struct Int4Tile {
   }
 };
 
-template <class Tile, size_t kMost>
+template <class Tile, size_t kMax>
 void int8_panels(const GemmTask& t, const QuantizedRows& x) {
-  run_tiles<kMost>(
+  run_tiles<kMax>(
       t, [&]<size_t kRows>(const GemmTask& task, size_t row, const std::byte* panel, float* y, size_t columns) {
         Tile::template run<kRows>(task, x, row, panel, y, columns);
       });

@@ -26,8 +26,8 @@ struct GemmTask {
   Epilogue epilogue;
 };
 
-/// Rows of activations in 8 bits, and what turns products with them back into floats. A row's scale is
-/// max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
+/// Rows of activations in 8 bits, with the scales and sums that turn products with them back into floats. A row's scale
+/// is max |x| / 127; 0 where max |x| is below 1e-36, NaN where the row holds a NaN or an infinity.
 struct QuantizedRows {
   uint8_t* codes;  ///< (rows, stride): x / scale, for int8 weights plus 128
   size_t stride;
@@ -52,8 +52,8 @@ struct QuantizeTask {
 /// Longest k whose integer sums cannot overflow.
 inline constexpr size_t kMaxInt8Inputs = 65536;
 
-/// Attention of query rows over the keys of one key head of one sequence: rows of one query head, or the query heads
-/// that share the key head at one position. Row r sees keys [0, key_count + r·causal_step).
+/// Attention of query rows over the keys of one key head of one sequence. The rows are those of one query head, or the
+/// query heads at one position that share the key head. Row r sees keys [0, key_count + r·causal_step).
 struct AttentionTask {
   const float* q;  ///< (rows, head_dim), row stride q_stride
   size_t q_stride;
@@ -78,8 +78,8 @@ struct CpuKernels {
   const char* isa;
   void (*gemm)(const GemmTask&);
   void (*quantize_rows)(const QuantizeTask&, const QuantizedRows& out);
-  /// The GEMM of int8 or int4 weights with x in 8 bits; `x` and `x_stride` of the task are not looked at. The
-  /// sums of products are exact integers, a group's for int4, scaled once each.
+  /// The GEMM of int8 or int4 weights with x in 8 bits; `x` and `x_stride` of the task are not read. The sums of
+  /// products are exact integers, for int4 of each group, and are scaled once each.
   void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.

@@ -1,4 +1,4 @@
-// Vectors before the kernels that are written over them.
+// The vector type comes before the kernels, which use it.
 // clang-format off
 #include "ops/cpu/vector_avx512.h"
 #include "ops/cpu/kernels_impl.h"

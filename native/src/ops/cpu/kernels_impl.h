@@ -30,8 +30,7 @@ inline float reduce_max(V v) {
   return best;
 }
 
-// Scores and outputs are chains of fused multiply-adds: several run beside each other, so that none waits for its own
-// last step.
+// Chains of fused multiply-adds to compute side by side: one chain alone would wait for each of its own steps.
 constexpr size_t kChains = 4;
 
 template <size_t kRows, size_t kPages>
@@ -62,7 +61,8 @@ template <size_t kRows>
 void attention_scores(const AttentionTask& t, size_t row, size_t keys) {
   const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
   for (size_t page = 0; page < pages;) {
-    page += with_rows<kChains / kRows>(pages - page, [&]<size_t kPages>() { score_pages<kRows, kPages>(t, row, page); });
+    page +=
+        with_rows<kChains / kRows>(pages - page, [&]<size_t kPages>() { score_pages<kRows, kPages>(t, row, page); });
   }
 }
 
@@ -171,7 +171,7 @@ void axpy(float a, const float* x, size_t n, float* y) {
 void clip(float* x, size_t n, float limit) {
   const V high = V::set(limit), low = V::set(-limit);
   const auto clipped = [&](V v) {
-    // As for ReLU: an infinity must not end as a sound limit.
+    // As for ReLU: an infinity must not become a valid limit.
     return V::fma(v, V::set(0.0f), V::max(low, V::min(high, v)));
   };
   size_t i = 0;
@@ -181,19 +181,19 @@ void clip(float* x, size_t n, float limit) {
 
 void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines) {
   for (size_t r = 0; r < rows; ++r) {
-    float* first = x + r * stride;
-    float* second = first + half;
+    float* left = x + r * stride;
+    float* right = left + half;
     size_t j = 0;
     for (; j + 16 <= half; j += 16) {
-      const V a = V::loadu(first + j), b = V::loadu(second + j);
+      const V a = V::loadu(left + j), b = V::loadu(right + j);
       const V cosine = V::loadu(cosines + j), sine = V::loadu(sines + j);
-      V::storeu(first + j, V::sub(V::mul(a, cosine), V::mul(b, sine)));
-      V::storeu(second + j, V::add(V::mul(b, cosine), V::mul(a, sine)));
+      V::storeu(left + j, V::sub(V::mul(a, cosine), V::mul(b, sine)));
+      V::storeu(right + j, V::add(V::mul(b, cosine), V::mul(a, sine)));
     }
     for (; j < half; ++j) {
-      const float a = first[j], b = second[j];
-      first[j] = a * cosines[j] - b * sines[j];
-      second[j] = b * cosines[j] + a * sines[j];
+      const float a = left[j], b = right[j];
+      left[j] = a * cosines[j] - b * sines[j];
+      right[j] = b * cosines[j] + a * sines[j];
     }
   }
 }

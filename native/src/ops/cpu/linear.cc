@@ -5,16 +5,16 @@
 namespace sida {
 namespace {
 
-// Below this many multiply-adds a loop is cheaper on one thread than the hand-over to another.
+// Below this many multiply-adds a loop is faster on one thread than shared with others.
 constexpr size_t kInlineWork = 64 * 1024;
 
-/// Products that meet x in one form: all f32, or quantized for the same format.
+/// Whether two products can share the form of x: all f32, or quantized for the same format.
 bool alike(const PanelMatrix& a, const PanelMatrix& b, Int8Scratch int8) {
   if (in_int8(a.format, int8) != in_int8(b.format, int8)) return false;
   return !in_int8(a.format, int8) || a.format == b.format;
 }
 
-/// The products of `outputs` with rows that are in `codes`, or in x.
+/// Computes `outputs` from rows in `codes`, or from x where `codes` is null.
 void run(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
          size_t first_row, Epilogue epilogue, const QuantizedRows* codes) {
   const CpuKernels& kernels = cpu_kernels();

@@ -8,7 +8,7 @@
 
 namespace sida {
 
-/// Most rows that are in 8 bits at a time.
+/// Most rows that are held in 8 bits at a time.
 inline constexpr size_t kInt8Rows = 256;
 
 /// Memory for activations in 8 bits: quantized_bytes() of min(rows, kInt8Rows) rows. Empty: activations stay
@@ -25,8 +25,9 @@ struct LinearOutput {
   size_t y_stride;
 };
 
-/// Each y (rows, w.n) = epilogue(x (rows, w.k) · W), the panels of all shared among the pool's threads. int8 and int4
-/// weights meet activations in 8 bits where there is scratch for them: neighbours of one format share them.
+/// Each y (rows, w.n) = epilogue(x (rows, w.k) · W). The pool's threads share the panels of all products. Where there
+/// is scratch memory, int8 and int4 weights are multiplied with activations in 8 bits; neighbouring products of one
+/// format share the quantized rows.
 void linear(ThreadPool& pool, const float* x, size_t x_stride, size_t rows, std::span<const LinearOutput> outputs,
             Epilogue epilogue, Int8Scratch int8 = {});
 /// The same for one product.

@@ -8,7 +8,7 @@ namespace {
 // Below this many floats the calling thread alone is faster.
 constexpr size_t kInlineFloats = 16 * 1024;
 
-// Rows that lie a multiple of 4 KiB apart would compete for the same lines of the first cache.
+// Rows a multiple of 4 KiB apart would compete for the same lines of the L1 cache.
 size_t stride_of(size_t k) { return (k + 63) / 64 * 64 + 64; }
 
 size_t line(size_t bytes) { return (bytes + 63) / 64 * 64; }

@@ -8,9 +8,8 @@
 namespace sida {
 namespace {
 
-// Into the first cache: the hardware's own prefetch brings streams to the second, and many rows leave the
-// core too little room to wait for that. Panels stand one after the other, so that a panel's end fetches the
-// next one's begin.
+// Prefetches into the L1 cache: the hardware prefetcher brings streams only to L2, and with many rows the core cannot
+// hide that latency. Panels follow each other in memory, so the end of one panel prefetches the next one.
 constexpr size_t kPrefetchBytes = 2048;
 
 inline void prefetch_step(const std::byte* p) {
@@ -18,8 +17,8 @@ inline void prefetch_step(const std::byte* p) {
   __builtin_prefetch(p + kPrefetchBytes + 64, 0, 3);
 }
 
-/// kRows rows of a stride, by one pointer for every three: left to itself the compiler keeps one for each and
-/// runs out of registers.
+/// kRows rows of a stride, with one pointer for every three rows: the compiler would keep one for each and run out of
+/// registers.
 template <class T, size_t kRows>
 class RowPointers {
  public:
@@ -45,7 +44,7 @@ inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, siz
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
-  // 0 · value is a zero, which changes no bit of a finite maximum, but makes NaN of an infinity.
+  // 0 · value is 0 and changes no bit of a finite maximum, but makes NaN of an infinity.
   if (epilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
   if (columns >= begin + 16) {
     V::storeu(y, epilogue == Epilogue::kAdd ? V::add(V::loadu(y), value) : value);
@@ -56,14 +55,14 @@ inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, siz
   for (size_t c = 0; c < columns - begin; ++c) y[c] = epilogue == Epilogue::kAdd ? y[c] + lane[c] : lane[c];
 }
 
-/// Calls f<min(rows, kMost)>() and returns that number.
-template <size_t kMost, class F>
+/// Calls f<min(rows, kMax)>() and returns that number.
+template <size_t kMax, class F>
 size_t with_rows(size_t rows, const F& f) {
-  if constexpr (kMost > 1) {
-    if (rows < kMost) return with_rows<kMost - 1>(rows, f);
+  if constexpr (kMax > 1) {
+    if (rows < kMax) return with_rows<kMax - 1>(rows, f);
   }
-  f.template operator()<kMost>();
-  return kMost;
+  f.template operator()<kMax>();
+  return kMax;
 }
 
 /// y (rows, columns) = silu(y) · up (rows, kPanelColumns).
@@ -80,13 +79,14 @@ inline void swiglu_tile(const float* up, size_t rows, size_t columns, float* y, 
   }
 }
 
-/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMost,
-/// stores a tile by the task's epilogue to y. A tile of kSwiglu is finished here: silu's registers are not the tile's.
-template <size_t kMost, class Run>
+/// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMax,
+/// stores a tile by the task's epilogue to y. A tile of kSwiglu is finished here, because silu's registers would
+/// displace the tile's.
+template <size_t kMax, class Run>
 void run_tiles(const GemmTask& t, const Run& run) {
   const size_t stride = panel_stride(t.k, t.format);
   const bool swiglu = t.epilogue == Epilogue::kSwiglu;
-  alignas(64) float up[kMost * kPanelColumns];
+  alignas(64) float up[kMax * kPanelColumns];
   GemmTask task = t;
   if (swiglu) {
     task.y_stride = kPanelColumns;
@@ -97,7 +97,7 @@ void run_tiles(const GemmTask& t, const Run& run) {
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
     for (size_t row = 0; row < t.rows;) {
       float* y = t.y + row * t.y_stride + column;
-      const size_t rows = with_rows<kMost>(t.rows - row, [&]<size_t kRows>() {
+      const size_t rows = with_rows<kMax>(t.rows - row, [&]<size_t kRows>() {
         run.template operator()<kRows>(task, row, t.panels + p * stride, swiglu ? up : y,
                                       swiglu ? kPanelColumns : columns);
       });

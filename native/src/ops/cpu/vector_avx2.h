@@ -86,8 +86,8 @@ struct I {
   }
   static I high_nibbles(I x) { return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)}); }
   static V to_float(I x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
-  // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact: in 16 bits, for pairs of
-  // u · s may exceed what an instruction for bytes can hold.
+  // acc + u · s in each lane, with u four unsigned bytes and s four signed ones. Exact: products are added in 32 bits,
+  // because a pair of them may overflow the 16 bits of the byte instruction.
   static __m256i dot(__m256i acc, __m256i u, __m256i s) {
     const __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
                                            _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));

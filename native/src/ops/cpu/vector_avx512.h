@@ -37,7 +37,7 @@ struct V {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
   }
-  // Sixteen columns of four codes: byte i of a lane, with 128 added, becomes the low byte of 2^23 + it.
+  // Sixteen columns of four codes: byte i of a lane plus 128 becomes the low byte of a float 2^23 + that.
   static void load_int8(const void* p, V (&code)[4]) {
     const __m512i lane = _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(-128));
     const __m512i power = _mm512_set1_epi32(0x4b000000);
@@ -47,7 +47,7 @@ struct V {
       code[i].v = _mm512_sub_ps(_mm512_castsi512_ps(bits), _mm512_set1_ps(8388608.0f + 128.0f));
     }
   }
-  // A permutation looks at the four low bits of a lane alone: a table from nibble to code.
+  // The permutation reads only the four low bits of a lane, so it is a table from nibble to code.
   static void load_int4(const void* p, V (&code)[8]) {
     const __m512 codes = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
     const __m512i lane = _mm512_loadu_si512(p);
@@ -71,11 +71,11 @@ struct I {
   // acc + u · s in each lane, u four unsigned bytes and s four signed ones. Exact.
   static I dot(I acc, I u, I s) {
 #if defined(__AVX512VNNI__)
-    // Not the intrinsic, around which GCC 12 copies and spills the sums.
+    // Inline assembly, because GCC 12 copies and spills the sums around the intrinsic.
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc.v) : "v"(u.v), "v"(s.v));
     return acc;
 #else
-    // In 16 bits: pairs of u · s may exceed what an instruction for bytes can hold.
+    // Products are added in 32 bits, because a pair of them may overflow the 16 bits of the byte instruction.
     const __m512i even = _mm512_madd_epi16(_mm512_and_si512(u.v, _mm512_set1_epi16(255)),
                                            _mm512_srai_epi16(_mm512_slli_epi16(s.v, 8), 8));
     const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(u.v, 8), _mm512_srai_epi16(s.v, 8));

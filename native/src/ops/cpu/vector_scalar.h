@@ -39,7 +39,7 @@ struct V {
   static V fma(V a, V b, V c) {
     return map([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
   }
-  // As x86 does: the second operand where either is NaN.
+  // As on x86: the second operand where either is NaN.
   static V max(V a, V b) {
     return map([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
   }
@@ -93,7 +93,7 @@ struct V {
   }
 };
 
-// Wraps as the other instruction sets do: the sums that a damaged file holds may be any number.
+// Sums wrap as in the other instruction sets, because a damaged file may hold any sums.
 struct I {
   int32_t lane[16];
 

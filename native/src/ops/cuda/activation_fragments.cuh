@@ -4,9 +4,9 @@
 
 #include "device/cuda/kernel_language.h"
 
-// f32 activations for the tensor cores, which multiply bf16: x = high + low + O(2^-17 x), both bf16. The 16
-// rows of an mma are the high parts of 8 rows and below them their low parts, so that 8 rows cost one mma,
-// and the two sums of an output element stand in the same lane.
+// f32 activations for the tensor cores, which multiply bf16: x = high + low + O(2^-17 x), both bf16. The 16 rows of an
+// mma are the high parts of 8 rows and below them their low parts, so that 8 rows cost one mma and the two sums of an
+// output element are in the same lane.
 //
 // A lane (row lane / 4, quarter q = lane % 4) holds 8 neighbours of its row out of every 32 inputs, 8q to 8q
 // + 7: two steps of 16 inputs, 4 of each to the lane. Which inputs a step's k stands for is free as long as
@@ -15,7 +15,7 @@ namespace sida::cuda {
 
 /// Rows that one mma takes.
 inline constexpr uint32_t kTileRowsOfMma = 8;
-/// Inputs of a step pair: what the four quarters hold together.
+/// Inputs of a step pair, which the four quarters hold together.
 inline constexpr uint32_t kStepPairInputs = 32;
 
 /// Eight inputs of a row from `x` on, which is 16-byte aligned.
@@ -32,9 +32,9 @@ __device__ inline void load_floats(const float* row, uint32_t first, uint32_t k,
   for (uint32_t i = 0; i < 8; ++i) inputs[i] = first + i < k ? row[first + i] : 0.0f;
 }
 
-/// Two floats as bf16, rounded to nearest even, `first` in the low half.
-__device__ inline uint32_t bf16_pair(float first, float second) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+/// Two floats as bf16, rounded to nearest even, in the two halves of a word.
+__device__ inline uint32_t bf16_pair(float low_half, float high_half) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low_half, high_half);
   uint32_t bits;
   memcpy(&bits, &pair, sizeof bits);
   return bits;
@@ -46,8 +46,8 @@ __device__ inline void split_pair(float first, float second, uint32_t& high, uin
   low = bf16_pair(first - __uint_as_float(high << 16), second - __uint_as_float(high & 0xffff0000U));
 }
 
-/// The a-fragments of both steps. A word holds two neighbours, or with kAlternate every other one, as weights
-/// that are unpacked from bytes come.
+/// The a-fragments of both steps. A word holds two neighbours, or with kAlternate every other input, which is the order
+/// of weights unpacked from bytes.
 template <bool kAlternate>
 __device__ inline void split_inputs(const float (&x)[8], uint32_t (&a)[2][4]) {
   constexpr int kPartner = kAlternate ? 2 : 1, kNext = kAlternate ? 1 : 2;
@@ -59,8 +59,8 @@ __device__ inline void split_inputs(const float (&x)[8], uint32_t (&a)[2][4]) {
   }
 }
 
-/// The sum over both parts. Where the high parts' sum is no number the low parts' says nothing: infinity less
-/// itself was their input.
+/// The sum over both parts. Where the sum of the high parts is not finite the sum of the low parts is ignored: their
+/// input was infinity - infinity.
 __device__ inline float sum_of_parts(float high, float low) {
   return fabsf(high) <= 3.402823466e38f ? high + low : high;
 }

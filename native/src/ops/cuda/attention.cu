@@ -8,7 +8,7 @@
 namespace sida::cuda {
 namespace {
 
-/// A block a tile and head: blocks of one head follow each other, whose keys are then in the second cache.
+/// One block for each tile and head. Blocks of one head follow each other, so that they find its keys in the L2 cache.
 template <unsigned kWidth>
 __global__ void __launch_bounds__(kAttentionThreads, kWidth == 64 ? 2 : 1)
     attend(CacheLayer cache, PagedBatch batch, float* q, AttentionScores scores) {
@@ -37,15 +37,15 @@ __global__ void __launch_bounds__(kAttentionThreads, kWidth == 64 ? 2 : 1)
 void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                cudaStream_t stream) {
   if (batch.tile_count == 0) return;
-  if (cache.head_dim > kMostHeadDim) {
+  if (cache.head_dim > kMaxHeadDim) {
     throw Error("cannot_run",
                 "heads have " + std::to_string(cache.head_dim) + " columns, the cuda device takes at most " +
-                    std::to_string(kMostHeadDim),
-                {{"found", static_cast<double>(cache.head_dim)}, {"most", static_cast<double>(kMostHeadDim)}});
+                    std::to_string(kMaxHeadDim),
+                {{"found", static_cast<double>(cache.head_dim)}, {"most", static_cast<double>(kMaxHeadDim)}});
   }
   const LaunchShape shape{dim3(static_cast<unsigned>(batch.tile_count), scores.heads), dim3(kAttentionThreads),
                           sizeof(AttentionShared) + kTileRows * query_stride(cache.head_dim) * sizeof(float)};
-  // The usual widths are compiled for themselves.
+  // The usual widths have kernels of their own.
   const auto kernel = cache.head_dim == 64 ? attend<64> : cache.head_dim == 128 ? attend<128> : attend<0>;
   launch(kernel, shape, stream, cache, batch, q, scores);
 }

@@ -7,11 +7,11 @@
 
 namespace sida::cuda {
 
-/// One layer of a KV cache in pages of kPageTokens tokens, as model/kv_cache.h lays it out: from `first`, page p starts
-/// at p · page_floats; in it keys are [heads][head_dim][16], and from `values` on values are
+/// One layer of a KV cache in pages of kPageTokens tokens, in the layout of model/kv_cache.h. Page p starts at page0 +
+/// p · page_floats. Its keys are [heads][head_dim][16]; its values, `values` floats later, are
 /// [heads][16][head_dim_padded].
 struct CacheLayer {
-  float* first;        ///< page 0 of this layer
+  float* page0;        ///< this layer's part of page 0
   size_t page_floats;  ///< from page to page
   size_t values;       ///< floats from a page's keys to its values
   uint32_t heads;
@@ -25,7 +25,7 @@ struct PagedSequence {
   uint32_t count;  ///< rows
   uint32_t past;   ///< tokens before these
   uint32_t keys;   ///< keys to attend to where not causal
-  uint32_t pages;  ///< index into the page table of its first page
+  uint32_t pages;  ///< index of its first page in the page table
 };
 
 /// At most kTileRows rows of one sequence.
@@ -35,10 +35,10 @@ struct RowTile {
 };
 
 inline constexpr uint32_t kTileRows = 16;
-/// Widest head: a tile's queries lie in shared memory.
-inline constexpr uint32_t kMostHeadDim = 256;
+/// Widest head: a tile's queries must fit shared memory.
+inline constexpr uint32_t kMaxHeadDim = 256;
 
-/// What the rows of a pass see of a cache. All pointers are the device's.
+/// The rows of a pass and the pages of their sequences. All pointers are to device memory.
 struct PagedBatch {
   const PagedSequence* sequences;
   const RowTile* tiles;
@@ -50,22 +50,23 @@ struct PagedBatch {
 void write_keys(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
 void write_values(const CacheLayer& cache, const PagedBatch& batch, const float* rows, cudaStream_t stream);
 
-/// Bias of head h for key j and the query at position p is first[h · head_stride + j - p]; a null `first` is none.
+/// The bias of head h for key j and the query at position p is at_distance_0[h · head_stride + j - p]; null: no bias.
 struct AttentionBias {
-  const float* first;
+  const float* at_distance_0;
   size_t head_stride;
 };
 
-/// Which scores attention() is made of: scale · q·k + bias.
+/// The scores of attention(): scale · q·k + bias.
 struct AttentionScores {
-  uint32_t heads;  ///< of the queries, a multiple of the cache's: so many neighbours share one head of keys and values
+  /// Query heads, a multiple of the cache's heads: that many neighbours share one head of keys and values.
+  uint32_t heads;
   float scale;
   AttentionBias bias;
   bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence
 };
 
 /// Attention of every row's heads over its sequence's keys, in f32, in place: `q` (tokens, heads · head_dim) become the
-/// outputs. A row's bits do not depend on the other rows. Throws cannot_run where heads are wider than kMostHeadDim.
+/// outputs. A row's bits do not depend on the other rows. Throws cannot_run where heads are wider than kMaxHeadDim.
 void attention(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                cudaStream_t stream);
 

@@ -4,11 +4,10 @@
 #include "ops/cuda/warp.h"
 #include "ops/kv_page.h"
 
-// What a block of attention() shares: a tile of rows of one sequence and one head. Page p of the keys is warp
-// p % kSplits's, whose pages go through an online softmax in order; what the warps have is then added in
-// their order. All of a row's sums are in an order that its own position alone decides, so that one row by
-// itself (attention_row.h) and the same row of a tile (attention_tile.h) agree bit for bit. No sum is left to
-// the compiler's contraction.
+// The work of a block of attention(): a tile of rows of one sequence and one head. Warp p % kSplits takes page p of the
+// keys and runs an online softmax over its pages in order; the warps' results are then added in the order of the warps.
+// The order of a row's sums depends only on its position, so that one row by itself (attention_row.h) and the same row
+// in a tile (attention_tile.h) agree bit for bit. No sum is left to the compiler's contraction.
 namespace sida::cuda {
 
 inline constexpr unsigned kSplits = 8;
@@ -20,33 +19,33 @@ inline constexpr unsigned kCombinedRows = 8;
 struct alignas(16) AttentionShared {
   float tops[kSplits][kTileRows];     ///< the largest score that a warp saw of a row
   float sums[kSplits][kTileRows];     ///< of exp(score - top)
-  float weights[kSplits][kTileRows];  ///< what a warp's part of a row counts for
-  float scales[kSplits][kTileRows];   ///< of what a warp has of a row so far
+  float weights[kSplits][kTileRows];  ///< factor of a warp's part of a row
+  float scales[kSplits][kTileRows];   ///< factor of a warp's earlier sums of a row
   union {
     float exps[kSplits][kPageTokens][kTileRows + 4];  ///< of a warp's page
     float parts[kSplits][kCombinedRows][kColumns];    ///< outputs, before they are added up
   };
 };
 
-/// Floats from a row of queries in shared memory to the next: rows of four neighbours lie in different banks.
+/// Floats from one row of queries in shared memory to the next, so that four neighbouring rows lie in different banks.
 __host__ __device__ constexpr unsigned query_stride(unsigned head_dim) { return ((head_dim + 3) / 4 | 1) * 4; }
 
-/// Sums over d are of two parts, [0, first_part) and the rest.
+/// Sums over d have two parts, [0, first_part) and the rest.
 __device__ inline unsigned first_part(unsigned head_dim) { return head_dim / 8 * 4; }
 
-/// A tile of a head of `kWidth` columns, which the compiler then knows; 0: of any number.
+/// A tile of a head of `kWidth` columns, known at compile time; 0: of any number of columns.
 template <unsigned kWidth>
 struct AttentionTile {
-  /// Times kColumns: the columns that one pass over the keys gives.
+  /// kChunks · kColumns columns are computed in one pass over the keys.
   static constexpr unsigned kChunks = kWidth == 0 ? 2 : (kWidth + kColumns - 1) / kColumns;
 
-  const float* keys;    ///< of the head's keys in page 0: [head_dim][16]
+  const float* keys;    ///< the head's keys in page 0: [head_dim][16]
   const float* values;  ///< [16][head_dim_padded]
-  const float* bias;    ///< the head's, of distance 0; null for none
+  const float* bias;    ///< the head's bias of distance 0; null for none
   float scale;
   const uint32_t* pages;
   size_t page_floats;
-  float* rows;        ///< row 0's queries, and then outputs
+  float* rows;        ///< row 0's queries, later its outputs
   size_t row_stride;  ///< floats
   unsigned width;
   unsigned width_padded;
@@ -57,7 +56,8 @@ struct AttentionTile {
 
   __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                            const RowTile& tile, unsigned head)
-      : bias(scores.bias.first == nullptr ? nullptr : scores.bias.first + head * scores.bias.head_stride),
+      : bias(scores.bias.at_distance_0 == nullptr ? nullptr
+                                                : scores.bias.at_distance_0 + head * scores.bias.head_stride),
         scale(scores.scale),
         page_floats(cache.page_floats),
         row_stride(size_t{scores.heads} * cache.head_dim),
@@ -65,8 +65,8 @@ struct AttentionTile {
         width_padded(cache.head_dim_padded),
         causal(scores.causal) {
     const size_t shared = head / (scores.heads / cache.heads);
-    keys = cache.first + shared * cache.head_dim * kPageTokens;
-    values = cache.first + cache.values + shared * kPageTokens * cache.head_dim_padded;
+    keys = cache.page0 + shared * cache.head_dim * kPageTokens;
+    values = cache.page0 + cache.values + shared * kPageTokens * cache.head_dim_padded;
     const PagedSequence& sequence = batch.sequences[tile.sequence];
     pages = batch.page_table + sequence.pages;
     rows = q + (sequence.begin + tile.row) * row_stride + head * cache.head_dim;
@@ -77,7 +77,7 @@ struct AttentionTile {
 
   __device__ unsigned head_dim() const { return kWidth == 0 ? width : kWidth; }
   __device__ unsigned head_dim_padded() const { return kWidth == 0 ? width_padded : (kWidth + 15) / 16 * 16; }
-  /// Keys that row `row` sees. Rows past the last are as the last.
+  /// Keys that row `row` sees. Rows past the last see what the last row sees.
   __device__ unsigned visible(unsigned row) const {
     return causal ? position + min(row, count - 1) + 1 : all_keys;
   }
@@ -91,8 +91,8 @@ struct AttentionTile {
   }
 };
 
-/// What exponents are taken from: `top`, but where no key is seen yet (or all scores are -inf) a number, for
-/// -inf - -inf is none.
+/// The value subtracted in exponents: `top`, or 0 where no key has been seen (or all scores are -inf), because -inf -
+/// -inf is NaN.
 __device__ inline float finite_top(float top) { return top == -INFINITY ? 0.0f : top; }
 
 /// Fills weights from tops. Between two barriers.

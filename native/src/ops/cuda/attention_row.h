@@ -2,7 +2,7 @@
 
 #include "ops/cuda/attention_parts.h"
 
-// Attention of one row by itself, as decoding has it: memory is the limit, and all lanes read.
+// Attention of one row by itself, as in decoding. Memory bandwidth is the limit, so all lanes read.
 namespace sida::cuda {
 
 struct RowState {
@@ -10,8 +10,8 @@ struct RowState {
   float sum = 0;
 };
 
-/// A lane's two columns of every kColumns from `column` on, of the values at `from`. Past the last column any
-/// numbers will do: they are not stored.
+/// Reads a lane's two columns of every kColumns from `column` on, of the values at `from`. Lanes past the last column
+/// read any numbers, which are not stored.
 template <class Tile>
 __device__ void read_values(const Tile& tile, const float* from, unsigned column,
                             float2 (&value)[Tile::kChunks]) {
@@ -23,8 +23,8 @@ __device__ void read_values(const Tile& tile, const float* from, unsigned column
   }
 }
 
-/// One page of a warp. A lane is a key and one of the two parts of d, then two columns of every kColumns from
-/// `column` on. `kWhole`: all keys of the page are seen.
+/// One page of a warp. For the scores a lane has one key and one of the two parts of d; for the outputs it has two
+/// columns of every kColumns from `column` on. `kWhole`: the row sees all keys of the page.
 template <bool kWhole, class Tile>
 __device__ void attend_row_page(const Tile& tile, const float* query, unsigned page, unsigned column,
                                 RowState& state, float2 (&out)[Tile::kChunks]) {
@@ -32,7 +32,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   const unsigned key = page * kPageTokens + token, visible = tile.visible(0);
   const unsigned tokens = kWhole ? kPageTokens : visible - page * kPageTokens;
   const float* from = tile.value_page(page);
-  // Asked for before the keys: the warp waits once for both.
+  // Loaded before the keys, so that the warp waits only once for both.
   float2 value[kPageTokens][Tile::kChunks];
 #pragma unroll
   for (unsigned i = 0; i < kPageTokens; ++i) {
@@ -57,7 +57,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
 #pragma unroll
   for (unsigned i = 0; i < kPageTokens; ++i) {
     const float value_weight = __shfl_sync(kAllLanes, weight, i);
-    // Not a weight of 0: what is not seen may be no number.
+    // Skipped instead of weighted with 0: values that the row does not see may be NaN.
     if (!kWhole && i >= tokens) continue;
 #pragma unroll
     for (unsigned c = 0; c < Tile::kChunks; ++c) {

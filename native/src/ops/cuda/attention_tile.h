@@ -2,10 +2,10 @@
 
 #include "ops/cuda/attention_parts.h"
 
-// Attention of a tile of rows: what is read of a page serves all of them.
+// Attention of a tile of rows: each page is read once for all of them.
 namespace sida::cuda {
 
-/// Rows of a warp's outputs that a lane has, and columns of every kColumns.
+/// The rows, and the columns of every kColumns, of a warp's outputs that one lane holds.
 inline constexpr unsigned kLaneRows = 8;
 inline constexpr unsigned kLaneColumns = 4;
 
@@ -15,33 +15,32 @@ __device__ inline float4 load4(const float* from) { return *reinterpret_cast<con
 struct Scores {
   float row[2][4] = {};
 
-  __device__ void add(float first, float second, float4 keys) {
+  __device__ void add(float query0, float query1, float4 keys) {
     const float key[4] = {keys.x, keys.y, keys.z, keys.w};
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
-      row[0][i] = fmaf(first, key[i], row[0][i]);
-      row[1][i] = fmaf(second, key[i], row[1][i]);
+      row[0][i] = fmaf(query0, key[i], row[0][i]);
+      row[1][i] = fmaf(query1, key[i], row[1][i]);
     }
   }
 
   /// Adds the products of d in [begin, end), `begin` a multiple of 4.
-  __device__ void add(const float* first, const float* second, const float* keys, unsigned begin,
-                      unsigned end) {
+  __device__ void add(const float* query0, const float* query1, const float* keys, unsigned begin, unsigned end) {
     unsigned d = begin;
 #pragma unroll 2
     for (; d + 4 <= end; d += 4) {
-      const float4 a = load4(first + d), b = load4(second + d);
+      const float4 a = load4(query0 + d), b = load4(query1 + d);
       const float* at = keys + d * kPageTokens;
       add(a.x, b.x, load4(at));
       add(a.y, b.y, load4(at + kPageTokens));
       add(a.z, b.z, load4(at + 2 * kPageTokens));
       add(a.w, b.w, load4(at + 3 * kPageTokens));
     }
-    for (; d < end; ++d) add(first[d], second[d], load4(keys + d * kPageTokens));
+    for (; d < end; ++d) add(query0[d], query1[d], load4(keys + d * kPageTokens));
   }
 };
 
-/// Of a lane's two rows.
+/// Largest scores and sums of a lane's two rows.
 struct TileState {
   float top[2] = {-INFINITY, -INFINITY};
   float sum[2] = {};
@@ -50,19 +49,19 @@ struct TileState {
 template <unsigned kChunks>
 using TileOutputs = float[kChunks][kLaneRows][kLaneColumns];
 
-/// Scores of a page and their exponentials, to `exps` and, for what was before, `scales`. Four neighbouring
-/// lanes have rows `lane / 4` and 8 more, and four keys each.
+/// Computes the scores of a page. Writes their exponentials to `exps` and the factors of earlier sums to `scales`. Four
+/// neighbouring lanes share rows lane / 4 and lane / 4 + 8 and have four keys each.
 template <bool kWhole, class Tile>
 __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page, TileState& state,
                            float (&exps)[kPageTokens][kTileRows + 4], float (&scales)[kTileRows]) {
   const unsigned lane = threadIdx.x % kWarp, token = lane % 4 * 4;
   const unsigned stride = query_stride(tile.head_dim()), part = first_part(tile.head_dim());
-  const float* first = queries + lane / 4 * stride;
-  const float* second = first + 8 * stride;
+  const float* query0 = queries + lane / 4 * stride;
+  const float* query1 = query0 + 8 * stride;
   const float* keys = tile.key_page(page) + token;
   Scores scores, rest;
-  scores.add(first, second, keys, 0, part);
-  rest.add(first, second, keys, part, tile.head_dim());
+  scores.add(query0, query1, keys, 0, part);
+  rest.add(query0, query1, keys, part, tile.head_dim());
 #pragma unroll
   for (unsigned r = 0; r < 2; ++r) {
     const unsigned row = lane / 4 + 8 * r, visible = tile.visible(row);
@@ -86,7 +85,8 @@ __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page
   }
 }
 
-/// A lane has rows from `lane / 16 · 8` on and four columns of every kColumns from `column` on.
+/// Adds a page's weighted values to `out`. A lane has 8 rows from lane / 16 · 8 on, and four columns of every kColumns
+/// from `column` on.
 template <bool kWhole, class Tile>
 __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
                            const float (&exps)[kPageTokens][kTileRows + 4], const float (&scales)[kTileRows],
@@ -109,13 +109,13 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
     const float weight[kLaneRows] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
     for (unsigned c = 0; c < Tile::kChunks; ++c) {
-      // Past the last column any number will do: it is not stored.
+      // Lanes past the last column read any numbers, which are not stored.
       const unsigned at =
           min(column + c * kColumns + lane % 16 * kLaneColumns, tile.head_dim_padded() - kLaneColumns);
       const float4 value = load4(values + token * tile.head_dim_padded() + at);
 #pragma unroll
       for (unsigned r = 0; r < kLaneRows; ++r) {
-        // Not a weight of 0: what a row does not see may be no number.
+        // Skipped instead of weighted with 0: values that a row does not see may be NaN.
         if (!kWhole && first_key + token >= tile.visible(row + r)) continue;
         out[c][r][0] = fmaf(weight[r], value.x, out[c][r][0]);
         out[c][r][1] = fmaf(weight[r], value.y, out[c][r][1]);
@@ -159,7 +159,7 @@ __device__ void attend_tile(const Tile& tile, const float* queries, unsigned col
   }
   __syncthreads();
   weigh_parts(shared);
-  // Half of each lane's rows at a time: parts take the place of the exponentials.
+  // Half of each lane's rows at a time, because `parts` reuses the memory of the exponentials.
   constexpr unsigned kHalf = kLaneRows / 2;
 #pragma unroll
   for (unsigned c = 0; c < Tile::kChunks; ++c) {

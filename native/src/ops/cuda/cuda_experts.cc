@@ -16,7 +16,7 @@ void CudaOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t t
   auto* chosen = reinterpret_cast<uint16_t*>(alpha + count);
   cuda::choose(work_.router, tokens, experts, {spec.top_k, spec.normalized}, chosen, alpha, stream());
   if (logits != nullptr) download(logits, work_.router, tokens * experts * sizeof(float));
-  // One copy for both: each is a pause of the kernels.
+  // One copy for both, because each copy pauses the kernels.
   download(chosen_.get(), work_.chosen, cuda::choices_bytes(tokens, spec.top_k));
   cuda_check_launches("router");
   wait();
@@ -34,7 +34,8 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
   std::copy(dispatch.order.begin(), dispatch.order.end(), choices_.begin());
   uint32_t* positions = choices_.data() + count;
   uint32_t* alphas = positions + tokens * k;
-  // Choices stand by expert, and so do each token's: sums do not depend on which expert was at hand first.
+  // Choices are ordered by expert, also within a token, so that sums do not depend on which expert became resident
+  // first.
   for (uint32_t position = 0; position < count; ++position) {
     const size_t choice = dispatch.order[position];
     size_t next = choice / k * k;
@@ -48,8 +49,8 @@ void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
 }
 
 void CudaOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) {
-  for (size_t begin = 0; begin < experts.size(); begin += cuda::kMostProducts) {
-    const size_t count = std::min(cuda::kMostProducts, experts.size() - begin);
+  for (size_t begin = 0; begin < experts.size(); begin += cuda::kMaxProducts) {
+    const size_t count = std::min(cuda::kMaxProducts, experts.size() - begin);
     run_experts(layout, experts.subspan(begin, count), dispatch);
   }
 }

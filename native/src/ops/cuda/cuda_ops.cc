@@ -22,11 +22,11 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       uploads_(work_.uploads, work_.upload_bytes, device_.compute()),
       biases_(spec.stacks.size()),
       chosen_(make_cuda_host_array<std::byte>(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k()))),
-      logits_(make_cuda_host_array<float>(kMostLogitRows * spec.vocab)) {
+      logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.vocab)) {
   const size_t head_dim = cache.shape().head_dim;
-  if (head_dim > cuda::kMostHeadDim) {
+  if (head_dim > cuda::kMaxHeadDim) {
     throw Error("cannot_run", "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " +
-                                  std::to_string(cuda::kMostHeadDim));
+                                  std::to_string(cuda::kMaxHeadDim));
   }
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
@@ -56,7 +56,7 @@ void CudaOps::upload_bias(size_t stack, const BatchLimits& limits, const float* 
 }
 
 void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) {
-  // A pass that an error ended may have left work that reads the uploads.
+  // A pass that ended with an error may have left kernels that read the uploads.
   wait();
   uploads_.start();
   stack_ = stack;
@@ -125,7 +125,7 @@ void CudaOps::linear(const float* x, size_t rows, std::span<const Product> produ
   for (size_t begin = 0, end = 0; begin < products.size(); begin = end) {
     const PanelMatrix& first = products[begin].w;
     products_.clear();
-    for (; end < products.size() && products_.size() < cuda::kMostProducts && alike(first, products[end].w); ++end) {
+    for (; end < products.size() && products_.size() < cuda::kMaxProducts && alike(first, products[end].w); ++end) {
       products_.push_back({x, nullptr, 1, static_cast<uint32_t>(rows), products[end].w, products[end].y});
     }
     cuda::gemm(products_, {first.k, first.n, epilogue}, stream());
@@ -181,7 +181,7 @@ void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, flo
   const size_t bytes = rows.size() * head.n * sizeof(float);
   download(logits_.get(), work_.logits, bytes);
   wait();
-  // Chunk after chunk of a pass's rows finds the same room.
+  // The chunks of a pass's rows reuse the same upload memory.
   uploads_.rewind(before);
   std::memcpy(out, logits_.get(), bytes);
 }

@@ -15,15 +15,15 @@
 
 namespace sida {
 
-/// Ops on a GPU. The host runs ahead of it: it waits in finish(), in choose() for the routers' choices, and where
-/// logits() and states() bring numbers back.
+/// Ops on a GPU. The host runs ahead of the device. It waits in finish(), in choose() for the routers' choices, and in
+/// logits() and states() for the results.
 class CudaOps final : public Ops {
  public:
-  /// Bytes that it takes of the device's memory.
+  /// Bytes that the ops take of the device's memory.
   static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits) { return CudaWorkspace::bytes(spec, limits); }
 
-  /// `memory` is a CudaBackend's; `weights` and `cache` lie in it. All but `limits` outlive it. Throws cannot_run where
-  /// a head is wider than the kernels take.
+  /// `memory` is a CudaBackend's and holds `weights` and `cache`. All arguments but `limits` must outlive the ops.
+  /// Throws cannot_run where a head is wider than the kernels support.
   CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
           const BatchLimits& limits);
 
@@ -55,7 +55,7 @@ class CudaOps final : public Ops {
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
-  /// What the rows of the pass see: their sequences' own keys, or those of the parents. `tiles` is tiles_ on the
+  /// The pass's rows with the pages of their sequences, or of the parents for cross-attention. `tiles` is tiles_ on the
   /// device.
   cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross);
   void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
@@ -69,20 +69,20 @@ class CudaOps final : public Ops {
   CudaWorkspace work_;
   PassUploads uploads_;
   std::vector<cuda::AttentionBias> biases_;  ///< by stack
-  /// Page-locked, so that what comes back is not copied twice.
+  /// Page-locked, so that downloads are not copied twice.
   CudaHostArray<std::byte> chosen_;
   CudaHostArray<float> logits_;
 
-  // Of the pass, on the device.
+  // State of the current pass, on the device.
   size_t stack_ = 0;
   size_t tokens_ = 0;
   cuda::PagedBatch own_;
   cuda::PagedBatch parents_;
   const float* cosines_ = nullptr;  ///< (tokens, rotary width / 2)
   const float* sines_ = nullptr;
-  // Of the layer.
+  // State of the current MoE layer, on the device.
   const uint32_t* order_ = nullptr;      ///< as in Dispatch
-  const uint32_t* positions_ = nullptr;  ///< (tokens, k): of add_expert_outputs()
+  const uint32_t* positions_ = nullptr;  ///< (tokens, k): as add_expert_outputs() takes them
   const float* alpha_ = nullptr;         ///< (tokens, k): by expert, as positions_
 
   // Kept from layer to layer, so that a pass allocates nothing once they have grown.

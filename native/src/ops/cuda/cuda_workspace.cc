@@ -10,10 +10,10 @@
 namespace sida {
 namespace {
 
-// What tensor cores and vector loads like.
+// Alignment for tensor cores and vector loads.
 constexpr size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// The widest that any layer has.
+/// The largest of all layers.
 struct Widths {
   size_t query = 0, kv = 0, dense = 0;
 
@@ -34,7 +34,7 @@ struct Widths {
 
 }  // namespace
 
-/// Gives out memory from `base` on; counts alone where that is null.
+/// Hands out memory from `base` on. Where `base` is null it only counts bytes.
 struct CudaWorkspace::Arena {
   std::byte* base = nullptr;
   size_t used = 0;
@@ -52,13 +52,13 @@ size_t bias_positions(const StackSpec& stack, const BatchLimits& limits) {
   return stack.causal ? KvCache::pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
 }
 
-size_t most_choices(const ModelSpec& spec, const BatchLimits& limits) {
+size_t max_choices(const ModelSpec& spec, const BatchLimits& limits) {
   return std::max(limits.max_routing_k, spec.top_k());
 }
 
 void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimits& limits) {
   const Widths widths(spec);
-  const size_t tokens = limits.max_batch_tokens, choices = tokens * most_choices(spec, limits);
+  const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   arena.take(activations.hidden, tokens * spec.width);
   arena.take(activations.normed, tokens * spec.width);
   biases.assign(spec.stacks.size(), nullptr);
@@ -84,8 +84,8 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
 
   arena.used = shared;
-  arena.take(head_rows, kMostLogitRows * spec.width);
-  arena.take(logits, kMostLogitRows * spec.vocab);
+  arena.take(head_rows, kMaxLogitRows * spec.width);
+  arena.take(logits, kMaxLogitRows * spec.vocab);
 }
 
 uint64_t CudaWorkspace::bytes(const ModelSpec& spec, const BatchLimits& limits) {

@@ -11,8 +11,8 @@
 
 namespace sida {
 
-/// What CudaOps works in, allocated once. Attention, feed-forward networks and the head take turns at one part of it:
-/// what one of them leaves there, the others overwrite.
+/// The working memory of CudaOps, allocated once. Attention, feed-forward networks and the head share one part of it
+/// and overwrite each other's data there.
 struct CudaWorkspace {
   static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits);
 
@@ -22,14 +22,14 @@ struct CudaWorkspace {
   Activations activations;
 
   float* router;      ///< (tokens, experts): logits
-  std::byte* chosen;  ///< of choose(): (tokens, top_k) f32 alphas, then as many u16 experts
-  float* up;          ///< (tokens, width of a dense network) or (choices, width of an expert): what `down` takes
+  std::byte* chosen;  ///< result of choose(): (tokens, top_k) f32 alphas, then as many u16 experts
+  float* up;          ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
   float* outputs;     ///< (choices, width), by expert
 
-  float* head_rows;  ///< (kMostLogitRows, width)
-  float* logits;     ///< (kMostLogitRows, vocab)
+  float* head_rows;  ///< (kMaxLogitRows, width)
+  float* logits;     ///< (kMaxLogitRows, vocab)
 
-  /// By stack: PositionBias over bias_positions(); null without.
+  /// By stack: PositionBias over bias_positions(); null where the stack has none.
   std::vector<float*> biases;
   std::byte* uploads;  ///< of PassUploads
   size_t upload_bytes;
@@ -40,10 +40,10 @@ struct CudaWorkspace {
   void lay_out(Arena& arena, const ModelSpec& spec, const BatchLimits& limits);
 };
 
-/// Positions that a stack's relative bias covers. A stack that is not causal has its sequences whole in one pass.
+/// Positions that a stack's relative bias covers. A stack that is not causal gets whole sequences in one pass.
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits);
 
-/// Experts that a token may go to: as the router chooses, or as a batch's routing names them.
-size_t most_choices(const ModelSpec& spec, const BatchLimits& limits);
+/// Most experts of a token: the router's top-k, or what a batch's routing may name.
+size_t max_choices(const ModelSpec& spec, const BatchLimits& limits);
 
 }  // namespace sida

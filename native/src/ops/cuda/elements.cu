@@ -1,7 +1,7 @@
 #include "ops/cuda/rows.h"
 #include "ops/cuda/warp.h"
 
-// What works on single elements of the activations, or on pairs of them, in place.
+// Kernels on single elements of the activations, or on pairs of them, in place.
 namespace sida::cuda {
 namespace {
 
@@ -10,22 +10,23 @@ constexpr unsigned kThreads = 128;
 __global__ void clip_elements(float* x, size_t count, float limit) {
   const size_t i = blockIdx.x * size_t{kThreads} + threadIdx.x;
   if (i >= count) return;
-  // No fminf: a NaN stays one, and an infinity becomes one, which must not end as a sound number.
+  // Written without fminf, so that a NaN stays NaN. The fma makes NaN of an infinity, which must not become a valid
+  // number.
   const float value = x[i];
   x[i] = fmaf(value, 0.0f, value > limit ? limit : value < -limit ? -limit : value);
 }
 
-/// A thread a pair of columns.
+/// One thread for each pair of columns.
 __global__ void rotate_pairs(float* x, HeadRows rows, RotaryTable table) {
   const size_t pair = blockIdx.y * size_t{kThreads} + threadIdx.x, token = blockIdx.x;
   if (pair >= rows.heads * table.half) return;
   const size_t head = pair / table.half, column = pair % table.half;
-  float* first = x + (token * rows.heads + head) * rows.head_dim + column;
-  float* second = first + table.half;
+  float* left = x + (token * rows.heads + head) * rows.head_dim + column;
+  float* right = left + table.half;
   const float cosine = table.cosines[token * table.half + column], sine = table.sines[token * table.half + column];
-  const float a = *first, b = *second;
-  *first = a * cosine - b * sine;
-  *second = b * cosine + a * sine;
+  const float a = *left, b = *right;
+  *left = a * cosine - b * sine;
+  *right = b * cosine + a * sine;
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 namespace sida::cuda {
 namespace {
 
-/// Rows of a product for which the weights' way from memory is all that counts.
+/// Up to this many rows the time of a product is that of reading its weights.
 constexpr uint32_t kFewRows = 16;
-/// Fewer blocks than these leave so much of the device idle that many rows are better off as few rows at a
-/// time.
+/// With fewer blocks than this, so much of the device would be idle that the few-rows kernel is faster.
 constexpr size_t kBusyBlocks = 64;
 
 bool in_vectors(const float* rows, size_t stride) {
@@ -19,7 +18,7 @@ bool in_vectors(const float* rows, size_t stride) {
 void add(GemmArguments& t, const Product& product) {
   t.products[t.count++] = {product.x, product.gather,         product.w.data,
                            product.y, product.gather_divisor, product.rows};
-  t.most_rows = std::max(t.most_rows, product.rows);
+  t.max_rows = std::max(t.max_rows, product.rows);
   t.x_vectors = t.x_vectors && in_vectors(product.x, t.x_stride);
   t.y_vectors = t.y_vectors && in_vectors(product.y, t.y_stride);
 }

@@ -11,14 +11,14 @@
 
 namespace sida::cuda {
 
-/// Rows times one weight matrix: y (rows, w.n) = epilogue(x · W). All pointers are the device's.
+/// Rows times one weight matrix: y (rows, w.n) = epilogue(x · W). All pointers are to device memory.
 struct Product {
   const float* x;          ///< rows of w.k floats
   const uint32_t* gather;  ///< (rows): row i reads row gather[i] / gather_divisor of x; null: row i
   uint32_t gather_divisor;
   uint32_t rows;
   PanelMatrix w;
-  float* y;  ///< (rows, w.n), row i's answer in row i
+  float* y;  ///< (rows, w.n)
 };
 
 /// What all products of a launch share. Strides in floats.
@@ -29,12 +29,11 @@ struct GemmShape {
 };
 
 /// Most products of one launch.
-inline constexpr size_t kMostProducts = 64;
+inline constexpr size_t kMaxProducts = 64;
 
-/// All `products` (at most kMostProducts; of one k, n and format) on `stream`. Sums are f32. Weights of bf16,
-/// int8 and int4 meet x in two parts of bf16 each, x = high + low + O(2^-17 x), on tensor cores; f32 weights
-/// meet f32 x. A row's bits depend on its x and on W alone: not on the number of rows, nor on the other
-/// products.
+/// Starts all `products` (at most kMaxProducts, of one k, n and format) on `stream`. Sums are f32. Weights of bf16,
+/// int8 and int4 are multiplied on tensor cores with x split into two bf16 parts, x = high + low + O(2^-17 x); f32
+/// weights with x in f32. A row's bits depend only on its x and on W, not on the number of rows or on other products.
 void gemm(std::span<const Product> products, const GemmShape& shape, cudaStream_t stream);
 
 }  // namespace sida::cuda

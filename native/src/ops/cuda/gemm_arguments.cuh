@@ -3,15 +3,14 @@
 #include "device/cuda/kernel_language.h"
 #include "ops/cuda/gemm.h"
 
-// What one output element is, in every kernel and for any number of rows: k is cut into slices of
-// kSliceInputs, each is summed for itself, and the slices' sums are added up in ascending order from 0. So
-// kernels may share out the slices as suits the number of rows, among warps or one after the other, and no
-// bit changes.
+// Every kernel computes an output element in the same way, for any number of rows: k is cut into slices of
+// kSliceInputs, each slice is summed by itself, and the sums of the slices are added in ascending order from 0. So a
+// kernel may divide the slices among warps or take them one after the other, and no bit changes.
 namespace sida::cuda {
 
 inline constexpr uint32_t kSliceInputs = 128;
 
-/// What is a product's own.
+/// The part of the arguments that differs between products.
 struct ProductRows {
   const float* x;
   const uint32_t* gather;
@@ -23,12 +22,12 @@ struct ProductRows {
 
 /// A kernel's parameters: by value, so that a launch copies and allocates nothing. Below 4 KB.
 struct GemmArguments {
-  ProductRows products[kMostProducts];
+  ProductRows products[kMaxProducts];
   size_t x_stride;
   size_t y_stride;
   size_t panel_stride;  ///< bytes
   uint32_t count;       ///< products
-  uint32_t most_rows;   ///< of a product
+  uint32_t max_rows;   ///< of a product
   uint32_t k;
   uint32_t n;
   Epilogue epilogue;
@@ -39,7 +38,7 @@ static_assert(sizeof(GemmArguments) <= 4096);
 
 __host__ __device__ constexpr uint32_t divided_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-/// What choice_of() gives for rows that a product does not have.
+/// choice_of() of a row that a product does not have.
 inline constexpr uint32_t kNoChoice = UINT32_MAX;
 
 __device__ inline uint32_t choice_of(const ProductRows& product, uint32_t row) {
@@ -47,8 +46,8 @@ __device__ inline uint32_t choice_of(const ProductRows& product, uint32_t row) {
   return product.gather == nullptr ? row : product.gather[row];
 }
 
-/// The row of x that a choice reads; null for none. Apart from choice_of(), so that what is asked for between
-/// the two does not wait for `gather`.
+/// The row of x that a choice reads; null for kNoChoice. Separate from choice_of(), so that loads issued between the
+/// two calls do not wait for `gather`.
 __device__ inline const float* row_of_choice(const GemmArguments& t, const ProductRows& product,
                                              uint32_t choice) {
   if (choice == kNoChoice) return nullptr;
@@ -56,20 +55,20 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
   return product.x + row * t.x_stride;
 }
 
-/// Whether what y held before enters.
+/// Whether the epilogue reads the old value of y.
 __device__ inline bool takes_before(Epilogue epilogue) {
   return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu;
 }
 
 __device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
   if (epilogue == Epilogue::kAdd) return before + value;
-  // The infinite becomes NaN here too.
+  // An infinity becomes NaN here too.
   if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
-  // No fmaxf: a NaN stays one, and an infinity becomes one.
+  // Written without fmaxf: a NaN stays NaN, and an infinity becomes NaN.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
 
-/// Puts the sum of an output element where it belongs; columns from n on are nobody's.
+/// Stores an output element; columns from n on are padding and are not stored.
 __device__ inline void store_output(const GemmArguments& t, const ProductRows& product, uint32_t row,
                                     uint32_t column, float value) {
   if (row >= product.rows || column >= t.n) return;

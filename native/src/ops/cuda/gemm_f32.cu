@@ -1,15 +1,15 @@
-// f32 weights: fused multiply-adds. A warp sums one slice of a panel for up to 8 rows, a lane a column; the
-// warps of a block share out the slices.
+// f32 weights: fused multiply-adds. A warp sums one slice of a panel for up to 8 rows, with one lane for each column.
+// The warps of a block divide the slices among them.
 #include "ops/cuda/gemm_kernels.h"
 
 namespace sida::cuda {
 namespace {
 
 constexpr uint32_t kRows = 8;
-constexpr uint32_t kMostWarps = 8;
+constexpr uint32_t kMaxWarps = 8;
 constexpr uint32_t kSums = kRows * kPanelColumns;
 constexpr uint32_t kInputs = kRows * kSliceInputs;
-/// Weights of a column that are under way at a time.
+/// Weights of a column that are loaded ahead.
 constexpr uint32_t kAhead = 32;
 
 /// Copies the slice from `begin` on of the rows to `x`, [kRows][kSliceInputs]; zeros past k and for null
@@ -37,11 +37,11 @@ __device__ void load_slice(const GemmArguments& t, const float* const (&rows)[kR
   for (uint32_t r = 0; r < kRows; ++r) *reinterpret_cast<float4*>(x + r * kSliceInputs + first) = inputs[r];
 }
 
-/// Puts the sums of one slice, [kRows][32], to `out`. `x`: kInputs floats for this warp alone.
+/// Writes the sums of one slice, [kRows][32], to `out`. `x`: kInputs floats of scratch memory for this warp.
 __device__ void sum_slice(const GemmArguments& t, const float* panel, const float* const (&rows)[kRows],
                           uint32_t begin, float* x, float* out) {
   const uint32_t lane = threadIdx.x % kWarp;
-  // The last slice's x may still be read.
+  // Other lanes may still read the previous slice's x.
   __syncwarp();
   load_slice(t, rows, begin, x);
   __syncwarp();
@@ -72,7 +72,7 @@ __device__ void sum_slice(const GemmArguments& t, const float* panel, const floa
 
 /// Block (x, y, z): rows from 8x on, panel y, product z. Shared memory: each warp's x, each warp's sums, the
 /// totals.
-__global__ void __launch_bounds__(kMostWarps* kWarp) f32_rows(const GemmArguments t) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp) f32_rows(const GemmArguments t) {
   const ProductRows& product = t.products[blockIdx.z];
   const uint32_t first_row = blockIdx.x * kRows;
   if (first_row >= product.rows) return;
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) f32_rows(const GemmArgument
 }  // namespace
 
 void gemm_f32(const GemmArguments& t, cudaStream_t stream) {
-  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMostWarps);
-  const LaunchShape shape{{divided_up(t.most_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
+  const uint32_t warps = min(divided_up(t.k, kSliceInputs), kMaxWarps);
+  const LaunchShape shape{{divided_up(t.max_rows, kRows), divided_up(t.n, kPanelColumns), t.count},
                           warps * kWarp,
                           (warps * (kInputs + kSums) + kSums) * sizeof(float)};
   launch(f32_rows, shape, stream, t);

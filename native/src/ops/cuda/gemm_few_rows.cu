@@ -1,17 +1,16 @@
-// Few rows: the weights' way from memory is all that counts. A warp asks for all bytes of a slice before it
-// multiplies the first, so that a handful of warps keep a multiprocessor's share of the bandwidth busy, and
-// the slices of a panel are shared out among the warps of one block: nothing but the answer is written to
-// memory.
+// Few rows: the time is that of reading the weights. A warp loads all bytes of a slice before it multiplies the first
+// of them, so that a few warps saturate a multiprocessor's share of the bandwidth. The warps of one block divide the
+// slices of a panel among them, so that only results are written to memory.
 #include "ops/cuda/gemm_kernels.h"
 #include "ops/cuda/slice_sums.cuh"
 
 namespace sida::cuda {
 namespace {
 
-/// Warps of a block where there are blocks enough, and the most where each has a multiprocessor for itself.
-constexpr uint32_t kUsualWarps = 6, kMostWarps = 12;
+/// Warps of a block where blocks fill the device, and the most warps where each block has a multiprocessor for itself.
+constexpr uint32_t kUsualWarps = 6, kMaxWarps = 12;
 constexpr size_t kOneEach = 132;
-/// Sums of slices that wait in shared memory for the others, in units of one tile of rows by one panel.
+/// Sums of slices kept in shared memory until all are added, in units of one tile of rows by one panel.
 constexpr uint32_t kWaitingSums = 32;
 constexpr uint32_t kSumsPerTile = kTileRowsOfMma * kPanelColumns;
 /// From this many blocks on the device is full with two panels a block.
@@ -65,8 +64,8 @@ struct SliceWeights {
   }
 };
 
-/// Puts the sums of one slice, [kPanels][8 · kRowTiles][32], to `out`. kWhole: the slice does not reach past
-/// k, and x may be read in vectors; without branches all loads are under way at a time.
+/// Writes the sums of one slice, [kPanels][8 · kRowTiles][32], to `out`. kWhole: the slice does not reach past k and x
+/// may be read in vectors; without branches all loads are in flight at once.
 template <class Weights, int kPanels, int kRowTiles, bool kWhole>
 __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, const std::byte* panel,
                           uint32_t panels, const uint32_t (&choices)[kRowTiles], uint32_t begin, float* out) {
@@ -139,7 +138,7 @@ __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, co
 /// Block (x, y, z): rows from x · 8 · kRowTiles on, panels from y · kPanels on, product z. Shared memory: the
 /// sums of `waiting` slices, then the totals.
 template <class Weights, int kPanels, int kRowTiles>
-__global__ void __launch_bounds__(kMostWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp) few_rows(const GemmArguments t, uint32_t waiting) {
   constexpr uint32_t kSums = kPanels * kRowTiles * kSumsPerTile;
   const ProductRows& product = t.products[blockIdx.z];
   const uint32_t first_row = blockIdx.x * kRowTiles * kTileRowsOfMma, first_panel = blockIdx.y * kPanels;
@@ -149,11 +148,11 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) few_rows(const GemmArgument
   uint32_t choices[kRowTiles];
 #pragma unroll
   for (uint32_t r = 0; r < kRowTiles; ++r) {
-    // Rows that there are not are the last one again, for nobody: a branch around their loads would put x's loads one after another.
+    // Missing rows load the last row again: a branch around their loads would serialize the loads of x.
     const uint32_t row = first_row + r * kTileRowsOfMma + threadIdx.x % kWarp / 4;
     choices[r] = choice_of(product, min(row, product.rows - 1));
   }
-  // Asked for now, as they are far away. A thread's outputs are all of one column.
+  // Loaded early because the latency is long. A thread's outputs are all of one column.
   float scales[kPanels];
 #pragma unroll
   for (uint32_t p = 0; p < kPanels; ++p) {
@@ -200,10 +199,10 @@ template <class Weights, int kPanels, int kRowTiles>
 void start(const GemmArguments& t, cudaStream_t stream) {
   const uint32_t slices = divided_up(t.k, kSliceInputs);
   const uint32_t waiting = min(slices, kWaitingSums / (kPanels * kRowTiles));
-  const dim3 grid(divided_up(t.most_rows, kRowTiles * kTileRowsOfMma),
+  const dim3 grid(divided_up(t.max_rows, kRowTiles * kTileRowsOfMma),
                   divided_up(t.n, kPanels * kPanelColumns), t.count);
-  const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMostWarps : kUsualWarps;
-  // As many turns as must be, then as few warps as do them.
+  const uint32_t most = size_t{grid.x} * grid.y * grid.z <= kOneEach ? kMaxWarps : kUsualWarps;
+  // The fewest turns possible, then the fewest warps that need no more turns.
   const uint32_t warps = divided_up(waiting, divided_up(waiting, most));
   const LaunchShape shape{grid, warps * kWarp,
                           (waiting + 1) * kPanels * kRowTiles * kSumsPerTile * sizeof(float)};
@@ -212,9 +211,9 @@ void start(const GemmArguments& t, cudaStream_t stream) {
 
 template <class Weights>
 void start_few_rows(const GemmArguments& t, cudaStream_t stream) {
-  if (t.most_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
+  if (t.max_rows > kTileRowsOfMma) return start<Weights, 1, 2>(t, stream);
   if constexpr (Weights::kType != WeightType::kBf16) {
-    // Two panels share the splitting of x, and their bytes in flight are those of one of bf16.
+    // Two panels share the split of x, and have as many bytes in flight as one bf16 panel.
     if (divided_up(t.n, 2 * kPanelColumns) * size_t{t.count} >= kManyBlocks)
       return start<Weights, 2, 1>(t, stream);
   }

@@ -1,6 +1,6 @@
-// Many rows: arithmetic is what counts. A block's warps, each 32 rows by one panel, share the weights and x
-// of 32 inputs at a time, which come by asynchronous copies some steps ahead; x is split into its two parts
-// once a block. Slices are summed one after the other.
+// Many rows: arithmetic is the limit. The warps of a block, each with 32 rows by one panel, share the weights and x of
+// 32 inputs at a time, which asynchronous copies load some steps ahead. Each block splits x into its two parts once.
+// Slices are summed one after the other.
 #include "ops/cuda/gemm_kernels.h"
 #include "ops/cuda/slice_sums.cuh"
 
@@ -12,14 +12,14 @@ constexpr uint32_t kRowGroups = 2;
 constexpr uint32_t kWarpTiles = 4;
 constexpr uint32_t kBlockTiles = kRowGroups * kWarpTiles;
 constexpr uint32_t kBlockRows = kBlockTiles * kTileRowsOfMma;
-/// Step pairs of which the bytes are on their way or here.
+/// Step pairs whose bytes are loading or loaded.
 constexpr uint32_t kStages = 4;
-/// From this many blocks on four panels a block keep the device busy, below two.
+/// With at least this many blocks, blocks of four panels keep the device busy; otherwise blocks have two.
 constexpr size_t kManyBlocks = 132;
 
-/// 16-byte pieces of shared memory. A stage's weights lie as the lanes take them: [panel][load][lane].
+/// 16-byte chunks of shared memory. A stage's weights lie as the lanes take them: [panel][load][lane].
 template <class Weights, uint32_t kPanels>
-struct Pieces {
+struct Chunks {
   static constexpr uint32_t kThreads = kRowGroups * kPanels * kWarp;
   static constexpr uint32_t kWeights = kPanels * Weights::kLoads * kWarp;
   static constexpr uint32_t kScales = Weights::kType == WeightType::kInt4 ? kPanels * 4 : 0;
@@ -35,7 +35,7 @@ struct Pieces {
 /// product z.
 template <class Weights, uint32_t kPanels>
 struct Block {
-  using Shared = Pieces<Weights, kPanels>;
+  using Shared = Chunks<Weights, kPanels>;
   const GemmArguments& t;
   const ProductRows& product;
   uint32_t first_row, first_panel, panels;
@@ -49,18 +49,18 @@ struct Block {
     return product.weights + (first_panel + p) * t.panel_stride;
   }
 
-  /// Begins to fetch the weights, and int4's scales, of step pair `pair`.
+  /// Starts loading the weights, and int4's scales, of step pair `pair`.
   __device__ void fetch_weights(uint32_t pair) const {
     uint4* to = stage(pair);
 #pragma unroll
-    for (uint32_t piece = threadIdx.x; piece < Shared::kWeights; piece += Shared::kThreads) {
-      const uint32_t p = piece / (Weights::kLoads * kWarp), load = piece / kWarp % Weights::kLoads;
-      const uint32_t lane = piece % kWarp, first = pair * kStepPairInputs + lane % 4 * 8;
+    for (uint32_t chunk = threadIdx.x; chunk < Shared::kWeights; chunk += Shared::kThreads) {
+      const uint32_t p = chunk / (Weights::kLoads * kWarp), load = chunk / kWarp % Weights::kLoads;
+      const uint32_t lane = chunk % kWarp, first = pair * kStepPairInputs + lane % 4 * 8;
       if (p < panels && in_panel<Weights>(first, load, t.k)) {
         const size_t offset = Weights::offset(first, static_cast<int>(load)) + lane / 4 * 16;
-        copy_async_16(to + piece, panel(p) + offset);
+        copy_async_16(to + chunk, panel(p) + offset);
       } else {
-        to[piece] = make_uint4(Weights::kZeroes, Weights::kZeroes, Weights::kZeroes, Weights::kZeroes);
+        to[chunk] = make_uint4(Weights::kZeroes, Weights::kZeroes, Weights::kZeroes, Weights::kZeroes);
       }
     }
     if constexpr (Weights::kType == WeightType::kInt4) {
@@ -73,7 +73,7 @@ struct Block {
     }
   }
 
-  /// Begins to fetch what this thread will split of x; tile by tile a warp.
+  /// Starts loading the part of x that this thread will split; each warp goes tile by tile.
   template <uint32_t kTurns>
   __device__ void fetch_inputs(uint32_t pair, const float* const (&rows)[kTurns]) const {
     uint4* to = stage(pair) + Shared::kWeights + Shared::kScales;
@@ -94,20 +94,20 @@ struct Block {
     }
   }
 
-  /// Splits what this thread fetched.
+  /// Splits the inputs that this thread loaded.
   template <uint32_t kTurns>
   __device__ void split(uint32_t pair, const float* const (&)[kTurns]) const {
     const uint4* from = stage(pair) + Shared::kWeights + Shared::kScales;
 #pragma unroll
     for (uint32_t turn = 0; turn < kTurns; ++turn) {
-      const uint32_t piece = turn * Shared::kThreads + threadIdx.x;
-      const uint4 head = from[piece], tail = from[kBlockTiles * kWarp + piece];
+      const uint32_t chunk = turn * Shared::kThreads + threadIdx.x;
+      const uint4 head = from[chunk], tail = from[kBlockTiles * kWarp + chunk];
       const float x[8] = {__uint_as_float(head.x), __uint_as_float(head.y), __uint_as_float(head.z),
                           __uint_as_float(head.w), __uint_as_float(tail.x), __uint_as_float(tail.y),
                           __uint_as_float(tail.z), __uint_as_float(tail.w)};
       uint32_t a[2][4];
       split_inputs<Weights::kAlternate>(x, a);
-      uint4* to = fragments(pair) + piece;
+      uint4* to = fragments(pair) + chunk;
       to[0] = make_uint4(a[0][0], a[0][1], a[0][2], a[0][3]);
       to[kBlockTiles * kWarp] = make_uint4(a[1][0], a[1][1], a[1][2], a[1][3]);
     }
@@ -142,8 +142,8 @@ struct Block {
 };
 
 template <class Weights, uint32_t kPanels>
-__global__ void __launch_bounds__(Pieces<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
-  using Shared = Pieces<Weights, kPanels>;
+__global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
+  using Shared = Chunks<Weights, kPanels>;
   constexpr bool kGroups = Weights::kType == WeightType::kInt4;
   const Block<Weights, kPanels> block{t,
                                       t.products[blockIdx.z],
@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(Pieces<Weights, kPanels>::kThreads) many_rows(
   const uint32_t p = warp % kPanels, first_tile = warp / kPanels * kWarpTiles;
   const uint32_t warp_row = block.first_row + first_tile * kTileRowsOfMma;
   const bool idle = warp_row >= block.product.rows || p >= block.panels;
-  // The rows that this thread splits: of tile `warp`, and where warps are fewer than tiles of further ones.
+  // The rows that this thread splits: those of tile `warp`, and of further tiles where there are fewer warps than
+  // tiles.
   constexpr uint32_t kTurns = kBlockTiles * kWarp / Shared::kThreads;
   const float* rows[kTurns];
 #pragma unroll
@@ -182,8 +183,7 @@ __global__ void __launch_bounds__(Pieces<Weights, kPanels>::kThreads) many_rows(
   for (uint32_t pair = 0; pair < pairs; ++pair) {
     copy_async_wait<kStages - 2>();
     block.split(pair, rows);
-    // All see this pair's weights and fragments, and are done with the pair before, whose stage is filled
-    // next.
+    // Now all warps see this pair's weights and fragments, and none uses the previous pair, whose stage is filled next.
     __syncthreads();
     if (pair + kStages - 1 < pairs) {
       block.fetch_weights(pair + kStages - 1);
@@ -229,12 +229,12 @@ __global__ void __launch_bounds__(Pieces<Weights, kPanels>::kThreads) many_rows(
 
 template <class Weights, uint32_t kPanels>
 void start(const GemmArguments& t, cudaStream_t stream) {
-  using Shared = Pieces<Weights, kPanels>;
-  // More than a kernel gets unasked. Errors show where the launch's do.
+  using Shared = Chunks<Weights, kPanels>;
+  // More shared memory than a kernel has by default. Errors show at the launch.
   cudaFuncSetAttribute(many_rows<Weights, kPanels>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(Shared::kBytes));
   const LaunchShape shape{
-      {divided_up(t.most_rows, kBlockRows), divided_up(t.n, kPanels * kPanelColumns), t.count},
+      {divided_up(t.max_rows, kBlockRows), divided_up(t.n, kPanels * kPanelColumns), t.count},
       Shared::kThreads,
       Shared::kBytes};
   launch(many_rows<Weights, kPanels>, shape, stream, t);

@@ -2,7 +2,7 @@
 #include "ops/cuda/warp.h"
 #include "ops/kv_page.h"
 
-// Rows of keys and values to their places in a cache's pages: a block takes some columns of one tile.
+// Writes rows of keys and values into the pages of a cache. A block takes some columns of one tile.
 namespace sida::cuda {
 namespace {
 
@@ -10,26 +10,26 @@ constexpr unsigned kThreads = 128;
 constexpr unsigned kColumns = 64;
 
 struct TileRows {
-  const float* first;     ///< row 0 of the tile
+  const float* row0;      ///< row 0 of the tile
   const uint32_t* pages;  ///< the sequence's
   uint32_t count;
   uint32_t position;  ///< of row 0 in the sequence
 
   __device__ TileRows(const PagedBatch& batch, const RowTile& tile, const float* rows, size_t width) {
     const PagedSequence& sequence = batch.sequences[tile.sequence];
-    first = rows + (sequence.begin + tile.row) * width;
+    row0 = rows + (sequence.begin + tile.row) * width;
     pages = batch.page_table + sequence.pages;
     count = min(kTileRows, sequence.count - tile.row);
     position = sequence.past + tile.row;
   }
 };
 
-/// Where row `row` of the tile has its page of `cache`.
+/// The page of `cache` that holds row `row` of the tile.
 __device__ float* page_of(const CacheLayer& cache, const TileRows& rows, unsigned row) {
-  return cache.first + rows.pages[(rows.position + row) / kPageTokens] * cache.page_floats;
+  return cache.page0 + rows.pages[(rows.position + row) / kPageTokens] * cache.page_floats;
 }
 
-/// Through shared memory: rows lie along the columns, pages of keys along the tokens.
+/// Transposes in shared memory, because rows are contiguous in columns and pages of keys in tokens.
 __global__ void put_keys(CacheLayer cache, PagedBatch batch, const float* from) {
   __shared__ float shared[kTileRows][kColumns + 1];
   const size_t width = size_t{cache.heads} * cache.head_dim;
@@ -37,7 +37,7 @@ __global__ void put_keys(CacheLayer cache, PagedBatch batch, const float* from) 
   const size_t begin = size_t{blockIdx.y} * kColumns;
   for (unsigned i = threadIdx.x; i < rows.count * kColumns; i += kThreads) {
     const size_t column = begin + i % kColumns;
-    if (column < width) shared[i / kColumns][i % kColumns] = rows.first[i / kColumns * width + column];
+    if (column < width) shared[i / kColumns][i % kColumns] = rows.row0[i / kColumns * width + column];
   }
   __syncthreads();
   for (unsigned i = threadIdx.x; i < rows.count * kColumns; i += kThreads) {
@@ -49,7 +49,7 @@ __global__ void put_keys(CacheLayer cache, PagedBatch batch, const float* from) 
   }
 }
 
-/// `Unit` is float4 where heads are whole ones.
+/// `Unit` is float4 where the head's width is a multiple of 4, else float.
 template <class Unit>
 __global__ void put_values(CacheLayer cache, PagedBatch batch, const float* from) {
   constexpr unsigned kFloats = sizeof(Unit) / sizeof(float);
@@ -62,7 +62,7 @@ __global__ void put_values(CacheLayer cache, PagedBatch batch, const float* from
     const size_t token = (rows.position + row) % kPageTokens;
     float* to =
         page_of(cache, rows, row) + cache.values + (line + token) * cache.head_dim_padded + column % cache.head_dim;
-    *reinterpret_cast<Unit*>(to) = *reinterpret_cast<const Unit*>(rows.first + row * width + column);
+    *reinterpret_cast<Unit*>(to) = *reinterpret_cast<const Unit*>(rows.row0 + row * width + column);
   }
 }
 

@@ -14,9 +14,9 @@ namespace {
 
 constexpr size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// Entries that the page tables of a pass have at most. Each sequence writes into a page of its own, and may share
-/// all others: s sequences have at most s · (pages − s + 1) between them.
-size_t most_page_entries(size_t tokens, size_t pages) {
+/// Most entries of a pass's page tables. Each sequence writes into a page of its own and may share all others, so s
+/// sequences have at most s · (pages − s + 1) entries.
+size_t max_page_entries(size_t tokens, size_t pages) {
   const size_t sequences = std::min(tokens, (pages + 1) / 2);
   return sequences * (pages - sequences + 1);
 }
@@ -24,20 +24,20 @@ size_t most_page_entries(size_t tokens, size_t pages) {
 }  // namespace
 
 size_t PassUploads::bytes(const ModelSpec& spec, const BatchLimits& limits) {
-  const size_t tokens = limits.max_batch_tokens, choices = tokens * most_choices(spec, limits);
+  const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   const size_t pages = KvCache::pages_for(limits.kv_tokens);
   size_t moe_layers = 0, rotary = 0;
   for (const StackSpec& stack : spec.stacks) {
     moe_layers = std::max(moe_layers, stack.moe_layers());
     if (const auto* rope = std::get_if<Rope>(&stack.positions)) rotary = std::max(rotary, rope->width() / 2);
   }
-  // Ids; rows of logits; sequences of self- and cross-attention, whose tiles are the same; their pages, where those of
-  // parents are nobody else's; cosines and sines.
-  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMostLogitRows * sizeof(int32_t)) +
+  // Token ids; rows of logits; sequences of self- and cross-attention, which share their tiles; the pages of both,
+  // which are distinct; cosines and sines.
+  const size_t once = aligned(tokens * sizeof(int32_t)) + aligned(kMaxLogitRows * sizeof(int32_t)) +
                       2 * aligned(tokens * sizeof(cuda::PagedSequence)) + aligned(tokens * sizeof(cuda::RowTile)) +
-                      aligned(most_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
+                      aligned(max_page_entries(tokens, pages) * sizeof(uint32_t)) + aligned(pages * sizeof(uint32_t)) +
                       2 * aligned(tokens * rotary * sizeof(float));
-  // Order, positions and alpha of a layer's choices, in one.
+  // Order, positions and alpha of a layer's choices, in one upload.
   return once + moe_layers * 3 * aligned(choices * sizeof(uint32_t));
 }
 

@@ -9,7 +9,7 @@
 namespace sida {
 
 /// The small arrays that a pass brings to the device: token ids, page tables, rotary positions, choices. Each put() is
-/// copied through page-locked memory in the order of the stream and stays until the next start().
+/// copied through page-locked memory in stream order and stays until the next start().
 class PassUploads {
  public:
   /// The most that a pass within `limits` can put.
@@ -17,9 +17,9 @@ class PassUploads {
 
   PassUploads(std::byte* device, size_t bytes, cudaStream_t stream);
 
-  /// Forgets what was put. Nothing of `stream` may still read it.
+  /// Discards everything that was put. No work of the stream may still read it.
   void start() { used_ = 0; }
-  /// Forgets what was put since used() was `used`, on the same condition.
+  /// Discards what was put since used() was `used`, on the same condition.
   void rewind(size_t used) { used_ = used; }
   size_t used() const { return used_; }
 

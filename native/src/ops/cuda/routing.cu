@@ -7,10 +7,10 @@ namespace sida::cuda {
 namespace {
 
 constexpr unsigned kTokenWarps = 4;
-/// Logits a lane keeps between its looks at them: 256 experts a warp. More are read again.
+/// Logits that a lane keeps in registers, for 256 experts a warp. With more experts they are read again.
 constexpr unsigned kHeld = 8;
 
-/// A probability and whose it is.
+/// A probability and the index of its expert.
 struct Candidate {
   float probability = -1;
   unsigned index = UINT_MAX;
@@ -30,7 +30,8 @@ __device__ Candidate warp_first(Candidate best) {
   return best;
 }
 
-/// A warp a token. As the CPU's softmax: where a logit is NaN or +inf, or all are -inf, every probability is NaN.
+/// One warp for each token. As in the CPU's softmax, every probability is NaN where a logit is NaN or +inf, or all are
+/// -inf.
 template <bool kHolds>
 __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts, TopChoices top, uint16_t* expert,
                               float* alpha) {
@@ -39,7 +40,8 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
   if (token >= tokens) return;
   const float* row = logits + token * experts;
   float held[kHeld];
-  // Calls look(value, index) for each of this lane's logits, in order; of those held, what they have become.
+  // Calls look(value, index) for each of this lane's logits, in order. Logits in registers have become probabilities by
+  // the second use.
   const auto each = [&](auto look) {
     if constexpr (kHolds) {
 #pragma unroll
@@ -75,8 +77,8 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) held[i] = expf(held[i] - most) / sum;
   }
-  // Logits may differ and their probabilities not: the first of the latter counts. A choice comes right behind the one
-  // before it in the order of all, so that nobody needs to remember what is chosen.
+  // Different logits may have equal probabilities; the first of these is chosen. Each choice is the next one in the
+  // order of all, so that no list of earlier choices is needed.
   Candidate last{INFINITY, 0};
   float total = 0;
   for (size_t i = 0; i < top.k; ++i) {
@@ -95,7 +97,7 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
   for (size_t i = 0; i < top.k; ++i) alpha[i] /= total;
 }
 
-// Rounded after the product and after the sum, as the reference does: it scales an output before it adds it.
+// Rounded after the product and after the sum, because the reference scales an output before it adds it.
 __device__ float scaled_added(float sum, float scale, float value) {
   return __fadd_rn(sum, __fmul_rn(scale, value));
 }

@@ -12,9 +12,10 @@ struct TopChoices {
   bool normalized;  ///< alphas are divided by their sum
 };
 
-/// Choices of each token from router logits (tokens, experts): softmax in f32, then the k largest probabilities in
-/// falling order, the first of equal ones. `expert` and `alpha` (tokens, k). Where a logit is NaN or +inf, or all are
-/// -inf, experts 0 to k - 1 with alphas of NaN. All pointers are the device's.
+/// Chooses experts for each token from router logits (tokens, experts): softmax in f32, then the k largest
+/// probabilities in descending order, the lower index first of equal ones. Writes `expert` and `alpha` (tokens, k).
+/// Where a logit is NaN or +inf, or all are -inf, the choices are experts 0 to k - 1 with alphas of NaN. All pointers
+/// are to device memory.
 void choose(const float* logits, size_t tokens, size_t experts, const TopChoices& top, uint16_t* expert, float* alpha,
             cudaStream_t stream);
 
@@ -24,8 +25,8 @@ constexpr size_t choices_bytes(size_t tokens, size_t k) { return tokens * k * (s
 /// Stands for no position in `positions` of add_expert_outputs().
 inline constexpr uint32_t kNoPosition = UINT32_MAX;
 
-/// hidden (tokens, d) += Σ_j alpha[t, j] · outputs[positions[t, j]], in the order of j, up to the first
-/// kNoPosition. `outputs` (.., d), `positions` and `alpha` (tokens, k). All pointers are the device's.
+/// hidden (tokens, d) += Σ_j alpha[t, j] · outputs[positions[t, j]], in the order of j, up to the first kNoPosition.
+/// `outputs` (.., d), `positions` and `alpha` (tokens, k). All pointers are to device memory.
 void add_expert_outputs(const float* outputs, const uint32_t* positions, const float* alpha, size_t tokens,
                         size_t k, size_t d, float* hidden, cudaStream_t stream);
 

@@ -4,7 +4,7 @@
 namespace sida::cuda {
 namespace {
 
-// A warp a row: one of Switch-base is six vectors a lane, and no warp waits for another.
+// One warp for each row: a row of Switch-base is six vectors a lane, and no warp waits for another.
 constexpr unsigned kNormWarps = 4;
 constexpr unsigned kThreads = 128;
 
@@ -21,7 +21,7 @@ __device__ float scaled(float v, float scale) { return v * scale; }
 __device__ float4 product(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
 __device__ float product(float a, float b) { return a * b; }
 
-/// Rows of `units` units, which are float4 where rows are whole ones.
+/// Rows of `units` units: float4 where the row's width is a multiple of 4, else float.
 template <class Unit>
 __global__ void norm_rows(const float* x, const float* weight, float epsilon, size_t rows, size_t units,
                           float* y) {
@@ -82,7 +82,7 @@ __device__ Step<kType> decoded(uint32_t word, float scale) {
   }
 }
 
-/// Where one step of a row lies: its codes, its scale and the inputs it stands for.
+/// One step of a row: where its codes and its scale are, and which inputs they are.
 struct StepPlace {
   const uint32_t* word;
   float scale;
@@ -111,8 +111,8 @@ __device__ StepPlace find_step(const std::byte* panel, const PanelMatrix& w, siz
   }
 }
 
-/// Reads are a word of each line of a panel, as the layout has it: a sector (32 bytes) of eight columns a
-/// word.
+/// The layout makes each read one word of each line of a panel, so that every word loads a sector (32 bytes) of eight
+/// columns.
 template <WeightType kType>
 __global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float* y) {
   constexpr size_t kInputs = Step<kType>::kInputs;

@@ -7,7 +7,7 @@
 
 #include "ops/panels.h"
 
-// What works on each row of the activations for itself. All pointers are the device's.
+// Kernels that work on each row of the activations by itself. All pointers are to device memory.
 namespace sida::cuda {
 
 /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.

@@ -4,16 +4,15 @@
 #include "ops/cuda/gemm_arguments.cuh"
 #include "ops/cuda/weight_fragments.cuh"
 
-// A slice's sum on tensor cores, in pieces that all kernels share, so that it is the same sum in each: its
-// step pairs in ascending order, always all of them, the inputs past k as zeros. int4 sums each group for
-// itself and adds it up with its scale.
+// A slice's sum on tensor cores. All kernels use these functions, so that the sum has the same bits in each: all step
+// pairs in ascending order, with zeros for inputs past k. int4 sums each group by itself and adds it times its scale.
 namespace sida::cuda {
 
 /// Step pairs of a slice.
 inline constexpr uint32_t kStepPairs = kSliceInputs / kStepPairInputs;
 
-/// Sums of 8 rows by the 32 columns of a panel, a lane's, as the mma leaves them: two high, two low parts a
-/// tile.
+/// A lane's sums of 8 rows by the 32 columns of a panel, in the layout of the mma: for each tile two sums of high
+/// parts, then two of low parts.
 struct TileSums {
   float of[kTiles][4];
 };
@@ -47,7 +46,7 @@ __device__ inline void slice_sums(const TileSums& sums, float (&columns)[8]) {
   }
 }
 
-/// Whether load `i` of inputs [first, first + 8) is of bytes that the panel holds.
+/// Whether the panel holds the bytes of load `i` of inputs [first, first + 8).
 template <class Weights>
 __device__ inline bool in_panel(uint32_t first, uint32_t i, uint32_t k) {
   return first + i * static_cast<uint32_t>(inputs_per_step(Weights::kType)) < k;

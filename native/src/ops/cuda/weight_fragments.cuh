@@ -57,8 +57,8 @@ struct Int8Weights {
   __device__ static size_t offset(uint32_t first, int i) {
     return (first / 4 + static_cast<uint32_t>(i)) * kPanelStepBytes;
   }
-  /// Two codes, in bits 0 to 7 and 16 to 23, as bf16. Under the exponent of 128 the low seven bits read as
-  /// 128 + them, the sign bit as 256 for 128: their difference is the code, exactly.
+  /// Two codes, in bits 0 to 7 and 16 to 23, as bf16. With the exponent of 128, the low seven bits read as 128 + bits,
+  /// and the sign bit as 128 + sign. Their difference is exactly the code.
   __device__ static uint32_t pair(uint32_t codes) {
     return difference_of_pairs(masked_or(codes, 0x007f007fU, 0x43004300U),
                                masked_or(codes, 0x00800080U, 0x43004300U));
@@ -98,7 +98,7 @@ struct Int4Weights {
   }
 };
 
-/// The scales of columns 8q to 8q + 7, out of 16 bytes.
+/// Unpacks the scales of columns 8q to 8q + 7 from 16 bytes.
 __device__ inline void unpack_scales(const uint4& words, float (&scale)[8]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {

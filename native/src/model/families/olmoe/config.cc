@@ -12,7 +12,7 @@
 namespace sida {
 namespace {
 
-constexpr double kMostClip = 1e9;
+constexpr double kMaxClip = 1e9;
 
 size_t count(const ConfigReader& reader, const char* name, int most, int fallback) {
   return static_cast<size_t>(reader.integer(name, 1, most, fallback));
@@ -40,7 +40,7 @@ AttentionSpec read_attention(const ConfigReader& reader, size_t width) {
   attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
   attention.qk_norm = QkNorm::kRow;
   if (const auto clip = reader.field("clip_qkv")) {
-    attention.clip = static_cast<float>(reader.real("clip_qkv", 0, kMostClip, 0));
+    attention.clip = static_cast<float>(reader.real("clip_qkv", 0, kMaxClip, 0));
   }
   return attention;
 }

@@ -8,8 +8,8 @@ namespace {
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 
-/// One tensor a matrix on the hub; newer files may hold all gates and ups of a layer as one tensor (experts,
-/// 2 · hidden, width), gates first, and all downs as another.
+/// Checkpoints on the hub have one tensor for each matrix. Newer files may hold all gate and up projections of a layer
+/// in one tensor (experts, 2 · hidden, width), gates first, and all down projections in another.
 TensorSource expert_source(const ModelSpec& spec, const TensorSlot& slot, const std::string& layer) {
   const MoeSpec& moe = *spec.stacks[slot.stack].layers[slot.layer].moe();
   const std::string experts = layer + "mlp.experts.", own = experts + std::to_string(slot.expert) + ".";
@@ -64,7 +64,7 @@ TensorSource olmoe_source(const ModelSpec& spec, const TensorSlot& slot) {
   return {{{layer + name_in_layer(slot.role)}}};
 }
 
-/// Old code wrote the rotary frequencies, which follow from the config.
+/// Old code also wrote the rotary frequencies, which follow from the config.
 bool owns_olmoe_tensor(std::string_view name) {
   return name.starts_with("model.layers.") && !name.ends_with(".rotary_emb.inv_freq");
 }

@@ -28,9 +28,9 @@ AttentionSpec read_attention(const ConfigReader& reader) {
 
 RelativeBias read_positions(const ConfigReader& reader) {
   RelativeBias bias;
-  // The encoder halves the buckets by sign and again by exactness.
+  // The encoder halves the buckets by sign, and each half again into exact and logarithmic ones.
   bias.buckets = reader.integer("relative_attention_num_buckets", 4, 4096, bias.buckets);
-  // The logarithm of distance over exact buckets is divided by.
+  // The buckets' formula divides by log(max_distance / exact buckets), which must not be 0.
   const int least = bias.buckets / 2 + 1;
   bias.max_distance = reader.integer("relative_attention_max_distance", least, kMaxCount, bias.max_distance);
   return bias;
@@ -47,8 +47,8 @@ struct Depth {
 
 Depth read_depth(const ConfigReader& reader, const char* sparse_layers, const char* sparse_step, int layers) {
   const int sparse = reader.integer(sparse_layers, 0, layers, 3);
-  // Without sparse layers transformers takes a step as long as the stack, which leaves layer 1 sparse. A step in the
-  // file wins.
+  // Without sparse layers transformers takes the stack's length as the step, which makes layer 1 sparse. A step in the
+  // file takes precedence.
   return {layers, reader.integer(sparse_step, 0, kMaxLayers, sparse > 0 ? layers / sparse : layers)};
 }
 

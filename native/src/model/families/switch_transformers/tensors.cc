@@ -12,7 +12,7 @@ std::string own_embedding(const ModelSpec& spec, size_t stack) {
   return spec.stacks[stack].name + ".embed_tokens.weight";
 }
 
-/// Writers that store a shared tensor once may keep any of its names.
+/// A writer that stores a shared tensor once may keep any of its names.
 TensorSource embedding_source(const ModelSpec& spec, const TensorSlot& slot) {
   if (spec.head.tied) return {{{kShared}, {own_embedding(spec, 0)}, {own_embedding(spec, 1)}, {kHead}}};
   return {{{own_embedding(spec, slot.stack)}, {kShared}}};
@@ -81,7 +81,7 @@ TensorSource switch_source(const ModelSpec& spec, const TensorSlot& slot) {
   }
 }
 
-/// Old T5 code wrote a bias that no model uses.
+/// Old T5 code also wrote a bias that no model uses.
 bool owns_switch_tensor(std::string_view name) {
   if (name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight") return false;
   return name.starts_with("encoder.block.") || name.starts_with("decoder.block.");

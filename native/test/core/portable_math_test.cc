@@ -1,0 +1,61 @@
+#include "core/portable_math.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "support/kernel_sets.h"
+#include "support/math_bits.h"
+
+using namespace sida;
+using namespace sida::testing;
+
+namespace {
+
+// NaNs are equal whatever their bits: no two machines agree on those.
+bool same_bits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (std::isnan(a) && std::isnan(b));
+}
+
+void check_against_node(const std::string& name, double (*function)(double)) {
+  for (const auto& line : math_bits(name)) {
+    const double x = double_of_hex(line[0]);
+    CAPTURE(x);
+    CHECK(same_bits(function(x), double_of_hex(line[1])));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("exp has the bits of Math.exp") {
+  check_against_node("exp", [](double x) { return portable_exp(x); });
+}
+
+TEST_CASE("log has the bits of Math.log") {
+  check_against_node("log", [](double x) { return portable_log(x); });
+}
+
+TEST_CASE("log of a negative number is NaN") {
+  CHECK(std::isnan(portable_log(-1)));
+  CHECK(std::isnan(portable_log(-std::numeric_limits<double>::infinity())));
+}
+
+TEST_CASE("every kernel set's exp of many has the bits of exp") {
+  std::mt19937_64 random(1);
+  std::vector<double> x = {0, -0.0, -5e-324, -std::numeric_limits<double>::infinity(), -0x1p-28, -707};
+  for (double reach : {800.0, 40.0, 2.0, 0.35, 1e-7}) {
+    std::uniform_real_distribution<double> numbers(-reach, 0);
+    for (int i = 0; i < 40000; ++i) x.push_back(numbers(random));
+  }
+  for (const auto& line : math_bits("exp")) {
+    if (const double value = double_of_hex(line[0]); value <= 0) x.push_back(value);
+  }
+  for (const CpuKernels* kernels : kernel_sets()) {
+    CAPTURE(kernels->isa);
+    std::vector<double> out = x;
+    kernels->exp_nonpositive(out.data(), out.size(), out.data());
+    size_t different = 0;
+    for (size_t i = 0; i < x.size(); ++i) different += same_bits(out[i], portable_exp(x[i])) ? 0 : 1;
+    CHECK(different == 0);
+  }
+}

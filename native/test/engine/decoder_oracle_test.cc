@@ -1,0 +1,192 @@
+// Decoder-only families against Hugging Face transformers: every fixture and every case at several budgets, with the
+// same bits for every division of a prompt into chunks.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "doctest/doctest.h"
+#include "support/decoder_prompts.h"
+#include "support/devices.h"
+#include "support/oracle_cases.h"
+#include "support/repo_paths.h"
+#include "support/routing_table.h"
+#include "support/test_pack.h"
+
+namespace sida {
+namespace {
+
+using testing::Cases;
+using testing::decoder_prompts;
+using testing::fixture;
+using testing::pass_of;
+using testing::Prompt;
+using testing::relative_error;
+using testing::Run;
+using testing::run;
+using testing::same_bits;
+using testing::TempDir;
+
+const char* const kFixtures[] = {"olmoe-tiny"};
+
+/// Logits of all rows of a prompt that is run in chunks of `chunk` tokens.
+std::vector<float> logits_in_chunks(Engine& engine, const std::vector<int32_t>& prompt, size_t chunk) {
+  std::vector<float> logits;
+  const std::vector<int32_t> sequence{1};
+  for (size_t begin = 0; begin < prompt.size(); begin += chunk) {
+    const size_t count = std::min(chunk, prompt.size() - begin);
+    const std::vector<int32_t> tokens(prompt.begin() + static_cast<long>(begin),
+                                      prompt.begin() + static_cast<long>(begin + count));
+    const std::vector<int32_t> offsets{0, static_cast<int32_t>(count)};
+    std::vector<int32_t> rows(count);
+    std::iota(rows.begin(), rows.end(), 0);
+    Batch batch = pass_of(0, sequence, offsets, tokens);
+    batch.logit_rows = rows;
+    const Run out = run(engine, batch);
+    logits.insert(logits.end(), out.logits.begin(), out.logits.end());
+  }
+  engine.release_sequences(sequence);
+  return logits;
+}
+
+std::vector<double> softmax(const float* logits, size_t count) {
+  const double top = *std::max_element(logits, logits + count);
+  std::vector<double> values(count);
+  double sum = 0;
+  for (size_t i = 0; i < count; ++i) sum += values[i] = std::exp(static_cast<double>(logits[i]) - top);
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+/// Chosen experts equal as sets, their weights within 1e-4.
+void check_routing(const Cases& cases, const std::string& prefix, const Run& found, const ModelSpec& spec,
+                   size_t tokens) {
+  const size_t experts = spec.experts(), k = spec.top_k();
+  const std::vector<std::string> layers = spec.moe_layers();
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto expected =
+        cases.read<float>(prefix + "router." + layers[layer].substr(layers[layer].find('.') + 1) + ".logits");
+    const float* own = found.router.data() + layer * tokens * experts;
+    CHECK(relative_error({own, own + tokens * experts}, expected) < 1e-4);
+    size_t wrong = 0;
+    double worst = 0;
+    for (size_t token = 0; token < tokens; ++token) {
+      const auto wanted = softmax(expected.data() + token * experts, experts);
+      const auto given = softmax(own + token * experts, experts);
+      std::vector<uint16_t> order(experts);
+      std::iota(order.begin(), order.end(), uint16_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](uint16_t a, uint16_t b) { return wanted[a] > wanted[b]; });
+      const uint16_t* chosen = found.dispatch.data() + (layer * tokens + token) * k;
+      wrong += std::set<uint16_t>(chosen, chosen + k) !=
+               std::set<uint16_t>(order.begin(), order.begin() + static_cast<long>(k));
+      for (size_t j = 0; j < k; ++j) worst = std::max(worst, std::abs(wanted[chosen[j]] - given[chosen[j]]));
+    }
+    CHECK_MESSAGE(wrong == 0,
+                  prefix << layers[layer] << ": " << wrong << " of " << tokens << " tokens routed elsewhere");
+    CHECK(worst < 1e-4);
+  }
+}
+
+/// Greedy continuation after the prompt, the prompt itself in one pass.
+std::vector<int32_t> continuation(Engine& engine, const std::vector<int32_t>& prompt, size_t count) {
+  const std::vector<int32_t> sequence{1}, offsets{0, static_cast<int32_t>(prompt.size())};
+  Batch batch = pass_of(0, sequence, offsets, prompt);
+  const Pick pick{static_cast<int32_t>(prompt.size()) - 1, {}, 0};
+  batch.picks = {&pick, 1};
+  const int32_t first = run(engine, batch).picked[0].id;
+  const auto ids = testing::greedy(engine, 1, first, count - 1);
+  engine.release_sequences(sequence);
+  return ids;
+}
+
+void check_fixture(const std::string& name, DeviceKind device) {
+  const std::string directory = fixture(name);
+  if (directory.empty()) {
+    MESSAGE("SKIPPED: fixture " << name << " needs ../shared/oracle beside the repository");
+    return;
+  }
+  CAPTURE(name);
+  CAPTURE(testing::device_name(device));
+  TempDir pack;
+  testing::write_pack(directory, pack.path());
+  const Cases cases(directory);
+  const std::vector<Prompt> prompts = decoder_prompts(cases, directory);
+  BatchLimits limits{320, 1024, 2};
+  limits.device = device;
+  std::vector<std::vector<float>> resident;
+  for (const double share : testing::shares_on(device)) {
+    CAPTURE(share);
+    Engine engine(testing::options_for(pack.path(), limits, share));
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const std::string prefix = "c" + std::to_string(i) + ".";
+      CAPTURE(prefix);
+      const auto& prompt = prompts[i].tokens;
+      const std::vector<int32_t> sequence{1}, offsets{0, static_cast<int32_t>(prompt.size())};
+      const Run whole = run(engine, pass_of(0, sequence, offsets, prompt));
+      engine.release_sequences(sequence);
+      check_routing(cases, prefix, whole, engine.spec(), prompt.size());
+      const std::vector<float> logits = logits_in_chunks(engine, prompt, prompt.size());
+      CHECK(relative_error(logits, cases.read<float>(prefix + "logits")) < 1e-4);
+      if (share == 1.0) {
+        resident.push_back(logits);
+        if (!testing::emulated(device) || prompt.size() < 50) {
+          CHECK(same_bits(logits_in_chunks(engine, prompt, 7), logits));
+          CHECK(same_bits(logits_in_chunks(engine, prompt, 1), logits));
+        }
+      } else {
+        CHECK(same_bits(logits, resident[i]));
+      }
+      CHECK(continuation(engine, prompt, prompts[i].greedy.size()) == prompts[i].greedy);
+      CHECK(engine.cache().free_pages() == engine.cache().pages());
+    }
+    CHECK(engine.memory().peak() <= engine.memory().budget());
+  }
+}
+
+TEST_CASE("oracle: decoder-only models match transformers, in one pass, in chunks and token by token") {
+  for (const char* name : kFixtures) {
+    for (const DeviceKind device : testing::devices()) check_fixture(name, device);
+  }
+}
+
+/// Largest relative error that a packed type's logits of a prompt may have against transformers in float32. The
+/// fixture's weights are random, so a router's near tie may fall otherwise; the prompt is one where none does.
+struct PackedBound {
+  WeightFormat experts, dense;
+  double error;
+};
+
+TEST_CASE("oracle: packed types of a decoder-only model stay within their bounds, with the same bits at every budget") {
+  const std::string directory = fixture("olmoe-tiny");
+  if (directory.empty()) return;
+  const Cases cases(directory);
+  const auto ids = cases.read<int64_t>("c1.input_ids");
+  const std::vector<int32_t> prompt(ids.begin(), ids.end());
+  const WeightFormat int8{WeightType::kInt8, 0}, int4{WeightType::kInt4, 32};
+  for (const PackedBound& bound : {PackedBound{kBf16Format, kBf16Format, 0.02}, PackedBound{int8, kF32Format, 0.02},
+                                   PackedBound{int8, int8, 0.1}, PackedBound{int4, int8, 0.2}}) {
+    CAPTURE(std::string(weight_type_name(bound.experts.type)));
+    CAPTURE(std::string(weight_type_name(bound.dense.type)));
+    TempDir pack;
+    testing::write_pack(directory, pack.path(), bound.experts, bound.dense);
+    for (const DeviceKind device : testing::devices()) {
+      CAPTURE(testing::device_name(device));
+      BatchLimits limits{64, 64, 2};
+      limits.device = device;
+      std::vector<float> resident;
+      for (const double share : testing::shares_on(device)) {
+        Engine engine(testing::options_for(pack.path(), limits, share));
+        const std::vector<float> logits = logits_in_chunks(engine, prompt, 4);
+        if (share == 1.0) {
+          resident = logits;
+          CHECK(relative_error(logits, cases.read<float>("c1.logits")) < bound.error);
+        } else {
+          CHECK(same_bits(logits, resident));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

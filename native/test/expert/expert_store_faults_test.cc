@@ -1,0 +1,146 @@
+// The expert store where files and memory fail: errors are typed and its invariants hold.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+
+#include "core/error.h"
+#include "core/file.h"
+#include "expert/expert_store.h"
+#include "support/error_checks.h"
+#include "support/store_fixture.h"
+
+namespace sida {
+namespace {
+
+TEST_CASE("expert store: a file that shrinks under it is a typed error and leaves no leases behind") {
+  StoreFixture f(2);
+  f.visit(0, {0});
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  std::vector<uint8_t> found(kExperts);
+  try {
+    const std::vector<uint16_t> needed{3, 5};
+    LayerVisit visit(*f.store, 2, needed, found.data());
+    while (visit.next()) {
+    }
+    FAIL("the read past the end was not noticed");
+  } catch (const Error& error) {
+    CHECK(error.code() == "io_error");
+    CHECK(std::string(error.what()).find("the file ends there") != std::string::npos);
+  }
+  f.store->check_integrity();
+  f.visit(0, {0, 1, 2});
+}
+
+TEST_CASE("expert store: stripes in each other's place, short or missing are refused by name") {
+  StoreFixture f(2, 0, {}, 3);
+  const StripeLayout striped({3, "test"}, f.layout.experts(), f.layout.block_bytes);
+  const auto refusal = [&](const std::vector<std::string>& paths, const char* code) {
+    return testing::error_of([&] { DiskTier(striped, paths); }, code);
+  };
+  testing::check_has(refusal({f.paths[0], f.paths[2], f.paths[1]}, "pack_invalid"),
+                     {f.paths[2], "expected stripe 1 of 3 of test, found stripe 2 of 3 of test"});
+  const StripeLayout other({3, "another pack"}, f.layout.experts(), f.layout.block_bytes);
+  testing::check_has(testing::error_of([&] { DiskTier(other, f.paths); }, "pack_invalid"),
+                     {f.paths[0], "of another pack, found stripe 0 of 3 of test"});
+  REQUIRE(truncate(f.paths[1].c_str(), static_cast<long>(f.layout.block_bytes)) == 0);
+  testing::check_has(refusal(f.paths, "pack_invalid"), {f.paths[1], "size"});
+  REQUIRE(unlink(f.paths[1].c_str()) == 0);
+  testing::check_has(refusal(f.paths, "io_error"), {f.paths[1], "cannot be opened"});
+}
+
+TEST_CASE("expert store: of neighbours read at once, only the unreadable one fails") {
+  StoreFixture f(8, 0, {1, 1 << 20});
+  REQUIRE(truncate(f.paths[0].c_str(), static_cast<long>(f.layout.block_bytes * 4)) == 0);
+  // One read of three blocks: all are known when the only reader begins.
+  std::vector<uint8_t> found(kExperts);
+  const std::vector<uint16_t> needed{2, 3, 4};
+  {
+    LayerVisit visit(*f.store, 0, needed, found.data());
+    CHECK_THROWS_AS(
+        [&] {
+          while (visit.next()) {
+          }
+        }(),
+        Error);
+  }
+  f.settle();
+  CHECK(f.state(2) == ResidencyState::kResident);
+  CHECK(f.state(3) == ResidencyState::kResident);
+  CHECK(f.state(4) == ResidencyState::kAbsent);
+  f.store->check_integrity();
+}
+
+TEST_CASE("host tier: a block that the machine has no memory for is not kept, without an error") {
+  // No address space holds one block of this size.
+  HostTier host(uint64_t{1} << 62, uint64_t{1} << 63);
+  CHECK(host.reserve() == nullptr);
+  CHECK(host.reserve() == nullptr);
+}
+
+/// Visits, prefetches and pins while the files shrink and grow again: each fails with a typed error or gives
+/// the right bytes, and the store may close at any time.
+void survives_faults(uint64_t host_blocks, ReadTuning reads, size_t stripes) {
+  CAPTURE(host_blocks);
+  CAPTURE(reads.chunk_bytes);
+  CAPTURE(stripes);
+  std::mt19937 random(11);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random() % limit); };
+  const uint64_t block = small_layout(1, 1).block_bytes;
+  size_t failed = 0, answered = 0;
+  for (int round = 0; round < 12; ++round) {
+    StoreFixture f(3 + below(6), host_blocks * block, reads, stripes);
+    std::vector<std::string> whole;
+    for (const std::string& path : f.paths) whole.push_back(read_text_file(path, 1 << 24));
+    for (int step = 0; step < 40; ++step) {
+      // A read during a change of its file may return any bytes.
+      f.settle();
+      const size_t file = below(f.paths.size());
+      if (below(3) == 0) {
+        std::filesystem::resize_file(f.paths[file], below(std::filesystem::file_size(f.paths[file]) + 1));
+      } else {
+        std::fstream(f.paths[file], std::ios::in | std::ios::out | std::ios::binary) << whole[file];
+      }
+      std::vector<ExpertId> loads(below(10));
+      for (ExpertId& id : loads) id = static_cast<ExpertId>(below(18));
+      f.start_pass(loads);
+      std::vector<uint16_t> needed;
+      for (uint16_t i = 0; i < kExperts; ++i) {
+        if (below(2) == 0) needed.push_back(i);
+      }
+      try {
+        if (below(8) == 0) {
+          const std::vector<ExpertId> one{static_cast<ExpertId>(below(18))};
+          f.store->pin(one, true);
+          f.store->pin(one, false);
+        }
+        std::vector<uint8_t> found(kExperts);
+        const size_t layer = below(kLayers);
+        LayerVisit visit(*f.store, layer, needed, found.data());
+        while (const auto expert = visit.next()) {
+          const auto* words = reinterpret_cast<const uint32_t*>(expert->block);
+          REQUIRE(words[0] == layer * kExperts + expert->index);
+          REQUIRE(words[block / 4 - 1] == layer * kExperts + expert->index);
+        }
+        ++answered;
+      } catch (const Error& error) {
+        REQUIRE(error.code() == "io_error");
+        ++failed;
+      }
+      f.store->check_integrity();
+    }
+    f.start_pass({0, 6, 12, 1, 7, 13, 2, 8, 14});
+  }
+  CHECK(failed > 0);
+  CHECK(answered > 0);
+}
+
+TEST_CASE("expert store: files that shrink and grow again, and a close during loads, keep the invariants") {
+  survives_faults(0, {4, 4096}, 1);
+  survives_faults(6, {2, 4096}, 3);
+  survives_faults(6, {3, 1 << 20}, 1);
+}
+
+}  // namespace
+}  // namespace sida

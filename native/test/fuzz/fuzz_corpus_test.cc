@@ -1,0 +1,29 @@
+// The inputs that the fuzzers keep: those that failed once, and those that reach the most of each reader's code.
+// native/fuzz/corpus has one archive a reader.
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "readers.h"
+#include "support/repo_paths.h"
+#include "support/tar_file.h"
+
+namespace sida {
+namespace {
+
+TEST_CASE("fuzz corpus: every reader takes or refuses every file of it cleanly") {
+  for (const fuzzing::Reader& reader : fuzzing::kReaders) {
+    const auto inputs = testing::read_tar(testing::repo() + "/native/fuzz/corpus/" + reader.name + ".tar");
+    CHECK_MESSAGE(!inputs.empty(), reader.name);
+    for (const testing::TarEntry& input : inputs) {
+      // A promise that a reader breaks ends the process. The name printed last is then the input.
+      CAPTURE(reader.name);
+      CAPTURE(input.name);
+      reader.read(input.bytes);
+      CHECK(input.sound);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

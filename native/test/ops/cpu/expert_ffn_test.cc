@@ -1,0 +1,163 @@
+#include "ops/cpu/expert_ffn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "expert/expert_layout.h"
+#include "support/allocation_count.h"
+#include "support/kernel_sets.h"
+#include "support/random_floats.h"
+
+namespace sida {
+namespace {
+
+constexpr WeightFormat kFormats[] = {
+    kF32Format, kBf16Format, {WeightType::kInt8, 0}, {WeightType::kInt4, 32}, {WeightType::kInt4, 128}};
+
+/// A layer of `experts` experts, and which of `tokens · k` choices each has.
+struct Layer {
+  size_t d, ff, k, tokens;
+  WeightFormat format;
+  bool gated;
+  std::vector<float> x, y;
+  std::vector<std::byte> panels;
+  std::vector<uint32_t> order;
+  std::vector<ExpertRows> group;
+
+  Layer(size_t d_, size_t ff_, size_t experts, size_t tokens_, size_t k_, WeightFormat format_, bool gated_ = false)
+      : d(d_),
+        ff(ff_),
+        k(k_),
+        tokens(tokens_),
+        format(format_),
+        gated(gated_),
+        x(random_floats(tokens * d, 1)),
+        y(tokens * k * d) {
+    const size_t up = panel_matrix_bytes(ff, d, format), down = panel_matrix_bytes(d, ff, format);
+    panels.resize(experts * (2 * up + down));
+    std::mt19937 random(2);
+    std::vector<std::vector<uint32_t>> of(experts);
+    for (uint32_t choice = 0; choice < tokens * k; ++choice) of[random() % experts].push_back(choice);
+    order.reserve(tokens * k);
+    for (size_t e = 0; e < experts; ++e) {
+      std::byte* block = panels.data() + e * (2 * up + down);
+      pack_panels(random_floats(ff * d, static_cast<unsigned>(10 + e)).data(), ff, d, format, block);
+      pack_panels(random_floats(ff * d, static_cast<unsigned>(1000 + e)).data(), d, ff, format, block + up);
+      pack_panels(random_floats(ff * d, static_cast<unsigned>(2000 + e)).data(), ff, d, format, block + up + down);
+      if (of[e].empty()) continue;
+      group.push_back({gated ? PanelMatrix{block + up + down, format, d, ff} : PanelMatrix{},
+                       {block, format, d, ff},
+                       {block + up, format, ff, d},
+                       order.data() + order.size(),
+                       of[e].size(),
+                       y.data() + order.size() * d});
+      order.insert(order.end(), of[e].begin(), of[e].end());
+    }
+  }
+};
+
+struct Scratch {
+  std::vector<float> inputs, hidden;
+  std::vector<std::byte> int8;
+  ExpertScratch view;
+
+  Scratch(const Layer& layer, size_t rows, bool with_int8)
+      : inputs(rows * layer.d),
+        hidden(rows * (layer.ff + 16)),
+        int8(with_int8 ? quantized_bytes(rows, std::max(layer.d, layer.ff), {WeightType::kInt4, 32}) : 0),
+        view{rows, inputs.data(), hidden.data(), layer.ff + 16, int8} {}
+};
+
+TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
+  ThreadPool one(1), three(3);
+  for (const WeightFormat format : kFormats) {
+    for (const bool int8 : {false, true}) {
+      for (const auto& [k, gated] : {std::pair<size_t, bool>{1, false}, {2, false}, {2, true}}) {
+        // 70 experts are more than one batch takes.
+        for (const auto& [experts, tokens] :
+             std::vector<std::pair<size_t, size_t>>{{1, 1}, {3, 29}, {70, 120}}) {
+          Layer layer(48, 100, experts, tokens, k, format, gated);
+          for (const size_t rows : {5, 64}) {
+            Scratch scratch(layer, rows, int8);
+            std::fill(layer.y.begin(), layer.y.end(), -1.0f);
+            expert_ffn(three, layer.group, layer.x.data(), k, scratch.view);
+            std::vector<float> hidden(layer.ff), y(layer.d);
+            for (const ExpertRows& expert : layer.group) {
+              for (size_t i = 0; i < expert.rows; ++i) {
+                const float* x = &layer.x[expert.order[i] / k * layer.d];
+                if (gated) {
+                  linear(one, x, layer.d, 1, expert.gate, hidden.data(), layer.ff, Epilogue::kStore,
+                         scratch.view.int8);
+                }
+                linear(one, x, layer.d, 1, expert.up, hidden.data(), layer.ff,
+                       gated ? Epilogue::kSwiglu : Epilogue::kRelu, scratch.view.int8);
+                linear(one, hidden.data(), layer.ff, 1, expert.down, y.data(), layer.d, Epilogue::kStore,
+                       scratch.view.int8);
+                REQUIRE(std::memcmp(y.data(), expert.y + i * layer.d, layer.d * 4) == 0);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("expert ffn: a weight that is not finite shows in every row, also where ReLU or silu would make 0 of it") {
+  ThreadPool pool(1);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const WeightFormat format : kFormats) {
+    for (const bool int8 : {false, true}) {
+      for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
+        for (const Projection broken : {Projection::kGate, Projection::kUp, Projection::kDown}) {
+          for (const bool gated : {false, true}) {
+            if (broken == Projection::kGate && !gated) continue;
+            CAPTURE(weight_type_name(format.type));
+            CAPTURE(int8);
+            CAPTURE(bad);
+            CAPTURE(projection_name(broken));
+            CAPTURE(gated);
+            Layer layer(48, 100, 1, 9, 1, format, gated);
+            const ExpertRows& expert = layer.group[0];
+            const PanelMatrix& matrix = broken == Projection::kGate ? expert.gate
+                                        : broken == Projection::kUp ? expert.up
+                                                                    : expert.down;
+            std::vector<float> weights = random_floats(layer.ff * layer.d, 10);
+            weights[5 * matrix.k + 7] = bad;
+            pack_panels(weights.data(), matrix.n, matrix.k, format, const_cast<std::byte*>(matrix.data));
+            Scratch scratch(layer, 64, int8);
+            expert_ffn(pool, layer.group, layer.x.data(), 1, scratch.view);
+            for (size_t row = 0; row < layer.tokens; ++row) {
+              const float* y = &layer.y[row * layer.d];
+              CHECK(!std::all_of(y, y + layer.d, [](float value) { return std::isfinite(value); }));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("expert ffn: allocates nothing") {
+  ThreadPool pool(2);
+  for (const WeightFormat format : kFormats) {
+    for (const bool int8 : {false, true}) {
+      Layer layer(256, 512, 8, 40, 1, format);
+      Scratch scratch(layer, 64, int8);
+      const size_t before = allocations();
+      expert_ffn(pool, layer.group, layer.x.data(), 1, scratch.view);
+      linear(pool, layer.x.data(), layer.d, layer.tokens, layer.group[0].up, scratch.view.hidden,
+             scratch.view.hidden_stride, Epilogue::kStore, scratch.view.int8);
+      CHECK(allocations() == before);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

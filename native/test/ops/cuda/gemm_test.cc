@@ -1,0 +1,303 @@
+// The device's products against the CPU's scalar kernel.
+#ifdef SIDA_WITH_CUDA
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "doctest/doctest.h"
+#include "ops/cuda/gemm.h"
+#include "ops/panels.h"
+#include "support/device_copy.h"
+#include "support/kernel_sets.h"
+#include "support/random_floats.h"
+#include "support/same_bits.h"
+#include "support/weight_formats.h"
+
+namespace sida {
+namespace {
+
+using testing::DeviceCopy;
+using testing::same_bits;
+
+/// Of Σ |x · w|. f32: both sum in f32, in other orders. The others: x is cut after 17 bits.
+double tolerance(WeightFormat format) { return format == kF32Format ? 1e-6 : 1e-5; }
+
+/// A packed (n, k) matrix, in host and device memory, and its weights.
+struct Matrix {
+  std::vector<std::byte> panels;
+  DeviceCopy<std::byte> copy;
+  PanelMatrix host, device;
+  std::vector<float> weights;
+
+  Matrix(WeightFormat format, size_t n, size_t k, unsigned seed)
+      : panels(packed(format, n, k, seed)),
+        copy(panels),
+        host{panels.data(), format, k, n},
+        device{copy.data(), format, k, n},
+        weights(n * k) {
+    for (size_t j = 0; j < n; ++j) read_panel_row(host, j, &weights[j * k]);
+  }
+
+  static std::vector<std::byte> packed(WeightFormat format, size_t n, size_t k, unsigned seed) {
+    std::vector<std::byte> out(panel_matrix_bytes(n, k, format));
+    pack_panels(random_floats(n * k, seed).data(), n, k, format, out.data());
+    return out;
+  }
+};
+
+/// y (rows, n) of one product on the device; `before` is what y holds at first.
+std::vector<float> on_device(const PanelMatrix& w, const std::vector<float>& x, size_t rows,
+                             Epilogue epilogue, const std::vector<float>& before) {
+  const DeviceCopy<float> inputs(x), y(before);
+  const cuda::Product product{inputs.data(), nullptr, 1, static_cast<uint32_t>(rows), w, y.data()};
+  cuda::gemm({&product, 1}, {w.k, w.n, epilogue}, nullptr);
+  return y.read();
+}
+
+std::vector<float> on_cpu(const PanelMatrix& w, const std::vector<float>& x, size_t rows, Epilogue epilogue,
+                          std::vector<float> y) {
+  cpu_kernels_named("scalar")->gemm(
+      {x.data(), w.k, rows, w.data, w.format, w.k, w.n, 0, w.panels(), y.data(), w.n, epilogue});
+  return y;
+}
+
+void check_near(const Matrix& w, const std::vector<float>& x, const std::vector<float>& found,
+                const std::vector<float>& expected) {
+  const size_t n = w.host.n, k = w.host.k;
+  double worst = 0;
+  for (size_t at = 0; at < expected.size(); ++at) {
+    const float *row = &x[at / n * k], *weights = &w.weights[at % n * k];
+    double size = std::fabs(expected[at]);
+    for (size_t l = 0; l < k; ++l) size += std::fabs(static_cast<double>(row[l]) * weights[l]);
+    const double error = std::fabs(static_cast<double>(found[at]) - expected[at]) / (size + 1e-30);
+    worst = error <= worst ? worst : error;
+    if (std::isnan(error)) break;
+  }
+  CHECK(worst <= tolerance(w.host.format));
+}
+
+TEST_CASE("cuda gemm: every format agrees with the CPU's scalar kernel on all tail sizes") {
+  if (!testing::have_cuda_device()) return;
+  struct Shape {
+    size_t n, k;
+  };
+  for (const WeightFormat format : kFormats) {
+    for (const Shape shape : {Shape{1, 1}, {31, 7}, {32, 64}, {33, 129}, {72, 100}, {40, 300}}) {
+      for (const size_t rows : {1, 2, 7, 16, 17, 40}) {
+        const auto [n, k] = shape;
+        const auto epilogue = static_cast<Epilogue>((n + k + rows) % 3);
+        CAPTURE(std::string(weight_type_name(format.type)));
+        CAPTURE(format.group);
+        CAPTURE(n);
+        CAPTURE(k);
+        CAPTURE(rows);
+        CAPTURE(static_cast<int>(epilogue));
+        const Matrix w(format, n, k, 2);
+        const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
+        check_near(w, x, on_device(w.device, x, rows, epilogue, before),
+                   on_cpu(w.host, x, rows, epilogue, before));
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: long sums, whose slices take several turns") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 32, k = 4500;
+  for (const WeightFormat format : kFormats) {
+    for (const size_t rows : {1, 9}) {
+      CAPTURE(std::string(weight_type_name(format.type)));
+      CAPTURE(rows);
+      const Matrix w(format, n, k, 2);
+      const auto x = random_floats(rows * k, 1), before = random_floats(rows * n, 3);
+      check_near(w, x, on_device(w.device, x, rows, Epilogue::kStore, before),
+                 on_cpu(w.host, x, rows, Epilogue::kStore, before));
+    }
+  }
+}
+
+/// Several products of one launch, whose rows are scattered in a common x and y.
+struct Launch {
+  static constexpr float kUntouched = 77.0f;
+  size_t n, k, x_stride, y_stride;
+  std::deque<Matrix> matrices;
+  std::vector<float> x;
+  std::vector<uint32_t> gather, rows;
+
+  /// Product i has rows[i] rows; all rows are drawn from `tokens` rows of x.
+  Launch(WeightFormat format, size_t n_, size_t k_, size_t tokens, std::vector<uint32_t> rows_)
+      : n(n_),
+        k(k_),
+        x_stride(k + 3),
+        y_stride(n + 5),
+        x(random_floats(tokens * x_stride, 8)),
+        rows(std::move(rows_)) {
+    std::mt19937 random(9);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      matrices.emplace_back(format, n, k, static_cast<unsigned>(100 + i));
+      for (uint32_t row = 0; row < rows[i]; ++row)
+        gather.push_back(random() % (2 * static_cast<unsigned>(tokens)));
+    }
+  }
+
+  /// (all rows, y_stride). A choice reads the row of half its number.
+  std::vector<float> all() const {
+    const DeviceCopy<float> inputs(x), y(std::vector<float>(gather.size() * y_stride, kUntouched));
+    const DeviceCopy<uint32_t> choices(gather);
+    std::vector<cuda::Product> products;
+    size_t first = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      products.push_back({inputs.data(), choices.data() + first, 2, rows[i], matrices[i].device,
+                          y.data() + first * y_stride});
+      first += rows[i];
+    }
+    cuda::gemm(products, {x_stride, y_stride, Epilogue::kStore}, nullptr);
+    return y.read();
+  }
+
+  std::vector<float> row_of_x(size_t choice) const {
+    const float* row = &x[gather[choice] / 2 * x_stride];
+    return {row, row + k};
+  }
+  std::vector<float> row_of_y(const std::vector<float>& y, size_t choice) const {
+    return {&y[choice * y_stride], &y[choice * y_stride] + n};
+  }
+};
+
+/// All rows against the CPU, every `step`th also against the same row alone.
+void check_rows(const Launch& launch, size_t step) {
+  const auto y = launch.all();
+  const std::vector<float> nothing(launch.n);
+  for (size_t i = 0, choice = 0; i < launch.rows.size(); ++i) {
+    for (uint32_t row = 0; row < launch.rows[i]; ++row, ++choice) {
+      CAPTURE(i);
+      CAPTURE(row);
+      const auto x = launch.row_of_x(choice), found = launch.row_of_y(y, choice);
+      const PanelMatrix &host = launch.matrices[i].host, &device = launch.matrices[i].device;
+      check_near(launch.matrices[i], x, found, on_cpu(host, x, 1, Epilogue::kStore, nothing));
+      if (choice % step == 0) CHECK(same_bits(on_device(device, x, 1, Epilogue::kStore, nothing), found));
+      const float* output = &y[choice * launch.y_stride];
+      CHECK(std::all_of(output + launch.n, output + launch.y_stride,
+                        [](float value) { return value == Launch::kUntouched; }));
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: a row alone has the bits it has among others and in other products") {
+  if (!testing::have_cuda_device()) return;
+  for (const WeightFormat format : kFormats) {
+    CAPTURE(std::string(weight_type_name(format.type)));
+    CAPTURE(format.group);
+    for (const size_t k : {260, 96}) {
+      check_rows({format, 50, k, 11, {3, 0, 1, 16, 70, 8}}, 3);
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: as many products as a launch takes") {
+  if (!testing::have_cuda_device()) return;
+  for (const WeightFormat format : kFormats) {
+    CAPTURE(std::string(weight_type_name(format.type)));
+    check_rows({format, 229, 40, 5, std::vector<uint32_t>(cuda::kMaxProducts, 1)}, 5);
+  }
+}
+
+TEST_CASE("cuda gemm: many rows have the bits of a row alone") {
+  if (!testing::have_cuda_device()) return;
+  for (const WeightFormat format : kFormats) {
+    CAPTURE(std::string(weight_type_name(format.type)));
+    CAPTURE(format.group);
+    // Enough blocks for many rows at a time. Vectors of x and y, but for the tails; then none.
+    check_rows({format, 1031, 161, 20, {17, 70, 5, 33}}, 23);
+    check_rows({format, 1028, 34, 20, {17, 70, 33}}, 47);
+  }
+}
+
+TEST_CASE("cuda gemm: many rows in many blocks have the bits of a row alone") {
+  if (!testing::have_cuda_device()) return;
+  for (const WeightFormat format : kFormats) {
+    CAPTURE(std::string(weight_type_name(format.type)));
+    CAPTURE(format.group);
+    check_rows({format, 1027, 33, 40, {150, 17, 449}}, 97);
+  }
+}
+
+TEST_CASE("cuda gemm: a NaN stays NaN, in its own row only") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 40, k = 70, rows = 3;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const WeightFormat format : kFormats) {
+    for (const float bad : {NAN, kInfinity, -kInfinity}) {
+      CAPTURE(std::string(weight_type_name(format.type)));
+      CAPTURE(bad);
+      const Matrix w(format, n, k, 2);
+      auto x = random_floats(rows * k, 1);
+      const std::vector<float> nothing(rows * n);
+      const auto sound = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
+      x[k + 5] = bad;
+      const auto expected = on_cpu(w.host, x, rows, Epilogue::kRelu, nothing);
+      const auto found = on_device(w.device, x, rows, Epilogue::kRelu, nothing);
+      for (size_t i = 0; i < rows * n; ++i) {
+        CAPTURE(i);
+        if (i / n != 1) {
+          REQUIRE(found[i] == sound[i]);
+        } else if (std::isnan(expected[i])) {
+          REQUIRE(std::isnan(found[i]));
+        } else {
+          REQUIRE(found[i] == expected[i]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: swiglu scales the product by silu of what y holds, and a gate that is not finite fails") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 40, k = 70;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const WeightFormat format : kFormats) {
+    for (const size_t rows : {1, 20}) {
+      CAPTURE(std::string(weight_type_name(format.type)));
+      CAPTURE(rows);
+      const Matrix w(format, n, k, 2);
+      const auto x = random_floats(rows * k, 1);
+      auto gate = random_floats(rows * n, 3);
+      gate[0] = -200, gate[1] = 200, gate[2] = kInfinity, gate[3] = -kInfinity, gate[4] = NAN, gate[5] = 0;
+      const auto up = on_device(w.device, x, rows, Epilogue::kStore, gate);
+      const auto found = on_device(w.device, x, rows, Epilogue::kSwiglu, gate);
+      for (size_t i = 0; i < rows * n; ++i) {
+        CAPTURE(i);
+        if (!std::isfinite(gate[i])) {
+          REQUIRE(std::isnan(found[i]));
+          continue;
+        }
+        const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
+        REQUIRE(std::fabs(found[i] - expected) <= 1e-6 * std::fabs(expected) + 1e-37);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda gemm: a NaN weight makes its column NaN") {
+  if (!testing::have_cuda_device()) return;
+  constexpr size_t n = 40, k = 70, column = 33;
+  for (const WeightFormat format : kFormats) {
+    CAPTURE(std::string(weight_type_name(format.type)));
+    auto weights = random_floats(n * k, 2);
+    weights[column * k + 64] = NAN;
+    std::vector<std::byte> panels(panel_matrix_bytes(n, k, format));
+    pack_panels(weights.data(), n, k, format, panels.data());
+    const DeviceCopy<std::byte> copy(panels);
+    const auto y = on_device({copy.data(), format, k, n}, random_floats(k, 1), 1, Epilogue::kRelu,
+                             std::vector<float>(n));
+    for (size_t j = 0; j < n; ++j) CHECK(std::isnan(y[j]) == (j == column));
+  }
+}
+
+}  // namespace
+}  // namespace sida
+#endif

@@ -1,0 +1,223 @@
+// Attention over the cache, on every device, against float64.
+#include <algorithm>
+#include <cmath>
+
+#include "doctest/doctest.h"
+#include "model/relative_position.h"
+#include "support/ops_fixture.h"
+
+namespace sida {
+namespace {
+
+using namespace testing;
+
+constexpr size_t kTokens = 60, kLayer = 1;
+
+/// One sequence with all its queries, keys and values, known before any of them is computed.
+struct Known {
+  size_t count;
+  std::vector<float> q, k, v;
+  KvPages pages;
+
+  Known(const AttentionSpec& spec, size_t count_, unsigned seed)
+      : count(count_),
+        q(random_floats(count * spec.query_width(), seed)),
+        k(random_floats(count * spec.kv_width(), seed + 1)),
+        v(random_floats(count * spec.kv_width(), seed + 2)) {}
+};
+
+/// The part of a sequence in one pass.
+struct Part {
+  Known* sequence;
+  size_t past;
+  size_t count;
+  const Known* parent = nullptr;
+};
+
+/// A decoder that cross-attends to an encoder, with a bias for the heads of each.
+struct Setup {
+  AttentionSpec attention;
+  RelativeBias bias{8, 20};
+  ModelSpec spec;
+  std::vector<std::vector<float>> biases;
+  std::unique_ptr<OpsFixture> fixture;
+
+  Setup(DeviceKind kind, size_t heads, size_t kv_heads, size_t head_dim) {
+    spec = decoder_spec(64, heads, kv_heads, head_dim);
+    spec.stacks[0].positions = bias;
+    spec.stacks[0].layers[0].cross = spec.stacks[0].layers[0].self;
+    StackSpec encoder = spec.stacks[0];
+    encoder.name = "encoder";
+    encoder.causal = false;
+    spec.stacks.insert(spec.stacks.begin(), encoder);
+    attention = spec.stacks[0].layers[0].self;
+    biases = {random_floats(8 * heads, 90), random_floats(8 * heads, 91)};
+    BatchLimits limits;
+    limits.max_batch_tokens = kTokens;
+    limits.kv_tokens = 320;
+    limits.threads = 2;
+    fixture = std::make_unique<OpsFixture>(kind, spec, limits, biases);
+  }
+
+  /// Attention's outputs, part by part.
+  std::vector<float> run(size_t stack, const std::vector<Part>& parts, const AttendTask& task) {
+    const size_t query = attention.query_width(), kv = attention.kv_width();
+    std::vector<SequenceSpan> spans;
+    std::vector<float> q, k, v;
+    size_t tokens = 0;
+    for (const Part& part : parts) {
+      fixture->cache().grow(part.sequence->pages, part.past, part.past + part.count);
+      spans.push_back({tokens, part.count, part.past, &part.sequence->pages});
+      if (part.parent != nullptr) {
+        spans.back().parent_pages = &part.parent->pages;
+        spans.back().parent_keys = part.parent->count;
+      }
+      const auto take = [&](std::vector<float>& to, const std::vector<float>& from, size_t width) {
+        const auto begin = from.begin() + static_cast<ptrdiff_t>(part.past * width);
+        to.insert(to.end(), begin, begin + static_cast<ptrdiff_t>(part.count * width));
+      };
+      take(q, part.sequence->q, query);
+      take(k, part.sequence->k, kv);
+      take(v, part.sequence->v, kv);
+      tokens += part.count;
+    }
+    Ops& ops = fixture->ops();
+    ops.start(stack, spans, tokens);
+    fixture->write(fixture->at().queries, q);
+    fixture->write(fixture->at().keys, k);
+    fixture->write(fixture->at().values, v);
+    if (!task.cross) ops.write_kv(task.cache_layer);
+    ops.attend(task);
+    return fixture->read(fixture->at().queries, q.size());
+  }
+
+  AttendTask task(bool cross, bool causal, bool biased) const { return {&attention, kLayer, cross, causal, biased}; }
+
+  /// The same in float64.
+  std::vector<double> expected(const std::vector<Part>& parts, const AttendTask& task) const {
+    const size_t dim = attention.head_dim, shared = attention.heads / attention.kv_heads;
+    const size_t query = attention.query_width(), kv = attention.kv_width();
+    std::vector<double> out;
+    for (const Part& part : parts) {
+      const Known& seen = task.cross ? *part.parent : *part.sequence;
+      for (size_t position = part.past; position < part.past + part.count; ++position) {
+        const size_t keys = task.cross ? seen.count : task.causal ? position + 1 : part.past + part.count;
+        for (size_t head = 0; head < attention.heads; ++head) {
+          const float* q = &part.sequence->q[position * query + head * dim];
+          const size_t column = head / shared * dim;
+          std::vector<double> weight(keys);
+          double most = -1e300, sum = 0;
+          for (size_t j = 0; j < keys; ++j) {
+            for (size_t d = 0; d < dim; ++d) weight[j] += static_cast<double>(q[d]) * seen.k[j * kv + column + d];
+            weight[j] *= static_cast<double>(attention.scale);
+            if (task.biased) {
+              const int distance = static_cast<int>(j) - static_cast<int>(position);
+              const int bucket = relative_position_bucket(distance, !task.causal, bias.buckets, bias.max_distance);
+              weight[j] += biases[task.causal][static_cast<size_t>(bucket) * attention.heads + head];
+            }
+            most = std::max(most, weight[j]);
+          }
+          for (double& w : weight) sum += w = std::exp(w - most);
+          for (size_t d = 0; d < dim; ++d) {
+            double value = 0;
+            for (size_t j = 0; j < keys; ++j) value += weight[j] / sum * seen.v[j * kv + column + d];
+            out.push_back(value);
+          }
+        }
+      }
+    }
+    return out;
+  }
+};
+
+constexpr double kTolerance = 3e-6;
+
+struct Heads {
+  size_t heads, kv_heads, head_dim;
+};
+constexpr Heads kHeads[] = {{2, 2, 24}, {4, 2, 16}, {6, 1, 32}};
+
+TEST_CASE("ops: a causal stack attends to its own keys up to each token") {
+  for (const DeviceKind kind : devices()) {
+    for (const auto& [heads, kv_heads, head_dim] : kHeads) {
+      for (const bool biased : {false, true}) {
+        if (biased && heads != kv_heads) continue;
+        CAPTURE(device_name(kind));
+        CAPTURE(heads);
+        CAPTURE(biased);
+        Setup s(kind, heads, kv_heads, head_dim);
+        const AttendTask task = s.task(false, true, biased);
+        Known a(s.attention, 37, 1), b(s.attention, 21, 4), c(s.attention, 3, 7);
+        const std::vector<Part> prompts = {{&a, 0, 36}, {&b, 0, 20}};
+        check_near(s.run(1, prompts, task), s.expected(prompts, task), kTolerance);
+        const std::vector<Part> mixed = {{&b, 20, 1}, {&c, 0, 3}, {&a, 36, 1}};
+        check_near(s.run(1, mixed, task), s.expected(mixed, task), kTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("ops: a stack that is not causal attends to all of its sequence, and the next stack cross-attends to it") {
+  for (const DeviceKind kind : devices()) {
+    for (const auto& [heads, kv_heads, head_dim] : kHeads) {
+      CAPTURE(device_name(kind));
+      CAPTURE(heads);
+      Setup s(kind, heads, kv_heads, head_dim);
+      Known a(s.attention, 33, 1), b(s.attention, 7, 4), c(s.attention, 5, 7), d(s.attention, 2, 10);
+      const std::vector<Part> inputs = {{&a, 0, 33}, {&b, 0, 7}};
+      const AttendTask own = s.task(false, false, heads == kv_heads);
+      check_near(s.run(0, inputs, own), s.expected(inputs, own), kTolerance);
+      const AttendTask cross = s.task(true, false, false);
+      const std::vector<Part> tokens = {{&c, 0, 4, &b}, {&d, 0, 1, &a}};
+      check_near(s.run(1, tokens, cross), s.expected(tokens, cross), kTolerance);
+      // One token of each, of a parent that both share.
+      const std::vector<Part> next = {{&c, 4, 1, &a}, {&d, 1, 1, &a}};
+      check_near(s.run(1, next, cross), s.expected(next, cross), kTolerance);
+    }
+  }
+}
+
+TEST_CASE("ops: a row's attention has the same bits whatever the chunks of its prompt and what else a pass holds") {
+  for (const DeviceKind kind : devices()) {
+    for (const auto& [heads, kv_heads, head_dim] : kHeads) {
+      for (const bool biased : {false, true}) {
+        if (biased && heads != kv_heads) continue;
+        CAPTURE(device_name(kind));
+        CAPTURE(heads);
+        CAPTURE(biased);
+        constexpr size_t kCount = 50;
+        std::vector<float> whole;
+        for (const size_t chunk : {kCount, size_t{7}, size_t{1}}) {
+          for (const bool others : {false, true}) {
+            CAPTURE(chunk);
+            CAPTURE(others);
+            Setup s(kind, heads, kv_heads, head_dim);
+            const AttendTask task = s.task(false, true, biased);
+            Known prompt(s.attention, kCount, 1);
+            std::vector<float> found;
+            std::vector<std::unique_ptr<Known>> beside;
+            for (size_t past = 0; past < kCount; past += chunk) {
+              const size_t count = std::min(chunk, kCount - past);
+              std::vector<Part> parts;
+              if (others) {
+                beside.push_back(std::make_unique<Known>(s.attention, 1 + past % 3, 100));
+                parts.push_back({beside.back().get(), 0, beside.back()->count});
+              }
+              parts.push_back({&prompt, past, count});
+              const auto rows = s.run(1, parts, task);
+              found.insert(found.end(), rows.end() - static_cast<ptrdiff_t>(count * s.attention.query_width()),
+                           rows.end());
+              if (others) s.fixture->cache().release(beside.back()->pages);
+            }
+            if (whole.empty()) whole = found;
+            REQUIRE(found.size() == whole.size());
+            CHECK(same_bits(found.data(), whole.data(), whole.size()));
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sida

@@ -1,0 +1,180 @@
+// Experts, on every device, against float64; and a whole MoE layer with any number of threads.
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "doctest/doctest.h"
+#include "support/allocation_count.h"
+#include "support/moe_ops.h"
+#include "support/ops_fixture.h"
+
+namespace sida {
+namespace {
+
+using namespace testing;
+
+/// A layer of experts in blocks, and choices of experts for its tokens.
+struct Layer {
+  ExpertLayout layout;
+  std::vector<Network> networks;
+  std::vector<const std::byte*> blocks;
+  Dispatch dispatch;
+
+  Layer(OpsFixture& fixture, Activation activation, WeightFormat format, size_t tokens, size_t k)
+      : layout(make_expert_layout({kWidth, kHidden, activation, 1, kExperts}, format)), networks(kExperts) {
+    unsigned seed = 10;
+    for (size_t e = 0; e < kExperts; ++e) {
+      std::vector<std::byte> block(layout.block_bytes);
+      for (const ExpertMatrix& matrix : layout.matrices) {
+        Network& to = networks[e];
+        (matrix.projection == Projection::kGate ? to.gate
+         : matrix.projection == Projection::kUp ? to.up
+                                                : to.down) =
+            OpsFixture::packed(matrix.n, matrix.k, format, seed++, block.data() + matrix.offset);
+      }
+      blocks.push_back(fixture.upload(block));
+      networks[e].gate.panels = layout.matrix(blocks[e], Projection::kGate);
+      networks[e].up.panels = layout.matrix(blocks[e], Projection::kUp);
+      networks[e].down.panels = layout.matrix(blocks[e], Projection::kDown);
+    }
+    dispatch.k = k;
+    dispatch.alpha = random_floats(tokens * k, 3);
+    std::mt19937 random(4);
+    for (size_t choice = 0; choice < tokens * k; ++choice) {
+      // Different experts for each token. Some choices name no expert, and the last expert has no token.
+      const size_t expert = (random() % 3 + choice % k * 3) % (kExperts - 1);
+      dispatch.expert.push_back(choice % 11 == 5 ? kNoExpert : static_cast<uint16_t>(expert));
+    }
+  }
+
+  /// In groups of `group`, the last expert first where `reversed`.
+  void run(Ops& ops, size_t tokens, size_t group, bool reversed) const {
+    std::vector<ExpertBlock> all;
+    for (uint16_t e = 0; e < kExperts; ++e) {
+      if (dispatch.begin[e + 1] > dispatch.begin[e]) all.push_back({e, blocks[e]});
+    }
+    if (reversed) std::reverse(all.begin(), all.end());
+    ops.take_choices(dispatch, tokens);
+    for (size_t begin = 0; begin < all.size(); begin += group) {
+      ops.experts(layout, std::span(all).subspan(begin, std::min(group, all.size() - begin)), dispatch);
+    }
+    ops.combine(dispatch, tokens);
+  }
+};
+
+TEST_CASE("ops: experts add up by their alphas, with the same bits in every order of residency") {
+  constexpr size_t kTokens = 40;
+  for (const DeviceKind kind : devices()) {
+    for (const Activation activation : kActivations) {
+      for (const WeightFormat format : {kF32Format, kBf16Format, WeightFormat{WeightType::kInt4, 32}}) {
+        for (const size_t k : {size_t{1}, size_t{2}}) {
+          CAPTURE(device_name(kind));
+          CAPTURE(gated(activation));
+          CAPTURE(weight_type_name(format.type));
+          CAPTURE(k);
+          OpsFixture fixture(kind, moe_spec(activation, {.top_k = k}), limits_of(kTokens));
+          Layer layer(fixture, activation, format, kTokens, k);
+          const Pass pass(fixture, kTokens);
+          sort_choices(kExperts, 9, {&pass.span, 1}, layer.dispatch);
+          const auto x = random_floats(kTokens * kWidth, 1), before = random_floats(kTokens * kWidth, 2);
+          fixture.write(fixture.at().normed, x);
+          std::vector<float> first;
+          for (const auto& [group, reversed] : {std::pair<size_t, bool>{kExperts, false}, {1, false}, {3, true}}) {
+            fixture.write(fixture.at().hidden, before);
+            fixture.ops().start(0, {&pass.span, 1}, kTokens);
+            layer.run(fixture.ops(), kTokens, group, reversed);
+            const auto found = fixture.read(fixture.at().hidden, before.size());
+            if (first.empty()) first = found;
+            CHECK(same_bits(found.data(), first.data(), first.size()));
+          }
+          std::vector<double> expected(before.begin(), before.end());
+          size_t dropped = 0;
+          for (size_t choice = 0; choice < kTokens * k; ++choice) {
+            const size_t t = choice / k;
+            dropped += layer.dispatch.expert[choice] == kNoExpert;
+            if (layer.dispatch.expert[choice] == kNoExpert) continue;
+            const auto y = layer.networks[layer.dispatch.expert[choice]].run(&x[t * kWidth]);
+            for (size_t i = 0; i < kWidth; ++i) expected[t * kWidth + i] += layer.dispatch.alpha[choice] * y[i];
+          }
+          CHECK(dropped > kTokens * k / 11 + 1);
+          check_near(first, expected, product_tolerance(kind, format, 4e-6));
+        }
+      }
+    }
+  }
+}
+
+/// All ops of a MoE layer, over one sequence.
+struct WholePass {
+  ModelSpec spec = moe_spec(Activation::kSwiglu, {.top_k = 3, .normalized = true});
+  OpsFixture fixture;
+  Layer layer;
+  TestMatrix square, router;
+  const float* norm;
+  size_t tokens;
+  Dispatch dispatch;
+  std::vector<ExpertBlock> group;
+  std::vector<float> states;
+
+  WholePass(size_t tokens_, size_t threads)
+      : fixture(DeviceKind::kCpu, spec, limits_of(tokens_, threads)),
+        layer(fixture, Activation::kSwiglu, kBf16Format, 1, 1),
+        square(fixture.matrix(kWidth, kWidth, kBf16Format, 5)),
+        router(fixture.matrix(kExperts, kWidth, kF32Format, 6)),
+        norm(fixture.upload(random_floats(kWidth, 8))),
+        tokens(tokens_),
+        states(tokens * kWidth) {}
+
+  void run(const SequenceSpan& sequence, const std::vector<float>& hidden) {
+    Ops& ops = fixture.ops();
+    const Activations& a = fixture.at();
+    const RouterSpec& routing = spec.moe()->router;
+    std::copy(hidden.begin(), hidden.end(), a.hidden);
+    ops.start(0, {&sequence, 1}, tokens);
+    ops.norm(a.hidden, norm, tokens, kWidth, a.normed);
+    const Product products[] = {{square.panels, a.queries}, {square.panels, a.keys}, {square.panels, a.values}};
+    ops.linear(a.normed, tokens, products, Epilogue::kStore);
+    ops.clip(a.queries, tokens * kWidth, 2);
+    ops.rotate(a.queries, 3, 24);
+    ops.rotate(a.keys, 3, 24);
+    ops.write_kv(0);
+    ops.attend({&spec.stacks[0].layers[0].self, 0, false, true, false});
+    const Product output{square.panels, a.hidden};
+    ops.linear(a.queries, tokens, {&output, 1}, Epilogue::kAdd);
+    ops.norm(a.hidden, norm, tokens, kWidth, a.normed);
+    const Network& dense = layer.networks[0];
+    ops.feed_forward(dense.gate.panels, dense.up.panels, dense.down.panels, Activation::kSwiglu, tokens);
+    ops.choose(router.panels, routing, tokens, nullptr, dispatch);
+    sort_choices(kExperts, routing.capacity, {&sequence, 1}, dispatch);
+    ops.take_choices(dispatch, tokens);
+    group.clear();
+    for (const uint16_t e : dispatch.needed) group.push_back({e, layer.blocks[e]});
+    ops.experts(layer.layout, group, dispatch);
+    ops.combine(dispatch, tokens);
+    ops.norm(a.hidden, norm, tokens, kWidth, a.normed);
+    ops.states(tokens, states.data());
+    ops.finish();
+  }
+};
+
+TEST_CASE("cpu ops: any number of threads gives the same bits, and a pass allocates nothing once vectors have grown") {
+  // Enough for every loop to be shared among the threads.
+  constexpr size_t kTokens = 320;
+  std::vector<float> first;
+  for (const size_t threads : {1, 2, 5}) {
+    CAPTURE(threads);
+    WholePass pass(kTokens, threads);
+    const Pass sequence(pass.fixture, kTokens);
+    const auto hidden = random_floats(kTokens * kWidth, 7);
+    pass.run(sequence.span, hidden);
+    const size_t before = allocations();
+    pass.run(sequence.span, hidden);
+    CHECK(allocations() == before);
+    if (first.empty()) first = pass.states;
+    CHECK(same_bits(pass.states.data(), first.data(), first.size()));
+    CHECK(std::all_of(first.begin(), first.end(), [](float value) { return std::isfinite(value); }));
+  }
+}
+
+}  // namespace
+}  // namespace sida

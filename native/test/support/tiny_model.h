@@ -1,0 +1,49 @@
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+#include "support/safetensors_builder.h"
+
+namespace sida::testing {
+
+/// config.json of a model of two layers a stack, one of them sparse, small enough to write in each case.
+inline std::string tiny_config(const std::string& extra = "") {
+  return R"({"model_type":"switch_transformers","vocab_size":10,"d_model":4,"d_kv":2,"d_ff":8,"num_heads":2,)"
+         R"("num_layers":2,"num_decoder_layers":2,"num_sparse_encoder_layers":1,"num_sparse_decoder_layers":1,)"
+         R"("num_experts":3,"relative_attention_num_buckets":8,"relative_attention_max_distance":16)" +
+         (extra.empty() ? "" : "," + extra) + "}";
+}
+
+/// The same for a decoder-only model of two layers, both sparse; two query heads share a key and value head.
+inline std::string tiny_olmoe_config(const std::string& extra = "") {
+  return R"({"model_type":"olmoe","vocab_size":10,"hidden_size":8,"intermediate_size":6,"num_hidden_layers":2,)"
+         R"("num_attention_heads":4,"num_key_value_heads":2,"num_experts":3,"num_experts_per_tok":2,)"
+         R"("max_position_embeddings":64,"eos_token_id":2,"pad_token_id":0)" +
+         (extra.empty() ? "" : "," + extra) + "}";
+}
+
+inline BuiltTensor zeros(const std::string& name, const std::vector<uint64_t>& shape) {
+  uint64_t count = 1;
+  for (const uint64_t d : shape) count *= d;
+  return {name, "F32", shape, std::string(count * 4, '\0')};
+}
+
+/// All tensors that a config needs, zeros, under the best of their names; with `fused`, the last.
+inline std::vector<BuiltTensor> tiny_tensors(const std::string& config = tiny_config(), bool fused = false) {
+  const auto [family, spec] = parse_model_config(config, "config.json");
+  std::vector<BuiltTensor> tensors;
+  for_each_slot(spec, [&](const TensorSlot& slot) {
+    const auto candidates = family->source(spec, slot).candidates;
+    const bool last = fused && slot.form == TensorForm::kExpert;
+    const TensorSource::Candidate& taken = last ? candidates.back() : candidates.front();
+    const bool there = std::any_of(tensors.begin(), tensors.end(),
+                                   [&](const BuiltTensor& tensor) { return tensor.name == taken.name; });
+    if (!there) tensors.push_back(zeros(taken.name, taken.shape.empty() ? slot.shape : taken.shape));
+  });
+  return tensors;
+}
+
+}  // namespace sida::testing
