@@ -2,8 +2,7 @@
 /**
  * Checks how the source folders import each other:
  *   node scripts/import-rules.mjs [--json] [--graph]
- * Fails when files import each other in a circle, when two folders of src/ or of bench/src/ import each other, and when
- * src/ imports anything of bench/. Imports of types count: a reader follows them like any other.
+ * Fails when files or folders import each other in a circle, and when src/ imports anything of bench/. Imports of types count: a reader follows them like any other.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
@@ -88,18 +87,34 @@ function folderPairs(graph) {
   return { pairs, edges };
 }
 
+/** Circles of folders: each imports the next one. Files that stand directly in src/ belong to no folder. */
+function folderCircles(edges) {
+  const folders = new Map();
+  for (const key of edges.keys()) {
+    const [from, to] = key.split(' ');
+    if (from.includes('.') || to.includes('.')) continue;
+    folders.set(from, [...(folders.get(from) ?? []), to]);
+    if (!folders.has(to)) folders.set(to, []);
+  }
+  return circles(folders);
+}
+
 const graph = new Map(SOURCES.flatMap(sourceFiles).map((file) => [file, importsOf(file)]));
 const found = circles(graph).map((group) => group.map((file) => relative(ROOT, file)).sort());
 const { pairs, edges } = folderPairs(graph);
+const wide = folderCircles(edges);
 /** Imports of the laboratory by the product. */
 const upward = [...edges]
   .filter(([key]) => !key.startsWith('bench/') && key.split(' ')[1].startsWith('bench/'))
   .flatMap(([, lines]) => lines);
 
 if (process.argv.includes('--json')) {
-  console.log(JSON.stringify({ files: graph.size, circles: found, pairs, upward }, null, 2));
+  console.log(
+    JSON.stringify({ files: graph.size, circles: found, folderCircles: wide, pairs, upward }, null, 2),
+  );
 } else {
   for (const group of found) console.log(`circle: ${group.join(', ')}`);
+  for (const group of wide) console.log(`circle of folders: ${group.join(', ')}`);
   for (const { folders, forward, back } of pairs) {
     console.log(`folders that import each other: ${folders.join(' and ')}`);
     for (const line of [...forward, ...back]) console.log(`  ${line}`);
@@ -114,8 +129,9 @@ if (process.argv.includes('--json')) {
     for (const [from, to] of [...targets].sort()) console.log(`${from}: ${to.sort().join(' ')}`);
   }
   console.log(
-    `${graph.size} files, ${found.length} circles, ${pairs.length} pairs of folders that import each other, ` +
+    `${graph.size} files, ${found.length} circles of files, ${wide.length} of folders, ` +
+      `${pairs.length} pairs of folders that import each other, ` +
       `${upward.length} imports of the laboratory by the product`,
   );
 }
-process.exitCode = found.length + pairs.length + upward.length > 0 ? 1 : 0;
+process.exitCode = found.length + wide.length + pairs.length + upward.length > 0 ? 1 : 0;

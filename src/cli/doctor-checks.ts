@@ -5,11 +5,11 @@ import { mkdir, open, rm } from 'node:fs/promises';
 import { freemem, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { formatBytes } from '../config/bytes.js';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
 import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
 import { redisSettings } from '../queue/redis/redis-settings.js';
+import { formatBytes } from '../text/bytes.js';
 
 export interface Check {
   name: string;

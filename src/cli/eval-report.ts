@@ -1,9 +1,10 @@
 /** What `sida eval` prints for a person. */
-import { formatBytes } from '../config/bytes.js';
+
 import type { LayerReport, SourceReport } from '../evaluation/evaluate.js';
 import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
 import type { HitShares } from '../evaluation/hit-counts.js';
 import type { BudgetMoves, Moved } from '../evaluation/moved-bytes.js';
+import { formatBytes } from '../text/bytes.js';
 import { formatTable } from './table.js';
 
 export interface EvaluationReport {

@@ -1,9 +1,9 @@
 /** What `sida eval` is asked to measure, from its flags. */
 import { resolve } from 'node:path';
-import { parseBytes, parseShare } from '../config/bytes.js';
 import { UsageError } from '../config/resolve.js';
 import type { Tasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
+import { parseBytes, parseShare } from '../text/bytes.js';
 import { listOf, number, numbers } from './lists.js';
 import { parseJoins } from './trace.js';
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { Command } from 'commander';
-import { VERSION } from '../config/version.js';
+import { VERSION } from '../version.js';
 import { benchCommand } from './bench.js';
 import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';

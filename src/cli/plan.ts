@@ -13,7 +13,6 @@ import {
   sameFormat,
 } from '../checkpoint/weight-format.js';
 import { budgetBytes } from '../config/budget.js';
-import { formatBytes } from '../config/bytes.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
@@ -26,6 +25,7 @@ import type {
   PackLayout,
   WeightFormat,
 } from '../native/addon-types.js';
+import { formatBytes } from '../text/bytes.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { formatTable } from './table.js';

@@ -1,12 +1,12 @@
 /** `sida profile`: what a recorded profile says, in figures and as a picture. */
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { formatBytes } from '../config/bytes.js';
 import { UsageError } from '../config/resolve.js';
 import type { Interval } from '../profile/intervals.js';
 import { defaultWindow, drawTimeline } from '../profile/picture.js';
 import { type ProfileSummary, summarize } from '../profile/summary.js';
 import { readTimeline, type Timeline } from '../profile/timeline.js';
+import { formatBytes } from '../text/bytes.js';
 import { formatTable } from './table.js';
 
 export function profileCommand(): Command {

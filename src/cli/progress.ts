@@ -1,6 +1,6 @@
 /** Progress of long work on standard error: a bar on a terminal, a line for each tenth elsewhere. */
 import { SingleBar as Bar, type SingleBar } from 'cli-progress';
-import { formatBytes } from '../config/bytes.js';
+import { formatBytes } from '../text/bytes.js';
 
 export interface ProgressStep {
   phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';

@@ -2,16 +2,16 @@
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import type { KeyRing } from '../access/key-ring.js';
-import { formatBytes } from '../config/bytes.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from '../config/options.js';
 import { resolveServeOptions } from '../config/resolve.js';
-import { VERSION } from '../config/version.js';
 import type { EngineHandle, EngineState } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { createLogger, type Logger } from '../observability/logger.js';
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
 import type { RunningServer } from '../server/http-server.js';
+import { formatBytes } from '../text/bytes.js';
+import { VERSION } from '../version.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';

@@ -1,5 +1,5 @@
 /** `sida train --search`: a table of hits against cost. */
-import { formatBytes } from '../config/bytes.js';
+
 import type { Preset, TrainingOptionName } from '../predictor/training/options.js';
 import { TRAINING_OPTIONS } from '../predictor/training/options.js';
 import { percent } from '../predictor/training/predictor-card.js';
@@ -11,6 +11,7 @@ import {
   searchOptions,
 } from '../predictor/training/search.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
+import { formatBytes } from '../text/bytes.js';
 import { formatTable } from './table.js';
 import type { TrainProgress } from './train-progress.js';
 

@@ -1,12 +1,12 @@
 /** `sida worker`: takes jobs from a queue in Redis and runs them in an engine of its own. */
 import { Command } from 'commander';
-import { formatBytes } from '../config/bytes.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
-import { VERSION } from '../config/version.js';
 import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
+import { formatBytes } from '../text/bytes.js';
+import { VERSION } from '../version.js';
 import { composeWorker } from './composition.js';
 import { ENGINE_OPTIONS } from './engine-config.js';
 import { endProcess, exitCodeOfBody } from './exit.js';

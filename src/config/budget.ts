@@ -2,7 +2,7 @@
 
 import { SidaError } from '../errors.js';
 import type { MemoryPlan } from '../native/addon-types.js';
-import { parseBytes, parseShare } from './bytes.js';
+import { parseBytes, parseShare } from '../text/bytes.js';
 
 /** Device budget: bytes, or a share of the experts' bytes plus what the rest needs. */
 export function budgetBytes(text: string, plan: MemoryPlan): number {

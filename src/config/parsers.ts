@@ -1,6 +1,6 @@
 /** Turns an option's text into its value. A parser throws `Expected` with what would have been right. */
 import { isIP } from 'node:net';
-import { formatBytes, parseBytes, parseShare } from './bytes.js';
+import { formatBytes, parseBytes, parseShare } from '../text/bytes.js';
 
 export type Parser<T> = (text: string) => T;
 

@@ -1,7 +1,7 @@
 /** A picture of a window of a profile: what both threads did, and what moved meanwhile. */
 import { horizontalAxis, place as placeOn, type Scale } from '../chart/axis.js';
 import { element, line, svgDocument, text } from '../chart/svg.js';
-import { formatBytes } from '../config/bytes.js';
+import { formatBytes } from '../text/bytes.js';
 import { type Interval, intersection, length, union } from './intervals.js';
 import { LEGEND, segmentsOf } from './segments.js';
 import { isPass } from './summary.js';

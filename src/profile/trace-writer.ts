@@ -1,7 +1,7 @@
 /** Ends the running recording and writes it as a file, which appears under its name when it is whole. */
 import { closeSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { VERSION } from '../config/version.js';
 import type { Recorder } from '../native/addon-types.js';
+import { VERSION } from '../version.js';
 import { type TraceAbout, traceEvents } from './chrome-trace.js';
 
 /** Characters handed to the system at a time. */

@@ -1,6 +1,6 @@
 /** The OpenAPI document of the route table. */
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
-import { VERSION } from '../config/version.js';
+import { VERSION } from '../version.js';
 import type { Route, RouteAnswer } from './routes/route.js';
 import { ErrorAnswer } from './schemas/error.js';
 

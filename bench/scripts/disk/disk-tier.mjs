@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { buildNativeBench, runNativeBench } from '../../dist/support/native-bench.js';
 import { makeSwitchCheckpoint, run } from '../../dist/support/processes.js';

@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
-import { formatBytes, parseBytes } from '../../../dist/config/bytes.js';
+import { formatBytes, parseBytes } from '../../../dist/text/bytes.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { makeSwitchCheckpoint, run } from '../../dist/support/processes.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';

@@ -1,6 +1,6 @@
 /** Progress of `sida bench` on standard error: a bar with the time left on a terminal, a line per run elsewhere. */
 import { SingleBar } from 'cli-progress';
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import type { MeasureProgress } from '../runs/measure-all.js';
 import type { Sample } from '../runs/result.js';
 

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { number, numbers } from '../../../dist/cli/lists.js';
 import { Progress } from '../../../dist/cli/progress.js';
-import { parseShare } from '../../../dist/config/bytes.js';
+import { parseShare } from '../../../dist/text/bytes.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { placementChart } from '../charts/placement.js';
 import { renderSvg } from '../charts/svg.js';

@@ -1,7 +1,7 @@
 /** What `sida bench replay` prints for a person. */
 
 import { formatTable } from '../../../dist/cli/table.js';
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import {
   type CacheReport,
   type Counts,

@@ -5,7 +5,7 @@ import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
 import { listOf, number, numbers } from '../../../dist/cli/lists.js';
 import { Progress } from '../../../dist/cli/progress.js';
-import { parseBytes, parseShare } from '../../../dist/config/bytes.js';
+import { parseBytes, parseShare } from '../../../dist/text/bytes.js';
 import { UsageError } from '../../../dist/config/resolve.js';
 import { bytesChart, missChart } from '../charts/replay.js';
 import { renderSvg } from '../charts/svg.js';

@@ -5,7 +5,7 @@ import { freemem } from 'node:os';
 import { join } from 'node:path';
 import { packFingerprint } from '../../../dist/checkpoint/identity.js';
 import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { SidaError } from '../../../dist/errors.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
 import { MANIFEST as PREDICTOR_MANIFEST } from '../../../dist/predictor/training/manifest.js';

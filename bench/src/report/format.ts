@@ -1,5 +1,5 @@
 /** How the report writes numbers. */
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { LINKS } from '../scenarios/links.js';
 import type { Scenario } from '../scenarios/scenarios.js';
 

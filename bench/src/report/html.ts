@@ -1,5 +1,5 @@
 /** The report as one file with its styles and charts inside. */
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { SYSTEMS } from '../scenarios/systems.js';
 import type { BenchFile } from './bench-file.js';
 import type { Section, Table } from './section.js';

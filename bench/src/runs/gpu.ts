@@ -1,7 +1,7 @@
 /** The GPU that measurements run on, and what fits it. */
 import { execFileSync } from 'node:child_process';
 import { freemem } from 'node:os';
-import { formatBytes } from '../../../dist/config/bytes.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { SidaError } from '../../../dist/errors.js';
 import type { CudaState } from '../../../dist/native/addon-types.js';
 import { type BenchModel, parametersOf } from '../scenarios/models.js';

@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, relative } from 'node:path';
-import { formatBytes } from '../../../dist/config/bytes.js';
-import { VERSION } from '../../../dist/config/version.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
+import { VERSION } from '../../../dist/version.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { REPOSITORY } from './paths.js';
 

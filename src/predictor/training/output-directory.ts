@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { formatBytes } from '../../config/bytes.js';
 import { SidaError } from '../../errors.js';
+import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
 
 /** Holds the state of a run that has not ended. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { parseBytes, parseShare } from '../../config/bytes.js';
 import { RESIDENCY_STATES } from '../../native/engine-types.js';
+import { parseBytes, parseShare } from '../../text/bytes.js';
 
 export const BudgetRequest = z
   .strictObject({

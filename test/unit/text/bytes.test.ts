@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatBytes, parseBytes, parseShare } from '../../../src/config/bytes.js';
+import { formatBytes, parseBytes, parseShare } from '../../../src/text/bytes.js';
 
 describe('parseBytes', () => {
   it.each([
