@@ -93,16 +93,19 @@ export function aloneOf(records: TeacherRecord[]): TeacherRecord[] {
   return records.map((record) => ({ ...record, input: 1, stacks: [record.stacks[DECODER]!] }));
 }
 
-const root = mkdtempSync(join(tmpdir(), 'sida-hash-functions-'));
+/** Of one test file; made again for the next one, which may share this module. */
+let root: string | undefined;
 let directories = 0;
 
 export function freshPath(): string {
+  root ??= mkdtempSync(join(tmpdir(), 'sida-hash-functions-'));
   directories += 1;
   return join(root, String(directories));
 }
 
 export function removeFiles(): void {
-  rmSync(root, { recursive: true, force: true });
+  if (root !== undefined) rmSync(root, { recursive: true, force: true });
+  root = undefined;
 }
 
 export async function traceOf(
