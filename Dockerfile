@@ -4,7 +4,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends cmake g++ make 
 WORKDIR /opt/sida
 COPY . .
 # Installing builds the addon and the TypeScript; the compiler is not needed afterwards.
-RUN npm ci && npm prune --omit=dev --ignore-scripts \
+RUN npm ci --workspaces=false && npm prune --omit=dev --workspaces=false --ignore-scripts \
   && find build -mindepth 1 -maxdepth 1 ! -name addon -exec rm -rf {} + \
   && find build/addon -mindepth 1 -maxdepth 1 ! -name Release -exec rm -rf {} +
 
@@ -17,6 +17,6 @@ USER node
 VOLUME /var/cache/sida
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# Others can reach this address, so the server asks for SIDA_API_KEY or SIDA_API_KEYS and refuses to start without.
+# Other machines can reach this address, so the server refuses to start without SIDA_API_KEY or SIDA_API_KEYS.
 ENTRYPOINT ["node", "dist/cli/main.js"]
 CMD ["serve"]

@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
+    include: ['test/**/*.test.ts', 'bench/test/**/*.test.ts'],
     globalSetup: 'test/support/install-redis.ts',
     setupFiles: 'test/support/seed.ts',
     // Tests that start servers and trainings take minutes on a machine that is busy with other work.

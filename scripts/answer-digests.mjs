@@ -2,7 +2,7 @@
 // several
 // memory budgets, sends a fixed set of requests, and prints one SHA-256 of the answers for each (model, budget, what).
 //
-//   npm run build:ts && node scripts/answer-digests.mjs --compare test/data/answer-digests.json
+//   npm run build:bench && node scripts/answer-digests.mjs --compare test/data/answer-digests.json
 //
 //   --out F.json      saves the digests
 //   --compare F.json  exits with 1 and names each digest that differs from those saved
@@ -20,7 +20,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ServeProcess } from '../bench/serve-process.mjs';
+import { ServeProcess } from '../bench/dist/support/serve-process.js';
 
 const CLIENTS = 4;
 const CLASSIFY_INPUTS = 32;

@@ -1,21 +1,32 @@
-// Writes the reference tables of docs/cli.md and docs/metrics.md from the code. Run after `npm run build:ts`.
+// Writes the reference tables of docs/ and bench/README.md from the code. Run after `npm run build:bench`.
+//   node scripts/docs.mjs [--check]
+// --check writes nothing and fails where a table is not what the code says.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { benchCommand } from '../dist/cli/bench.js';
-import { placementCommand } from '../dist/cli/bench-placement.js';
-import { replayCommand } from '../dist/cli/bench-replay.js';
-import { dependencyCommand } from '../dist/cli/dependency.js';
+import { dependencyCommand } from '../bench/dist/commands/dependency.js';
+import { measureCommand } from '../bench/dist/commands/measure.js';
+import { placementCommand } from '../bench/dist/commands/placement.js';
+import { replayCommand } from '../bench/dist/commands/replay.js';
 import { evalCommand } from '../dist/cli/eval.js';
 import { SERVE_OPTIONS } from '../dist/config/options.js';
+import { ERROR_CODES } from '../dist/errors.js';
 import { TRAINING_OPTIONS } from '../dist/predictor/training/options.js';
 import { noStats } from '../dist/queue/job-queue.js';
+import { ROUTES } from '../dist/server/routes/index.js';
 import { serverMetrics } from '../dist/server/server-metrics.js';
 
+const check = process.argv.includes('--check');
+const stale = [];
+
+/** Puts the text between the marks of that name. A table without its marks would be a reference that nobody reads. */
 function fill(file, name, text) {
   const old = readFileSync(file, 'utf8');
-  writeFileSync(
-    file,
-    old.replace(new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`), `$1${text}\n$2`),
-  );
+  const marks = new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`);
+  if (!marks.test(old))
+    throw new Error(`${file} has no place for the table "${name}": <!-- ${name}: … --> to <!-- end -->`);
+  const filled = old.replace(marks, (_, begin, end) => `${begin}${text}\n${end}`);
+  if (filled === old) return;
+  if (check) stale.push(`${file}: the table "${name}" is not what the code says`);
+  else writeFileSync(file, filled);
 }
 
 const shared = new Set(Object.values(SERVE_OPTIONS).map(({ flag }) => `--${flag}`));
@@ -64,11 +75,11 @@ const flagTable = (options) =>
     }),
   );
 fill('docs/cli.md', 'evaluation', flagTable(evalCommand().options.filter(({ long }) => ownsFlag(long))));
-fill('docs/cli.md', 'replay', flagTable(replayCommand().options));
-fill('docs/cli.md', 'placement', flagTable(placementCommand().options));
-fill('docs/cli.md', 'bench', flagTable(benchCommand().options));
+fill('bench/README.md', 'replay', flagTable(replayCommand().options));
+fill('bench/README.md', 'placement', flagTable(placementCommand().options));
+fill('bench/README.md', 'bench', flagTable(measureCommand('sida bench').options));
 fill(
-  'docs/cli.md',
+  'bench/README.md',
   'dependency',
   flagTable(dependencyCommand().options.filter(({ long }) => ownsFlag(long))),
 );
@@ -85,3 +96,31 @@ const rows = (await metrics.registry.getMetricsAsJSON())
     return [`\`${name}\``, type, labels.filter((label) => label !== 'le').join(', '), help];
   });
 fill('docs/metrics.md', 'metrics', table(['metric', 'type', 'labels', 'meaning'], rows));
+
+// Errors by status, and every route named on the page.
+const statuses = [...new Set(Object.values(ERROR_CODES).map(({ status }) => status))].sort((a, b) => a - b);
+fill(
+  'docs/http-api.md',
+  'errors',
+  table(
+    ['status', 'codes'],
+    statuses.map((status) => [
+      status,
+      Object.entries(ERROR_CODES)
+        .filter(([, error]) => error.status === status)
+        .map(([code]) => `\`${code}\``)
+        .join(', '),
+    ]),
+  ),
+);
+const restPage = readFileSync('docs/http-api.md', 'utf8');
+for (const { method, path } of ROUTES) {
+  const route = `${method.toUpperCase()} ${path.replace(/:(\w+)/g, '{$1}')}`;
+  if (!restPage.includes(`\`${route}`)) stale.push(`docs/http-api.md does not name the route ${route}`);
+}
+
+for (const problem of stale) console.error(problem);
+if (stale.length > 0) {
+  console.error('Run `npm run build:ts && node scripts/docs.mjs` for the tables, and commit what it writes.');
+  process.exit(1);
+}

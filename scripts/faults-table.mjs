@@ -1,10 +1,10 @@
-// Brings the results that `npm run test:faults` wrote to build/faults.json into the table of docs/operations.md.
+// Brings the results that `npm run test:faults` wrote to build/faults.json into the table of test/faults/results.md.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { figuresOf, verdict } from './fault-words.mjs';
 
 const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
 const { faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
-const file = 'docs/operations.md';
+const file = 'test/faults/results.md';
 const old = readFileSync(file, 'utf8');
 const [block, head, rows] = /(<!-- faults:[^>]*-->\n)([\s\S]*?)<!-- end -->/.exec(old);
 const keyOf = (row) => row.split(' | ', 2).join(' | ');

@@ -49,7 +49,12 @@ function compiler() {
 function build(clang) {
   // Readers need no GPU, and nvcc would take most of the build.
   const device = '-DSIDA_CUDA=OFF';
-  const options = ['-DSIDA_FUZZ=ON', device, `-DCMAKE_CXX_COMPILER=${clang}`, '-DCMAKE_BUILD_TYPE=RelWithDebInfo'];
+  const options = [
+    '-DSIDA_FUZZ=ON',
+    device,
+    `-DCMAKE_CXX_COMPILER=${clang}`,
+    '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+  ];
   for (const args of [
     ['-S', 'native', '-B', BUILD, ...options],
     ['--build', BUILD, '--parallel', String(availableParallelism())],

@@ -2,14 +2,16 @@
 /**
  * Checks how the source folders import each other:
  *   node scripts/import-rules.mjs [--json] [--graph]
- * Fails when files import each other in a circle, or when two folders of src/ import each other.
- * Imports of types count: a reader follows them like any other.
+ * Fails when files import each other in a circle, when two folders of src/ or of bench/src/ import each other, and when
+ * src/ imports anything of bench/. Imports of types count: a reader follows them like any other.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 
 const ROOT = resolve(import.meta.dirname, '..');
-const SOURCE = join(ROOT, 'src');
+const BENCH = join(ROOT, 'bench');
+/** The product and the laboratory, which imports what the product builds. */
+const SOURCES = [join(ROOT, 'src'), join(BENCH, 'src')];
 
 /** Every file below `directory` that ends in `.ts`. */
 function sourceFiles(directory) {
@@ -28,8 +30,15 @@ function importsOf(file) {
     ...text.matchAll(/new URL\(\s*'(\.[^']+\.js)'/g),
   ];
   return paths
-    .map(([, path]) => resolve(dirname(file), path.replace(/\.js$/, '.ts')))
+    .map(([, path]) => sourceOf(resolve(dirname(file), path)))
     .filter((path) => existsSync(path) && statSync(path).isFile());
+}
+
+/** The TypeScript file that a built one comes from, or that an import with `.js` means. */
+function sourceOf(path) {
+  const built = [ROOT, BENCH].find((root) => path.startsWith(`${join(root, 'dist')}/`));
+  const source = built === undefined ? path : join(built, 'src', relative(join(built, 'dist'), path));
+  return source.replace(/\.js$/, '.ts');
 }
 
 /** Groups of files that reach each other (Tarjan's strongly connected components of more than one file). */
@@ -54,8 +63,11 @@ export function circles(graph) {
   return found;
 }
 
-/** The first folder below src/, or the file itself where it stands directly in src/. */
-const folderOf = (file) => relative(SOURCE, file).split('/')[0];
+/** The folder below src/ or bench/src/, or the file itself where it stands directly there. */
+function folderOf(file) {
+  const root = SOURCES.find((source) => file.startsWith(`${source}/`));
+  return join(relative(ROOT, root), relative(root, file).split('/')[0]);
+}
 
 function folderPairs(graph) {
   const edges = new Map();
@@ -64,10 +76,7 @@ function folderPairs(graph) {
       const [from, to] = [folderOf(file), folderOf(imported)];
       if (from === to) continue;
       const key = `${from} ${to}`;
-      edges.set(key, [
-        ...(edges.get(key) ?? []),
-        `${relative(SOURCE, file)} -> ${relative(SOURCE, imported)}`,
-      ]);
+      edges.set(key, [...(edges.get(key) ?? []), `${relative(ROOT, file)} -> ${relative(ROOT, imported)}`]);
     }
   }
   const pairs = [];
@@ -79,18 +88,23 @@ function folderPairs(graph) {
   return { pairs, edges };
 }
 
-const graph = new Map(sourceFiles(SOURCE).map((file) => [file, importsOf(file)]));
-const found = circles(graph).map((group) => group.map((file) => relative(SOURCE, file)).sort());
+const graph = new Map(SOURCES.flatMap(sourceFiles).map((file) => [file, importsOf(file)]));
+const found = circles(graph).map((group) => group.map((file) => relative(ROOT, file)).sort());
 const { pairs, edges } = folderPairs(graph);
+/** Imports of the laboratory by the product. */
+const upward = [...edges]
+  .filter(([key]) => !key.startsWith('bench/') && key.split(' ')[1].startsWith('bench/'))
+  .flatMap(([, lines]) => lines);
 
 if (process.argv.includes('--json')) {
-  console.log(JSON.stringify({ files: graph.size, circles: found, pairs }, null, 2));
+  console.log(JSON.stringify({ files: graph.size, circles: found, pairs, upward }, null, 2));
 } else {
   for (const group of found) console.log(`circle: ${group.join(', ')}`);
   for (const { folders, forward, back } of pairs) {
     console.log(`folders that import each other: ${folders.join(' and ')}`);
     for (const line of [...forward, ...back]) console.log(`  ${line}`);
   }
+  for (const line of upward) console.log(`the product imports the laboratory: ${line}`);
   if (process.argv.includes('--graph')) {
     const targets = new Map();
     for (const key of edges.keys()) {
@@ -100,7 +114,8 @@ if (process.argv.includes('--json')) {
     for (const [from, to] of [...targets].sort()) console.log(`${from}: ${to.sort().join(' ')}`);
   }
   console.log(
-    `${graph.size} files, ${found.length} circles, ${pairs.length} pairs of folders that import each other`,
+    `${graph.size} files, ${found.length} circles, ${pairs.length} pairs of folders that import each other, ` +
+      `${upward.length} imports of the laboratory by the product`,
   );
 }
-process.exitCode = found.length + pairs.length > 0 ? 1 : 0;
+process.exitCode = found.length + pairs.length + upward.length > 0 ? 1 : 0;

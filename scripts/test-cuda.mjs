@@ -125,7 +125,7 @@ function sanitizer() {
 }
 
 function server() {
-  const file = 'test/integration/serve-cuda.test.ts';
+  const file = 'test/integration/server/serve-cuda.test.ts';
   if (!existsSync(file)) {
     console.error(`\nLEFT OUT: ${file} is not there\n`);
     left.push('server');

@@ -1,259 +1,32 @@
-/** `sida bench`: throughput and latency against memory, system by system. */
-import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { basename, join, resolve } from 'node:path';
+/** `sida bench`: runs the laboratory, which stands beside the product in a checkout and is not part of the package. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { Command } from 'commander';
-import { CUDA_STAGES, selectStages } from '../bench/cuda-stages.js';
-import { readGpu } from '../bench/gpu.js';
-import { MINI_DIRECTORY } from '../bench/prepare.js';
-import { BENCH_FILE, type BenchFile, readBenchFile, summarize } from '../bench/report/bench-file.js';
-import { writeReport } from '../bench/report/write-report.js';
-import type { BenchResult } from '../bench/result.js';
-import { runRig } from '../bench/rig.js';
-import { type Cell, cellName, expand, FULL, QUICK, select } from '../bench/scenarios.js';
-import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../bench/sizes.js';
-import {
-  FULL_STUDIES,
-  QUICK_STUDIES,
-  runStudies,
-  type Study,
-  selectStudies,
-  studyName,
-} from '../bench/studies.js';
-import { SYSTEMS } from '../bench/systems.js';
-import { TimeLimit } from '../bench/time-limit.js';
-import { UsageError } from '../config/resolve.js';
-import { readTasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
-import { placementCommand } from './bench-placement.js';
-import { BenchProgress, timeText } from './bench-progress.js';
-import { replayCommand } from './bench-replay.js';
-import { number } from './lists.js';
-import { formatTable } from './table.js';
 
-const HELP = `
-Every system runs every scenario in a process of its own: warmed up, round by round, so that a slow minute of the machine
-falls on all alike. Packs, traces and predictors are made in --work. Finished runs are kept in the results directory and
-skipped when it is started again. Answers of exact systems are compared with the resident run bit for bit; one that
-differs ends the command with 1.
-
-A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
-
-Examples:
-  sida bench --quick
-  sida bench --list
-  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
-  sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
-  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
-  sida bench placement traces/qwen.csv.gz --devices 2,4,8
-  sida bench --report --out bench/results/rig
-  sida bench --device cuda --minutes 10 --data data
-  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
+const LABORATORY = join(import.meta.dirname, '..', '..', 'bench');
 
 export function benchCommand(): Command {
-  return (
-    new Command('bench')
-      // What follows `replay` or `placement` is for it: all have --json.
-      .enablePositionalOptions()
-      .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
-      .option(
-        '--device <name>',
-        'cpu, or cuda: the cells of a GPU, in the order of their worth (npm run bench:cuda has more)',
-        'cpu',
-      )
-      .option(
-        '--minutes <n>',
-        'with --device cuda: no cell is begun that would not end by then, and what still runs is ended',
-      )
-      .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
-      .option('--quick', 'a small part: at most five minutes on two cores, all that it needs included')
-      .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
-        ...all,
-        one,
-      ])
-      .option('--list', 'print the names and end')
-      .option('--out <dir>', 'results; default bench/results/rig, with --quick bench/results/quick')
-      .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
-      .option(
-        '--data <dir>',
-        'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
-      )
-      .option('--rounds <n>', 'runs of each cell (default 3, with --quick 2)')
-      .option('--sentences <n>', 'texts measured in each cell, in place of the default of its model and task')
-      .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
-      .option('--seed <n>', 'of arrivals and of training', '1')
-      .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
-      .option('--fresh', 'measure again what was measured before')
-      .option('--keep', 'leave packs of random-weight models on the disk')
-      .option('--json', 'print the result as JSON')
-      .addHelpText('after', HELP)
-      .addCommand(replayCommand())
-      .addCommand(placementCommand())
-      .action(bench)
-  );
+  return new Command('bench')
+    .description('Run the laboratory: measure systems side by side (in a checkout of the repository only)')
+    .argument('[args...]')
+    .allowUnknownOption()
+    .passThroughOptions()
+    .helpOption(false)
+    .action(runLaboratory);
 }
 
-async function bench(values: Record<string, unknown>): Promise<void> {
-  const quick = values.quick === true;
-  const json = values.json === true;
-  const patterns = (values.only as string[] | undefined) ?? [];
-  const cuda = onCuda(values);
-  const stages = cuda ? selectStages(CUDA_STAGES, patterns) : undefined;
-  const cells = stages?.flat() ?? select(expand(quick ? QUICK : FULL), patterns);
-  const studies = cuda ? [] : selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
-  if (cells.length + studies.length === 0) {
-    throw new UsageError(
-      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''}${cuda ? ' --device cuda' : ''} --list\` prints the names`,
-    );
-  }
-  if (values.list === true) {
-    const names = [...cells.map(cellName), ...studies.map(studyName)];
-    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
-    return;
-  }
-  const out = resolve(String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'rig')));
-  const file =
-    values.report === true
-      ? readBenchFile(out)
-      : await measure(values, { quick, cells, stages, studies, out });
-  if (values.prepare === true) return;
-  const files = await writeReport(file, out);
-  process.stdout.write(
-    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
-  );
-  const failed = file.failed ?? [];
-  if (file.differing.length + failed.length === 0) return;
-  throw new SidaError({
-    code: 'cannot_run',
-    message:
-      failed.length > 0
-        ? `Cells failed: ${failed.join(', ')}`
-        : `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
-  });
+/** The laboratory reads the command line and sets the exit code itself. */
+async function runLaboratory(args: string[]): Promise<void> {
+  const main = join(LABORATORY, 'dist', 'main.js');
+  if (!existsSync(main)) throw new SidaError({ code: 'cannot_run', message: missing() });
+  process.argv = [process.argv[0]!, main, ...args];
+  await import(pathToFileURL(main).href);
 }
 
-function onCuda(values: Record<string, unknown>): boolean {
-  if (values.device !== 'cpu' && values.device !== 'cuda') {
-    throw new UsageError(`--device ${values.device}: expected cpu or cuda`);
-  }
-  if (values.device === 'cuda' && values.quick === true) {
-    throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
-  }
-  if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
-    throw new UsageError('--minutes and --prepare are of --device cuda');
-  }
-  return values.device === 'cuda';
-}
-
-/** Without --minutes a day. */
-function timeLimit(minutes: unknown): TimeLimit {
-  const found = Number(minutes ?? 1440);
-  if (found > 0) return new TimeLimit(60 * found);
-  throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
-}
-
-interface Work {
-  quick: boolean;
-  cells: readonly Cell[];
-  stages: readonly (readonly Cell[])[] | undefined;
-  studies: readonly Study[];
-  out: string;
-}
-
-async function measure(
-  values: Record<string, unknown>,
-  { quick, cells, stages, studies, out }: Work,
-): Promise<BenchFile> {
-  const sizes = sizesOf(values, quick, stages !== undefined);
-  const common = {
-    out,
-    work: resolve(String(values.work)),
-    data: dataDirectory(values.data as string | undefined),
-    threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
-    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
-    fresh: values.fresh === true,
-  };
-  mkdirSync(out, { recursive: true });
-  const progress = new BenchProgress();
-  const limit = stages && timeLimit(values.minutes);
-  const gpu = stages && (await readGpu());
-  const end = () => limit?.end();
-  if (limit !== undefined) {
-    progress.secondsLeft = () => limit.secondsLeft();
-    // What has been measured is written; a second signal ends the program.
-    process.once('SIGINT', end).once('SIGTERM', end);
-  }
-  const nothing = { fidelity: [], dependency: [], gating: null };
-  const onGpu = gpu && {
-    gpu,
-    ...(stages && { stages }),
-    ...(limit && { limit }),
-    prepareOnly: values.prepare === true,
-    onResult: (result: BenchResult) => {
-      const file = join(out, BENCH_FILE);
-      writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, nothing))}\n`);
-      renameSync(`${file}.tmp`, file);
-    },
-  };
-  try {
-    const begin = performance.now();
-    const tasks = await readTasks(MINI_DIRECTORY);
-    const found = await runStudies(studies, {
-      ...common,
-      task: (name) => tasks[name]!,
-      inputs: sizes.study,
-      onStep: (what) => progress.step(what),
-    });
-    const result = await runRig(
-      {
-        ...{ ...common, command: commandText(), quick, cells, sizes },
-        keep: values.keep === true || values.prepare === true,
-        ...onGpu,
-      },
-      progress,
-    );
-    const seconds = (performance.now() - begin) / 1000;
-    progress.step(
-      `${result.cells.length} cells and ${studies.length} studies in ${timeText(seconds)}; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
-    );
-    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
-  } finally {
-    progress.stop();
-    limit?.close();
-    process.off('SIGINT', end).off('SIGTERM', end);
-  }
-}
-
-function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {
-  const own = cuda ? CUDA_SIZES : quick ? QUICK_SIZES : FULL_SIZES;
-  const sentences =
-    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
-  return {
-    ...own,
-    ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
-    ...(sentences !== undefined && { sentences: () => sentences }),
-  };
-}
-
-function dataDirectory(given: string | undefined): string | undefined {
-  const directory = given ?? 'data';
-  if (existsSync(directory)) return resolve(directory);
-  if (given === undefined) return undefined;
-  throw new UsageError(
-    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
-  );
-}
-
-function listText(names: readonly string[]): string {
-  const about = formatTable(
-    'll',
-    SYSTEMS.map((system) => [system.name, system.about]),
-  );
-  return `${names.join('\n')}\n\n${about}\n`;
-}
-
-/** The command as given; of paths outside of the tree only the names. */
-function commandText(): string {
-  const args = process.argv.slice(2).map((arg) => (arg.startsWith('/') ? basename(arg) : arg));
-  return ['sida', ...args.map((arg) => (/[*\s]/.test(arg) ? `'${arg}'` : arg))].join(' ');
+function missing(): string {
+  return existsSync(join(LABORATORY, 'src'))
+    ? 'The laboratory is not built: run `npm run build:bench`'
+    : "The laboratory is not part of the package: clone sida's repository and run `npm ci`, then `npm run bench -- --help`";
 }

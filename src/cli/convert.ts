@@ -25,12 +25,12 @@ export function convertCommand(): Command {
     )
     .option(
       '--stripes <dirs>',
-      'spread the experts over files in these directories, on disks of their own, so that all are read at once: two or more, with commas',
+      'spread the experts over files in these directories, which should be on different disks, so that all disks read at once; two or more, separated by commas',
       stripeDirectories,
     )
     .addHelpText(
       'after',
-      '\nAn interrupted conversion goes on where it stopped when it is started again.\n' +
+      '\nStart an interrupted conversion again, and it continues where it stopped.\n' +
         '\nExamples:\n  sida convert models/switch-mini --out packs/switch-mini\n' +
         '  sida convert switch-base-128 --out packs/base-128 --experts int8 --verify\n' +
         '  sida convert switch-base-128 --out packs/base-128-int4 --experts int4 --group 32 --dense int8\n' +

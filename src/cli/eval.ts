@@ -49,7 +49,7 @@ type Options = Pick<ServeOptions, (typeof OPTIONS)[number]>;
 const HELP = `
 Measures how often the predictor names the experts that the model's routers choose, what predicted mode keeps of the
 exact model's accuracy (--labels, --task) or perplexity (--text, or data without labels), and the bytes that each eviction
-policy would move. docs/evaluation.md tells how each figure is computed.
+policy would load. docs/evaluation.md says how each figure is computed.
 
 Examples:
   sida eval models/switch-mini --predictor predictors/sst2 --data test/data/sst2-validation.jsonl --task sst2
@@ -60,36 +60,36 @@ Examples:
 export function evalCommand(): Command {
   const command = new Command('eval')
     .description(
-      'Measure a predictor on data: hits, fidelity of predicted mode, bytes that policies would move',
+      'Measure a predictor on data: hits, fidelity of predicted mode, and bytes that policies would load',
     )
     .argument('[model]', 'Hugging Face checkpoint or packed model; or --model')
     .option('--data <file>', 'JSON lines')
-    .option('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .option('--template <text>', "input made of a line, with its fields in braces: 'sst2 sentence: {text}'")
     .option(
       '--labels <list>',
-      'labels to score; the field `label` of a line is the name or the index of its own',
+      'labels to score; the field `label` of a line holds the name or the index of the right one',
     )
     .option('--task <name>', 'template and labels of a task that the model declares in sida.json')
     .option(
       '--join <field=file>',
-      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .option(
       '--text <file>',
-      'plain text to measure perplexity on: window by window, or of a model with an encoder by span corruption',
+      'plain text to measure perplexity on: window by window, or by span corruption for a model with an encoder',
     )
-    .option('--limit <n>', 'first lines only, of --data and of --text')
+    .option('--limit <n>', 'use only the first lines of --data and --text')
     .option(
       '--max-new-tokens <n>',
-      'tokens of each line of data without labels that the model goes on with',
+      'tokens that the model generates after each line of data without labels',
       '4',
     )
     .option(
       '--routing-k <list>',
-      'experts a token in predicted mode (default 1,3 where routers choose one; else as many as they choose, and twice as many)',
+      'experts per token in predicted mode (default 1,3 where routers choose one; else k and 2k where they choose k)',
     )
-    .option('--lookahead <list>', 'batches seen behind the running one', '1,4')
+    .option('--lookahead <list>', 'batches that the planner sees ahead of the running one', '1,4')
     .option(
       '--budgets <list>',
       "budgets to count bytes for: sizes, or shares of the experts' bytes",

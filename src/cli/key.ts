@@ -12,10 +12,10 @@ export function keyCommand(): Command {
 function newCommand(): Command {
   return new Command('new')
     .description(
-      'Make a key: printed once, with the line for the file of --api-keys, which holds only its hash',
+      'Make a key. It is printed once, with the line for the file of --api-keys, which holds only its hash',
     )
-    .requiredOption('--name <name>', 'who it is for; limits and jobs belong to the name')
-    .option('--scopes <list>', `what it may do, separated by commas: ${SCOPES.join(', ')}`, 'infer')
+    .requiredOption('--name <name>', 'name of its user; rate limits and jobs belong to this name')
+    .option('--scopes <list>', `what the key may do, separated by commas: ${SCOPES.join(', ')}`, 'infer')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',

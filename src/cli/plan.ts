@@ -146,12 +146,8 @@ function describe({ plan, layers, formats }: Planned): string {
     row('workspace', plan.workspace),
     row('one slot', plan.slot, `one expert, ${formatName(formats.experts)}`),
     ...layers.map((layer) => row(`experts ${layer}`, perLayer * plan.slot, `${perLayer} experts`)),
-    row("one token's demand", plan.tokenDemand, `${tokenSlots} slots: what its experts take`),
-    row(
-      'recency floor',
-      plan.recencyFloor,
-      'below it a cache of the most recent experts never hits for a lone generation',
-    ),
+    row("one token's demand", plan.tokenDemand, `${tokenSlots} slots for its experts`),
+    row('recency floor', plan.recencyFloor, 'below it an LRU cache never hits for a lone generation'),
     row('smallest', plan.smallest, 'everything but the experts, and one slot'),
     row('resident', plan.resident, 'every expert in a slot'),
   ]);

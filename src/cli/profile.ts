@@ -13,8 +13,8 @@ export function profileCommand(): Command {
   return new Command('profile')
     .description('Sum up a profile of `sida serve --profile`, and draw it')
     .argument('<file>', 'Chrome trace; chrome://tracing and ui.perfetto.dev open it too')
-    .option('--svg <file>', 'draw a window of it here')
-    .option('--from <ms>', 'begin of the window, from the begin of the recording')
+    .option('--svg <file>', 'draw a window of it into this file')
+    .option('--from <ms>', 'start of the window, from the start of the recording')
     .option('--for <ms>', 'length of the window; without both, a batch in the middle')
     .option('--json', 'print JSON')
     .addHelpText(
@@ -29,7 +29,7 @@ export function profileCommand(): Command {
         `${values.json === true ? JSON.stringify(summary, null, 2) : describeProfile(summary)}\n`,
       );
       if (typeof values.svg !== 'string') return;
-      await writeFile(values.svg, await drawTimeline(timeline, window));
+      await writeFile(values.svg, drawTimeline(timeline, window));
       process.stderr.write(
         `${values.svg} shows ${(window.end - window.begin).toFixed(1)} ms from ${window.begin.toFixed(1)} ms on\n`,
       );

@@ -31,25 +31,34 @@ const CHUNK = 64;
 
 export function traceCommand(): Command {
   const command = new Command('trace')
-    .description('Record the routing of every token of a data file, to train predictors and replay caches on')
+    .description(
+      'Record the routing of every token of a data file, to train predictors and to replay cache policies',
+    )
     .argument('<model>', 'Hugging Face checkpoint or packed model')
     .requiredOption('--data <file>', 'JSON lines')
-    .requiredOption('--template <text>', "input of a line, its fields in braces: 'sst2 sentence: {text}'")
+    .requiredOption(
+      '--template <text>',
+      "input made of a line, with its fields in braces: 'sst2 sentence: {text}'",
+    )
     .option(
       '--join <field=file>',
-      "a field is a key into other JSON lines: rows there hold the same field and `text`, which takes the key's place; repeatable",
+      'replace the key in this field by the `text` of the row with the same key in another file of JSON lines; repeatable',
       (join: string, joins: string[] = []) => [...joins, join],
     )
     .requiredOption('--out <dir>', 'directory of the trace')
     .option(
       '--top <n>',
-      'experts kept of each token and layer; at least twice as many as the routers choose',
+      'experts recorded for each token and layer; at least twice as many as the routers choose',
       '30',
     )
-    .option('--max-new-tokens <n>', 'tokens recorded of each line that the model itself goes on with', '4')
+    .option(
+      '--max-new-tokens <n>',
+      'tokens that the model generates after each line, and that are recorded',
+      '4',
+    )
     .addHelpText(
       'after',
-      '\nAn interrupted run goes on after its last whole record when it is started again.\n' +
+      '\nStart an interrupted run again, and it continues after its last whole record.\n' +
         "\nExamples:\n  sida trace models/switch-mini --data test/data/sst2-validation.jsonl --template 'sst2 sentence: {text}' --out traces/sst2" +
         "\n  sida trace models/switch-mini --data multirc/train.jsonl --join passage=multirc/train.passages.jsonl --template 'multirc question: {question} answer: {answer} paragraph: {passage}' --out traces/multirc",
     )

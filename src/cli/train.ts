@@ -22,8 +22,8 @@ import { TrainProgress } from './train-progress.js';
 import { search } from './train-search.js';
 
 const EXAMPLES = `
-A run that was interrupted or killed goes on from its last save, once a minute at least, when the same command is
-started again, and ends with the same result. The hit rates that choose the best weights are those of held-out sequences.
+Start the same command again after an interruption: the run continues from its last save, at most a minute back, and ends
+with the same result. The best weights are chosen by the hit rates on held-out sequences.
 
 Examples:
   sida train traces/sst2 --out predictors/sst2
@@ -51,9 +51,9 @@ export function trainCommand(): Command {
   return command
     .option(
       '--threads <n>',
-      'threads that compute; the result is the same with any number (default the cores of this machine; SIDA_THREADS)',
+      'threads that compute; the result does not depend on their number (default: the cores of this machine; SIDA_THREADS)',
     )
-    .option('--search', 'train a grid of short runs and print what each is worth and costs')
+    .option('--search', 'train a grid of short runs, and print the hit rates and the cost of each')
     .option('--grid <text>', "options of the search: 'hidden=64,128 lr=1e-3,2e-3'")
     .option('--json', 'print the result as JSON')
     .addHelpText('after', EXAMPLES)

@@ -8,7 +8,7 @@ export const ACCESS_OPTIONS = {
     value: '<key>',
     env: 'SIDA_API_KEY',
     default: null,
-    help: 'key that requests must carry as "Authorization: Bearer <key>"; better set as SIDA_API_KEY, as flags show in process lists',
+    help: 'key that requests must carry as "Authorization: Bearer <key>". Prefer SIDA_API_KEY: flags show in process lists',
     parse: text('a key', 'a long random text'),
   }),
   apiKeys: option({
@@ -16,7 +16,7 @@ export const ACCESS_OPTIONS = {
     value: '<file>',
     env: 'SIDA_API_KEYS',
     default: null,
-    help: 'file of keys, each with a name and scopes (infer, admin, metrics); holds their hashes only; `sida key new` makes its lines. Read again when it changes, and on SIGHUP',
+    help: 'file of API keys, each with a name and scopes (infer, admin, metrics). It holds only their hashes; `sida key new` makes its lines. The server reads it again when it changes and on SIGHUP',
     parse: text('a file of keys', '/etc/sida/keys'),
   }),
   rateLimit: option({
@@ -25,7 +25,7 @@ export const ACCESS_OPTIONS = {
     env: 'SIDA_RATE_LIMIT',
     default: null,
     unit: 'tokens a minute',
-    help: 'tokens that each key may use in a minute, prompts and completions together; without keys, each client address. Further requests are refused with 429. Servers of one --redis count together',
+    help: 'tokens that each key (without keys, each client address) may use in a minute, prompts and completions together. Further requests get 429. Servers of one --redis count together',
     parse: wholeNumber(1, 1e12, '100000'),
   }),
   allowedHosts: option({
@@ -33,7 +33,7 @@ export const ACCESS_OPTIONS = {
     value: '<names>',
     env: 'SIDA_ALLOWED_HOSTS',
     default: null,
-    help: 'further names that the Host header may carry, such as those of a proxy in front; separated by commas',
+    help: 'more names that the Host header may carry, such as those of a proxy; separated by commas',
     parse: list(hostName),
   }),
   allowedOrigins: option({
@@ -41,7 +41,7 @@ export const ACCESS_OPTIONS = {
     value: '<origins>',
     env: 'SIDA_ALLOWED_ORIGINS',
     default: null,
-    help: "web origins other than the server's own whose pages may use it; separated by commas",
+    help: "web origins, besides the server's own, whose pages may use the server; separated by commas",
     parse: list(webOrigin),
   }),
 };

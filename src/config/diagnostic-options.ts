@@ -8,7 +8,7 @@ export const DIAGNOSTIC_OPTIONS = {
     value: '<file>',
     env: 'SIDA_PROFILE',
     default: null,
-    help: 'records what every thread does and writes it here as a Chrome trace when the server ends; `sida profile <file>` sums it up',
+    help: 'record what every thread does, and write it to this file as a Chrome trace when the server ends; `sida profile <file>` sums it up',
     parse: text('a file', 'profile.json'),
   }),
   profileSeconds: option({
@@ -17,7 +17,7 @@ export const DIAGNOSTIC_OPTIONS = {
     env: 'SIDA_PROFILE_SECONDS',
     default: null,
     unit: 'seconds',
-    help: 'writes the profile after so long, and the server goes on; none: when it ends',
+    help: 'write the profile after this time, and go on serving; none: write it when the server ends',
     parse: wholeNumber(1, 86_400, '10'),
   }),
   profileBytes: option({
@@ -26,7 +26,7 @@ export const DIAGNOSTIC_OPTIONS = {
     env: 'SIDA_PROFILE_BYTES',
     default: '64MiB',
     unit: 'bytes',
-    help: 'memory of a recording, about 50 bytes an event; what comes when it is full is dropped and counted',
+    help: 'memory for the recording, about 50 bytes per event. When it is full, further events are dropped and counted',
     parse: bytes(64 * 1024, 128 * 1024 ** 2),
   }),
   logLevel: option({

@@ -39,7 +39,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_MEMORY_BUDGET',
     default: '50%',
     unit: "bytes, or a share of the experts' bytes plus what the rest needs",
-    help: 'hard limit of device memory: weights, slots, KV cache and workspace, all counted',
+    help: 'hard limit of device memory. It counts everything: weights, slots, KV cache and workspace',
     parse: size({ share: true, zero: false }),
   }),
   hostBudget: option({
@@ -56,7 +56,7 @@ export const ENGINE_OPTIONS = {
     value: '<name>',
     env: 'SIDA_DEVICE',
     default: 'cpu',
-    help: `where the model runs: ${DEVICES.join(', ')}. cuda is one NVIDIA GPU, CUDA_VISIBLE_DEVICES chooses which; its memory is what --memory-budget limits, and --host-budget keeps experts in page-locked host memory in front of the disk`,
+    help: `where the model runs: ${DEVICES.join(', ')}. cuda uses one NVIDIA GPU, which CUDA_VISIBLE_DEVICES chooses. --memory-budget then limits GPU memory, and --host-budget keeps experts in page-locked host memory`,
     parse: oneOf(DEVICES),
   }),
   policy: option({
@@ -64,7 +64,7 @@ export const ENGINE_OPTIONS = {
     value: '<name>',
     env: 'SIDA_POLICY',
     default: 'farthest-next-use',
-    help: `which expert leaves when a slot is needed: ${EVICTION_POLICY_NAMES.join(', ')}`,
+    help: `which expert is evicted when a slot is needed: ${EVICTION_POLICY_NAMES.join(', ')}`,
     parse: oneOf(EVICTION_POLICY_NAMES),
   }),
   predictor: option({
@@ -72,7 +72,7 @@ export const ENGINE_OPTIONS = {
     value: '<what>',
     env: 'SIDA_PREDICTOR',
     default: 'auto',
-    help: "names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, `none`",
+    help: "predictor that names the experts of a batch before it runs: a directory of `sida train`, `auto` for the model's own, or `none`",
     parse: text('`auto`, `none` or a predictor directory', 'models/switch-mini/predictor'),
   }),
   hashFunction: option({
@@ -80,7 +80,7 @@ export const ENGINE_OPTIONS = {
     value: '<name>',
     env: 'SIDA_HASH_FUNCTION',
     default: 'auto',
-    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory, shuffled is a control that names wrong experts`,
+    help: `which of the predictor's functions fills the hash tables: ${HASH_FUNCTIONS.join(', ')}; replay reads a trace directory; shuffled is a control that names wrong experts`,
     parse: oneOf(HASH_FUNCTIONS),
   }),
   routing: option({
@@ -88,7 +88,7 @@ export const ENGINE_OPTIONS = {
     value: '<mode>',
     env: 'SIDA_ROUTING',
     default: 'exact',
-    help: "exact: the model's routers decide, tables only move experts; predicted: tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
+    help: "exact: the model's routers decide, and hash tables only move experts; predicted: hash tables decide, as in the SiDA-MoE paper, and the routers stay off the device",
     parse: oneOf(['exact', 'predicted'] as const),
   }),
   routingK: option({
@@ -98,7 +98,7 @@ export const ENGINE_OPTIONS = {
     default: null,
     defaultText: "as many as the model's routers choose",
     unit: 'experts',
-    help: 'most experts that predicted routing sends a token to, and their number where a request names none',
+    help: 'most experts per token that a request with predicted routing may ask for; a request that names no number gets this many',
     parse: wholeNumber(1, MOST_ROUTING_K, '1'),
   }),
   lookahead: option({
@@ -107,7 +107,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_LOOKAHEAD',
     default: '4',
     unit: 'batches',
-    help: 'batches prepared ahead of the running one; more see further, and hold more requests',
+    help: 'batches prepared ahead of the running one. A larger number plans further ahead and holds more requests in the engine',
     parse: wholeNumber(1, 64, '4'),
   }),
   linkBandwidth: option({
@@ -116,7 +116,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_LINK_BANDWIDTH',
     default: '0',
     unit: 'bytes per second; 0 is off',
-    help: 'simulated link: slows copies of experts down to this rate, for experiments',
+    help: 'simulated link: slow copies of experts down to this rate, for experiments',
     parse: bandwidth,
   }),
   linkLatency: option({
@@ -133,8 +133,8 @@ export const ENGINE_OPTIONS = {
     value: '<n>',
     env: 'SIDA_READ_DEPTH',
     default: '0',
-    unit: 'reads; 0 measures it at the start, in about 40 ms',
-    help: 'reads in flight on each file of experts: the fewest that fill the disk are best, more only make each wait',
+    unit: 'reads; 0 measures the best number at the start, in about 40 ms',
+    help: 'reads in flight on each file of experts. The smallest number that keeps the disk busy is best',
     parse: wholeNumber(0, 64, '2'),
   }),
   maxBatchTokens: option({
@@ -143,7 +143,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_MAX_BATCH_TOKENS',
     default: '2048',
     unit: 'tokens',
-    help: 'tokens of one pass; sizes the workspace. An encoder cannot take a longer input; without one a longer prompt runs in several passes',
+    help: 'most tokens of one pass; this sizes the workspace. An encoder takes no longer input. A decoder-only model runs a longer prompt in several passes',
     parse: wholeNumber(16, 1 << 20, '2048'),
   }),
   kvTokens: option({
@@ -153,7 +153,7 @@ export const ENGINE_OPTIONS = {
     default: (soFar) => String(Math.ceil(Number(soFar.maxBatchTokens) * 1.5)),
     defaultText: '1.5 × --max-batch-tokens',
     unit: 'tokens',
-    help: 'tokens the KV cache holds, all running requests together',
+    help: 'tokens that the KV cache holds for all running requests together',
     parse: wholeNumber(16, 1 << 24, '3072'),
   }),
   batchWait: option({
@@ -162,7 +162,7 @@ export const ENGINE_OPTIONS = {
     env: 'SIDA_BATCH_WAIT_MS',
     default: '2',
     unit: 'milliseconds when no unit is given',
-    help: 'how long a request waits for others to share its batch while the engine computes; without other work it starts at once',
+    help: 'how long a request waits for others to share its batch while the engine is busy; an idle engine starts it at once',
     parse: duration(0, 10_000),
   }),
   threads: option({
@@ -172,7 +172,7 @@ export const ENGINE_OPTIONS = {
     default: () => String(availableParallelism()),
     defaultText: 'the cores of this machine',
     unit: 'threads',
-    help: 'threads that compute; more than the cores is slower',
+    help: 'threads that compute; more threads than cores are slower',
     parse: wholeNumber(1, 1024),
   }),
   experts: option({
@@ -180,7 +180,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_EXPERTS',
     default: 'auto',
-    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's own`,
+    help: `element type of packed experts: ${EXPERT_DTYPES.join(', ')}; auto keeps the checkpoint's type`,
     parse: oneOf(['auto', ...EXPERT_DTYPES]),
   }),
   group: option({
@@ -190,7 +190,7 @@ export const ENGINE_OPTIONS = {
     default: null,
     defaultText: `${DEFAULT_GROUP} with --experts int4`,
     unit: 'inputs',
-    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}; fewer are more exact and larger`,
+    help: `inputs that share a scale in int4 experts: ${GROUPS.join(', ')}. Smaller groups are more exact and take more bytes`,
     parse: group,
   }),
   dense: option({
@@ -198,7 +198,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_DENSE',
     default: 'auto',
-    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's own; routers, norms and position biases are always f32`,
+    help: `element type of the other packed weights, embeddings and head included: ${DENSE_DTYPES.join(', ')}; auto keeps the checkpoint's type. Routers, norms and position biases are always f32`,
     parse: oneOf(['auto', ...DENSE_DTYPES]),
   }),
   activations: option({
@@ -206,7 +206,7 @@ export const ENGINE_OPTIONS = {
     value: '<type>',
     env: 'SIDA_ACTIVATIONS',
     default: 'f32',
-    help: 'what meets int8 and int4 weights: f32; or int8, each row of activations rounded to 8 bits as it comes, which is faster and less exact. Answers are the same bits at every budget either way',
+    help: 'element type of the activations that are multiplied with int8 and int4 weights: f32, or int8, which rounds each row to 8 bits and is faster but less exact. Answers have the same bits at every budget with both',
     parse: oneOf(['f32', 'int8'] as const),
   }),
   packDir: option({
@@ -216,7 +216,7 @@ export const ENGINE_OPTIONS = {
     default: (_, env) => join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'sida', 'packs'),
     // biome-ignore lint/suspicious/noTemplateCurlyInString: shell notation, as the help shows it
     defaultText: '${XDG_CACHE_HOME:-~/.cache}/sida/packs',
-    help: 'where a checkpoint is packed to on first use; a fast local disk is best',
+    help: 'directory for packs that are made on first use; a fast local disk is best',
     parse: text('a directory', '/var/cache/sida/packs'),
   }),
   checkTensors: option({
@@ -225,7 +225,7 @@ export const ENGINE_OPTIONS = {
     bare: 'all',
     env: 'SIDA_CHECK_TENSORS',
     default: 'none',
-    help: 'all: read every weight at the start and refuse a model with one that is NaN or infinite, naming it; none: such a model answers nonfinite_output',
+    help: 'all: read every weight at the start, and refuse a model with a NaN or infinite weight; none: requests to such a model fail with nonfinite_output',
     parse: oneOf(['all', 'none'] as const),
   }),
 };

@@ -8,7 +8,7 @@ export const QUEUE_OPTIONS = {
     value: '<url>',
     env: 'SIDA_REDIS',
     default: null,
-    help: 'queue that servers and workers on several machines share; none: jobs wait in memory. A URL with a password is better set as SIDA_REDIS, as flags show in process lists',
+    help: 'queue that servers and workers on several machines share; none: jobs wait in memory. Set a URL with a password as SIDA_REDIS: flags show in process lists',
     parse: redisUrl,
   }),
   worker: option({
@@ -16,7 +16,7 @@ export const QUEUE_OPTIONS = {
     value: '<where>',
     env: 'SIDA_WORKER',
     default: 'embedded',
-    help: 'with --redis: embedded runs jobs in this process too; none leaves them to `sida worker`, and --model then is the name of what those serve',
+    help: 'with --redis: embedded runs jobs in this process too; none leaves them to `sida worker`, and --model is then the name of the model that workers serve',
     parse: oneOf(['embedded', 'none'] as const),
   }),
   concurrency: option({
@@ -34,7 +34,7 @@ export const QUEUE_OPTIONS = {
     env: 'SIDA_ATTEMPTS',
     default: '3',
     unit: 'runs',
-    help: 'runs of one job of --redis before it is given up, when engines or workers stop while they run it',
+    help: 'runs of a job of --redis before it fails, when engines or workers die while they run it',
     parse: wholeNumber(1, 100, '3'),
   }),
   lockDuration: option({
@@ -43,7 +43,7 @@ export const QUEUE_OPTIONS = {
     env: 'SIDA_LOCK_DURATION',
     default: '30s',
     unit: 'milliseconds when no unit is given',
-    help: 'a worker of --redis that was silent for so long is taken for dead, and its jobs are run by others',
+    help: 'a worker of --redis that was silent for this long counts as dead, and other workers run its jobs',
     parse: duration(500, 3_600_000),
   }),
   stalledInterval: option({
@@ -52,7 +52,7 @@ export const QUEUE_OPTIONS = {
     env: 'SIDA_STALLED_INTERVAL',
     default: '5s',
     unit: 'milliseconds when no unit is given',
-    help: 'how often workers of --redis look for jobs of dead ones',
+    help: 'how often workers of --redis look for jobs of dead workers',
     parse: duration(100, 3_600_000),
   }),
 };

@@ -8,7 +8,7 @@ export const SERVER_OPTIONS = {
     value: '<address>',
     env: 'SIDA_HOST',
     default: '127.0.0.1',
-    help: 'address to listen on; one that others can reach needs --api-key or --api-keys',
+    help: 'address to listen on. An address that other machines can reach needs --api-key or --api-keys',
     parse: address,
   }),
   port: option({
@@ -24,7 +24,7 @@ export const SERVER_OPTIONS = {
     value: '<n>',
     env: 'SIDA_METRICS_PORT',
     default: null,
-    help: 'of `sida worker`: port of its /metrics and /health, on --host; 0 takes a free one; none: it does not listen',
+    help: 'port on which `sida worker` answers /metrics and /health, on --host; 0 takes a free one; none: the worker does not listen',
     parse: wholeNumber(0, 65_535, '9464'),
   }),
   maxInputBytes: option({
@@ -33,7 +33,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_MAX_INPUT_BYTES',
     default: '64KiB',
     unit: 'bytes',
-    help: 'longest text of one input; longer ones are refused before they cost anything',
+    help: 'longest text of one input; a longer one is refused before any work',
     parse: bytes(1, 1 << 20),
   }),
   queueBound: option({
@@ -42,7 +42,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_QUEUE_BOUND',
     default: '512',
     unit: 'requests',
-    help: 'requests that may wait; further ones are refused at once with 429',
+    help: 'requests that may wait; further requests get 429 at once',
     parse: wholeNumber(1, 1_000_000, '512'),
   }),
   deadline: option({
@@ -51,7 +51,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_DEADLINE',
     default: '60s',
     unit: 'milliseconds when no unit is given',
-    help: 'longest time from arrival to answer; later is answered 504',
+    help: 'longest time from arrival to answer; after that the answer is 504',
     parse: duration(1, 86_400_000),
   }),
   jobDeadline: option({
@@ -60,7 +60,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_JOB_DEADLINE',
     default: '10min',
     unit: 'milliseconds when no unit is given',
-    help: 'longest time from the acceptance of a job of /v1/jobs to its end; nobody waits for it, so it may be longer than --deadline',
+    help: 'longest time from the acceptance of a job of /v1/jobs to its end. No connection waits for it, so it may be longer than --deadline',
     parse: duration(1, 86_400_000),
   }),
   jobRetention: option({
@@ -69,7 +69,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_JOB_RETENTION',
     default: '1h',
     unit: 'milliseconds when no unit is given',
-    help: 'how long an ended job of /v1/jobs, its answer and its idempotency key are kept',
+    help: 'how long the server keeps an ended job of /v1/jobs with its answer and its idempotency key',
     parse: duration(1_000, 604_800_000),
   }),
   jobResults: option({
@@ -78,7 +78,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_JOB_RESULTS',
     default: '64MiB',
     unit: 'bytes',
-    help: 'answers of ended jobs that are kept, all together; beyond that the oldest go first',
+    help: 'bytes of kept answers of ended jobs; beyond that the oldest are dropped first',
     parse: bytes(64 * 1024, 64 * 1024 ** 3),
   }),
   drain: option({
@@ -87,7 +87,7 @@ export const SERVER_OPTIONS = {
     env: 'SIDA_DRAIN',
     default: '30s',
     unit: 'milliseconds when no unit is given',
-    help: 'time that running requests get to finish after SIGTERM',
+    help: 'time that running requests have to finish after SIGTERM',
     parse: duration(0, 3_600_000),
   }),
 };

@@ -3,42 +3,17 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
+import { PASS_COUNTERS } from '../protocol/pass-counters.js';
 import type { EngineHandle } from './engine-handle.js';
 
+/** Beside those of passes. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   ['sida_batches_total', 'Batches run', (c) => c.batches],
-  ['sida_passes_total', 'Native passes run', (c) => c.passes],
-  ['sida_tokens_total', 'Tokens of all passes', (c) => c.tokens],
-  ['sida_experts_needed_total', 'Experts that layers needed', (c) => c.expertsNeeded],
-  ['sida_experts_moved_bytes_total', 'Bytes of experts moved into the device', (c) => c.bytesMoved],
-  [
-    'sida_disk_reads_total',
-    'Reads of experts from disk, of parts of one or of neighbours at once',
-    (c) => c.diskReads,
-  ],
-  [
-    'sida_disk_overtakes_total',
-    'Experts fetched on demand that were read before the rest of a prefetch',
-    (c) => c.overtakes,
-  ],
-  ['sida_experts_stall_seconds_total', 'Seconds passes waited for experts', (c) => c.stallSeconds],
-  ['sida_pass_seconds_total', 'Seconds spent in native passes', (c) => c.passSeconds],
   ['sida_inference_idle_total', 'Times the inference thread found no hash table ready', (c) => c.idleWaits],
   [
     'sida_inference_idle_seconds_total',
     'Seconds the inference thread waited for a hash table',
     (c) => c.idleSeconds,
-  ],
-  ['sida_prefetches_total', 'Prefetches of experts begun', (c) => c.prefetchesBegun],
-  [
-    'sida_prefetches_cancelled_total',
-    'Prefetches taken back before they moved',
-    (c) => c.prefetchesCancelled,
-  ],
-  [
-    'sida_prefetches_wasted_total',
-    'Prefetched experts evicted before they were needed',
-    (c) => c.prefetchesWasted,
   ],
   [
     'sida_belady_bytes_total',
@@ -67,7 +42,7 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
     'sida_hash_table_weight',
-    'What hash tables count for when experts are loaded and evicted, as learned from their past forecasts, mean of the layers: 1 as they say, 0 nothing, below 0 the opposite',
+    'Weight of hash tables when experts are loaded and evicted, learned from how often they were right, mean of the layers: 1 as they say, 0 ignored, below 0 the opposite of what they say',
     (c) => c.tableWeight,
   ],
   ['sida_hash_tables_queued', 'Hash tables waiting for the inference thread', (c) => c.tablesQueued],
@@ -97,6 +72,10 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   );
   const counter = (read: (counters: EngineCounters) => number) => () =>
     engine.counters === undefined ? undefined : read(engine.counters);
+  for (const [counted, { metric }] of PASS_COUNTERS) {
+    const read = counter((counters) => counters[counted]);
+    if ('name' in metric) copyCounter(registry, metric.name, metric.help, read);
+  }
   for (const [name, help, read] of ENGINE_COUNTERS) copyCounter(registry, name, help, counter(read));
   for (const [name, help, read] of ENGINE_GAUGES) copyGauge(registry, name, help, counter(read));
   new Counter({
@@ -105,17 +84,15 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
     labelNames: ['found'],
     registers: [registry],
     collect() {
-      const c = engine.counters;
       this.reset();
-      this.inc({ found: 'resident' }, c?.expertsResident ?? 0);
-      this.inc({ found: 'prefetched' }, c?.expertsPrefetched ?? 0);
-      this.inc({ found: 'late' }, c?.expertsLate ?? 0);
-      this.inc({ found: 'on_demand' }, c?.expertsOnDemand ?? 0);
+      for (const [counter, { metric }] of PASS_COUNTERS) {
+        if ('found' in metric) this.inc({ found: metric.found }, engine.counters?.[counter] ?? 0);
+      }
     },
   });
   new Counter({
     name: 'sida_predictor_hits_total',
-    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k of a model that chooses k experts',
+    help: 'Routings whose expert was among the first `top` that the hash table named: 1 and 3, or k and 2k for a model that chooses k experts',
     labelNames: ['top'],
     registers: [registry],
     collect() {
@@ -128,7 +105,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Gauge({
     name: 'sida_predictor_up',
-    help: 'By hash function: 1 while it names experts, 0 where none does (function none): no predictor was asked for, or it could not be opened',
+    help: '1 for the hash function that names experts; 0 with the function none when no predictor was asked for or it could not be opened',
     labelNames: ['function'],
     registers: [registry],
     collect() {
@@ -139,7 +116,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   });
   new Counter({
     name: 'sida_hash_tables_total',
-    help: 'Batches by what became of their hash tables: ready, failed (the predictor could not say), abandoned (too late), skipped (after many late ones)',
+    help: 'Batches by the state of their hash tables: ready, failed (the predictor gave no answer), abandoned (too late), skipped (after many late ones)',
     labelNames: ['state'],
     registers: [registry],
     collect() {

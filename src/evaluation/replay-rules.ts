@@ -2,29 +2,10 @@
 import { Belady, type TrueVisit } from '../inference/belady.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { fewestLoads } from './fewest-loads.js';
-import {
-  type ReplayBatch,
-  type ReplayPass,
-  type ReplayRule,
-  type ReplayStore,
-  replay,
-  simulated,
-} from './replay.js';
-import { StoreSimulation } from './store-simulation.js';
+import { type ReplayBatch, type ReplayPass, type ReplayRule, replay } from './replay.js';
+import { type Device, type PassWatch, WatchedStore } from './watched-store.js';
 
-export interface Device {
-  /** Of the model, all layers. */
-  experts: number;
-  slots: number;
-}
-
-/** Told the pass during which something happens to an expert. */
-export interface PassWatch<Pass> {
-  /** `demanded`: a layer waited for it. */
-  load(pass: Pass, id: number, demanded: boolean): void;
-  /** A layer needs it; rules without prefetches do not tell. */
-  use?(pass: Pass, id: number): void;
-}
+export type { Device, PassWatch };
 
 /** What a rule without tables needs to know of a pass, and of a batch. */
 type Needs = Pick<ReplayPass, 'visits'>;
@@ -35,11 +16,11 @@ export interface NeedsBatch<Pass extends Needs = Needs> {
 /** A store that is planned for by an eviction policy, with tables or without. */
 export function replayStore<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
-  { experts, slots }: Device,
+  device: Device,
   rule: ReplayRule,
   watch: PassWatch<NoInfer<Pass>>,
 ): void {
-  new Follower(experts, slots, watch).run(batches, rule);
+  replay(batches, new WatchedStore(device, watch), rule);
 }
 
 /**
@@ -48,16 +29,17 @@ export function replayStore<Pass extends ReplayPass>(
  */
 export function replayPinned<Pass extends ReplayPass>(
   batches: readonly ReplayBatch<Pass>[],
-  { experts, slots }: Device,
+  device: Device,
   { hot, learned }: { hot: readonly number[]; learned: number },
   watch: PassWatch<NoInfer<Pass>>,
 ): void {
-  const follow = new Follower(experts, slots, watch);
+  const { experts, slots } = device;
+  const store = new WatchedStore(device, watch);
   const { lfu, lru } = EVICTION_POLICIES;
-  follow.run(batches.slice(0, learned), { policy: lfu, lookahead: null });
+  replay(batches.slice(0, learned), store, { policy: lfu, lookahead: null });
   const rest = batches.slice(learned);
-  follow.pin(hot.slice(0, slots < experts ? slots - 1 : experts), rest[0]?.passes[0]);
-  follow.run(rest, { policy: lru, lookahead: null });
+  store.pin(hot.slice(0, slots < experts ? slots - 1 : experts), rest[0]?.passes[0]);
+  replay(rest, store, { policy: lru, lookahead: null });
 }
 
 /** Belady's rule over the true routing of the running batch and of so many behind it, on demand. */
@@ -101,39 +83,4 @@ export function hottest(batches: readonly NeedsBatch[], experts: number): number
     for (const { visits } of passes) for (const ids of visits) for (const id of ids) uses[id]! += 1;
   }
   return [...uses.keys()].filter((id) => uses[id]! > 0).sort((a, b) => uses[b]! - uses[a]! || a - b);
-}
-
-/** A simulated store that knows which pass it loads for. */
-class Follower<Pass extends ReplayPass> {
-  readonly #store: StoreSimulation;
-  #pass: Pass | undefined;
-
-  constructor(experts: number, slots: number, watch: PassWatch<Pass>) {
-    this.#store = new StoreSimulation(experts, slots, {
-      load: (id, demanded) => {
-        if (this.#pass !== undefined) watch.load(this.#pass, id, demanded);
-      },
-      use: (id) => {
-        if (this.#pass !== undefined) watch.use?.(this.#pass, id);
-      },
-    });
-  }
-
-  run(batches: Iterable<ReplayBatch<Pass>>, rule: ReplayRule): void {
-    const store = simulated(this.#store);
-    const followed: ReplayStore<Pass> = {
-      residency: store.residency,
-      run: (pass, plan) => {
-        this.#pass = pass;
-        store.run(pass, plan);
-      },
-    };
-    replay(batches, followed, rule);
-  }
-
-  /** `pass`: the one that the loads count for. */
-  pin(ids: readonly number[], pass: Pass | undefined): void {
-    this.#pass = pass;
-    this.#store.pin(ids);
-  }
 }

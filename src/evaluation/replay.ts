@@ -4,7 +4,6 @@ import { NeedCalibration } from '../inference/need-calibration.js';
 import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
 import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
-import type { StoreSimulation } from './store-simulation.js';
 
 export interface ReplayPass {
   /** Flat ids that each MoE layer needs, ascending. */
@@ -92,14 +91,4 @@ function* queued<Batch>(batches: Iterable<Batch>, lookahead: number): Generator<
     window.shift();
   }
   for (; window.length > 0; window.shift()) yield window;
-}
-
-export function simulated(store: StoreSimulation): ReplayStore {
-  return {
-    residency: () => store.residency(),
-    run(pass, plan) {
-      store.startPass(plan);
-      for (const ids of pass.visits) store.visit(ids);
-    },
-  };
 }

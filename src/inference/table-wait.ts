@@ -1,23 +1,17 @@
-/** How long the inference thread waits for a table that is still being built: never long enough to lose by it. */
+/** The inference thread waits for tables that are still being built, for as long as they are worth it. */
 
 import { clockMs } from '../clock.js';
 import type { OpenTables } from '../predictor/expected-visits.js';
+import { TableWorth } from '../predictor/table-worth.js';
 import { profiled } from '../profile/thread-events.js';
 import { TABLE_ABANDONED, TABLE_PENDING } from '../protocol/hash-table.js';
 import type { WakeUp } from '../protocol/wake-up.js';
 import type { InferenceCounters } from './counters.js';
 
-/** Longest wait, as a share of a usual pass over prompts. */
-const SHARE_OF_PASS = 0.1;
-/** Until the first pass. */
-const FIRST_WAIT_MS = 10;
-/** Weight of the latest pass in the usual one. */
-const LATEST = 0.1;
-
 export class TableWait {
   readonly #arrivals: WakeUp;
   readonly #counters: InferenceCounters;
-  #usualPassMs: number | undefined;
+  readonly #worth = new TableWorth(clockMs);
 
   /** The builder signals `arrivals` when a table is done. */
   constructor(arrivals: WakeUp, counters: InferenceCounters) {
@@ -26,12 +20,12 @@ export class TableWait {
   }
 
   passTook(ms: number): void {
-    this.#usualPassMs = this.#usualPassMs === undefined ? ms : this.#usualPassMs * (1 - LATEST) + ms * LATEST;
+    this.#worth.passTook(ms);
   }
 
   /** Afterwards no table is pending: what does not come in time is abandoned. */
   settle(tables: OpenTables): void {
-    this.#wait(tables, this.#usualPassMs === undefined ? FIRST_WAIT_MS : this.#usualPassMs * SHARE_OF_PASS);
+    this.#wait(tables, this.#worth.limitMs);
     for (const table of tables) table?.settle(TABLE_ABANDONED);
   }
 

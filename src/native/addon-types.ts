@@ -19,11 +19,13 @@ import type {
   TrainerSettings,
 } from './predictor-types.js';
 import type { Recorder } from './profile-types.js';
+import type { WeightlessStore, WeightlessStoreOptions } from './store-types.js';
 
 export * from './engine-types.js';
 export type * from './pack-types.js';
 export type * from './predictor-types.js';
 export type * from './profile-types.js';
+export type * from './store-types.js';
 
 /** Instruction sets that there are kernels for, the widest first. */
 export const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
@@ -92,6 +94,7 @@ export interface NativeAddon {
   PackWriter: new (options: PackOptions) => PackWriter;
   PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;
+  WeightlessStore: new (options: WeightlessStoreOptions) => WeightlessStore;
   /** From a packed model, a checkpoint, or what `save` wrote. */
   TokenEmbedding: new (
     source: { pack: string } | { checkpoint: string } | { file: string },

@@ -62,7 +62,7 @@ export function createMetrics(): Metrics {
   });
   const refusals = new Counter({
     name: 'sida_admission_refused_total',
-    help: 'Requests refused for their key: rate (--rate-limit) or share (it holds its part of the queue)',
+    help: 'Requests refused because of their key: rate (--rate-limit) or share (the key holds its part of the queue)',
     labelNames: ['reason'],
     registers,
   });

@@ -11,15 +11,10 @@ import {
   TABLE_READY,
   tableK,
 } from '../protocol/hash-table.js';
-import { BuildBackOff } from './build-back-off.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
 import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
-
-/** A table that takes more than this share of a usual step costs more than it can be sure to save. */
-const SHARE_OF_STEP = 0.2;
-/** Weight of the latest step in the usual one. */
-const LATEST = 0.1;
+import { TableWorth } from './table-worth.js';
 
 export interface StepTablesOptions {
   stepper: DecoderStepper;
@@ -32,19 +27,18 @@ export interface StepTablesOptions {
 export class StepTables {
   readonly #options: StepTablesOptions;
   readonly #clock: () => number;
-  readonly #backOff: BuildBackOff;
+  readonly #worth: TableWorth;
   readonly #sequences = new Set<number>();
-  #usualStepMs: number | undefined;
 
   constructor(options: StepTablesOptions) {
     this.#options = options;
     this.#clock = options.clock ?? clockMs;
-    this.#backOff = new BuildBackOff(this.#clock);
+    this.#worth = new TableWorth(this.#clock);
   }
 
   /** `context`: what the sequence attends across to, or goes on from. `required`: tables route it. */
   begin(sequence: number, context: Int32Array, required: boolean): void {
-    if (!required && this.#backOff.paused) return;
+    if (!required && this.#worth.paused) return;
     try {
       this.#options.stepper.begin(sequence, context);
     } catch (error) {
@@ -60,7 +54,7 @@ export class StepTables {
 
   /** How long a step of the model took. */
   stepTook(ms: number): void {
-    this.#usualStepMs = this.#usualStepMs === undefined ? ms : this.#usualStepMs * (1 - LATEST) + ms * LATEST;
+    this.#worth.passTook(ms);
   }
 
   /**
@@ -70,7 +64,7 @@ export class StepTables {
    */
   step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
     const required = routingK > 0;
-    if (!required && this.#backOff.paused) {
+    if (!required && this.#worth.paused) {
       for (const sequence of sequences) this.end(sequence);
       return null;
     }
@@ -94,9 +88,7 @@ export class StepTables {
     if (required) fillRoutedNeed(table, routingK);
     else fillNeed(table);
     table.settle(TABLE_READY);
-    const tookMs = this.#clock() - begin;
-    if (this.#usualStepMs === undefined || tookMs <= this.#usualStepMs * SHARE_OF_STEP) this.#backOff.kept();
-    else this.#backOff.lost(tookMs);
+    this.#worth.delayedPass(this.#clock() - begin);
     return table;
   }
 

@@ -1,4 +1,5 @@
 /** Builds the tables of batches: what the hash-building thread does with each. */
+import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import {
   createHashTable,
@@ -8,9 +9,9 @@ import {
   TABLE_READY,
   tableK,
 } from '../protocol/hash-table.js';
-import { BuildBackOff } from './build-back-off.js';
 import { fillNeed, fillRoutedNeed } from './expert-need.js';
 import { type HashFunction, type HashInput, type RoutingShape, tableKind } from './hash-function.js';
+import { TableWorth } from './table-worth.js';
 
 export interface BatchInput {
   id: number;
@@ -35,12 +36,12 @@ export interface TableBuilderOptions {
 export class TableBuilder {
   readonly #options: TableBuilderOptions;
   readonly #clock: () => number;
-  readonly #backOff: BuildBackOff;
+  readonly #worth: TableWorth;
 
   constructor(options: TableBuilderOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? (() => performance.now());
-    this.#backOff = new BuildBackOff(this.#clock);
+    this.#clock = options.clock ?? clockMs;
+    this.#worth = new TableWorth(this.#clock);
   }
 
   get shape(): RoutingShape {
@@ -49,7 +50,7 @@ export class TableBuilder {
 
   /** Empty tables of a batch, or null when it is better to run without. */
   begin(batch: BatchInput): PendingTables | null {
-    if (this.#rests(batch)) {
+    if (batch.routingK === 0 && this.#worth.paused) {
       this.#options.stats.add('skipped', 1);
       return null;
     }
@@ -65,12 +66,8 @@ export class TableBuilder {
     stats.add('seconds', tookMs / 1000);
     const ready = settled && isReady(tables);
     stats.add(ready ? 'ready' : settled ? 'failed' : 'abandoned', 1);
-    if (ready) this.#backOff.kept();
-    else this.#backOff.lost(tookMs);
-  }
-
-  #rests({ routingK }: BatchInput): boolean {
-    return routingK === 0 && this.#backOff.paused;
+    if (ready) this.#worth.kept();
+    else this.#worth.lost(tookMs);
   }
 
   #tables({ id, inputs }: BatchInput): PendingTables {

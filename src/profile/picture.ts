@@ -1,6 +1,6 @@
 /** A picture of a window of a profile: what both threads did, and what moved meanwhile. */
-import type { TopLevelSpec } from 'vega-lite';
-import { renderSvg } from '../chart/svg.js';
+import { horizontalAxis, place as placeOn, type Scale } from '../chart/axis.js';
+import { element, line, svgDocument, text } from '../chart/svg.js';
 import { formatBytes } from '../config/bytes.js';
 import { type Interval, intersection, length, union } from './intervals.js';
 import { LEGEND, segmentsOf } from './segments.js';
@@ -24,65 +24,67 @@ const COLOURS = [
   '#7a3b00',
 ];
 
+/** Room for the title above the lanes, for their names to the left, and for axis and legend below. */
+const TOP = 56;
+const LEFT = 150;
+const AXIS_HEIGHT = 56;
+const LEGEND_COLUMNS = 5;
+const LEGEND_LINE = 22;
+
 /** `about` and the window's figures are the title. */
-export function drawTimeline({ about, lanes }: Timeline, window: Interval): Promise<string> {
+export function drawTimeline({ about, lanes }: Timeline, window: Interval): string {
   const shown = lanes.filter(({ name }) => name !== 'main').toSorted((a, b) => place(a) - place(b));
   const names = namesOf(shown);
+  const bottom = TOP + LANE_HEIGHT * names.length;
+  const x: Scale = { least: 0, most: window.end - window.begin, from: LEFT, to: LEFT + WIDTH };
+  const height = bottom + AXIS_HEIGHT + LEGEND_LINE * Math.ceil(LEGEND.length / LEGEND_COLUMNS) + 10;
+  return svgDocument(LEFT + WIDTH + 30, height, [
+    text(about.model, LEFT, 20, { 'font-size': 15, 'font-weight': 'bold' }),
+    text(describe(shown, window), LEFT, 38),
+    ...horizontalAxis(x, bottom, TOP, 'milliseconds', 20),
+    ...shown.flatMap((lane, i) => drawLane(lane, names[i]!, TOP + LANE_HEIGHT * i, window, x)),
+    ...drawLegend(bottom + AXIS_HEIGHT),
+  ]);
+}
+
+/** A bar for each segment, and a mark with its words where a pass begins. */
+function drawLane(lane: Lane, name: string, top: number, window: Interval, x: Scale): string[] {
   // Less than a third of a point is one line to the eye.
   const gapMs = (window.end - window.begin) / (3 * WIDTH);
-  const bars = shown.flatMap((lane, i) =>
-    segmentsOf(lane, window, gapMs).map(({ begin, end, group }) => ({
-      lane: names[i],
-      group,
-      begin: begin - window.begin,
-      end: end - window.begin,
-    })),
-  );
-  const passes = shown.flatMap(({ spans }, i) =>
-    spans
-      .filter((span) => isPass(span) && within(span, window))
-      .map((span) => passLabel(span, names[i]!, window)),
-  );
-  const lane = { field: 'lane', type: 'nominal', scale: { domain: names }, title: null } as const;
-  const x = {
-    field: 'begin',
-    type: 'quantitative',
-    title: 'milliseconds',
-    scale: { domain: [0, window.end - window.begin], nice: false },
-  } as const;
-  const spec = {
-    title: { text: about.model, subtitle: describe(shown, window), subtitleFontSize: 12, offset: 12 },
-    width: WIDTH,
-    height: LANE_HEIGHT * names.length,
-    layer: [
-      {
-        data: { values: bars },
-        mark: { type: 'bar', height: { band: 0.62 } },
-        encoding: {
-          y: { ...lane, axis: { labelLimit: 0, labelFontSize: 13, ticks: false, domain: false } },
-          x,
-          x2: { field: 'end' },
-          color: {
-            field: 'group',
-            type: 'nominal',
-            scale: { domain: LEGEND, range: COLOURS },
-            legend: { title: null, orient: 'bottom', columns: 5, symbolType: 'square', symbolSize: 140 },
-          },
-        },
-      },
-      {
-        data: { values: passes },
-        mark: { type: 'tick', thickness: 1.5, size: LANE_HEIGHT * 0.86, color: 'black' },
-        encoding: { y: lane, x },
-      },
-      {
-        data: { values: passes.filter(({ label }) => label !== '') },
-        mark: { type: 'text', align: 'left', dx: 3, dy: -LANE_HEIGHT * 0.39, fontSize: 11 },
-        encoding: { y: lane, x, text: { field: 'label' } },
-      },
-    ],
-  };
-  return renderSvg(spec as unknown as TopLevelSpec);
+  const middle = top + LANE_HEIGHT / 2;
+  const bars = segmentsOf(lane, window, gapMs).map(({ begin, end, group }) => {
+    const from = placeOn(x, begin - window.begin);
+    const width = placeOn(x, end - window.begin) - from;
+    const height = LANE_HEIGHT * 0.62;
+    return element('rect', { x: from, y: middle - height / 2, width, height, fill: colourOf(group) });
+  });
+  const passes = lane.spans
+    .filter((span) => isPass(span) && within(span, window))
+    .flatMap((span) => {
+      const { begin, label } = passLabel(span, window);
+      const at = placeOn(x, begin);
+      const half = LANE_HEIGHT * 0.43;
+      return [
+        line(at, middle - half, at, middle + half, { 'stroke-width': 1.5 }),
+        ...(label === '' ? [] : [text(label, at + 3, middle - half + 5, { 'font-size': 11 })]),
+      ];
+    });
+  return [text(name, LEFT - 10, middle + 4, { 'text-anchor': 'end', 'font-size': 13 }), ...bars, ...passes];
+}
+
+function drawLegend(top: number): string[] {
+  return LEGEND.flatMap((group, i) => {
+    const x = LEFT + (i % LEGEND_COLUMNS) * (WIDTH / LEGEND_COLUMNS);
+    const y = top + Math.floor(i / LEGEND_COLUMNS) * LEGEND_LINE;
+    return [
+      element('rect', { x, y, width: 12, height: 12, fill: colourOf(group) }),
+      text(group, x + 18, y + 11),
+    ];
+  });
+}
+
+function colourOf(group: string): string {
+  return COLOURS[LEGEND.indexOf(group)] ?? 'black';
 }
 
 /** The batch of median length and the pass behind it; where there are no batches, the pass of median length. */
@@ -116,11 +118,11 @@ function within({ begin, end }: Interval, window: Interval): boolean {
 }
 
 /** Short passes get their mark alone: their words would lie over those of the next. */
-function passLabel({ name, begin, end, args }: Span, lane: string, window: Interval) {
+function passLabel({ name, begin, end, args }: Span, window: Interval): { begin: number; label: string } {
   const from = Math.max(begin, window.begin);
   const points = ((Math.min(end, window.end) - from) / (window.end - window.begin)) * WIDTH;
   const label = `${name}, ${args.tokens} tokens`;
-  return { lane, begin: from - window.begin, label: points > label.length * 6 ? label : '' };
+  return { begin: from - window.begin, label: points > label.length * 6 ? label : '' };
 }
 
 function describe(lanes: readonly Lane[], window: Interval): string {

@@ -12,6 +12,7 @@ import type {
 } from '../native/addon-types.js';
 import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { BuilderFigures } from './builder-stats.js';
+import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
 
 /** What the engine process needs to start. */
@@ -207,24 +208,8 @@ export type ControlReply =
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
 /** Counters since the engine process started; sent about once a second and after every batch while busy. */
-export interface EngineCounters {
+export interface EngineCounters extends PassCounters {
   batches: number;
-  passes: number;
-  tokens: number;
-  expertsNeeded: number;
-  expertsResident: number;
-  expertsPrefetched: number;
-  expertsLate: number;
-  expertsOnDemand: number;
-  bytesMoved: number;
-  prefetchesBegun: number;
-  prefetchesCancelled: number;
-  prefetchesWasted: number;
-  stallSeconds: number;
-  diskReads: number;
-  /** Demands that were read before the rest of a prefetch. */
-  overtakes: number;
-  passSeconds: number;
   /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
   routingsPredicted: number;
   routingHitsNarrow: number;

@@ -59,7 +59,7 @@ export function copyQueue(registry: Registry, queue: Pick<JobQueue, 'stats' | 'o
   copyGauge(
     registry,
     'sida_queue_up',
-    '1 while jobs are taken and somebody runs them; 0 without Redis or a worker (--redis)',
+    '1 while the queue takes jobs and a worker runs them; 0 without Redis or a worker (--redis)',
     () => (queue.outage === undefined ? 1 : 0),
   );
   copyCounter(

@@ -1,8 +1,8 @@
 // The engine process is killed in the middle of batches: of a server that is alone, and of a worker.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import type { SidaProcess } from '../integration/sida-process.js';
 import { eventually } from '../support/eventually.js';
+import type { SidaProcess } from '../support/sida-process.js';
 import { Cluster } from './cluster.js';
 import { type FaultReport, fault } from './fault.js';
 import { goldenQuestions } from './golden.js';

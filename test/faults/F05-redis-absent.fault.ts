@@ -1,9 +1,9 @@
 // Redis is not there when server and worker start, and comes later.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
-import { WorkerProcess } from '../integration/worker-process.js';
 import { RedisServer } from '../support/redis.js';
+import { MINI, ServerProcess } from '../support/server-process.js';
+import { WorkerProcess } from '../support/worker-process.js';
 import { FAST, SMALL } from './cluster.js';
 import { fault } from './fault.js';
 import { essence, goldenQuestions } from './golden.js';

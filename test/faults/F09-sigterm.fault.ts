@@ -1,11 +1,11 @@
 // A server with a worker of its own is told to end under load: once, and a second time.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI, metricsOf, ServerProcess } from '../integration/server-process.js';
-import { WorkerProcess } from '../integration/worker-process.js';
 import { type Answer, ask } from '../support/http-client.js';
 import { someRun } from '../support/ledger-look.js';
 import { RedisServer } from '../support/redis.js';
+import { MINI, metricsOf, ServerProcess } from '../support/server-process.js';
+import { WorkerProcess } from '../support/worker-process.js';
 import { FAST, LOCK_MS, SMALL } from './cluster.js';
 import { fault } from './fault.js';
 import { answered, essence, goldenQuestions, type Question } from './golden.js';

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect } from 'vitest';
-import { makePredictor } from '../integration/predictor-files.js';
-import { MINI, ServerProcess, sst2 } from '../integration/server-process.js';
-import { SidaProcess } from '../integration/sida-process.js';
 import { freePort } from '../support/free-port.js';
+import { makePredictor } from '../support/predictor-files.js';
+import { MINI, ServerProcess, sst2 } from '../support/server-process.js';
+import { SidaProcess } from '../support/sida-process.js';
 import { type FaultReport, fault } from './fault.js';
 import { essence, goldenQuestions } from './golden.js';
 

@@ -1,7 +1,7 @@
 // The API process is killed with jobs queued and streams of events open; the next one answers for them.
 import { expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
 import { raw } from '../support/http-client.js';
+import { MINI, ServerProcess } from '../support/server-process.js';
 import { Cluster } from './cluster.js';
 import { fault } from './fault.js';
 import { essence } from './golden.js';

@@ -1,6 +1,6 @@
 // The machine has no memory left: the nth allocation of the addon fails, at start and at work.
 import { afterAll, beforeAll, expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
+import { MINI, ServerProcess } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { FaultShim } from './shim.js';
 import { Subject } from './subject.js';

@@ -9,9 +9,9 @@ import {
   makeSlow,
   makeSure,
   replaceNetwork,
-} from '../integration/broken-predictors.js';
-import { makePredictor, type PredictorFiles } from '../integration/predictor-files.js';
-import { classifyAll, metricsOf, sst2 } from '../integration/server-process.js';
+} from '../support/broken-predictors.js';
+import { makePredictor, type PredictorFiles } from '../support/predictor-files.js';
+import { classifyAll, metricsOf, sst2 } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 

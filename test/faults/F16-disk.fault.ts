@@ -14,7 +14,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { MINI, REPO } from '../integration/server-process.js';
+import { MINI, REPO } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { FaultShim } from './shim.js';
 import { Subject } from './subject.js';

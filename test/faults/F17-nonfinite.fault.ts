@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { MINI, metricsOf, ServerProcess, sst2 } from '../integration/server-process.js';
 import { ask } from '../support/http-client.js';
 import { plant } from '../support/safetensors-edit.js';
+import { MINI, metricsOf, ServerProcess, sst2 } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { Subject } from './subject.js';
 

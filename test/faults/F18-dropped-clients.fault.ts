@@ -2,10 +2,10 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { metricsOf, ServerProcess } from '../integration/server-process.js';
 import { eventually } from '../support/eventually.js';
 import { postText } from '../support/http-client.js';
 import { randomFrom } from '../support/malformed-requests.js';
+import { metricsOf, ServerProcess } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject, TINY } from './subject.js';
 

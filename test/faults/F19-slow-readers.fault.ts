@@ -2,9 +2,9 @@
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { LIMITS } from '../../src/server/limits.js';
-import type { Metric } from '../integration/server-process.js';
 import { eventually } from '../support/eventually.js';
 import { postText } from '../support/http-client.js';
+import type { Metric } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 

@@ -1,9 +1,9 @@
 // Ten thousand requests made of a grammar of HTTP and of the routes' bodies, then broken byte by byte.
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { REPO } from '../integration/server-process.js';
 import { malformedRequest, randomFrom } from '../support/malformed-requests.js';
 import { parseAnswers } from '../support/raw-answers.js';
+import { REPO } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { Subject } from './subject.js';
 

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { MINI, REPO } from '../integration/server-process.js';
+import { MINI, REPO } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { Subject } from './subject.js';
 

@@ -3,7 +3,7 @@ import { Agent } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { LIMITS } from '../../src/server/limits.js';
-import { sst2 } from '../integration/server-process.js';
+import { sst2 } from '../support/server-process.js';
 import { fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 

@@ -6,9 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, expect } from 'vitest';
 import { hashKey, newApiKey } from '../../src/access/api-key.js';
 import { keyLine } from '../../src/access/key-file.js';
-import { sst2 } from '../integration/server-process.js';
 import { bearer } from '../support/access-cases.js';
 import { ask } from '../support/http-client.js';
+import { sst2 } from '../support/server-process.js';
 import { type FaultReport, fault } from './fault.js';
 import { percentile, Subject } from './subject.js';
 

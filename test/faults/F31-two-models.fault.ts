@@ -1,9 +1,9 @@
 // Two models share a Redis: the jobs of one are never run by the workers of the other, however long they wait.
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
-import { WorkerProcess } from '../integration/worker-process.js';
 import { RedisServer } from '../support/redis.js';
+import { MINI, ServerProcess } from '../support/server-process.js';
+import { WorkerProcess } from '../support/worker-process.js';
 import { FAST, LOCK_MS, SMALL } from './cluster.js';
 import { fault } from './fault.js';
 import { essence, goldenQuestions, type Question } from './golden.js';

@@ -1,6 +1,6 @@
 // One idempotency key, a hundred times at once, on two servers, and again after a restart of everything.
 import { expect } from 'vitest';
-import { MINI, ServerProcess } from '../integration/server-process.js';
+import { MINI, ServerProcess } from '../support/server-process.js';
 import { Cluster } from './cluster.js';
 import { fault } from './fault.js';
 import { essence } from './golden.js';

@@ -3,8 +3,8 @@ import { cpSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { MINI } from '../integration/server-process.js';
 import { plant } from '../support/safetensors-edit.js';
+import { MINI } from '../support/server-process.js';
 import { writeTiny } from '../support/tiny-checkpoint.js';
 import type { CheckpointCase } from './checkpoints/case.js';
 import { type Ended, sida } from './checkpoints/command-line.js';

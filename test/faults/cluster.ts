@@ -1,10 +1,10 @@
 /** A server, a Redis and workers, as processes: what the faults of the queue are done to. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { MINI } from '../integration/server-process.js';
-import { WorkerProcess } from '../integration/worker-process.js';
 import { LedgerWatch } from '../support/ledger-look.js';
 import { RedisServer } from '../support/redis.js';
+import { MINI } from '../support/server-process.js';
+import { WorkerProcess } from '../support/worker-process.js';
 import type { FaultReport } from './fault.js';
 import { goldenQuestions, type Question } from './golden.js';
 import { footprint, Subject } from './subject.js';

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { it } from 'vitest';
-import { REPO } from '../integration/server-process.js';
+import { REPO } from '../support/server-process.js';
 
 /** Each run of the suite begins with this folder empty. */
 export const RESULTS = join(REPO, 'build', 'faults');

@@ -1,5 +1,5 @@
 /** The oracle of the fault suite: what the fully resident engine answers. */
-import { MINI, ServerProcess, sst2 } from '../integration/server-process.js';
+import { MINI, ServerProcess, sst2 } from '../support/server-process.js';
 
 export interface Question {
   type: 'classify' | 'completion';

@@ -6,8 +6,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { type Metric, MINI, metricsIn, REPO, ServerProcess, sst2 } from '../integration/server-process.js';
 import { type Answer, type Asked, ask, raw } from '../support/http-client.js';
+import { type Metric, MINI, metricsIn, REPO, ServerProcess, sst2 } from '../support/server-process.js';
 import type { FaultReport } from './fault.js';
 
 const MIB = 1024 ** 2;

@@ -22,7 +22,7 @@ import {
 
 const REPO = join(import.meta.dirname, '../..');
 const MINI = join(REPO, 'models/switch-mini');
-const FILES = ['addon', 'engine', 'pack', 'predictor', 'profile'];
+const FILES = ['addon', 'engine', 'pack', 'predictor', 'profile', 'store'];
 const sources = FILES.map((name) => readFileSync(join(REPO, `src/native/${name}-types.ts`), 'utf8'));
 const declared = new Interfaces(sources, types);
 
@@ -58,6 +58,7 @@ describe('what the addon exports', () => {
 
   it.each([
     'Engine',
+    'WeightlessStore',
     'PackWriter',
     'PackVerifier',
     'TokenEmbedding',
@@ -127,6 +128,23 @@ describe('what the addon gives', () => {
     const { state } = engine.residency();
     expect([...state].every((number) => number in types.RESIDENCY_STATES)).toBe(true);
     engine.close();
+  });
+
+  it('is as declared, of a store without weights', () => {
+    const store = new addon.WeightlessStore({ experts: 4, slots: 2, loadsInFlight: 2 });
+    const keys = new Float64Array(4);
+    const plan = { keys, keysAfter: keys, loads: Uint32Array.of(1), expendable: 0, newestFirst: false };
+    for (const [method, value] of [
+      ['startPass', store.startPass(null)],
+      ['startPass', store.startPass(plan)],
+      ['visit', store.visit(Uint32Array.of(0, 1))],
+      ['visit', store.visit(Uint32Array.of(0, 1))],
+      ['pin', store.pin(Uint32Array.of(3), true)],
+      ['residency', store.residency()],
+    ] as const) {
+      const type = declared.result('WeightlessStore', method);
+      expect(declared.faults(value, type, method)).toEqual([]);
+    }
   });
 
   it('is as declared, of packs, predictors and profiles', async () => {
@@ -202,6 +220,17 @@ describe('what the addon asks for', () => {
       sorted(names('ResidencyPlan')),
     );
     engine.close();
+  });
+
+  it('is what the type of its options and of its plan names, of a store without weights', () => {
+    const options = { experts: 4, slots: 2, loadsInFlight: 2 };
+    expect(asked(options, (watching) => new addon.WeightlessStore(watching))).toEqual(
+      sorted(names('WeightlessStoreOptions')),
+    );
+    const store = new addon.WeightlessStore(options);
+    const keys = new Float64Array(4);
+    const plan = { keys, keysAfter: keys, loads: new Uint32Array(), expendable: 0, newestFirst: false };
+    expect(asked(plan, (watching) => store.startPass(watching))).toEqual(sorted(names('ResidencyPlan')));
   });
 
   it('is what the type of its options names, of packs and predictors', async () => {

@@ -1,7 +1,7 @@
 /** The native addon with a GPU that the CPU stands in for (docs/cuda.md), built where it is not yet. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { REPO } from '../integration/sida-process.js';
+import { REPO } from './sida-process.js';
 
 export function buildEmulatedAddon(): string {
   const out = 'build/addon-emulated';

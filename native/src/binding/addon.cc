@@ -12,6 +12,7 @@
 #include "binding/predictor_embedding_binding.h"
 #include "binding/predictor_trainer_binding.h"
 #include "binding/profile_binding.h"
+#include "binding/weightless_store_binding.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
 #include "checkpoint/lossless_formats.h"
@@ -170,6 +171,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("PackVerifier", PackVerifierBinding::define(env));
   exports.Set("Engine", EngineBinding::define(env));
+  exports.Set("WeightlessStore", WeightlessStoreBinding::define(env));
   exports.Set("TokenEmbedding", PredictorEmbeddingBinding::define(env));
   exports.Set("Predictor", PredictorBinding::define(env));
   exports.Set("PredictorTrainer", PredictorTrainerBinding::define(env));

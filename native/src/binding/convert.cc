@@ -103,29 +103,6 @@ Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan) {
   return js;
 }
 
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot) {
-  Napi::Object js = Napi::Object::New(env);
-  const auto bytes = [&](const char* name, const std::vector<uint8_t>& values) {
-    auto array = Napi::Uint8Array::New(env, values.size());
-    std::copy(values.begin(), values.end(), array.Data());
-    js.Set(name, array);
-  };
-  const auto doubles = [&](const char* name, const std::vector<double>& values) {
-    auto array = Napi::Float64Array::New(env, values.size());
-    std::copy(values.begin(), values.end(), array.Data());
-    js.Set(name, array);
-  };
-  bytes("state", snapshot.state);
-  bytes("pinned", snapshot.pinned);
-  doubles("uses", snapshot.uses);
-  doubles("lastUse", snapshot.last_use);
-  doubles("loadedAt", snapshot.loaded_at);
-  js.Set("slots", snapshot.slots);
-  js.Set("freeSlots", snapshot.free_slots);
-  js.Set("visits", static_cast<double>(snapshot.visits));
-  return js;
-}
-
 size_t positive_from_js(const Napi::Object& object, const char* name, size_t most) {
   const Napi::Value value = object.Get(name);
   const double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : 0;

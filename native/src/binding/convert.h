@@ -10,7 +10,6 @@
 
 #include "core/error.h"
 #include "engine/memory_plan.h"
-#include "expert/residency_table.h"
 #include "model/spec.h"
 #include "ops/weight_format.h"
 
@@ -33,7 +32,6 @@ auto guarded(Napi::Env env, Body body) {
 
 Napi::Object shape_to_js(Napi::Env env, const ModelSpec& spec);
 Napi::Object plan_to_js(Napi::Env env, const MemoryPlan& plan);
-Napi::Object residency_to_js(Napi::Env env, const ResidencySnapshot& snapshot);
 /// A whole number from 1 to `most`. Throws invalid_request naming the field.
 size_t positive_from_js(const Napi::Object& object, const char* name, size_t most);
 BatchLimits limits_from_js(const Napi::Object& object);

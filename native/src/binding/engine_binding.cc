@@ -2,42 +2,10 @@
 
 #include "binding/batch_convert.h"
 #include "binding/convert.h"
+#include "binding/residency_convert.h"
 
 namespace sida {
 namespace {
-
-std::vector<ExpertId> expert_ids(const Engine& engine, std::span<const uint32_t> ids) {
-  for (const uint32_t id : ids) {
-    if (id >= engine.plan().experts) {
-      throw Error("invalid_request",
-                  "expert " + std::to_string(id) + " of " + std::to_string(engine.plan().experts));
-    }
-  }
-  return {ids.begin(), ids.end()};
-}
-
-/// A residency plan from JavaScript. Without one, experts are fetched on demand and the least recently used is evicted.
-class PlanCopy {
- public:
-  PlanCopy(const Engine& engine, const Napi::Value& value) {
-    if (!value.IsObject()) return;
-    const auto js = value.As<Napi::Object>();
-    keys_ = copy_of<double>(js, "keys");
-    keys_after_ = copy_of<double>(js, "keysAfter");
-    loads_ = expert_ids(engine, copy_of<uint32_t>(js, "loads"));
-    expendable_ = js.Get("expendable").ToNumber().DoubleValue();
-    newest_first_ = js.Get("newestFirst").ToBoolean().Value();
-  }
-
-  ResidencyPlan view() const { return {keys_, keys_after_, loads_, expendable_, newest_first_}; }
-
- private:
-  std::vector<double> keys_;
-  std::vector<double> keys_after_;
-  std::vector<ExpertId> loads_;
-  double expendable_ = 0;
-  bool newest_first_ = false;
-};
 
 /// 0 where the option is absent.
 size_t read_depth_from_js(const Napi::Value& value) {
@@ -130,7 +98,7 @@ Napi::Value EngineBinding::run_batch(const Napi::CallbackInfo& info) {
     const Batch batch = arrays.view();
     // Checked before memory is allocated for the results.
     engine().check(batch);
-    const PlanCopy plan(engine(), info[1]);
+    const PlanCopy plan(info[1], engine().plan().experts);
     BatchAnswers answers(env, arrays, engine().spec());
     const RunStats stats = engine().run(batch, plan.view(), answers.output());
     return answers.result(stats);
@@ -180,7 +148,8 @@ void EngineBinding::set_budget(const Napi::CallbackInfo& info) {
 
 void EngineBinding::pin(const Napi::CallbackInfo& info) {
   guarded(info.Env(), [&] {
-    const std::vector<ExpertId> ids = expert_ids(engine(), span_of<uint32_t>(info[0], "ids"));
+    const std::vector<ExpertId> ids =
+        expert_ids_from_js(span_of<uint32_t>(info[0], "ids"), engine().plan().experts);
     engine().store().pin(ids, info[1].ToBoolean().Value());
   });
 }

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "expert/expert_layout.h"
@@ -15,7 +17,7 @@ inline constexpr std::array<const char*, 3> kResidencyStates{"absent", "loading"
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
 inline constexpr ExpertId kNoExpertId = UINT32_MAX;
 
-/// The store's record of one expert.
+/// The table's record of one expert.
 struct ExpertRecord {
   ResidencyState state = ResidencyState::kAbsent;
   bool pinned = false;
@@ -25,13 +27,13 @@ struct ExpertRecord {
   bool planned = false;
   /// The running pass has needed it, so `keys_after` holds its key.
   bool used = false;
-  /// Its running transfer began as a prefetch.
+  /// Its running load began as a prefetch.
   bool prefetching = false;
   uint32_t slot = kNoSlot;
   /// Uses by the running layer; above 0 the expert is never a victim.
   uint32_t leases = 0;
   uint64_t uses = 0;
-  /// Ticks of the store's clock; 0 is never.
+  /// Ticks of the table's clock; 0 is never.
   uint64_t last_use = 0;
   uint64_t loaded_at = 0;
 
@@ -48,6 +50,137 @@ struct ResidencySnapshot {
   uint32_t slots = 0;
   uint32_t free_slots = 0;
   uint64_t visits = 0;
+};
+
+/// What to prefetch and evict during a pass. The evictable expert with the largest key is the next victim; of equal
+/// keys, the least recently used one. The key is usually the time of the expert's next use. Without keys all are 0.
+struct ResidencyPlan {
+  std::span<const double> keys;        ///< (experts) until the pass needs the expert
+  std::span<const double> keys_after;  ///< (experts) from then on
+  std::span<const ExpertId> loads;     ///< to prefetch, most urgent first
+  /// Prefetches evict only experts with at least this key. A layer evicts an expert with a smaller key only when it
+  /// cannot wait for a better victim. Keys above this value contain it: it is subtracted from the key of an expert that
+  /// a prefetch brings back.
+  double expendable = 0;
+  bool newest_first = false;  ///< of equal keys, evict the most recently used
+};
+
+/// How a layer found an expert that it needed.
+enum class Found : uint8_t { kUnused, kResident, kPrefetched, kLate, kOnDemand };
+/// In the order of their numbers.
+inline constexpr std::array<const char*, 5> kFoundNames{"unused", "resident", "prefetched", "late", "on_demand"};
+
+struct ResidencyStats {
+  uint64_t needed = 0;
+  uint64_t resident = 0;
+  uint64_t prefetched = 0;
+  uint64_t late = 0;
+  uint64_t on_demand = 0;
+  uint64_t prefetches_begun = 0;
+  uint64_t prefetches_cancelled = 0;  ///< before their transfer began
+  uint64_t prefetches_wasted = 0;     ///< evicted before they were needed
+};
+
+/// An expert that is to be moved into a slot.
+struct SlotLoad {
+  ExpertId id;
+  uint32_t slot;
+};
+
+/// Decides which expert has which slot, which is loaded next and which is evicted. A store moves the bytes and reports
+/// the end of each load. Not thread-safe; nothing blocks.
+class ResidencyTable {
+ public:
+  explicit ResidencyTable(size_t experts) : records_(experts), keys_(experts), keys_after_(experts) {}
+
+  size_t experts() const { return records_.size(); }
+  size_t slots() const { return slots_; }
+  const std::vector<uint32_t>& free_slots() const { return free_slots_; }
+  /// Loads that have not ended.
+  size_t loading() const { return loading_; }
+  const ExpertRecord& record(ExpertId id) const { return records_.at(id); }
+  ResidencySnapshot snapshot() const;
+  /// Figures since the last call.
+  ResidencyStats take_stats();
+
+  /// Throws cannot_run where the pinned experts would take all of `slots`.
+  void check_slots(size_t slots) const;
+  void add_slot(uint32_t slot);
+  /// Removes a free slot, or evicts an expert by the last plan's keys; nothing where no expert may be evicted.
+  std::optional<uint32_t> remove_slot();
+
+  /// Begins a pass with a plan. Throws invalid_request where the plan does not fit the experts.
+  void start_pass(const ResidencyPlan& plan);
+  /// The next load of the plan that may take a slot now: a free one, or that of an expendable expert with a larger
+  /// key. Nothing when `most` prefetches are running, or when a visit waits for slots.
+  std::optional<SlotLoad> next_prefetch(size_t most);
+  void forget_planned_loads() { planned_loads_.clear(); }
+  /// Whether the running load may be taken back: no layer needs it, and the last plan does not name it.
+  /// `also_planned`: even when the last plan names it.
+  bool may_cancel(ExpertId id, bool also_planned) const;
+  void cancel_load(ExpertId id);
+  /// The load ended: the expert is resident, or, where it was not `moved`, absent.
+  void finish_load(ExpertId id, bool moved);
+
+  /// A visit is one layer's use of its experts: begin it, name each one that the layer needs, then take them as they
+  /// are handed out. One at a time.
+  void begin_visit();
+  /// Each expert once.
+  Found need(ExpertId id);
+  /// The next load that the visit waits for. Nothing when no slot can be freed, or when `enough` experts keep the layer
+  /// busy and one of them is a better victim once it is released.
+  std::optional<SlotLoad> next_demand(size_t enough);
+  /// A resident expert that the visit needs, each once. It is held until release_held().
+  std::optional<ExpertId> hand_out();
+  void release_held();
+  void end_visit();
+  /// Needed by the visit, resident or loading, and not handed out yet.
+  const std::vector<ExpertId>& leased() const { return leased_; }
+  /// Needed by the visit, and no slot was taken for them yet.
+  size_t missing() const { return missing_.size() - next_missing_; }
+
+  /// Pinned experts are never evicted; they must be loaded at once. Gives those that were not pinned before. One slot
+  /// always stays unpinned: throws cannot_run.
+  std::vector<ExpertId> pin(std::span<const ExpertId> ids);
+  void unpin(std::span<const ExpertId> ids);
+  /// Takes a slot for an absent expert outside of any visit and holds the expert until release(). Throws internal where
+  /// none can be freed.
+  SlotLoad demand(ExpertId id);
+  void release(ExpertId id) { --records_.at(id).leases; }
+
+  /// Throws internal when an invariant is broken. Call between passes.
+  void check_integrity() const;
+
+ private:
+  double key(ExpertId id) const { return (records_[id].used ? keys_after_ : keys_)[id]; }
+  size_t pinned() const;
+  /// kNoExpertId: no expert may be evicted.
+  ExpertId next_victim() const;
+  uint32_t evict(ExpertId id);
+  std::optional<uint32_t> take_slot();
+  SlotLoad begin_load(ExpertId id, uint32_t slot, bool prefetch);
+  /// Whether to wait for the visit to release an expert that is needed later than the next victim, because the victim
+  /// would have to be loaded again. True only while `enough` experts are resident or loading to keep the layer busy.
+  bool better_waits(size_t enough) const;
+
+  std::vector<ExpertRecord> records_;
+  std::vector<uint32_t> free_slots_;
+  size_t slots_ = 0;
+  size_t loading_ = 0;
+  size_t prefetching_ = 0;  ///< prefetches that have not ended, promoted ones included
+  std::vector<double> keys_;
+  std::vector<double> keys_after_;
+  double expendable_ = 0;
+  bool newest_first_ = false;
+  std::vector<ExpertId> planned_loads_;
+  uint64_t clock_ = 0;
+  uint64_t visits_ = 0;
+  ResidencyStats stats_;
+  /// Lists of the running visit. Kept from visit to visit, so that a visit without loads allocates nothing.
+  std::vector<ExpertId> leased_;
+  std::vector<ExpertId> missing_;
+  size_t next_missing_ = 0;
+  std::vector<ExpertId> held_;  ///< handed out and not released
 };
 
 }  // namespace sida

@@ -41,7 +41,7 @@ export const TRAINING_OPTIONS = {
     paper: 256,
     recommended: 128,
     unit: 'units',
-    help: 'width of the layers: cost grows with its square; a multiple of 16 with --blocks',
+    help: 'width of the layers; the cost grows with its square. With --blocks a multiple of 16',
     parse: wholeNumber(8, 4096, '128'),
   }),
   blocks: option({
@@ -49,14 +49,14 @@ export const TRAINING_OPTIONS = {
     value: '<n>',
     paper: 0,
     recommended: 2,
-    help: 'residual attention blocks in the place of the LSTM layers; 0 keeps those',
+    help: 'residual attention blocks in place of the LSTM layers; 0 keeps the LSTM layers',
     parse: wholeNumber(0, 4, '2'),
   }),
   bidirectional: option({
     flag: 'bidirectional',
     paper: false,
     recommended: false,
-    help: "the encoder network's LSTM layers read both ways, half their width each; the decoder's never do",
+    help: 'LSTM layers of the encoder network read both ways, each with half the width; those of the decoder never do',
     parse: yesNo,
   }),
   positions: option({
@@ -81,7 +81,7 @@ export const TRAINING_OPTIONS = {
     paper: 1,
     recommended: 0,
     unit: `0 is ${ONE_CHOICE_SHARPNESS} where the routers choose one expert a token, else 1`,
-    help: "the teacher's logits are multiplied by this before their softmax: routers are often nearly undecided, and then teach little of who wins",
+    help: "factor on the teacher's logits before their softmax. Routers are often nearly undecided, and unsharpened logits then teach little about which expert wins",
     parse: number(0, 1000, '20'),
   }),
   lambda: option({
@@ -98,7 +98,7 @@ export const TRAINING_OPTIONS = {
     paper: 0,
     recommended: 0,
     unit: "experts; 0 is as many as the model's routers choose",
-    help: "cross-entropy is taken on the teacher's best k experts",
+    help: "the cross-entropy covers the teacher's best k experts",
     parse: wholeNumber(0, 64, '1'),
   }),
   distillation: option({
@@ -113,7 +113,7 @@ export const TRAINING_OPTIONS = {
     flag: 'student-over-top',
     paper: false,
     recommended: false,
-    help: "the student's probabilities are normalized over the distilled experts alone, not over all",
+    help: "normalize the student's probabilities over the distilled experts alone and not over all",
     parse: yesNo,
   }),
   lr: option({
@@ -121,7 +121,7 @@ export const TRAINING_OPTIONS = {
     value: '<x>',
     paper: 5e-5,
     recommended: 1e-2,
-    help: 'learning rate of AdamW, its highest where a schedule changes it',
+    help: 'learning rate of AdamW; with a schedule its highest value',
     parse: number(1e-9, 10, '1e-3'),
   }),
   schedule: option({
@@ -129,7 +129,7 @@ export const TRAINING_OPTIONS = {
     value: '<name>',
     paper: 'constant' as (typeof SCHEDULES)[number],
     recommended: 'cosine' as (typeof SCHEDULES)[number],
-    help: `how the learning rate goes on: ${SCHEDULES.join(' or ')}, which falls to 0 at the end of --epochs or --max-minutes`,
+    help: `course of the learning rate: ${SCHEDULES.join(' or ')}, which falls to 0 at the end of --epochs or --max-minutes`,
     parse: oneOf(SCHEDULES),
   }),
   warmup: option({
@@ -173,7 +173,7 @@ export const TRAINING_OPTIONS = {
     paper: 0,
     recommended: 1024,
     unit: 'tokens; 0 is no limit',
-    help: 'most tokens of a minibatch: bounds memory where texts are long; more and smaller steps learn faster',
+    help: 'most tokens of a minibatch. It bounds memory for long texts; more and smaller steps learn faster',
     parse: wholeNumber(0, 1 << 24, '1024'),
   }),
   epochs: option({
@@ -191,7 +191,7 @@ export const TRAINING_OPTIONS = {
     paper: 0,
     recommended: 0,
     unit: 'minutes; 0 is no limit',
-    help: 'time for both networks together, four fifths of it for the encoder; what comes out then depends on the speed of the machine',
+    help: 'time for both networks together, four fifths of it for the encoder. The result then depends on the speed of the machine',
     parse: number(0, 1e6, '10'),
   }),
   evaluateEvery: option({
@@ -209,7 +209,7 @@ export const TRAINING_OPTIONS = {
     paper: 10,
     recommended: 10,
     unit: 'measurements; 0 is off',
-    help: 'training stops after so many without a better held-out hit rate',
+    help: 'training stops after this many measurements without a better held-out hit rate',
     parse: wholeNumber(0, 1_000_000, '10'),
   }),
   heldOutShare: option({
@@ -217,7 +217,7 @@ export const TRAINING_OPTIONS = {
     value: '<x>',
     paper: 0.02,
     recommended: 0.02,
-    help: 'share of the sequences held out where --held-out names no traces',
+    help: 'share of the sequences held out when --held-out names no traces',
     parse: number(0.0001, 0.9, '0.02'),
   }),
   seed: option({
@@ -225,7 +225,7 @@ export const TRAINING_OPTIONS = {
     value: '<n>',
     paper: 1,
     recommended: 1,
-    help: 'of the weights, the order of the data and the held-out share',
+    help: 'seed of the weights, the order of the data and the held-out share',
     parse: wholeNumber(0, 2 ** 31 - 1, '1'),
   }),
 };

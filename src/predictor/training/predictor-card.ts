@@ -63,7 +63,7 @@ export function commandOf(manifest: PredictorManifest): string {
 
 function whatCounts(topK: number): string {
   if (topK === 1) return 'Share of tokens whose expert is the first named / among the first three';
-  return `Share of the experts that routers choose which are among the first ${topK} / ${2 * topK} named (${hitNames(topK).join(' / ')})`;
+  return `Share of the routers' experts that are among the first ${topK} / ${2 * topK} named (${hitNames(topK).join(' / ')})`;
 }
 
 export function predictorCard(
@@ -85,8 +85,8 @@ export function predictorCard(
   });
   return `# Predictor of ${model.name}
 
-Names the experts that ${model.name} will use, before it runs: \`sida serve --predictor\` this directory.
-Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each, ${manifest.topK} a token.
+This predictor names the experts that ${model.name} will use before it runs. Serve with it: \`sida serve --predictor\` and this directory.
+Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each, ${manifest.topK} per token.
 
 ## How often it is right
 
@@ -94,7 +94,7 @@ ${whatCounts(manifest.topK)}, ${tokens} held-out ${manifest.layers[0]!.split('.'
 
 ${tableOf(['layer', ...Object.keys(heldOut)], heldOutRows(manifest))}
 
-\`lstm\`: the networks; \`token\`: the most frequent experts of each token id. Loss and hit rates over the steps: [curve.svg](curve.svg); every measurement: \`training.jsonl\`.
+\`lstm\` is the networks, \`token\` the most frequent experts of each token id. [curve.svg](curve.svg) shows loss and hit rates over the steps, and \`training.jsonl\` holds every measurement.
 
 ## How it was made
 

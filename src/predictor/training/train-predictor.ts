@@ -173,7 +173,7 @@ async function publish(
     heldOut,
     run: setup.identity,
   };
-  const curve = await trainingCurve(evaluations, meta.topK);
+  const curve = trainingCurve(evaluations, meta.topK);
   const card = predictorCard(manifest, networks);
   const json = `${JSON.stringify(manifest, null, 1)}\n`;
   await saving(out, curve.length + card.length + json.length, async () => {

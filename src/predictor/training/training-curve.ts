@@ -1,70 +1,52 @@
 /** curve.svg: loss and hit rates over the steps of each network. */
-import type { TopLevelSpec } from 'vega-lite';
-import { renderSvg } from '../../chart/svg.js';
+import { drawLines, type LineChart, PANEL } from '../../chart/line-chart.js';
+import { group, svgDocument } from '../../chart/svg.js';
 import { hitNames } from '../hit-ranks.js';
-import type { Measures } from './measures.js';
 import type { Evaluation } from './network-state.js';
 
-interface Point {
-  step: number;
-  series: string;
-  value: number;
+/** A row of two panels for each network that was measured. */
+export function trainingCurve(evaluations: readonly Evaluation[], topK: number): string {
+  const networks = [...new Set(evaluations.map(({ network }) => network))];
+  const rows = networks.map((network) => {
+    const own = evaluations.filter((evaluation) => evaluation.network === network);
+    return [lossPanel(network, own), hitPanel(network, own, topK)];
+  });
+  const panels = rows.flatMap((row, at) =>
+    row.map((chart, column) => group(column * PANEL.width, at * PANEL.height, drawLines(chart))),
+  );
+  return svgDocument(2 * PANEL.width, rows.length * PANEL.height, panels);
 }
 
-const WIDTH = 420;
-const HEIGHT = 230;
-
-function lossPoints({ step, train, heldOut }: Evaluation): Point[] {
-  return [
-    { step, series: 'held out', value: heldOut.loss },
-    ...(train ? [{ step, series: 'training', value: train.loss }] : []),
-  ];
-}
-
-function hitPoints({ step, train, heldOut }: Evaluation, [first, last]: [string, string]): Point[] {
-  const points = ({ hits }: Measures, name: string) => [
-    { step, series: `${first}, ${name}`, value: 100 * hits[0]! },
-    { step, series: `${last}, ${name}`, value: 100 * hits.at(-1)! },
-  ];
-  return [...points(heldOut, 'held out'), ...(train ? points(train, 'training') : [])];
-}
-
-function panel(title: string, unit: string, values: Point[], order: string[], zero: boolean) {
+function lossPanel(network: string, own: readonly Evaluation[]): LineChart {
   return {
-    title,
-    width: WIDTH,
-    height: HEIGHT,
-    data: { values },
-    mark: { type: 'line' as const, point: { size: 22 } },
-    encoding: {
-      x: { field: 'step', type: 'quantitative' as const, title: 'optimizer steps' },
-      y: { field: 'value', type: 'quantitative' as const, title: unit, scale: { zero } },
-      color: { field: 'series', type: 'nominal' as const, title: null, sort: order },
-    },
+    title: `${network}: loss`,
+    ...{ xTitle: 'optimizer steps', yTitle: 'per token and layer', zero: false },
+    series: [
+      { name: 'held out', points: own.map(({ step, heldOut }) => ({ x: step, y: heldOut.loss })) },
+      { name: 'training', points: trained(own).map(({ step, train }) => ({ x: step, y: train.loss })) },
+    ].filter(({ points }) => points.length > 0),
   };
 }
 
-/** A row of two panels for each network that was measured. */
-export function trainingCurve(evaluations: readonly Evaluation[], topK: number): Promise<string> {
-  const networks = [...new Set(evaluations.map(({ network }) => network))];
-  const names = hitNames(topK);
-  const [first, last] = names;
-  const rows = networks.map((stack) => {
-    const own = evaluations.filter(({ network }) => network === stack);
-    const losses = own.flatMap(lossPoints);
-    const hits = own.flatMap((evaluation) => hitPoints(evaluation, names));
-    const [loss, rate] = [
-      panel(`${stack}: loss`, 'per token and layer', losses, ['held out', 'training'], false),
-      panel(
-        `${stack}: hit rate, mean over layers`,
-        topK === 1 ? '% of tokens' : '% of choices',
-        hits,
-        [`${last}, held out`, `${last}, training`, `${first}, held out`, `${first}, training`],
-        true,
-      ),
-    ];
-    return { hconcat: [loss, rate], resolve: { scale: { color: 'independent' as const } } };
-  });
-  const spec = { vconcat: rows, resolve: { scale: { color: 'independent' } } };
-  return renderSvg(spec as unknown as TopLevelSpec);
+function hitPanel(network: string, own: readonly Evaluation[], topK: number): LineChart {
+  const [first, last] = hitNames(topK);
+  const heldOut = own.map(({ step, heldOut: { hits } }) => ({ step, hits }));
+  const training = trained(own).map(({ step, train: { hits } }) => ({ step, hits }));
+  const points = (of: typeof heldOut, rank: number) =>
+    of.map(({ step, hits }) => ({ x: step, y: 100 * hits.at(rank)! }));
+  return {
+    title: `${network}: hit rate, mean over layers`,
+    ...{ xTitle: 'optimizer steps', yTitle: topK === 1 ? '% of tokens' : '% of choices', zero: true },
+    series: [
+      { name: `${last}, held out`, points: points(heldOut, -1) },
+      { name: `${last}, training`, points: points(training, -1) },
+      { name: `${first}, held out`, points: points(heldOut, 0) },
+      { name: `${first}, training`, points: points(training, 0) },
+    ].filter((one) => one.points.length > 0),
+  };
+}
+
+/** Those that measured the training set too. */
+function trained(own: readonly Evaluation[]): (Evaluation & { train: NonNullable<Evaluation['train']> })[] {
+  return own.flatMap((evaluation) => (evaluation.train ? [{ ...evaluation, train: evaluation.train }] : []));
 }

@@ -42,5 +42,5 @@ redis.call('PEXPIRE', jobKey(id), longest)
 redis.call('ZADD', base .. 'queued', order, id)
 if deadline > 0 then redis.call('ZADD', base .. 'deadlines', now + deadline, id) end
 if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', longest) end
-redis.call('PUBLISH', base .. 'work', id)
+wake()
 return {'accepted'}

@@ -14,14 +14,15 @@
     ARGV[12] error of a job that had its most runs
     ARGV[13] error of a job whose client has seen a part of the answer
     ARGV[14] error of a job whose request is too large
-    ARGV[15] ms after which a worker that gave no sign of life counts as dead
 
-  Returns a list, empty when no job waits:
+  Returns {more, found}. more: 1 where jobs may wait that the worker has not got, for want of room or since others get their
+  share; 0 where none waits, and the worker is idle until it is woken. Each of found is one of
     {'run', id, attempt, crashes, request, sync, kind, createdMs, startedMs}
     {'failed', id, attempts, sync, kind, createdMs, error}: the job must not run, and was ended
     {'broken', id}: the job's record was not one, and was removed
 ]]
-local token, last, room = ARGV[4], base .. 'claim:' .. ARGV[5], tonumber(ARGV[6])
+local token, worker, room = ARGV[4], ARGV[5], tonumber(ARGV[6])
+local last = base .. 'claim:' .. worker
 local lease, grace, most, bytes = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 spare(lease, grace)
@@ -72,11 +73,11 @@ if redis.call('GET', last) == token then
   for _, id in ipairs(redis.call('ZRANGE', base .. 'leases', 0, -1)) do
     if isRecord(id) and redis.call('HGET', jobKey(id), 'token') == token then give(id) end
   end
-  if #found > 0 then return found end
+  if #found > 0 then return {1, found} end
 end
 
 -- Its share only, so that a burst of jobs is spread over the workers; a worker with more room claims again.
-local workers = redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[15]), '+inf')
+local workers = redis.call('ZCOUNT', base .. 'workers', now - SILENT_MS, '+inf')
 local share = math.ceil(redis.call('ZCARD', base .. 'queued') / math.max(1, workers))
 while #found < math.min(room, share) and size <= bytes do
   local id = redis.call('ZRANGE', base .. 'queued', 0, 0)[1]
@@ -89,4 +90,9 @@ while #found < math.min(room, share) and size <= bytes do
   end
 end
 if #found > 0 then redis.call('SET', last, token, 'PX', lease) end
-return found
+if #found < room and redis.call('ZCARD', base .. 'queued') == 0 then
+  redis.call('SADD', base .. 'idle', worker)
+  return {0, found}
+end
+redis.call('SREM', base .. 'idle', worker)
+return {1, found}

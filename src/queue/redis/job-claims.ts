@@ -53,10 +53,9 @@ export class JobClaims {
     try {
       while (this.#again && this.#room > 0) {
         this.#again = false;
-        const { runs, found } = await this.#options.runs.claim(this.#room);
+        const { runs, more } = await this.#options.runs.claim(this.#room);
         for (const run of runs) this.#track(this.#run(run));
-        // The claim gave this worker's share; more may be left.
-        if (found > 0) this.#again = true;
+        if (more) this.#again = true;
       }
     } finally {
       this.#claiming = false;

@@ -55,8 +55,8 @@ export class JobRuns {
     return [...this.#runs];
   }
 
-  /** Claims up to `room` jobs. `found`: jobs that the ledger gave or ended; with 0 none waits. */
-  async claim(room: number): Promise<{ runs: Run[]; found: number }> {
+  /** Claims up to `room` jobs. `more`: others may wait. */
+  async claim(room: number): Promise<{ runs: Run[]; more: boolean }> {
     const { ledger, logger, worker, leaseMs } = this.#options;
     const token = randomUUID();
     const claimed = await this.#persist(() => ledger.claim({ token, worker, room, leaseMs }));
@@ -66,7 +66,7 @@ export class JobRuns {
     const runs = claimed.runs.map((run) => this.#add(run));
     // This worker was told to end during the claim.
     if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
-    return { runs, found: claimed.jobs };
+    return { runs, more: claimed.more };
   }
 
   #add(claimed: ClaimedRun): Run {
@@ -104,7 +104,7 @@ export class JobRuns {
   async beat(serving: boolean): Promise<number> {
     const { ledger, logger, worker, leaseMs } = this.#options;
     const runs = this.all;
-    const { now, answers } = await ledger.beat(serving ? worker : undefined, leaseMs, runs);
+    const { now, answers } = await ledger.beat(worker, serving, leaseMs, runs);
     answers.forEach((answer, at) => {
       const run = runs[at]!;
       if (answer === 'ok' || !this.#runs.has(run)) return;

@@ -18,14 +18,18 @@
     key:<hash>     string: the id that an idempotency key made
     fenced:<token>:<id>  string: this run was counted as fenced
     claim:<worker> string: token of the worker's last claim that found a job
-    workers        sorted set: worker ids, by their last sign of life
+    workers        sorted set: ids of workers that take jobs, by their last sign of life
+    idle           set: ids of workers that have room when no job waits
     counters       hash: accepted fenced retried quarantined, bytes (of the answers that are kept), how many ended jobs
                    were dropped for which reason (retention number dropped-bytes), beatMs (last beat of any worker)
   Channels under <prefix>:ledger:
     events:<id>   there is news of the job
     stops         the id of a job that was stopped: its run ends
-    work          a job waits: workers that have room claim it
+    work:<worker> a job waits for this worker to claim it
 ]]
+-- A worker that gave no sign of life for so long is dead.
+local SILENT_MS = 15000
+
 local base = KEYS[1] .. ':ledger:'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -106,6 +110,16 @@ local function finish(id, status, field, value, limits)
   tell(id, 'ended')
 end
 
+-- Wakes one worker that has room. Where it has died, others find the job when they look.
+local function wake()
+  while true do
+    local worker = redis.call('SPOP', base .. 'idle')
+    if not worker then return end
+    local alive = tonumber(redis.call('ZSCORE', base .. 'workers', worker))
+    if alive and now - alive < SILENT_MS then return redis.call('PUBLISH', base .. 'work:' .. worker, 1) end
+  end
+end
+
 -- Puts a job that ran back among those that wait, at its place in the order of acceptance.
 local function wait(id)
   local key = jobKey(id)
@@ -114,7 +128,7 @@ local function wait(id)
   redis.call('ZREM', base .. 'leases', id)
   redis.call('ZADD', base .. 'queued', tonumber(redis.call('HGET', key, 'order')) or 0, id)
   tell(id, 'queued')
-  redis.call('PUBLISH', base .. 'work', id)
+  wake()
 end
 
 -- Without a beat of any worker for half a lease, Redis may have been away: leases that ended meanwhile last for the

@@ -71,6 +71,8 @@ export class QueueWorker {
     this.#subscribe();
     this.#offState = engine.onState(({ phase }) => {
       if (phase === 'ready') this.#claims.look();
+      // Servers need not wait for the next beat.
+      void this.#beat();
     });
     // Leases are renewed three times before they end.
     this.#timer = setInterval(() => void this.#beat(), Math.min(ALIVE_MS, leaseMs / 4));
@@ -114,7 +116,8 @@ export class QueueWorker {
   }
 
   #subscribe(): void {
-    const { stops, work } = this.#ledger;
+    const { stops } = this.#ledger;
+    const work = this.#ledger.workOf(this.id);
     this.#subscriber.on('ready', () => {
       // Jobs may have come before the subscription.
       const look = () => this.#claims.look();

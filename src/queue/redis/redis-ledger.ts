@@ -70,8 +70,8 @@ export interface Claimed {
   ended: KeptEnd[];
   /** Ids of jobs whose records were none, and were removed. */
   broken: string[];
-  /** Jobs taken. */
-  jobs: number;
+  /** Jobs may wait that the worker has not got. False: the worker gets a message when one does. */
+  more: boolean;
 }
 
 /** The end of a run. `fenced`: another run replaced it. `stopped`: its job was cancelled or past its deadline. */
@@ -99,7 +99,7 @@ export interface LedgerTotals {
   dropped: Record<DropReason, number>;
 }
 
-/** A worker that was silent for so long is dead. */
+/** A worker that was silent for so long is dead; the scripts know it too. */
 export const SILENT_MS = 15_000;
 /** Deltas of one streamed completion. */
 export const DELTA_BYTES = 16 << 20;
@@ -146,8 +146,9 @@ export class RedisLedger {
   async claim({ token, worker, room, leaseMs }: Claim): Promise<Claimed> {
     const errors = [expired, GIVEN_UP, streamBroken, tooLarge];
     const most = [this.#limits.attempts, REQUEST_BYTES];
-    const rest = [token, worker, room, leaseMs, GRACE_MS, ...most, ...errors, SILENT_MS];
-    return claimedOf(token, (await this.#run('ledger-claim', ...this.#kept, ...rest)) as ClaimReply[]);
+    const rest = [token, worker, room, leaseMs, GRACE_MS, ...most, ...errors];
+    const answer = await this.#run('ledger-claim', ...this.#kept, ...rest);
+    return claimedOf(token, answer as [number, ClaimReply[]]);
   }
 
   async complete(id: string, token: string, result: string): Promise<RunEnd> {
@@ -183,16 +184,17 @@ export class RedisLedger {
   }
 
   /**
-   * A worker's sign of life, which renews the leases of its runs. `worker`: undefined while it takes no jobs. Gives Redis's
-   * time, and for each run whether it still counts.
+   * A worker's sign of life, which renews the leases of its runs. `serving`: the worker takes jobs. Gives Redis's time, and
+   * for each run whether it still counts.
    */
   async beat(
-    worker: string | undefined,
+    worker: string,
+    serving: boolean,
     leaseMs: number,
     runs: { id: string; token: string }[],
   ): Promise<{ now: number; answers: ('ok' | RunEnd)[] }> {
     const pairs = runs.flatMap(({ id, token }) => [id, token]);
-    const answer = await this.#run('ledger-beat', leaseMs, GRACE_MS, worker ?? '', ...pairs);
+    const answer = await this.#run('ledger-beat', leaseMs, GRACE_MS, worker, serving ? 1 : 0, ...pairs);
     const [now, ...answers] = answer as [number, ...('ok' | RunEnd)[]];
     return { now, answers };
   }
@@ -229,7 +231,7 @@ export class RedisLedger {
 
   /** Ends what is past its deadline, drops what was kept long enough, and gives what there is. */
   async status(): Promise<LedgerStatus> {
-    const answer = await this.#run('ledger-status', ...this.#kept, expired, SILENT_MS);
+    const answer = await this.#run('ledger-status', ...this.#kept, expired);
     const [queued, running, workers, ended, totals, late] = answer as [
       number,
       number,
@@ -251,9 +253,9 @@ export class RedisLedger {
     return `${this.prefix}:ledger:stops`;
   }
 
-  /** Channel that says that a job waits. */
-  get work(): string {
-    return `${this.prefix}:ledger:work`;
+  /** Channel that says that a job waits for the worker. */
+  workOf(worker: string): string {
+    return `${this.prefix}:ledger:work:${worker}`;
   }
 
   /** What the scripts that end jobs begin with. */
@@ -273,8 +275,8 @@ type ClaimReply =
   | ['failed', string, number, string, string, string, string]
   | ['broken', string];
 
-function claimedOf(token: string, replies: ClaimReply[]): Claimed {
-  const claimed: Claimed = { runs: [], ended: [], broken: [], jobs: replies.length };
+function claimedOf(token: string, [more, replies]: [number, ClaimReply[]]): Claimed {
+  const claimed: Claimed = { runs: [], ended: [], broken: [], more: more === 1 };
   for (const reply of replies) {
     if (reply[0] === 'run') {
       const [, id, attempt, crashes, request, sync, kind, createdMs, startedMs] = reply;

@@ -3,7 +3,6 @@
 
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  error of a job past its deadline
-    ARGV[5]  ms after which a worker that gave no sign of life counts as dead
 
   Returns {queued, running, workers, ended, totals, late}, with four values in late for each kept job that this ended:
     id, kind, createdMs, attempts
@@ -20,6 +19,6 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'deadlines', '-inf', now
   end
 end
 dropOld()
-local workers = redis.call('ZCOUNT', base .. 'workers', now - tonumber(ARGV[5]), '+inf')
+local workers = redis.call('ZCOUNT', base .. 'workers', now - SILENT_MS, '+inf')
 return {redis.call('ZCARD', base .. 'queued'), redis.call('ZCARD', base .. 'leases'), workers,
   redis.call('ZCARD', base .. 'ended'), totals(), late}

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { REPO } from '../../integration/server-process.js';
+import { REPO } from '../../support/server-process.js';
 
 const HOOK = pathToFileURL(join(import.meta.dirname, 'peak-memory.mjs')).href;
 const LIMIT_MS = 60_000;

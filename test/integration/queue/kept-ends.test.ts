@@ -1,4 +1,4 @@
-// Kept jobs of a queue in Redis are told of once each, by whoever ended them.
+// The end of each kept job in Redis is reported once, by the process that ended it.
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
@@ -62,7 +62,7 @@ describeWithRedis('kept jobs in Redis', () => {
     return { engine, own, other, told, keep, ended };
   }
 
-  it('that are answered or fail are told of by the worker, wherever they came from', async () => {
+  it('that are answered or fail are reported by the worker, wherever they came from', async () => {
     const { engine, own, other, told, keep, ended } = await queues();
     engine.script = (run) => run.finish();
     const [first, second] = [await keep(own), await keep(other)];
@@ -87,7 +87,7 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(finishedMs! - startedMs!).toBeGreaterThanOrEqual(0);
   });
 
-  it('that crash the engine again and again are told of as failed', async () => {
+  it('that crash the engine again and again are reported as failed', async () => {
     const { engine, own, told, keep, ended } = await queues();
     const id = await keep(own);
     for (const _ of [1, 2]) {
@@ -103,7 +103,7 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(own.stats.failed).toBe(1);
   });
 
-  it('that are cancelled are told of by the server that was asked to', async () => {
+  it('that are cancelled are reported by the server that cancelled them', async () => {
     const { engine, other, own, told, keep } = await queues();
     const id = await keep(own);
     await eventually(() => engine.runs.length === 1, 'a run');
@@ -114,7 +114,7 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(other.stats.cancelled).toBe(1);
   });
 
-  it('whose time is over are told of by whoever sees it first, once', async () => {
+  it('that are past their deadline are reported once, by the first process that sees it', async () => {
     const { own, other, told, keep, ended } = await queues(300);
     const ids = [await keep(own), await keep(other)];
     await ended(2);
@@ -126,7 +126,7 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(own.stats.expired + other.stats.expired).toBe(2);
   });
 
-  it('that somebody waits for are not told of', async () => {
+  it('are not reported when a client waits for them', async () => {
     const { engine, own, told } = await queues();
     engine.script = (run) => run.finish();
     await own.submit(randomUUID(), job('a'));

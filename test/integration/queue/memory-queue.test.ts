@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
 import { engineConformance } from '../../support/queue-conformance.js';
-import { compiled, startEngine } from '../real-engine.js';
+import { compiled, startEngine } from '../../support/real-engine.js';
 
 engineConformance('memory queue over the engine process', async () => {
   const engine = await startEngine();

@@ -4,8 +4,8 @@ import { eventually } from '../../support/eventually.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 
-describeWithRedis('a connection that stays open and says nothing any more', () => {
-  it('is given up, and made anew', async () => {
+describeWithRedis('a connection that stays open and is silent', () => {
+  it('is closed, and made anew', async () => {
     const redis = await RedisServer.start();
     const proxy = await TcpProxy.to(redis.port);
     const clients = [producerClient, subscriberClient].map((client) =>

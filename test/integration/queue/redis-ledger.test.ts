@@ -6,6 +6,7 @@ import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { workerClient } from '../../../src/queue/redis/redis-client.js';
 import { type NewJob, RedisLedger } from '../../../src/queue/redis/redis-ledger.js';
 import type { TaskJob } from '../../../src/tasks/registry.js';
+import { eventually } from '../../support/eventually.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';
 import { answerTo } from '../../unit/queue/scripted-engine.js';
 
@@ -44,13 +45,14 @@ describeWithRedis('the ledger', () => {
     expect(await ledger.accept(job)).toEqual({ as: 'accepted' });
     return job.id;
   };
-  const beat = () => ledger.beat('worker', 60_000, []);
+  const beat = () => ledger.beat('worker', true, 60_000, []);
   const totals = async () => (await ledger.status()).totals;
 
   /** Begins the run `token` of the only job that waits. */
   const begin = async (token: string, leaseMs = 60_000) => {
     const claimed = await claim(token, leaseMs);
-    expect(claimed).toMatchObject({ jobs: 1, runs: [{ token }] });
+    expect(claimed.runs).toMatchObject([{ token }]);
+    expect(claimed.runs.length).toBe(1);
     return claimed.runs[0]!;
   };
   const claim = (token: string, leaseMs = 60_000, room = 64) =>
@@ -62,7 +64,7 @@ describeWithRedis('the ledger', () => {
     return run;
   };
   const check = async (id: string, token: string) =>
-    (await ledger.beat(undefined, 60_000, [{ id, token }])).answers;
+    (await ledger.beat('worker', true, 60_000, [{ id, token }])).answers;
 
   // Workers beat, so Redis was not away when a lease ends.
   beforeEach(async () => {
@@ -95,7 +97,7 @@ describeWithRedis('the ledger', () => {
     expect((await ledger.read(id)).record).toMatchObject({ status: 'running', attempts: 2 });
   });
 
-  it('counts a late run once, though the job is gone', async () => {
+  it('counts a late run once, even when the job is gone', async () => {
     const before = await totals();
     const id = await accept({ sync: true });
     await loseLease('frozen');
@@ -112,7 +114,7 @@ describeWithRedis('the ledger', () => {
     const first = await claim('a');
     await accept();
     expect(first.runs).toMatchObject([{ id, token: 'a', attempt: 1 }]);
-    expect(await claim('a')).toEqual(first);
+    expect((await claim('a')).runs).toEqual(first.runs);
     expect((await ledger.status()).queued).toBe(1);
     expect(await ledger.crash(id, 'a', true)).toBe('retry');
     expect(await ledger.crash(id, 'a', true)).toBe('retry');
@@ -134,16 +136,43 @@ describeWithRedis('the ledger', () => {
     // A job that ran keeps its place.
     expect(await taken('b', 2)).toEqual([ids[0], ids[2]]);
     expect(await taken('c', 64)).toEqual(ids.slice(3));
-    expect(await claim('d')).toEqual({ runs: [], ended: [], broken: [], jobs: 0 });
+    expect(await claim('d')).toEqual({ runs: [], ended: [], broken: [], more: false });
   });
 
   it('spreads the jobs that wait over the workers', async () => {
     for (let i = 0; i < 6; i += 1) await accept();
-    await ledger.beat('another worker', 60_000, []);
-    expect((await claim('a')).jobs).toBe(3);
-    expect((await claim('b')).jobs).toBe(2);
+    await ledger.beat('another worker', true, 60_000, []);
+    expect((await claim('a')).runs.length).toBe(3);
+    expect((await claim('b')).runs.length).toBe(2);
     await ledger.leave('another worker');
-    expect((await claim('c')).jobs).toBe(1);
+    expect((await claim('c')).runs.length).toBe(1);
+  });
+
+  it('wakes one worker that has room for each job that waits', async () => {
+    const workers = ['one', 'two'];
+    const woken: string[] = [];
+    const subscriber = client.duplicate();
+    subscriber.on('message', (channel: string) => woken.push(channel.split(':').at(-1)!));
+    await subscriber.subscribe(...workers.map((worker) => ledger.workOf(worker)));
+    const claimAs = (worker: string) =>
+      ledger.claim({ token: randomUUID(), worker, room: 1, leaseMs: 60_000 });
+    for (const worker of workers) {
+      await ledger.beat(worker, true, 60_000, []);
+      expect((await claimAs(worker)).more).toBe(false);
+    }
+    await accept();
+    await accept();
+    await accept();
+    await eventually(() => woken.length === 2, 'two messages');
+    expect([...woken].sort()).toEqual(workers);
+    // Without more room, no more messages.
+    for (const worker of workers) expect(await claimAs(worker)).toMatchObject({ runs: [{}], more: true });
+    await accept();
+    await ledger.beat('one', false, 60_000, []);
+    await delay(20);
+    expect(woken.length).toBe(2);
+    subscriber.disconnect();
+    for (const worker of workers) await ledger.leave(worker);
   });
 
   it('keeps a job with its worker as long as the lease is renewed', async () => {
@@ -151,8 +180,8 @@ describeWithRedis('the ledger', () => {
     await begin('a', 200);
     for (let i = 0; i < 4; i += 1) {
       await delay(100);
-      expect((await ledger.beat('worker', 200, [{ id, token: 'a' }])).answers).toEqual(['ok']);
-      expect((await claim('b', 200)).jobs).toBe(0);
+      expect((await ledger.beat('worker', true, 200, [{ id, token: 'a' }])).answers).toEqual(['ok']);
+      expect((await claim('b', 200)).runs.length).toBe(0);
     }
     await delay(110);
     await beat();
@@ -165,7 +194,7 @@ describeWithRedis('the ledger', () => {
     const id = await accept();
     await begin('a', 20);
     await delay(100);
-    expect((await claim('b', 20)).jobs).toBe(0);
+    expect((await claim('b', 20)).runs.length).toBe(0);
     expect(await check(id, 'a')).toEqual(['ok']);
   });
 
@@ -185,7 +214,7 @@ describeWithRedis('the ledger', () => {
     for (const token of ['a', 'b', 'c']) await loseLease(token);
     const end = { status: 'failed', attempts: 3, error: { code: 'engine_crashed' } };
     expect(await claim('d')).toMatchObject({ runs: [], ended: [{ id, ...end }] });
-    expect((await claim('d')).jobs).toBe(0);
+    expect((await claim('d')).runs.length).toBe(0);
     expect((await ledger.read(id)).record).toMatchObject(end);
     expect((await totals()).quarantined - before.quarantined).toBe(1);
   });
@@ -234,7 +263,7 @@ describeWithRedis('the ledger', () => {
     expect([runs.map(({ id }) => id), broken.sort()]).toEqual([[ids[2]], ids.slice(0, 2).sort()]);
     await client.set(key(ids[2]!), 'not a record');
     expect(await check(ids[2]!, 'a')).toEqual(['fenced']);
-    expect((await claim('b')).jobs).toBe(0);
+    expect((await claim('b')).runs.length).toBe(0);
     expect(await ledger.status()).toMatchObject({ queued: 0, running: 0 });
   });
 

@@ -7,6 +7,7 @@ import { eventually } from '../eventually.js';
 import {
   answered,
   completion,
+  delta,
   ending,
   finish,
   job,
@@ -14,7 +15,6 @@ import {
   nameOf,
   newId,
   OWNER,
-  piece,
   queues,
 } from './harness.js';
 
@@ -38,18 +38,18 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
       expect(harness.queue.stats.retried).toBe(2);
     });
 
-    it('begins the pieces of a kept job again, under the number of the new run', async () => {
+    it('begins the deltas of a kept job again, under the number of the new run', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const { events } = await harness.watch(record.id);
-      (await harness.running('a')).options.onDelta!(piece('one'));
-      await eventually(() => events.some(({ type }) => type === 'delta'), 'the first piece');
+      (await harness.running('a')).options.onDelta!(delta('one'));
+      await eventually(() => events.some(({ type }) => type === 'delta'), 'the first delta');
       await harness.crash();
       const again = await harness.running('a');
-      again.options.onDelta!(piece('one'));
-      again.options.onDelta!(piece('two'));
-      const pieces = () => events.flatMap((e) => (e.type === 'delta' ? [[e.attempt, e.delta.text]] : []));
-      await eventually(() => pieces().length === 3, 'the last piece');
+      again.options.onDelta!(delta('one'));
+      again.options.onDelta!(delta('two'));
+      const deltas = () => events.flatMap((e) => (e.type === 'delta' ? [[e.attempt, e.delta.text]] : []));
+      await eventually(() => deltas().length === 3, 'the last delta');
       const late = await harness.watch(record.id);
       harness.finishAll();
       expect((await harness.ended(record.id)).status).toBe('completed');
@@ -59,7 +59,7 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
         2,
         'completed',
       ]);
-      expect(pieces()).toEqual([
+      expect(deltas()).toEqual([
         [1, 'one'],
         [2, 'one'],
         [2, 'two'],

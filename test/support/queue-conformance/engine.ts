@@ -73,7 +73,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       return record!;
     };
 
-    it('gives the answers of the engine, to who waits and to who asks later', async () => {
+    it('gives the answers of the engine, to a client that waits and to one that asks later', async () => {
       open = await make();
       const { queue, run } = open;
       const golden = await Promise.all(REQUESTS.map(run));
@@ -95,34 +95,34 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
     });
 
-    it('tells the pieces of a completion, which make up its answer', async () => {
+    it('reports the deltas of a completion, which make up its answer', async () => {
       open = await make();
       const { queue } = open;
       const { record } = await queue.enqueue(newId(), OWNER, STREAM);
-      const pieces: string[] = [];
+      const deltas: string[] = [];
       let last: JobRecord | undefined;
       await queue.watch(record.id, OWNER, (event) => {
-        if (event.type === 'delta') pieces.push(event.delta.text);
+        if (event.type === 'delta') deltas.push(event.delta.text);
         else last = event.record;
       });
       await eventually(() => last !== undefined && hasEnded(last), 'the last event');
       const result = last!.result as TaskResult;
-      expect(result.kind === 'complete' && result.choices[0]!.text).toBe(pieces.join(''));
-      expect(pieces.length).toBeGreaterThan(1);
+      expect(result.kind === 'complete' && result.choices[0]!.text).toBe(deltas.join(''));
+      expect(deltas.length).toBeGreaterThan(1);
     });
 
     it('cancels a running completion, and the next answers are right', async () => {
       open = await make();
       const { queue, run } = open;
       const golden = await run(REQUESTS[0]!);
-      /** At its first piece; on a busy machine it may have ended before that is heard of. */
+      /** At its first delta. On a busy machine the job may have ended before the delta arrives. */
       const cancelRunning = async () => {
         const { record } = await queue.enqueue(newId(), OWNER, STREAM);
-        let pieces = 0;
+        let deltas = 0;
         await queue.watch(record.id, OWNER, ({ type }) => {
-          if (type === 'delta') pieces += 1;
+          if (type === 'delta') deltas += 1;
         });
-        await eventually(() => pieces > 0, 'the first piece');
+        await eventually(() => deltas > 0, 'the first delta');
         return (await queue.cancel(record.id, OWNER))!;
       };
       let record = await cancelRunning();

@@ -51,7 +51,7 @@ export function completion(name: string): TaskJob {
   return { kind: 'complete', prompts: [name], maxTokens: 8, stop: [], logprobs: null, stream: true };
 }
 
-export function piece(text: string): CompletionDelta {
+export function delta(text: string): CompletionDelta {
   return { index: 0, text, tokenIds: [7], logprobs: null, finishReason: null };
 }
 

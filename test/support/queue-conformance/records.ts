@@ -69,7 +69,7 @@ export function recordConformance(make: MakeQueue): void {
       expect((await harness.ended(record.id)).form).toEqual(form);
     });
 
-    it('is not known under an id that nobody gave', async () => {
+    it('is not known under an id that was never given', async () => {
       const { queue } = await open();
       const id = newId();
       expect(await queue.find(id, OWNER)).toBeUndefined();

@@ -6,7 +6,7 @@ export function retentionConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('retention', () => {
-    it('lets an ended job go after its time, and its key with it; a running one stays', async () => {
+    it('drops an ended job and its key after its time; a running one stays', async () => {
       const harness = await open({ retentionMs: 1_000, concurrency: 2 });
       const staying = await harness.keep('staying');
       await harness.running('staying');

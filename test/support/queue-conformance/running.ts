@@ -8,7 +8,7 @@ export function runningConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('running', () => {
-    it('answers each job once with its own answer, whether somebody waits or it is kept', async () => {
+    it('answers each job once with its own answer, whether a client waits or it is kept', async () => {
       const harness = await open({ concurrency: 3 });
       harness.runs((run) => setTimeout(() => finish(run), 1));
       const names = Array.from({ length: 20 }, (_, i) => `job ${i}`);
@@ -37,7 +37,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(names);
     });
 
-    it('refuses when as many wait as its bound, and takes jobs again when there is room', async () => {
+    it('refuses when as many jobs wait as its bound, and takes jobs again when there is room', async () => {
       const harness = await open({ bound: 2, concurrency: 1 });
       const first = await harness.keep('running');
       await harness.running('running');
@@ -62,7 +62,7 @@ export function runningConformance(make: MakeQueue): void {
   });
 
   describe('cancelling', () => {
-    it('takes a waiting job out: it never runs', async () => {
+    it('removes a waiting job, which never runs', async () => {
       const harness = await open({ concurrency: 1 });
       const first = await harness.keep('first');
       await harness.running('first');

@@ -2,11 +2,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { JobEvent } from '../../../src/queue/job-queue.js';
 import { eventually } from '../eventually.js';
-import { completion, finish, job, type MakeQueue, newId, OWNER, piece, queues } from './harness.js';
+import { completion, delta, finish, job, type MakeQueue, newId, OWNER, queues } from './harness.js';
 
 /** An event in few words. */
 function told(event: JobEvent): string {
-  if (event.type === 'delta') return `piece ${event.delta.text} of run ${event.attempt}`;
+  if (event.type === 'delta') return `delta ${event.delta.text} of run ${event.attempt}`;
   return `${event.record.status} ${event.record.attempts}`;
 }
 
@@ -14,7 +14,7 @@ export function watchConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('watching', () => {
-    it('tells every status once, in order, to each who watches', async () => {
+    it('reports every status once, in order, to each watcher', async () => {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
@@ -31,7 +31,7 @@ export function watchConformance(make: MakeQueue): void {
       }
     });
 
-    it('tells the pieces of a completion between its statuses', async () => {
+    it('reports the deltas of a completion between its statuses', async () => {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
@@ -39,40 +39,40 @@ export function watchConformance(make: MakeQueue): void {
       const { events } = await harness.watch(record.id);
       finish(first);
       const run = await harness.running('a');
-      for (const text of ['one', 'two', 'three']) run.options.onDelta!(piece(text));
+      for (const text of ['one', 'two', 'three']) run.options.onDelta!(delta(text));
       finish(run);
       await harness.ended(record.id);
       await eventually(() => events.length >= 5, 'the last event');
       expect(events.map(told)).toEqual([
         'running 1',
-        'piece one of run 1',
-        'piece two of run 1',
-        'piece three of run 1',
+        'delta one of run 1',
+        'delta two of run 1',
+        'delta three of run 1',
         'completed 1',
       ]);
     });
 
-    it('tells who comes late the pieces of the run so far, and those to come', async () => {
+    it('gives a late watcher the deltas of the run so far, and those to come', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const run = await harness.running('a');
       const early = await harness.watch(record.id);
-      for (const text of ['one', 'two']) run.options.onDelta!(piece(text));
-      await eventually(() => early.events.map(told).includes('piece two of run 1'), 'the second piece');
+      for (const text of ['one', 'two']) run.options.onDelta!(delta(text));
+      await eventually(() => early.events.map(told).includes('delta two of run 1'), 'the second delta');
       const late = await harness.watch(record.id);
-      run.options.onDelta!(piece('three'));
+      run.options.onDelta!(delta('three'));
       finish(run);
       await harness.ended(record.id);
       await eventually(() => late.events.map(told).includes('completed 1'), 'the last event');
       expect(late.events.map(told)).toEqual([
-        'piece one of run 1',
-        'piece two of run 1',
-        'piece three of run 1',
+        'delta one of run 1',
+        'delta two of run 1',
+        'delta three of run 1',
         'completed 1',
       ]);
     });
 
-    it('tells a crash as a run that begins again', async () => {
+    it('reports a crash as a run that begins again', async () => {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
@@ -101,24 +101,24 @@ export function watchConformance(make: MakeQueue): void {
       expect(events.filter((e) => e.type === 'status' && e.record.status === status)).toHaveLength(1);
     });
 
-    it('tells nothing more to who stopped, and does not end the job with them', async () => {
+    it('reports nothing more to a watcher that stopped, and does not end the job', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const run = await harness.running('a');
       const stopped = await harness.watch(record.id);
       const stays = await harness.watch(record.id);
-      run.options.onDelta!(piece('one'));
-      await eventually(() => stopped.events.map(told).includes('piece one of run 1'), 'the first piece');
+      run.options.onDelta!(delta('one'));
+      await eventually(() => stopped.events.map(told).includes('delta one of run 1'), 'the first delta');
       stopped.stop();
       const seen = stopped.events.length;
-      run.options.onDelta!(piece('two'));
+      run.options.onDelta!(delta('two'));
       finish(run);
       expect((await harness.ended(record.id)).status).toBe('completed');
       await eventually(() => stays.events.map(told).includes('completed 1'), 'the last event');
       expect(stopped.events).toHaveLength(seen);
     });
 
-    it('tells nothing of a job that has ended, or of others', async () => {
+    it('reports nothing of a job that has ended, or of other jobs', async () => {
       const harness = await open();
       harness.finishAll();
       const ended = (await harness.ended(await harness.keep('a'))).id;

@@ -130,7 +130,7 @@ it('ends kept jobs that wait when the engine fails for good, and refuses further
   expect(await queue.find('b', '')).toBeUndefined();
 });
 
-it('runs a kept job again whose deltas were seen, but not one that somebody waits for', async () => {
+it('runs a kept job again whose deltas were seen, but not one whose client waits', async () => {
   const stream: TaskJob = {
     kind: 'complete',
     prompts: ['a'],

@@ -1,0 +1,142 @@
+// What do quantized weights cost in accuracy? The bundled model, every element type of experts and of dense weights, on
+// SST-2's validation set, and on MRPC and MultiRC where DIR has them; by the scoring of `sida eval`, all experts
+// resident.
+//   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
+// DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for
+// perplexity by span corruption; N is their first lines only.
+import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
+import { formatName } from '../../../dist/checkpoint/weight-format.js';
+import { readTasks, readTokenizer } from '../../../dist/engine/model-directory.js';
+import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
+import { runExact } from '../../../dist/evaluation/model-runner.js';
+import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+
+const { values } = parseArgs({ options: { data: { type: 'string' }, limit: { type: 'string' } } });
+const MODEL = 'models/switch-mini';
+const limits = { maxBatchTokens: 2048, kvTokens: 4096, threads: availableParallelism() };
+const f32 = { dtype: 'f32' };
+const bf16 = { dtype: 'bf16' };
+const int8 = { dtype: 'int8' };
+const int4 = (group) => ({ dtype: 'int4', group });
+/** The first is what the others are compared with. */
+const EXPERTS = [bf16, int8, int4(32), int4(64), int4(128)];
+const SETUPS = [
+  { experts: f32, dense: f32 },
+  ...EXPERTS.map((experts) => ({ experts, dense: bf16 })),
+  ...EXPERTS.map((experts) => ({ experts, dense: int8 })),
+  // What is left when experts say nothing: how much there is to lose.
+  { experts: bf16, dense: bf16, control: 'experts of zeros' },
+].flatMap((setup) =>
+  ['int8', 'int4'].includes(setup.experts.dtype) || setup.dense === int8
+    ? [setup, { ...setup, activations: 'int8' }]
+    : [setup],
+);
+const addon = loadAddon();
+
+const limit = values.limit === undefined ? undefined : Number(values.limit);
+const at = (...parts) => join(values.data ?? '', ...parts);
+
+async function sources() {
+  const files = {
+    sst2: { file: 'test/data/sst2-validation.jsonl' },
+    ...(values.data !== undefined && {
+      mrpc: { file: at('mrpc', 'test.jsonl') },
+      multirc: {
+        file: at('multirc', 'validation.jsonl'),
+        joins: { passage: at('multirc', 'validation.passages.jsonl') },
+      },
+    }),
+  };
+  const tasks = await readTasks(MODEL);
+  const { shape } = addon.inspectCheckpoint(MODEL);
+  const tokenizer = await readTokenizer(MODEL, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 24 });
+  const read = {};
+  for (const [task, { file, joins = {} }] of Object.entries(files)) {
+    if (!existsSync(file)) {
+      console.error(`SKIPPED ${task}: no ${file}`);
+      continue;
+    }
+    const { template, labels } = tasks[task];
+    const first = task !== 'sst2' && limit !== undefined && { limit };
+    const lines = await readLabelled({ file, joins, template, labels, ...first });
+    read[task] = dataSource(file, lines, { labels }, { shape, tokenizer, ...limits }).inputs;
+  }
+  const text = at('wikitext2', 'test.txt');
+  if (values.data !== undefined && existsSync(text)) {
+    const lines = await readTextLines(text, limit);
+    read.wikitext2 = corruptedSource(text, lines, { shape, tokenizer, ...limits }).inputs;
+  }
+  return read;
+}
+
+/** The engine does not read hashes: a pack is checked where it is prepared. */
+function silenceExperts(file) {
+  const { size } = statSync(file);
+  truncateSync(file, 0);
+  truncateSync(file, size);
+}
+
+const best = (scores) => scores.indexOf(Math.max(...scores));
+
+/** Of targets: how surprising they are. */
+function perplexityOf(inputs, scores) {
+  const tokens = inputs.flatMap(({ work }) => work.plan.inputs.flatMap(({ rows }) => rows)).length;
+  const logprob = scores.reduce((sum, [own]) => sum + own, 0);
+  return { inputs: inputs.length, perplexity: Math.exp(-logprob / tokens) };
+}
+
+/** Of labels: against the scores of the first setup. */
+function compare(inputs, scores, reference) {
+  const share = (holds) => inputs.filter((_, i) => holds(i)).length / inputs.length;
+  return {
+    inputs: inputs.length,
+    accuracy: share((i) => best(scores[i]) === inputs[i].label),
+    flipped: inputs.filter((_, i) => best(scores[i]) !== best(reference[i])).length,
+    largestDifference: Math.max(
+      ...scores.flatMap((own, i) => own.map((score, label) => Math.abs(score - reference[i][label]))),
+    ),
+  };
+}
+
+const work = mkdtempSync(join(tmpdir(), 'sida-bench-'));
+try {
+  const data = await sources();
+  const references = {};
+  const runs = [];
+  for (const { experts, dense, activations = 'f32', control } of SETUPS) {
+    const name = `${formatName(experts)}, dense ${formatName(dense)}, activations ${activations}${control === undefined ? '' : `, ${control}`}`;
+    const out = join(work, 'pack');
+    await convertCheckpoint({ model: MODEL, out, experts, dense });
+    if (control !== undefined) silenceExperts(join(out, 'experts.sida'));
+    const engine = openEngine({ ...limits, activations, pack: out, memoryBudget: '100%', hostBudget: '0' });
+    const tasks = {};
+    for (const [task, inputs] of Object.entries(data)) {
+      const scores = inputs.map((input) => runExact(engine, input).scores);
+      references[task] ??= scores;
+      const labelled = inputs[0].label !== undefined;
+      tasks[task] = labelled ? compare(inputs, scores, references[task]) : perplexityOf(inputs, scores);
+      console.error(`${name}: ${task} ${JSON.stringify(tasks[task])}`);
+    }
+    const { slot, expertBytes, dense: denseBytes } = engine.plan;
+    const bytes = { expertBlockBytes: slot, expertBytes, denseBytes };
+    runs.push({ experts, dense, activations, ...(control !== undefined && { control }), ...bytes, tasks });
+    engine.close();
+    rmSync(out, { recursive: true });
+  }
+  const result = {
+    question: 'What do quantized weights cost in accuracy?',
+    ...scriptProvenance(),
+    runs,
+  };
+  writeResult('quantized-accuracy', result);
+} finally {
+  rmSync(work, { recursive: true, force: true });
+}

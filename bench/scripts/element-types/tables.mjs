@@ -1,0 +1,54 @@
+// The tables of bench/scripts/element-types/quantized-accuracy.mjs.
+import { result, source, table } from '../table-format.mjs';
+
+const typeName = ({ dtype, group }) => (group === undefined ? dtype : `${dtype}, groups of ${group}`);
+const percent = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
+const points = (run, reference) => {
+  const change = 100 * (run.accuracy - reference.accuracy);
+  return `${change < 0 ? '−' : change > 0 ? '+' : ''}${Math.abs(change).toFixed(2)}`;
+};
+const experts = (run) => (run.control === undefined ? typeName(run.experts) : `control: ${run.control}`);
+
+/** One row a run: what it is, how large, and `cells`. */
+function rowsOf(r, runs, cells) {
+  const [reference] = r.runs;
+  return runs.map((run) => [
+    experts(run),
+    run.dense.dtype,
+    run.activations,
+    `${(run.expertBlockBytes / 1024).toFixed(0)} KiB`,
+    ...cells(run, reference),
+  ]);
+}
+
+const HEAD = ['experts', 'dense weights', 'activations', 'one expert'];
+
+export const quantizedTables = {
+  'quantized-card': () => {
+    const r = result('quantized-accuracy');
+    const rows = rowsOf(r, r.runs, ({ tasks: { sst2 } }, { tasks }) => [
+      percent(sst2.accuracy),
+      points(sst2, tasks.sst2),
+      `${sst2.flipped} of ${sst2.inputs}`,
+    ]);
+    return `${table([...HEAD, 'SST-2 accuracy', 'points against f32', 'answers that differ'], rows)}\n\n${source(r)}`;
+  },
+  'quantized-accuracy': () => {
+    const r = result('quantized-accuracy');
+    const rows = rowsOf(r, r.runs, ({ tasks: { sst2, mrpc, multirc, wikitext2 } }, { tasks }) => [
+      `${percent(sst2.accuracy)} (${points(sst2, tasks.sst2)})`,
+      `${sst2.flipped}, ${mrpc.flipped}, ${multirc.flipped}`,
+      Math.max(sst2.largestDifference, mrpc.largestDifference, multirc.largestDifference).toFixed(4),
+      `${wikitext2.perplexity.toFixed(2)} (${(wikitext2.perplexity / tasks.wikitext2.perplexity).toFixed(4)}×)`,
+    ]);
+    const { sst2, mrpc, multirc } = r.runs[0].tasks;
+    const head = [
+      ...HEAD,
+      'SST-2 accuracy (points against f32)',
+      `answers that differ: SST-2 of ${sst2.inputs}, MRPC of ${mrpc.inputs}, MultiRC of ${multirc.inputs}`,
+      "largest change of a label's log-probability",
+      'perplexity on WikiText-2 (against f32)',
+    ];
+    return `${table(head, rows)}\n\n${source(r)}`;
+  },
+};

@@ -1,0 +1,72 @@
+// Tables of docs/benchmarks.md on the kernels, from bench/results/kernels.json.
+import { result, source, table } from '../table-format.mjs';
+
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+const giga = (value) => (value / 1e9).toFixed(0);
+
+function limits(r) {
+  return r.runs.map(
+    (run) =>
+      `${run.threads} thread${run.threads > 1 ? 's' : ''}: reads ${(run.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ` +
+      `f32 FMA ${giga(run.fmaPerSecond)} GFLOP/s, VNNI ${giga(run.vnniPerSecond)} GOP/s`,
+  );
+}
+
+/** A line for each format and kind of activations, a column for each number of rows. */
+function shares(run, rows, share) {
+  const kinds = new Map(run.cases.map((c) => [`${c.format} × ${c.activations}`, c]));
+  return [...kinds].map(([name, { format, activations }]) => [
+    name,
+    ...rows.map((n) => {
+      const found = run.cases.find(
+        (c) => c.format === format && c.activations === activations && c.rows === n,
+      );
+      return percent(found[share(found)]);
+    }),
+  ]);
+}
+
+const TARGETS = { f32: '≥ 85 %', bf16: '≥ 85 %', int8: '≥ 85 %', int4: '≥ 70 %' };
+
+export const kernelTables = {
+  'kernels-read': () => {
+    const r = result('kernels');
+    const few = [1, 2, 3, 4, 8];
+    const lines = r.runs.flatMap((run) =>
+      shares(run, few, () => 'ofRead').map(([name, ...cells]) => [
+        name,
+        run.threads,
+        ...cells,
+        TARGETS[name.split(' ')[0]],
+      ]),
+    );
+    const head = [
+      'weights × activations',
+      'threads',
+      ...few.map((n) => (n === 1 ? '1 row' : `${n} rows`)),
+      'target at 1 to 4',
+    ];
+    return `${table(head, lines)}\n\n${limits(r).join('; ')}.  \n${source(r)}`;
+  },
+  'kernels-compute': () => {
+    const r = result('kernels');
+    const many = [16, 64, 256];
+    const lines = r.runs.flatMap((run) =>
+      shares(run, many, (c) => (c.activations === 'int8' ? 'ofVnni' : 'ofFma')).map(([name, ...cells]) => [
+        name,
+        run.threads,
+        name.endsWith('int8') ? 'VNNI' : 'f32 FMA',
+        ...cells,
+        name.startsWith('f32') ? '≥ 70 %' : '',
+      ]),
+    );
+    const head = [
+      'weights × activations',
+      'threads',
+      'peak',
+      ...many.map((n) => `${n} rows`),
+      'target from 64',
+    ];
+    return `${table(head, lines)}\n\n${source(r)}`;
+  },
+};

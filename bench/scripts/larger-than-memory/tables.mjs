@@ -1,0 +1,64 @@
+// Tables of models that are larger than the memory they run in.
+import { mib, result, source, table } from '../table-format.mjs';
+
+export const largeModelTables = {
+  'switch-base': () => {
+    const rows = ['switch-base-8-f32', 'switch-base-128-bf16'].flatMap((name) => {
+      const r = result(`budget-${name}`);
+      return [
+        ['reference', r.reference],
+        ['budgeted', r.budgeted],
+      ].map(([label, run]) => [
+        `${name}, ${label}`,
+        mib(run.budgetBytes),
+        `${run.slots} of ${r.plan.experts}`,
+        mib(run.peakDeviceBytes),
+        `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
+        mib(run.bytesMoved),
+        `${(run.runMs / r.reference.runMs).toFixed(2)}×`,
+        r.identical ? 'identical' : 'DIFFERENT',
+      ]);
+    });
+    const head = [
+      'model, run',
+      'budget',
+      'slots',
+      'device peak',
+      'growth of RSS, peak',
+      'moved',
+      'time / reference',
+      'hidden states and logits',
+    ];
+    const sources = ['switch-base-8-f32', 'switch-base-128-bf16'].map((name) =>
+      source(result(`budget-${name}`)),
+    );
+    return `${table(head, rows)}\n\n${sources.join('  \n')}`;
+  },
+  'olmoe-7b': () => {
+    const r = result('olmoe-7b');
+    const rows = r.results.map((run) => [
+      run.budget,
+      `${run.slots} of ${run.experts}`,
+      `${mib(run.rssGrowthBytes)} (${(run.rssGrowthBytes / run.budgetBytes).toFixed(3)}× budget)`,
+      `${run.prefillTokensPerSecond.toFixed(1)}`,
+      `${run.decodeTokensPerSecond.toFixed(1)}`,
+      mib(run.bytesPerToken),
+      `${(100 * run.hits).toFixed(1)} %`,
+      `${(100 * run.stallShare).toFixed(0)} %`,
+      `${run.distinct} in ${run.steps}`,
+      r.identical ? 'identical' : 'DIFFERENT',
+    ]);
+    const head = [
+      ...[
+        'budget',
+        'slots',
+        'growth of RSS, peak',
+        'prefill, tokens/s',
+        'decode, tokens/s',
+        'loaded a token',
+      ],
+      ...['hits', 'time stalled', 'distinct tokens', 'logits'],
+    ];
+    return `${table(head, rows)}\n\n${source(r)}`;
+  },
+};

@@ -1,0 +1,136 @@
+// Runs a decoder-only pack over real text within several budgets and compares every logit: the text's own tokens are
+// fed, so all budgets see the same inputs. Each budget is a process of its own; the last one named is the reference.
+//   node bench/scripts/larger-than-memory/teacher-forced.mjs --pack DIR --tokenizer TOKENIZER.json --text FILE
+//     [--budgets 1300MB,100%]
+//     [--prompt 128] [--steps 96] [--chunk 64] [--threads 2] [--save NAME]
+// The prompt runs in chunks, then one token a pass. `hits` are needed experts that were in a slot, `distinct` the
+// different tokens among those fed one by one; the first `--warm` of these are left out of times and hits.
+// Experts come by O_DIRECT and leave by least recent use: no prediction, the floor to beat.
+
+import { fork } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { openEngine } from '../../../dist/inference/open-engine.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { median } from '../../dist/support/statistics.js';
+
+const { values } = parseArgs({
+  options: {
+    pack: { type: 'string' },
+    tokenizer: { type: 'string', default: '../shared/models/olmoe-mini/tokenizer.json' },
+    text: { type: 'string', default: '../shared/data/wikitext2/test.txt' },
+    budgets: { type: 'string', default: '1300MB,100%' },
+    prompt: { type: 'string', default: '128' },
+    steps: { type: 'string', default: '96' },
+    warm: { type: 'string', default: '16' },
+    chunk: { type: 'string', default: '64' },
+    threads: { type: 'string', default: '2' },
+    save: { type: 'string' },
+    only: { type: 'string' },
+  },
+});
+if (values.pack === undefined) throw new Error('--pack DIR is required');
+const [promptTokens, steps, warm, chunk, threads] = ['prompt', 'steps', 'warm', 'chunk', 'threads'].map(
+  (name) => Number(values[name]),
+);
+
+/** Resident bytes of this process, now or at most so far. */
+function residentBytes(field) {
+  const line = readFileSync('/proc/self/status', 'utf8').match(new RegExp(`${field}:\\s+(\\d+) kB`));
+  return Number(line[1]) * 1024;
+}
+
+function measure(budget) {
+  const addon = loadAddon();
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
+  const plan = addon.planMemory({ pack: values.pack }, limits);
+  const tokenizer = new Tokenizer(readFileSync(values.tokenizer), {
+    vocabSize: 1 << 30,
+    maxInputBytes: 1 << 22,
+  });
+  const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
+  const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
+  if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
+  const before = residentBytes('VmRSS');
+  const engine = openEngine({ ...limits, pack: values.pack, memoryBudget: budget, hostBudget: '0' });
+  const digest = createHash('sha256');
+  const run = (tokens) => {
+    const started = performance.now();
+    const { logits, stats } = engine.runBatch(
+      {
+        stack: 0,
+        sequences: Int32Array.of(1),
+        offsets: Int32Array.of(0, tokens.length),
+        tokens: Int32Array.from(tokens),
+        logitRows: Int32Array.from(tokens.keys()),
+      },
+      null,
+    );
+    digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
+    return { ms: performance.now() - started, ...stats };
+  };
+  const prefill = [];
+  for (let at = 0; at < promptTokens; at += chunk)
+    prefill.push(run(ids.slice(at, Math.min(at + chunk, promptTokens))));
+  const fed = ids.slice(promptTokens);
+  const decoded = fed.map((id) => run([id])).slice(warm);
+  engine.checkIntegrity();
+  const usage = engine.usage();
+  const sum = (name, runs) => runs.reduce((total, each) => total + each[name], 0);
+  const result = {
+    budget,
+    budgetBytes: usage.budgetBytes,
+    peakBytes: usage.peakBytes,
+    slots: usage.slots,
+    experts: plan.experts,
+    tokenDemandSlots: plan.tokenDemand / plan.slot,
+    rssGrowthBytes: residentBytes('VmHWM') - before,
+    prefillTokensPerSecond: (promptTokens / sum('ms', prefill)) * 1000,
+    prefillBytes: sum('bytesMoved', prefill),
+    decodeTokensPerSecond: 1000 / median(decoded.map(({ ms }) => ms)),
+    bytesPerToken: sum('bytesMoved', decoded) / decoded.length,
+    stallShare: sum('stallNs', decoded) / sum('passNs', decoded),
+    hits: sum('resident', decoded) / sum('needed', decoded),
+    steps: decoded.length,
+    distinct: new Set(fed.slice(warm)).size,
+    logits: digest.digest('hex'),
+  };
+  engine.close();
+  return result;
+}
+
+if (values.only !== undefined) {
+  process.send(measure(values.only));
+} else {
+  const results = [];
+  for (const budget of values.budgets.split(',')) {
+    const args = [...process.argv.slice(2), '--only', budget];
+    const child = fork(new URL(import.meta.url).pathname, args, { stdio: 'inherit' });
+    const result = await new Promise((resolve, reject) => {
+      child.once('message', resolve);
+      child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
+    });
+    results.push(result);
+    const mib = (bytes) => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
+    console.log(
+      `${budget}: ${result.slots} of ${result.experts} slots, RSS grew ${mib(result.rssGrowthBytes)} of ${mib(result.budgetBytes)}, ` +
+        `prefill ${result.prefillTokensPerSecond.toFixed(1)} tokens/s, decode ${result.decodeTokensPerSecond.toFixed(2)} tokens/s, ` +
+        `${mib(result.bytesPerToken)} a token, hits ${(100 * result.hits).toFixed(1)} %, ` +
+        `stalled ${(100 * result.stallShare).toFixed(0)} %, ${result.distinct} distinct of ${result.steps} tokens, logits ${result.logits.slice(0, 16)}`,
+    );
+  }
+  const reference = results.at(-1);
+  const others = results.filter(({ logits }) => logits !== reference.logits);
+  console.log(
+    others.length === 0
+      ? `All logits are those of ${reference.budget}, bit for bit.`
+      : `Logits differ from those of ${reference.budget}: ${others.map(({ budget }) => budget).join(', ')}`,
+  );
+  if (values.save)
+    writeResult(values.save, { ...scriptProvenance(), threads, identical: others.length === 0, results });
+  process.exitCode = others.length === 0 ? 0 : 1;
+}

@@ -1,0 +1,193 @@
+// Writes a random-weight Switch Transformers checkpoint of a Switch-base shape, in shards, for experiments whose
+// model is too big to ship.
+//   node bench/scripts/make-switch-checkpoint.mjs --out DIR [--experts 8] [--dtype f32|bf16] [--layers 12]
+//     [--decoder-layers 12] [--vocab 32128]
+// Every second layer is sparse: a decoder of one layer has no experts.
+import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string' },
+    experts: { type: 'string', default: '8' },
+    dtype: { type: 'string', default: 'f32' },
+    layers: { type: 'string', default: '12' },
+    'decoder-layers': { type: 'string' },
+    vocab: { type: 'string', default: '32128' },
+    'd-model': { type: 'string', default: '768' },
+    'd-ff': { type: 'string', default: '3072' },
+    heads: { type: 'string', default: '12' },
+  },
+});
+if (values.out === undefined) throw new Error('--out DIR is required');
+const layers = Number(values.layers);
+const decoderLayers = Number(values['decoder-layers'] ?? layers);
+const experts = Number(values.experts);
+const d = Number(values['d-model']);
+const ff = Number(values['d-ff']);
+const heads = Number(values.heads);
+const dKv = 64;
+const inner = heads * dKv;
+const vocab = Number(values.vocab);
+const bf16 = values.dtype === 'bf16';
+
+function tensors() {
+  const list = [];
+  const add = (name, shape, std) => list.push({ name, shape, std });
+  add('shared.weight', [vocab, d], 1);
+  for (const [stack, decoder] of [
+    ['encoder', false],
+    ['decoder', true],
+  ]) {
+    for (let i = 0; i < (decoder ? decoderLayers : layers); i++) {
+      const block = `${stack}.block.${i}.layer.`;
+      const attention = (n, kind) => {
+        add(`${block}${n}.layer_norm.weight`, [d], 0);
+        add(`${block}${n}.${kind}.q.weight`, [inner, d], (d * dKv) ** -0.5);
+        for (const m of ['k', 'v']) add(`${block}${n}.${kind}.${m}.weight`, [inner, d], d ** -0.5);
+        add(`${block}${n}.${kind}.o.weight`, [d, inner], inner ** -0.5);
+      };
+      attention(0, 'SelfAttention');
+      if (i === 0) add(`${block}0.SelfAttention.relative_attention_bias.weight`, [32, heads], d ** -0.5);
+      if (decoder) attention(1, 'EncDecAttention');
+      const mlp = `${block}${decoder ? 2 : 1}.`;
+      add(`${mlp}layer_norm.weight`, [d], 0);
+      const matrices = (prefix) => {
+        add(`${prefix}wi.weight`, [ff, d], d ** -0.5);
+        add(`${prefix}wo.weight`, [d, ff], ff ** -0.5);
+      };
+      if (i % 2 === 1) {
+        add(`${mlp}mlp.router.classifier.weight`, [experts, d], d ** -0.5);
+        for (let e = 0; e < experts; e++) matrices(`${mlp}mlp.experts.expert_${e}.`);
+      } else {
+        matrices(`${mlp}mlp.`);
+      }
+    }
+    add(`${stack}.final_layer_norm.weight`, [d], 0);
+  }
+  return list;
+}
+
+// Normal numbers come from a pool of prime length at a moving offset: two tensors share a run of values only
+// after the whole pool, so matrices differ, at the speed of a copy.
+const POOL = 4_999_999;
+const normal = new Float32Array(POOL);
+let state = 88172645463325252n;
+for (let i = 0; i < POOL; i += 2) {
+  state ^= (state << 13n) & 0xffffffffffffffffn;
+  state ^= state >> 7n;
+  state ^= (state << 17n) & 0xffffffffffffffffn;
+  const u = (Number(state >> 32n) + 1) / 4294967297;
+  const v = Number(state & 0xffffffffn) / 4294967296;
+  const radius = Math.sqrt(-2 * Math.log(u));
+  normal[i] = radius * Math.cos(2 * Math.PI * v);
+  if (i + 1 < POOL) normal[i + 1] = radius * Math.sin(2 * Math.PI * v);
+}
+const pools = new Map();
+function pool(std, wide) {
+  const key = `${std} ${wide}`;
+  if (!pools.has(key)) {
+    const scaled = normal.map((x) => (std === 0 ? 1 : x * std));
+    if (wide) pools.set(key, Buffer.from(scaled.buffer));
+    else {
+      const bits = new Uint32Array(scaled.buffer);
+      pools.set(
+        key,
+        Buffer.from(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >> 16) & 1)) >>> 16).buffer),
+      );
+    }
+  }
+  return pools.get(key);
+}
+
+mkdirSync(values.out, { recursive: true });
+const SHARD = 2 ** 31;
+const shards = [[]];
+let shardBytes = 0;
+for (const tensor of tensors()) {
+  tensor.wide = !bf16 || tensor.shape.length === 1 || tensor.name.includes('router');
+  tensor.bytes = tensor.shape.reduce((a, b) => a * b, 1) * (tensor.wide ? 4 : 2);
+  if (shardBytes > 0 && shardBytes + tensor.bytes > SHARD) {
+    shards.push([]);
+    shardBytes = 0;
+  }
+  shards.at(-1).push(tensor);
+  shardBytes += tensor.bytes;
+}
+const weightMap = {};
+let offset = 0;
+let written = 0;
+const total = shards.flat().reduce((sum, t) => sum + t.bytes, 0);
+shards.forEach((shard, index) => {
+  const name = `model-${String(index + 1).padStart(5, '0')}-of-${String(shards.length).padStart(5, '0')}.safetensors`;
+  const header = { __metadata__: { format: 'pt' } };
+  let begin = 0;
+  for (const t of shard) {
+    header[t.name] = {
+      dtype: t.wide ? 'F32' : 'BF16',
+      shape: t.shape,
+      data_offsets: [begin, begin + t.bytes],
+    };
+    begin += t.bytes;
+    weightMap[t.name] = name;
+  }
+  const json = Buffer.from(JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(json.length));
+  const file = openSync(join(values.out, `${name}.tmp`), 'w');
+  writeSync(file, length);
+  writeSync(file, json);
+  for (const t of shard) {
+    const source = pool(t.std, t.wide);
+    const unit = t.wide ? 4 : 2;
+    for (let left = t.bytes; left > 0; ) {
+      const from = (offset % POOL) * unit;
+      const count = Math.min(left, source.length - from);
+      for (let done = 0; done < count; ) done += writeSync(file, source, from + done, count - done);
+      left -= count;
+      offset += count / unit;
+    }
+    written += t.bytes;
+  }
+  closeSync(file);
+  renameSync(join(values.out, `${name}.tmp`), join(values.out, name));
+  console.error(`${name}: ${((written / total) * 100).toFixed(0)} % of ${(total / 1e9).toFixed(2)} GB`);
+});
+writeFileSync(
+  join(values.out, 'model.safetensors.index.json'),
+  JSON.stringify({ metadata: { total_size: total }, weight_map: weightMap }),
+);
+writeFileSync(
+  join(values.out, 'config.json'),
+  JSON.stringify(
+    {
+      architectures: ['SwitchTransformersForConditionalGeneration'],
+      model_type: 'switch_transformers',
+      d_model: d,
+      d_kv: dKv,
+      d_ff: ff,
+      num_heads: heads,
+      num_layers: layers,
+      num_decoder_layers: decoderLayers,
+      num_sparse_encoder_layers: Math.floor(layers / 2),
+      num_sparse_decoder_layers: Math.floor(decoderLayers / 2),
+      encoder_sparse_step: 2,
+      decoder_sparse_step: 2,
+      num_experts: experts,
+      expert_capacity: 64,
+      vocab_size: vocab,
+      relative_attention_num_buckets: 32,
+      relative_attention_max_distance: 128,
+      layer_norm_epsilon: 1e-6,
+      dense_act_fn: 'relu',
+      tie_word_embeddings: true,
+      decoder_start_token_id: 0,
+      eos_token_id: 1,
+      pad_token_id: 0,
+      router_bias: false,
+    },
+    null,
+    1,
+  ),
+);

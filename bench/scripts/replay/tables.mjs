@@ -1,0 +1,164 @@
+// The tables of `node bench/scripts/replay/replay-traces.mjs`, from bench/results/replay-*.json.
+import { result, source, table } from '../table-format.mjs';
+
+const TRACES = ['qwen', 'gemma', 'gptoss', 'switch-mini'];
+const percent = (share) => (100 * share).toFixed(1);
+const times = (ratio) => (ratio == null ? '–' : `${ratio.toFixed(2)}×`);
+const mib = (bytes) => (bytes / 2 ** 20).toFixed(bytes < 2 ** 20 ? 2 : 1);
+const verdict = (reached) => (reached ? 'reached' : 'missed');
+
+const NAMES = { 'switch-mini': 'switch-mini, SST-2' };
+const nameOf = (trace, { model }) =>
+  NAMES[trace] ?? model.replace(/^google_/, '').replace(/-Q4_K_M\.gguf$/, '');
+
+/** One source line for all traces: they come from one run. */
+const sources = (reports) => [...new Set(reports.map((report) => source(report)))].join('  \n');
+
+const reports = () => TRACES.map((trace) => ({ trace, ...result(`replay-${trace}`) }));
+
+/** What each trace's figures are about: its generation, or for ours the whole inputs, which have next to none. */
+const spanOf = (trace) => (trace === 'switch-mini' ? 'all' : 'decode');
+
+const cacheOf = ({ caches }, cache) => caches.find((own) => own.cache === cache);
+const runOf = ({ policies }, policy, lookahead = null) =>
+  policies.find((run) => run.policy === policy && run.lookahead === lookahead);
+const bestBlind = ({ policies }, span) =>
+  policies
+    .filter(({ policy, lookahead }) => lookahead === null && policy !== 'belady')
+    .reduce((best, run) => (run[span].bytes < best[span].bytes ? run : best));
+
+const TARGET_OVER_BELADY = 1.1;
+/** Bytes over the best policy that predicts nothing, by look-ahead. */
+const TARGET_OVER_BLIND = { 1: 0.88, 4: 0.76 };
+
+function targetRows({ trace, shared }) {
+  return ['10%', '25%'].flatMap((size) =>
+    [1, 4].map((lookahead) => {
+      const cache = cacheOf(shared, size);
+      const [ahead, demand, belady] = ['true-tables', 'true-tables-on-demand', 'belady'].map(
+        (policy) => runOf(cache, policy, lookahead)[spanOf(trace)],
+      );
+      const target = TARGET_OVER_BLIND[lookahead];
+      const both = (of, limit) => [ahead, demand].map((run) => verdict(of(run) <= limit)).join(' / ');
+      return [
+        nameOf(trace, shared),
+        size,
+        lookahead,
+        `${times(ahead.overBelady)} / ${times(demand.overBelady)}`,
+        both((run) => run.overBelady, TARGET_OVER_BELADY),
+        `${times(ahead.overBlind)} / ${times(demand.overBlind)}`,
+        `≤ ${times(target)}: ${both((run) => run.overBlind, target)}`,
+        times(belady.overBlind),
+        bestBlind(cache, spanOf(trace)).policy,
+      ];
+    }),
+  );
+}
+
+const MISS = ['fifo', 'lru', 'lfu', 'lifo', 'expert-buffering', 'static-hot', 'belady'];
+const missOf = ({ needs, misses, prefetches }) => percent((misses + prefetches) / needs);
+
+const PREDICTED = ['repeat', 'frequency', 'transition', 'shuffled'];
+
+export const replayTables = {
+  'replay-traces': () => {
+    const all = reports();
+    const rows = all.map(({ trace, shared }) => [
+      nameOf(trace, shared),
+      `${shared.layers} × ${shared.experts}`,
+      `${(shared.bytes / 2 ** 30).toFixed(shared.bytes < 2 ** 30 ? 3 : 1)} GiB`,
+      ...['prefill', 'decode'].map((phase) => {
+        const { tokens, passes, needs } = shared.phases[phase];
+        return `${tokens} / ${passes} / ${needs}`;
+      }),
+    ]);
+    const head = ['trace', 'layers × experts', 'experts, size'];
+    const counts = ['prefill: tokens / passes / experts needed', 'decode: tokens / passes / experts needed'];
+    return `${table([...head, ...counts], rows)}\n\n${sources(all)}`;
+  },
+  'replay-targets': () => {
+    const all = reports();
+    const head = [
+      'trace',
+      'cache',
+      'look-ahead',
+      'bytes / Belady: planner / without prefetch',
+      'target ≤ 1.10×',
+      'bytes / best that predicts nothing: planner / without prefetch',
+      'target',
+      'Belady, same look-ahead / best that predicts nothing',
+      'best that predicts nothing',
+    ];
+    return `${table(head, all.flatMap(targetRows))}\n\n${sources(all)}`;
+  },
+  'replay-miss': () => {
+    const all = reports();
+    const rows = all.flatMap(({ trace, shared }) =>
+      shared.caches.map((cache) => [
+        nameOf(trace, shared),
+        `${cache.cache} (${cache.slots})`,
+        ...MISS.map((policy) => missOf(runOf(cache, policy)[spanOf(trace)])),
+      ]),
+    );
+    return `${table(['trace', 'cache (experts)', ...MISS], rows)}\n\n${sources(all)}`;
+  },
+  'replay-phases': () => {
+    const all = reports();
+    const rows = all.flatMap(({ trace, shared }) =>
+      ['10%', '25%'].flatMap((size) => {
+        const cache = cacheOf(shared, size);
+        const runs = [
+          ['lru', runOf(cache, 'lru')],
+          ['lfu', runOf(cache, 'lfu')],
+          ['true tables, look-ahead 4', runOf(cache, 'true-tables', 4)],
+          ['… without prefetch', runOf(cache, 'true-tables-on-demand', 4)],
+          ['Belady, look-ahead 4', runOf(cache, 'belady', 4)],
+          ['Belady, whole trace', runOf(cache, 'belady')],
+        ];
+        return runs.map(([name, run]) => [
+          nameOf(trace, shared),
+          size,
+          name,
+          ...['prefill', 'decode', 'all'].flatMap((span) => [
+            missOf(run[span]),
+            mib(run[span].bytesPerToken),
+          ]),
+        ]);
+      }),
+    );
+    const spans = ['prefill', 'decode', 'together'].flatMap((span) => [`${span}, moved %`, 'MiB a token']);
+    return `${table(['trace', 'cache', 'policy', ...spans], rows)}\n\n${sources(all)}`;
+  },
+  'replay-predictors': () => {
+    const all = reports();
+    const rows = all.flatMap(({ trace, shared }) =>
+      ['10%', '25%'].flatMap((size) =>
+        [0, 1, 4].map((lookahead) => [
+          nameOf(trace, shared),
+          size,
+          lookahead,
+          ...[...PREDICTED.map((kind) => `${kind}-tables`), 'true-tables'].map((policy) =>
+            times(runOf(cacheOf(shared, size), policy, lookahead)[spanOf(trace)].overBlind),
+          ),
+        ]),
+      ),
+    );
+    return `${table(['trace', 'cache', 'look-ahead', ...PREDICTED, 'true'], rows)}\n\n${sources(all)}`;
+  },
+  'replay-per-layer': () => {
+    const all = reports();
+    const rows = all.flatMap(({ trace, shared, perLayer }) =>
+      ['10%', '25%', '50%'].map((size) => [
+        nameOf(trace, shared),
+        size,
+        ...MISS.map((policy) => {
+          const [one, each] = [shared, perLayer].map(
+            (report) => runOf(cacheOf(report, size), policy)[spanOf(trace)].bytes,
+          );
+          return times(each / one);
+        }),
+      ]),
+    );
+    return `${table(['trace', 'cache', ...MISS], rows)}\n\n${sources(all)}`;
+  },
+};

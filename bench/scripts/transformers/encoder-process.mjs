@@ -1,0 +1,46 @@
+// Our encoder of a pack in one process, every expert resident, fed line by line as transformers_encoder.py is.
+//   node bench/scripts/transformers/encoder-process.mjs '{"pack": DIR, "threads": 2, "maxTokens": 512}'
+import { writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { openEngine } from '../../../dist/inference/open-engine.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+
+const { pack, threads, maxTokens } = JSON.parse(process.argv[2]);
+const answer = (fields) => process.stdout.write(`${JSON.stringify(fields)}\n`);
+
+const begun = performance.now();
+const addon = loadAddon();
+const limits = { maxBatchTokens: maxTokens, kvTokens: maxTokens + addon.kvPageTokens, threads };
+const engine = openEngine({ ...limits, pack, memoryBudget: '100%', hostBudget: '0' });
+// A load at a time would leave the disk idle in between; pinning all of them is what waits for all.
+engine.pin(
+  Uint32Array.from({ length: engine.plan.experts }, (_, id) => id),
+  true,
+);
+answer({
+  isa: addon.cpuFeatures().isa,
+  shape: engine.shape,
+  expertBytes: engine.plan.slot,
+  residentBytes: engine.usage().usedBytes,
+  loadSeconds: (performance.now() - begun) / 1000,
+});
+
+const one = Int32Array.of(1);
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  const tokens = Int32Array.from(request.tokens);
+  const batch = {
+    stack: 0,
+    sequences: one,
+    offsets: Int32Array.of(0, tokens.length),
+    tokens,
+    hiddenStates: true,
+  };
+  const begin = performance.now();
+  const { hiddenStates, stats } = engine.runBatch(batch, null);
+  const ms = performance.now() - begin;
+  engine.releaseSequences(one);
+  if (request.hidden) writeFileSync(request.hidden, hiddenStates);
+  const mean = hiddenStates.reduce((sum, value) => sum + Math.abs(value), 0) / hiddenStates.length;
+  answer({ ms, mean, expertsNeeded: stats.needed, bytesMoved: stats.bytesMoved });
+}

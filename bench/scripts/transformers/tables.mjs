@@ -1,0 +1,52 @@
+// The table that compares our encoder with Hugging Face transformers.
+import { result, table } from '../table-format.mjs';
+
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+const times = (ratio) => `${ratio.toFixed(2)}×`;
+const gb = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
+
+/** The least ratio to aim for against float32, by our type. */
+const TARGETS = { sst2: { f32: 1.4, bf16: 2.5, int8: 4.5, int4: 6 }, multirc: { f32: 1.3, int8: 2.5 } };
+const TITLES = { sst2: 'SST-2', multirc: 'MultiRC' };
+
+function encoderPeers() {
+  const r = result('encoder-peers');
+  const rows = r.comparisons.flatMap((c) =>
+    c.classes.map((k) => {
+      const target = c.peerDtype === 'float32' ? TARGETS[c.lengths][c.dtype] : undefined;
+      return [
+        c.dtype,
+        c.peerDtype,
+        `${TITLES[c.lengths]}, ${k.least}–${k.most}`,
+        k.oursMs.toFixed(1),
+        k.peerMs.toFixed(1),
+        `${times(k.ratio)} (${k.ratioQuartiles.map((q) => q.toFixed(2)).join('–')})`,
+        target === undefined ? '–' : `≥ ${target}×, ${k.ratio >= target ? 'reached' : 'missed'}`,
+        `${k.expertsNeeded}, ${gb(k.weightBytes)}`,
+        percent(k.readShare),
+        percent(k.flopShare),
+      ];
+    }),
+  );
+  const head = [
+    'ours',
+    'transformers',
+    'tokens',
+    'ours, ms',
+    'transformers, ms',
+    'ratio (quartiles)',
+    'target',
+    'experts needed, weights touched',
+    'of the read bandwidth',
+    'of the FMA peak',
+  ];
+  const [{ peer }] = r.comparisons;
+  const limits = r.comparisons.map(
+    ({ dtype, peerDtype, lengths, limits: l, outputError, commit, command }) =>
+      `${dtype} beside ${peerDtype}, ${TITLES[lengths]}: ${(l.readBytesPerSecond / 1e9).toFixed(1)} GB/s, ${(l.fmaFlopsPerSecond / 1e9).toFixed(0)} GFLOP/s, outputs ${outputError.toExponential(1)} apart; \`${command}\` · commit ${commit}`,
+  );
+  const versions = `${r.shape}, random weights, ${r.threads} threads, batch 1; torch ${peer.torch}, transformers ${peer.transformers}, Python ${peer.python}; ${r.machine} · ${r.isa}.`;
+  return `${table(head, rows)}\n\n${versions}  \n${limits.join('  \n')}`;
+}
+
+export const transformersTables = { 'encoder-peers': encoderPeers };

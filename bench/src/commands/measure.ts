@@ -1,0 +1,260 @@
+/** `sida bench`: throughput and latency against memory, system by system. */
+import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { number } from '../../../dist/cli/lists.js';
+import { formatTable } from '../../../dist/cli/table.js';
+import { UsageError } from '../../../dist/config/resolve.js';
+import { readTasks } from '../../../dist/engine/model-directory.js';
+import { SidaError } from '../../../dist/errors.js';
+import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
+import { BENCH_FILE, type BenchFile, readBenchFile, summarize } from '../report/bench-file.js';
+import { writeReport } from '../report/write-report.js';
+import { readGpu } from '../runs/gpu.js';
+import { measureAll } from '../runs/measure-all.js';
+import type { BenchResult } from '../runs/result.js';
+import { TimeLimit } from '../runs/time-limit.js';
+import { CUDA_STAGES, selectStages } from '../scenarios/cuda-stages.js';
+import { expand, FULL, type Measurement, measurementName, QUICK, select } from '../scenarios/scenarios.js';
+import { SYSTEMS } from '../scenarios/systems.js';
+import {
+  FULL_STUDIES,
+  QUICK_STUDIES,
+  runStudies,
+  type Study,
+  selectStudies,
+  studyName,
+} from '../studies/studies.js';
+import { MINI_DIRECTORY } from '../support/paths.js';
+import { BenchProgress, timeText } from './measure-progress.js';
+
+const HELP = `
+Every system runs every scenario in its own process, warmed up, round by round, so that a slow minute of the machine
+affects all systems alike. Packs, traces and predictors are made in --work. The results directory keeps finished runs, and
+a repeated command skips them. Answers of exact systems must have the bits of the resident run; otherwise the command ends
+with 1.
+
+A name is model/data/budget/link[/batch-N][/rest-N]/system; * stands for anything.
+
+Examples:
+  sida bench --quick
+  sida bench --list
+  sida bench --quick --only 'switch-mini/*/lru' --only 'switch-mini/*/lstm'
+  sida bench --data data --out bench/results/full --work /var/tmp/sida-bench
+  sida bench replay traces/qwen.csv.gz --cache 10%,25% --lookahead 1,4
+  sida bench placement traces/qwen.csv.gz --devices 2,4,8
+  sida bench --report --out bench/results/systems
+  sida bench --device cuda --minutes 10 --data data
+  sida bench --fresh --rounds 5 --only 'switch-base-128-int8/sst2/20%/*'`;
+
+export function measureCommand(name: string): Command {
+  return (
+    new Command(name)
+      // Options after `replay`, `placement` or `dependency` belong to that command: all have --json.
+      .enablePositionalOptions()
+      .description('Measure systems side by side under memory budgets, and write tables, charts and a report')
+      .option(
+        '--device <name>',
+        'cpu, or cuda: the measurements for a GPU, the most valuable first (npm run bench:cuda has more)',
+        'cpu',
+      )
+      .option(
+        '--minutes <n>',
+        'with --device cuda: start no measurement that would not end by then, and stop one that still runs',
+      )
+      .option('--prepare', 'with --device cuda: make packs, traces and predictors, and measure nothing')
+      .option('--quick', 'a small part, at most five minutes on two cores with everything that it needs')
+      .option('--only <pattern>', 'scenario/system to run; repeatable', (one: string, all: string[] = []) => [
+        ...all,
+        one,
+      ])
+      .option('--list', 'print the names of all measurements and end')
+      .option(
+        '--out <dir>',
+        'directory for results; default bench/results/systems, with --quick bench/results/quick',
+      )
+      .option('--work <dir>', 'where packs, traces and predictors are made', 'build/bench')
+      .option(
+        '--data <dir>',
+        'texts of the tasks: sst2/, mrpc/, multirc/ with validation.jsonl or test.jsonl and train.jsonl (default `data` where there is one, else the bundled sentences of SST-2)',
+      )
+      .option('--rounds <n>', 'runs of each measurement (default 3, with --quick 2)')
+      .option('--sentences <n>', 'texts in each measurement, in place of the default of its model and task')
+      .option('--threads <n>', 'threads that compute (default: the cores of this machine)')
+      .option('--seed <n>', 'seed of arrivals and of training', '1')
+      .option('--report', 'measure nothing: write tables, charts and report anew from bench.json in --out')
+      .option('--fresh', 'measure again what was measured before')
+      .option('--keep', 'leave packs of random-weight models on the disk')
+      .option('--json', 'print the result as JSON')
+      .addHelpText('after', HELP)
+      .action(bench)
+  );
+}
+
+async function bench(values: Record<string, unknown>): Promise<void> {
+  const quick = values.quick === true;
+  const json = values.json === true;
+  const patterns = (values.only as string[] | undefined) ?? [];
+  const cuda = onCuda(values);
+  const stages = cuda ? selectStages(CUDA_STAGES, patterns) : undefined;
+  const measurements = stages?.flat() ?? select(expand(quick ? QUICK : FULL), patterns);
+  const studies = cuda ? [] : selectStudies(quick ? QUICK_STUDIES : FULL_STUDIES, patterns);
+  if (measurements.length + studies.length === 0) {
+    throw new UsageError(
+      `Nothing fits --only ${patterns.join(', ')}: \`sida bench${quick ? ' --quick' : ''}${cuda ? ' --device cuda' : ''} --list\` prints the names`,
+    );
+  }
+  if (values.list === true) {
+    const names = [...measurements.map(measurementName), ...studies.map(studyName)];
+    process.stdout.write(json ? `${JSON.stringify(names, null, 1)}\n` : listText(names));
+    return;
+  }
+  const out = resolve(
+    String(values.out ?? join('bench/results', cuda ? 'cuda' : quick ? 'quick' : 'systems')),
+  );
+  const file =
+    values.report === true
+      ? readBenchFile(out)
+      : await measure(values, { quick, measurements, stages, studies, out });
+  if (values.prepare === true) return;
+  const files = await writeReport(file, out);
+  process.stdout.write(
+    json ? `${JSON.stringify(file, null, 1)}\n` : `${files.map((name) => join(out, name)).join('\n')}\n`,
+  );
+  const failed = file.failed ?? [];
+  if (file.differing.length + failed.length === 0) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message:
+      failed.length > 0
+        ? `Measurements failed: ${failed.join(', ')}`
+        : `Answers differ from the resident run, bit for bit, in ${file.differing.join(', ')}`,
+  });
+}
+
+function onCuda(values: Record<string, unknown>): boolean {
+  if (values.device !== 'cpu' && values.device !== 'cuda') {
+    throw new UsageError(`--device ${values.device}: expected cpu or cuda`);
+  }
+  if (values.device === 'cuda' && values.quick === true) {
+    throw new UsageError('--quick is a list of the cpu; --minutes limits --device cuda');
+  }
+  if (values.device === 'cpu' && (values.minutes !== undefined || values.prepare === true)) {
+    throw new UsageError('--minutes and --prepare are of --device cuda');
+  }
+  return values.device === 'cuda';
+}
+
+/** A day without --minutes. */
+function timeLimit(minutes: unknown): TimeLimit {
+  const found = Number(minutes ?? 1440);
+  if (found > 0) return new TimeLimit(60 * found);
+  throw new UsageError(`--minutes ${minutes}: expected a number above 0, such as 10`);
+}
+
+interface Work {
+  quick: boolean;
+  measurements: readonly Measurement[];
+  stages: readonly (readonly Measurement[])[] | undefined;
+  studies: readonly Study[];
+  out: string;
+}
+
+async function measure(
+  values: Record<string, unknown>,
+  { quick, measurements, stages, studies, out }: Work,
+): Promise<BenchFile> {
+  const sizes = sizesOf(values, quick, stages !== undefined);
+  const common = {
+    out,
+    work: resolve(String(values.work)),
+    data: dataDirectory(values.data as string | undefined),
+    threads: number('threads', String(values.threads ?? availableParallelism()), 1, 1024),
+    seed: number('seed', String(values.seed), 0, 2 ** 31 - 1),
+    fresh: values.fresh === true,
+  };
+  mkdirSync(out, { recursive: true });
+  const progress = new BenchProgress();
+  const limit = stages && timeLimit(values.minutes);
+  const gpu = stages && (await readGpu());
+  const end = () => limit?.end();
+  if (limit !== undefined) {
+    progress.secondsLeft = () => limit.secondsLeft();
+    // The first signal ends the measuring and writes what there is. A second one ends the program.
+    process.once('SIGINT', end).once('SIGTERM', end);
+  }
+  const nothing = { fidelity: [], dependency: [], gating: null };
+  const onGpu = gpu && {
+    gpu,
+    ...(stages && { stages }),
+    ...(limit && { limit }),
+    prepareOnly: values.prepare === true,
+    onResult: (result: BenchResult) => {
+      const file = join(out, BENCH_FILE);
+      writeFileSync(`${file}.tmp`, `${JSON.stringify(summarize(result, nothing))}\n`);
+      renameSync(`${file}.tmp`, file);
+    },
+  };
+  try {
+    const begin = performance.now();
+    const tasks = await readTasks(MINI_DIRECTORY);
+    const found = await runStudies(studies, {
+      ...common,
+      task: (name) => tasks[name]!,
+      inputs: sizes.study,
+      onStep: (what) => progress.step(what),
+    });
+    const result = await measureAll(
+      {
+        ...{ ...common, command: commandText(), quick, measurements, sizes },
+        keep: values.keep === true || values.prepare === true,
+        ...onGpu,
+      },
+      progress,
+    );
+    const seconds = (performance.now() - begin) / 1000;
+    progress.step(
+      `${result.measurements.length} measurements and ${studies.length} studies in ${timeText(seconds)}; answers of ${result.comparisons} exact runs compared, ${result.differing.length} differ`,
+    );
+    return summarize({ ...result, seconds, skipped: [...found.skipped, ...result.skipped] }, found);
+  } finally {
+    progress.stop();
+    limit?.close();
+    process.off('SIGINT', end).off('SIGTERM', end);
+  }
+}
+
+function sizesOf(values: Record<string, unknown>, quick: boolean, cuda: boolean): typeof FULL_SIZES {
+  const own = cuda ? CUDA_SIZES : quick ? QUICK_SIZES : FULL_SIZES;
+  const sentences =
+    values.sentences === undefined ? undefined : number('sentences', String(values.sentences), 1, 1e6);
+  return {
+    ...own,
+    ...(values.rounds !== undefined && { rounds: number('rounds', String(values.rounds), 1, 1000) }),
+    ...(sentences !== undefined && { sentences: () => sentences }),
+  };
+}
+
+function dataDirectory(given: string | undefined): string | undefined {
+  const directory = given ?? 'data';
+  if (existsSync(directory)) return resolve(directory);
+  if (given === undefined) return undefined;
+  throw new UsageError(
+    `--data ${given} is no directory: it holds sst2/validation.jsonl, mrpc/test.jsonl and so on`,
+  );
+}
+
+function listText(names: readonly string[]): string {
+  const about = formatTable(
+    'll',
+    SYSTEMS.map((system) => [system.name, system.about]),
+  );
+  return `${names.join('\n')}\n\n${about}\n`;
+}
+
+/** The command as given. Absolute paths are reduced to their names. */
+function commandText(): string {
+  const args = process.argv.slice(2).map((arg) => (arg.startsWith('/') ? basename(arg) : arg));
+  return ['sida bench', ...args.map((arg) => (/[*\s]/.test(arg) ? `'${arg}'` : arg))].join(' ');
+}

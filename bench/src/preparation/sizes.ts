@@ -1,0 +1,69 @@
+/** How much of each scenario is measured. */
+
+import type { BenchModel } from '../scenarios/models.js';
+import type { DataName, Measurement } from '../scenarios/scenarios.js';
+import type { BenchInputs } from './inputs.js';
+
+export interface Sizes {
+  rounds: number;
+  /** Minutes that the predictor of a random-weight model may train. */
+  trainingMinutes: number;
+  /** Texts to learn from. */
+  training(model: BenchModel): number;
+  /** Measured texts of a task. */
+  sentences(model: BenchModel, data: DataName): number;
+  /** Seconds of requests over REST. */
+  restSeconds: number;
+  /** Inputs of a study. */
+  study: number;
+}
+
+/** Inputs of the long task cost about ten times those of the short one. */
+const SHARE_OF: Record<DataName, number> = { sst2: 1, mrpc: 0.75, multirc: 0.25 };
+
+export const QUICK_SIZES: Sizes = {
+  rounds: 2,
+  trainingMinutes: 0.3,
+  training: ({ weights }) => (weights === 'trained' ? 200 : 120),
+  sentences: ({ weights }) => (weights === 'trained' ? 64 : 16),
+  restSeconds: 3,
+  study: 48,
+};
+
+export const FULL_SIZES: Sizes = {
+  rounds: 3,
+  trainingMinutes: 2,
+  training: ({ weights }) => (weights === 'trained' ? 1000 : 300),
+  sentences: ({ weights, shape }, data) =>
+    Math.ceil(SHARE_OF[data] * (weights === 'trained' ? 200 : shape.experts <= 8 ? 32 : 12)),
+  restSeconds: 20,
+  study: 400,
+};
+
+/** GPU time is short, and a pass takes milliseconds: few rounds. */
+export const CUDA_SIZES: Sizes = {
+  rounds: 1,
+  trainingMinutes: 0.2,
+  training: ({ weights }) => (weights === 'trained' ? 200 : 160),
+  sentences: (_, data) => ({ sst2: 192, mrpc: 128, multirc: 64 })[data],
+  restSeconds: 10,
+  study: 0,
+};
+
+/**
+ * Texts that run before the clock starts, so that first loads are not measured: other texts, and more of them for a
+ * large model that is measured with few. If host memory holds the experts: the measured texts, which loads their
+ * experts there.
+ */
+export function warmUpOf(
+  { weights }: BenchModel,
+  { scenario: { link, arrivals }, system }: Measurement,
+  { texts, training }: Pick<BenchInputs, 'texts' | 'training'>,
+): readonly string[] {
+  if (link !== 'disk') return texts;
+  // Layer streaming keeps nothing from one pass to the next.
+  if (system === 'layer-streaming') return training.slice(0, 4);
+  if (arrivals !== undefined) return training.slice(0, 16);
+  const count = weights === 'trained' ? texts.length >> 2 : 2 * texts.length;
+  return training.slice(0, Math.max(4, count));
+}

@@ -1,0 +1,171 @@
+/** Tables of a run on a GPU. */
+
+import { gpuIdentity } from '../runs/gpu.js';
+import { referenceKey } from '../scenarios/scenarios.js';
+import { systemNamed } from '../scenarios/systems.js';
+import { type MeasurementSummary, perSecond } from './bench-file.js';
+import type { CudaReport } from './cuda-facts.js';
+import { cudaTargets, met } from './cuda-targets.js';
+import { bytes, DASH, dataTitle, ms, percent, rate, shareName, times } from './format.js';
+import type { Table } from './section.js';
+
+export const CUDA_TABLES = {
+  'cuda-machine': machineTable,
+  'cuda-targets': targetsTable,
+  'cuda-measurements': measurementsTable,
+  'cuda-products': productsTable,
+  'cuda-kernels': kernelsTable,
+  'cuda-skipped': skippedTable,
+} as const satisfies Record<string, (report: CudaReport) => Table>;
+
+const perSecondOf = (value: number | undefined) =>
+  value === undefined ? DASH : `${bytes(Math.round(value))}/s`;
+
+function machineTable({ gpu, machine, limits, gemm }: CudaReport): Table {
+  return {
+    head: ['what', 'measured'],
+    rows: [
+      ['GPU', `${gpuIdentity(gpu)}, compute capability ${gpu.capability}, ${bytes(gpu.totalBytes)}`],
+      ['host', machine],
+      ...Object.entries(gpu.details),
+      ['copy, page-locked host memory to device', perSecondOf(limits?.hostToDeviceBytesPerSecond)],
+      [
+        'the same, an expert of Switch-base in bf16 at a time',
+        perSecondOf(limits?.expertToDeviceBytesPerSecond),
+      ],
+      ['copy, device to host', perSecondOf(limits?.deviceToHostBytesPerSecond)],
+      ['copy inside the device, reads and writes', perSecondOf(limits?.deviceCopyBytesPerSecond)],
+      ['tensor cores, bf16 from registers', gemm ? `${(gemm.mmaPerSecond / 1e12).toFixed(1)} TFLOP/s` : DASH],
+    ],
+  };
+}
+
+function targetsTable({ measurements, gemm }: CudaReport): Table {
+  const rows = cudaTargets(measurements?.measurements ?? [], gemm).map((row) => {
+    const show = row.unit === 'times' ? times : percent;
+    const verdict = { true: 'met', false: 'MISSED', undefined: 'not measured' }[String(met(row))]!;
+    return [row.what, row.where, `≥ ${show(row.limit)}`, show(row.value), verdict];
+  });
+  const compared = measurements?.comparisons ?? 0;
+  const differing = measurements?.differing ?? [];
+  rows.push([
+    `exact runs whose answers are not the resident run's, bit for bit, of ${compared}`,
+    'all',
+    '0',
+    String(differing.length),
+    compared === 0 ? 'not measured' : differing.length === 0 ? 'met' : `MISSED: ${differing.join(', ')}`,
+  ]);
+  return { head: ['target', 'where', 'limit', 'measured', ''], rows };
+}
+
+function measurementsTable({ measurements }: CudaReport): Table {
+  const all = measurements?.measurements ?? [];
+  const residents = new Map(
+    all
+      .filter(({ system }) => system === 'resident')
+      .map((measurement) => [referenceKey(measurement.scenario), measurement] as const),
+  );
+  return {
+    head: [
+      'model',
+      'inputs',
+      'batch',
+      'budget',
+      'system',
+      'sentences/s',
+      'of resident',
+      'p50 ms',
+      'p95 ms',
+      'moved a sentence',
+      'stall',
+      'hits',
+      'budget bytes',
+      'own peak',
+      'driver’s peak',
+      'answers',
+    ],
+    rows: all.map((measurement) =>
+      measurementRow(measurement, residents.get(referenceKey(measurement.scenario))),
+    ),
+  };
+}
+
+function measurementRow(measurement: MeasurementSummary, resident: MeasurementSummary | undefined): string[] {
+  const { scenario, system, sentences, needed } = measurement;
+  const { driver, exact } = systemNamed(system);
+  const peer = driver === 'gpu-peer';
+  const hits = needed === 0 ? undefined : (measurement.resident + measurement.prefetched) / needed;
+  return [
+    scenario.model,
+    dataTitle(scenario.data),
+    String(scenario.batch),
+    shareName(scenario.share),
+    system,
+    rate(perSecond(measurement)),
+    resident ? percent(perSecond(measurement) / perSecond(resident)) : DASH,
+    ms(measurement.p50Ms),
+    ms(measurement.p95Ms),
+    peer ? DASH : bytes(Math.round(measurement.bytesMoved / sentences)),
+    peer ? DASH : percent(measurement.stallSeconds / measurement.passSeconds),
+    percent(hits),
+    bytes(Math.round(measurement.budgetBytes)),
+    bytes(Math.round(measurement.peakBytes)),
+    driversPeak(measurement),
+    answers(measurement, resident, exact),
+  ];
+}
+
+/** Growth of the memory in use on the GPU during the measurement. */
+function driversPeak({ gpuBeforeBytes, gpuPeakBytes }: MeasurementSummary): string {
+  return gpuBeforeBytes === undefined || gpuPeakBytes === undefined
+    ? DASH
+    : bytes(Math.round(gpuPeakBytes - gpuBeforeBytes));
+}
+
+function answers(
+  { digest, agreement }: MeasurementSummary,
+  resident: MeasurementSummary | undefined,
+  exact: boolean,
+): string {
+  if (resident === undefined) return DASH;
+  if (exact) return digest === resident.digest ? 'identical' : 'DIFFERENT';
+  return `${percent(agreement)} of the labels`;
+}
+
+function productsTable({ gemm }: CudaReport): Table {
+  return {
+    head: ['weights', 'k × n', 'rows', 'products', 'bytes', 'of copy', 'operations', 'of tensor cores'],
+    rows: (gemm?.cases ?? []).map((one) => [
+      one.format,
+      `${one.k} × ${one.n}`,
+      String(one.rows),
+      String(one.products),
+      perSecondOf(one.bytesPerSecond),
+      percent(one.ofCopy),
+      `${(one.operationsPerSecond / 1e12).toFixed(2)} TFLOP/s`,
+      percent(one.ofMma),
+    ]),
+  };
+}
+
+function kernelsTable({ rows }: CudaReport): Table {
+  return {
+    head: ['kernel', 'tokens', 'µs', 'bytes', 'of copy'],
+    rows: (rows?.cases ?? []).map((one) => [
+      one.kernel,
+      String(one.tokens),
+      (one.seconds * 1e6).toFixed(2),
+      perSecondOf(one.bytesPerSecond),
+      percent(one.ofCopy),
+    ]),
+  };
+}
+
+/** A line for each reason. */
+function skippedTable({ skipped, measurements }: CudaReport): Table {
+  const reasons = new Map<string, string[]>();
+  for (const { what, why } of [...skipped, ...(measurements?.skipped ?? [])]) {
+    reasons.set(why, [...(reasons.get(why) ?? []), what]);
+  }
+  return { head: ['left out', 'why'], rows: [...reasons].map(([why, what]) => [what.join(', '), why]) };
+}

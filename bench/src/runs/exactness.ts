@@ -1,0 +1,43 @@
+/** Checks that every exact run gives the bits of the resident run of the same inputs. */
+
+import { inputsKey, isReference } from '../scenarios/scenarios.js';
+import { systemNamed } from '../scenarios/systems.js';
+import type { MeasurementResult } from './result.js';
+
+export interface ExactnessVerdict {
+  /** Samples compared. */
+  comparisons: number;
+  /** Names of measurements with a sample whose answers differ. */
+  differing: string[];
+  /** Names of exact measurements without a resident run to compare with. */
+  alone: string[];
+}
+
+/** Answers over REST are probabilities, not log-probabilities, so they have their own reference. */
+function answersKey({ scenario }: MeasurementResult): string {
+  const rest = scenario.arrivals === undefined ? 'batches' : `rest of ${scenario.arrivals}`;
+  return `${inputsKey(scenario)}/${rest}`;
+}
+
+export function judgeExactness(measurements: readonly MeasurementResult[]): ExactnessVerdict {
+  const references = new Map<string, string>();
+  for (const measurement of measurements) {
+    const digest = measurement.samples.find((sample) => sample.digest !== '')?.digest;
+    if (isReference(measurement) && digest !== undefined && !references.has(answersKey(measurement))) {
+      references.set(answersKey(measurement), digest);
+    }
+  }
+  const verdict: ExactnessVerdict = { comparisons: 0, differing: [], alone: [] };
+  for (const measurement of measurements) {
+    if (!systemNamed(measurement.system).exact) continue;
+    const reference = references.get(answersKey(measurement));
+    const digests = measurement.samples.map(({ digest }) => digest).filter((digest) => digest !== '');
+    if (reference === undefined) {
+      if (digests.length > 0) verdict.alone.push(measurement.name);
+      continue;
+    }
+    verdict.comparisons += digests.length;
+    if (digests.some((digest) => digest !== reference)) verdict.differing.push(measurement.name);
+  }
+  return verdict;
+}

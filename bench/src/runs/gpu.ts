@@ -1,0 +1,90 @@
+/** The GPU that measurements run on, and what fits it. */
+import { execFileSync } from 'node:child_process';
+import { freemem } from 'node:os';
+import { formatBytes } from '../../../dist/config/bytes.js';
+import { SidaError } from '../../../dist/errors.js';
+import type { CudaState } from '../../../dist/native/addon-types.js';
+import { type BenchModel, parametersOf } from '../scenarios/models.js';
+import type { Measurement } from '../scenarios/scenarios.js';
+import { run } from '../support/processes.js';
+import { visibleGpu } from '../systems/gpu-memory.js';
+
+export interface Gpu {
+  name: string;
+  capability: string;
+  totalBytes: number;
+  /** The CPU emulates it: its speed means nothing. */
+  emulated: boolean;
+  /** Version of the driver; empty if nvidia-smi does not say. */
+  driver: string;
+}
+
+const ADDON = new URL('../../../dist/native/addon.js', import.meta.url).href;
+
+/** Runs in its own process, so that nothing stays on the GPU. */
+async function readCuda(): Promise<CudaState> {
+  const code = `import { loadAddon } from ${JSON.stringify(ADDON)}; console.log(JSON.stringify(loadAddon().cuda()));`;
+  return JSON.parse(await run(process.execPath, ['--input-type=module', '--eval', code])) as CudaState;
+}
+
+/** Throws device_unavailable with the reason if there is none. */
+export async function readGpu(): Promise<Gpu> {
+  const { compiled, device, emulated, message } = await readCuda();
+  if (device === undefined) {
+    throw new SidaError({
+      code: 'device_unavailable',
+      message: compiled
+        ? `there is no GPU: ${message}`
+        : `the addon was built without CUDA (${message}): rm -r build/addon && npm run build:native where nvcc is, on PATH or named by CUDACXX`,
+    });
+  }
+  const { name, capability, totalBytes } = device;
+  return { name, capability, totalBytes, emulated, driver: emulated ? '' : driverVersion() };
+}
+
+function driverVersion(): string {
+  const args = ['--query-gpu=driver_version', '--format=csv,noheader', `--id=${visibleGpu()}`];
+  try {
+    return execFileSync('nvidia-smi', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  } catch {
+    return '';
+  }
+}
+
+/** Identifies GPU and driver: results of another are measured again. */
+export function gpuIdentity({ name, driver, emulated }: Gpu): string {
+  return [emulated && !name.includes('emulated') ? `emulated ${name}` : name, driver]
+    .filter(Boolean)
+    .join(', driver ');
+}
+
+export function availableHostBytes(): number {
+  // Newer Nodes know the limit of the container; the machine's free memory is the next best.
+  return process.availableMemory?.() ?? freemem();
+}
+
+/** Contexts, workspace and what a peer allocates beside its weights. */
+const BESIDE_WEIGHTS = 2e9;
+
+/**
+ * The reason, in bytes, why a measurement does not fit GPU or host, or undefined. Beside the host tier the page cache
+ * and one process need memory.
+ */
+export function tooLarge(
+  { scenario: { share, link } }: Measurement,
+  { name, shape, dtype }: BenchModel,
+  gpuBytes: number,
+  hostBytes: number,
+): string | undefined {
+  const element = { f32: 4, bf16: 2, int8: 1, int4: 0.625 }[dtype as string] ?? 4;
+  const { all, experts } = parametersOf(shape);
+  const device = (all - experts) * element + share * experts * element + BESIDE_WEIGHTS;
+  if (device > gpuBytes) {
+    return `${name} needs ${formatBytes(Math.ceil(device))} of the GPU at ${Math.round(share * 100)} %, which has ${formatBytes(gpuBytes)}`;
+  }
+  const host = link === 'host' && share < 1 ? experts * element + BESIDE_WEIGHTS : 0;
+  if (host > hostBytes) {
+    return `${name} needs ${formatBytes(Math.ceil(host))} of host memory for its experts, ${formatBytes(hostBytes)} are free`;
+  }
+  return undefined;
+}

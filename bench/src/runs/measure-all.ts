@@ -1,0 +1,261 @@
+/**
+ * Runs measurements model by model, and round by round over a model's systems, so that a slow minute affects all alike.
+ */
+import { SidaError } from '../../../dist/errors.js';
+import { missingInputs } from '../preparation/inputs.js';
+import { type DiskRates, diskRates } from '../preparation/link-rates.js';
+import { type Maker, removeModel } from '../preparation/prepare.js';
+import type { Sizes } from '../preparation/sizes.js';
+import { type BenchModel, modelNamed } from '../scenarios/models.js';
+import { type Measurement, measurementName } from '../scenarios/scenarios.js';
+import { systemNamed } from '../scenarios/systems.js';
+import { run } from '../support/processes.js';
+import { provenance } from '../support/provenance.js';
+import { missingOnGpu } from '../systems/gpu-peer-driver.js';
+import { missingPeer } from '../systems/peer-driver.js';
+import type { MeasurementWork } from '../systems/work.js';
+import { judgeExactness } from './exactness.js';
+import { availableHostBytes, type Gpu, tooLarge } from './gpu.js';
+import { type ModelBench, prepareBench } from './model-bench.js';
+import type { BenchResult, MeasurementResult, ModelFacts, Sample, Skipped } from './result.js';
+import { ResultStore } from './result-store.js';
+import type { TimeLimit } from './time-limit.js';
+import { specOf, workOf } from './work-of.js';
+
+const MEASURING_PROCESS = new URL('../systems/measuring-process.js', import.meta.url).pathname;
+
+export interface MeasureOptions {
+  /** The command as the user gave it. */
+  command: string;
+  quick: boolean;
+  measurements: readonly Measurement[];
+  /** The order, if it matters: a stage is measured completely before the next one. */
+  stages?: readonly (readonly Measurement[])[];
+  sizes: Sizes;
+  /** Directory of results. */
+  out: string;
+  /** Directory of packs, traces and predictors. */
+  work: string;
+  /** Directory of the tasks' texts. */
+  data: string | undefined;
+  threads: number;
+  seed: number;
+  fresh: boolean;
+  /** Keep packs of random weights. */
+  keep: boolean;
+  /** Set for measurements on cuda. */
+  gpu?: Gpu;
+  limit?: TimeLimit;
+  /** Make packs, traces and predictors, and measure nothing. */
+  prepareOnly?: boolean;
+  /** Called after each sample with the result so far. */
+  onResult?: (result: BenchResult) => void;
+}
+
+export interface MeasureProgress {
+  step(what: string): void;
+  warn(message: string): void;
+  /** A sample was taken, or kept from before. */
+  sample(done: number, total: number, name: string, sample: Sample, kept: boolean): void;
+}
+
+export async function measureAll(options: MeasureOptions, progress: MeasureProgress): Promise<BenchResult> {
+  const begin = performance.now();
+  const bench = new Run(options, progress);
+  for (const measurements of options.stages ?? [options.measurements]) {
+    const models = new Set(measurements.map(({ scenario }) => scenario.model));
+    for (const name of models) {
+      const own = measurements.filter(({ scenario }) => scenario.model === name);
+      await bench.runModel(modelNamed(name), own);
+    }
+  }
+  if (!options.keep) bench.removeModels();
+  return bench.result((performance.now() - begin) / 1000);
+}
+
+/** A busy moment makes a link look slow, so the best rate counts. */
+function fastest(a: DiskRates, b: DiskRates): DiskRates {
+  return { sequential: Math.max(a.sequential, b.sequential), experts: Math.max(a.experts, b.experts) };
+}
+
+class Run {
+  readonly #options: MeasureOptions;
+  readonly #progress: MeasureProgress;
+  readonly #store: ResultStore;
+  readonly #maker: Maker;
+  readonly #provenance = provenance();
+  readonly #models = new Map<string, ModelFacts>();
+  readonly #skipped: Skipped[] = [];
+  readonly #warnings = new Set<string>();
+  readonly #results = new Map<string, MeasurementResult>();
+  readonly #total: number;
+  /** Measurements whose process failed. */
+  readonly #failed: string[] = [];
+  readonly #begun = performance.now();
+  readonly #peers = new Map<string, string | undefined>();
+  #done = 0;
+
+  constructor(options: MeasureOptions, progress: MeasureProgress) {
+    this.#options = options;
+    this.#progress = progress;
+    this.#store = new ResultStore(options.out);
+    if (options.fresh) this.#store.clear();
+    const { work, threads, seed, gpu, limit } = options;
+    this.#maker = {
+      ...{ work, threads, seed, device: gpu && 'cuda', signal: limit?.signal },
+      onStep: (what) => progress.step(what),
+    };
+    this.#total = options.measurements.length * options.sizes.rounds;
+  }
+
+  async runModel(model: BenchModel, measurements: readonly Measurement[]): Promise<void> {
+    const { sizes, prepareOnly } = this.#options;
+    const runnable = measurements.filter((measurement) => this.#canRun(measurement, model));
+    if (runnable.length === 0) return;
+    let bench: ModelBench;
+    const begun = performance.now();
+    try {
+      bench = await prepareBench(model, runnable, this.#options, this.#maker, (message) =>
+        this.#warn(message),
+      );
+    } catch (error) {
+      // A model that cannot be made must not spoil the others' results.
+      if (!(error instanceof SidaError)) throw error;
+      for (const measurement of runnable) this.#skip(measurement, this.#endedOr(error.message));
+      return;
+    }
+    this.#progress.step(`${model.name}: prepared in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    const { facts, prepared } = bench;
+    const earlier = this.#models.get(model.name);
+    if (earlier !== undefined) facts.data = { ...earlier.data, ...facts.data };
+    this.#models.set(model.name, facts);
+    if (prepareOnly) return;
+    for (let round = 0; round < sizes.rounds; round++) {
+      if (this.#options.gpu === undefined) {
+        facts.disk = fastest(facts.disk, diskRates(prepared.pack, facts.bytes.expert));
+      }
+      for (const measurement of runnable) await this.#takeSample(measurement, bench, round);
+    }
+  }
+
+  removeModels(): void {
+    for (const { model } of this.#models.values()) removeModel(model, this.#options.work);
+  }
+
+  #canRun(measurement: Measurement, model: BenchModel): boolean {
+    const { data, gpu, limit } = this.#options;
+    const reason =
+      missingInputs(measurement.scenario.data, data) ??
+      (measurement.scenario.device === 'cuda' && gpu !== undefined
+        ? tooLarge(measurement, model, gpu.totalBytes, availableHostBytes())
+        : undefined) ??
+      this.#peerReason(measurement) ??
+      (limit?.over ? 'the time is over' : undefined);
+    if (reason === undefined) return true;
+    this.#skip(measurement, reason);
+    return false;
+  }
+
+  /** Asked once, because Python starts slowly. */
+  #peerReason({ system }: Measurement): string | undefined {
+    const { driver } = systemNamed(system);
+    if (driver !== 'peer' && driver !== 'gpu-peer') return undefined;
+    if (!this.#peers.has(system)) {
+      this.#peers.set(system, driver === 'peer' ? missingPeer() : missingOnGpu(system));
+    }
+    return this.#peers.get(system);
+  }
+
+  #skip(measurement: Measurement, why: string, rounds = this.#options.sizes.rounds): void {
+    const what = measurementName(measurement);
+    this.#skipped.push({ what, why });
+    this.#done += rounds;
+    this.#progress.warn(`${what} is left out: ${why}`);
+  }
+
+  /** A process that was stopped because the time was over did not fail. */
+  #endedOr(message: string): string {
+    return this.#options.limit?.over ? 'the time was over before it ended' : message;
+  }
+
+  async #takeSample(measurement: Measurement, bench: ModelBench, round: number): Promise<void> {
+    const { limit, onResult } = this.#options;
+    const name = measurementName(measurement);
+    const work = workOf(measurement, bench, this.#options);
+    const known =
+      this.#results.get(name) ??
+      this.#store.read(measurement, specOf(measurement, work, bench, this.#options));
+    const kept = known.samples.length > round;
+    const { model, data, batch } = measurement.scenario;
+    const kinds = [
+      `${model}/${data}/${measurement.system}/${batch}`,
+      `${model}/${measurement.system}`,
+      model,
+    ];
+    const refusal = kept ? undefined : limit?.refusal(...kinds);
+    if (refusal !== undefined) return this.#skip(measurement, refusal, 1);
+    const begun = performance.now();
+    let result = known;
+    try {
+      if (!kept) {
+        result = this.#store.add(known, await this.#measure(name, work), this.#provenance.commit);
+      }
+    } catch (error) {
+      // GPU time is short: one broken measurement must not cost the others.
+      if (this.#options.gpu === undefined) throw error;
+      const why = this.#endedOr((error as Error).message);
+      if (!limit?.over) this.#failed.push(name);
+      return this.#skip(measurement, why, 1);
+    }
+    if (!kept) for (const kind of kinds) limit?.took(kind, (performance.now() - begun) / 1000);
+    this.#results.set(name, result);
+    this.#done += 1;
+    const sample = result.samples[round]!;
+    for (const warning of sample.warnings) this.#warn(`${name}: ${warning}`);
+    this.#progress.sample(this.#done, this.#total, name, sample, kept);
+    onResult?.(this.result((performance.now() - this.#begun) / 1000));
+  }
+
+  async #measure(name: string, work: MeasurementWork): Promise<Sample> {
+    const input = JSON.stringify(work);
+    const { limit } = this.#options;
+    try {
+      return JSON.parse(
+        await run(process.execPath, [MEASURING_PROCESS], { input, signal: limit?.signal }),
+      ) as Sample;
+    } catch (error) {
+      throw new SidaError({ code: 'cannot_run', message: `${name}: ${(error as Error).message}` });
+    }
+  }
+
+  #warn(message: string): void {
+    if (this.#warnings.has(message)) return;
+    this.#warnings.add(message);
+    this.#progress.warn(message);
+  }
+
+  result(seconds: number): BenchResult {
+    const { command, quick, sizes, seed } = this.#options;
+    const measurements = [...this.#results.values()];
+    const { comparisons, differing, alone } = judgeExactness(measurements);
+    for (const name of alone) this.#warn(`${name} has no resident run to be compared with`);
+    return {
+      format: 'sida-bench',
+      version: 1,
+      question: 'What do throughput and latency cost in memory, system by system?',
+      command,
+      quick,
+      rounds: sizes.rounds,
+      seed,
+      provenance: this.#provenance,
+      models: [...this.#models.values()],
+      measurements,
+      skipped: this.#skipped,
+      ...(this.#options.gpu && { gpu: this.#options.gpu, failed: [...this.#failed] }),
+      warnings: [...this.#warnings],
+      differing,
+      comparisons,
+      seconds,
+    };
+  }
+}

@@ -1,0 +1,102 @@
+/** Prepares the measurements of one model: pack, inputs, traces, predictor. */
+import { readTasks } from '../../../dist/engine/model-directory.js';
+import { hottest } from '../../../dist/evaluation/replay-rules.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
+import { diskRates } from '../preparation/link-rates.js';
+import {
+  type Maker,
+  type PreparedModel,
+  predictorOf,
+  prepareModel,
+  traceOf,
+} from '../preparation/prepare.js';
+import type { Sizes } from '../preparation/sizes.js';
+import { openTrace } from '../replay/open-trace.js';
+import type { BenchModel } from '../scenarios/models.js';
+import type { DataName, Measurement } from '../scenarios/scenarios.js';
+import { systemNamed } from '../scenarios/systems.js';
+import { MINI_DIRECTORY } from '../support/paths.js';
+import { dataFacts } from './data-facts.js';
+import type { Gpu } from './gpu.js';
+import type { ModelFacts } from './result.js';
+
+/** What the measurements of a model share. */
+export interface ModelBench {
+  model: BenchModel;
+  prepared: PreparedModel;
+  inputs: Map<DataName, BenchInputs>;
+  traces: Map<DataName, string>;
+  hot: Map<DataName, number[]>;
+  predictor: string | undefined;
+  facts: ModelFacts;
+}
+
+interface BenchSizes {
+  sizes: Sizes;
+  /** Directory of the tasks' texts. */
+  data: string | undefined;
+  threads: number;
+  gpu?: Gpu;
+}
+
+/** Prepares `measurements`, all of one model. Throws if something cannot be made. */
+export async function prepareBench(
+  model: BenchModel,
+  measurements: readonly Measurement[],
+  { sizes, data, threads, gpu }: BenchSizes,
+  maker: Maker,
+  warn: (message: string) => void,
+): Promise<ModelBench> {
+  const prepared = await prepareModel(model, maker);
+  const tasks = await readTasks(MINI_DIRECTORY);
+  const needs = new Set(measurements.flatMap(({ system }) => systemNamed(system).needs));
+  const training: string[] = [];
+  const { maxBatchTokens } = model;
+  const sets = [...new Set(measurements.map(({ scenario }) => scenario.data))];
+  const plan = loadAddon().planMemory({ pack: prepared.pack }, { maxBatchTokens, kvTokens: 1.5 * maxBatchTokens, threads, device: gpu ? 'cuda' : 'cpu' }); // biome-ignore format: one line
+  const facts: ModelFacts = {
+    model,
+    bytes: { dense: plan.dense, routers: plan.routers, experts: plan.expertBytes, expert: plan.slot },
+    disk: gpu === undefined ? diskRates(prepared.pack, plan.slot) : { sequential: 0, experts: 0 },
+    data: {},
+  };
+  const bench: ModelBench = {
+    model,
+    prepared,
+    inputs: new Map(),
+    traces: new Map(),
+    hot: new Map(),
+    predictor: undefined,
+    facts,
+  };
+  for (const name of sets) {
+    const inputs = await readBenchInputs(name, {
+      directory: data,
+      task: tasks[name]!,
+      sentences: sizes.sentences(model, name),
+      trainingSentences: sizes.training(model),
+    });
+    for (const warning of inputs.warnings) warn(warning);
+    bench.inputs.set(name, inputs);
+    const expertBytes = plan.slot;
+    // Also made if no system replays it, because it shows which experts inputs need. Not on a GPU, whose time is short.
+    if (gpu === undefined || needs.has('trace')) {
+      const trace = await traceOf(prepared, inputs, inputs.texts, maxBatchTokens, maker);
+      bench.traces.set(name, trace);
+      if (gpu === undefined) {
+        facts.data[name] = await dataFacts(await openTrace(trace, { expertBytes }), inputs.source);
+      }
+    }
+    const trains = needs.has('predictor') && model.weights === 'random';
+    if (!trains && !needs.has('hot-trace')) continue;
+    const other = await traceOf(prepared, inputs, inputs.training, maxBatchTokens, maker);
+    training.push(other);
+    const { batches } = await openTrace(other, { expertBytes });
+    bench.hot.set(name, hottest(batches, plan.experts));
+  }
+  if (needs.has('predictor')) {
+    bench.predictor = await predictorOf(model, prepared, training, sizes.trainingMinutes, maker);
+  }
+  return bench;
+}

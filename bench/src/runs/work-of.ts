@@ -1,0 +1,101 @@
+/** Makes the work of the process that takes a measurement, from the measurement and its prepared model. */
+import { basename } from 'node:path';
+import { shortHash } from '../preparation/prepare.js';
+import { type Sizes, warmUpOf } from '../preparation/sizes.js';
+import { LINKS } from '../scenarios/links.js';
+import type { BenchModel } from '../scenarios/models.js';
+import type { Measurement } from '../scenarios/scenarios.js';
+import { systemFlags, systemNamed } from '../scenarios/systems.js';
+import { MINI_DIRECTORY } from '../support/paths.js';
+import type { MeasurementWork } from '../systems/work.js';
+import { type Gpu, gpuIdentity } from './gpu.js';
+import type { ModelBench } from './model-bench.js';
+import type { MeasurementSpec } from './result.js';
+
+interface Settings {
+  gpu?: Gpu;
+  sizes: Sizes;
+  threads: number;
+  seed: number;
+}
+
+/** transformers may need seconds for a batch if it fetches layers. */
+const PEER_SECONDS = 12;
+
+/**
+ * Random weights of the same shape and distribution are made on the GPU: loading a checkpoint of 29 GB there is not
+ * part of the comparison.
+ */
+function peerModel({ weights, shape }: BenchModel): NonNullable<MeasurementWork['peer']> {
+  return weights === 'trained' ? { checkpoint: MINI_DIRECTORY } : { shape };
+}
+
+/** The work of a measurement's process. */
+export function workOf(
+  measurement: Measurement,
+  bench: ModelBench,
+  { threads, seed, sizes }: Settings,
+): MeasurementWork {
+  const { scenario, system } = measurement;
+  const { model, prepared, traces, hot, predictor } = bench;
+  const inputs = bench.inputs.get(scenario.data)!;
+  const { texts, labels, right } = inputs;
+  const { driver } = systemNamed(system);
+  const paths = { predictor: predictor ?? 'none', trace: traces.get(scenario.data)! };
+  const { arrivals } = scenario;
+  return {
+    system,
+    flags: {
+      model: prepared.pack,
+      memoryBudget: `${scenario.share * 100}%`,
+      lookahead: String(scenario.lookahead),
+      threads: String(threads),
+      maxBatchTokens: String(model.maxBatchTokens),
+      ...LINKS[scenario.link].flags,
+      // Host memory in front of a device that holds everything would only be page-locked.
+      ...(scenario.link === 'host' && scenario.share === 1 && { hostBudget: '0' }),
+      ...(scenario.device !== undefined && { device: scenario.device }),
+      ...(driver === 'threads' && systemFlags(system, paths)),
+    },
+    ...prepared,
+    texts,
+    labels,
+    right,
+    warmUp: warmUpOf(model, measurement, inputs),
+    batch: scenario.batch,
+    ...(system === 'static-hot' && { hot: hot.get(scenario.data)! }),
+    ...(driver === 'gpu-peer' && { peer: peerModel(model), peerSeconds: PEER_SECONDS }),
+    ...(arrivals !== undefined && {
+      arrivals: {
+        perSecond: arrivals,
+        requests: Math.max(20, Math.ceil(arrivals * sizes.restSeconds)),
+        seed,
+      },
+    }),
+  };
+}
+
+/** The spec of a measurement: results with another one are measured again. */
+export function specOf(
+  { scenario }: Measurement,
+  { texts, warmUp, flags, fingerprint, arrivals }: MeasurementWork,
+  bench: ModelBench,
+  { threads, seed, gpu }: Settings,
+): MeasurementSpec {
+  return {
+    sentences: texts.length,
+    warmUp: warmUp.length,
+    lookahead: Number(flags.lookahead),
+    threads,
+    seed,
+    inputs: shortHash(
+      fingerprint,
+      basename(flags.predictor ?? ''),
+      bench.inputs.get(scenario.data)!.template,
+      ...texts,
+      ...warmUp,
+    ),
+    ...(arrivals !== undefined && { requests: arrivals.requests }),
+    ...(scenario.device === 'cuda' && gpu !== undefined && { gpu: gpuIdentity(gpu) }),
+  };
+}

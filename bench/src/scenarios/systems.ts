@@ -1,0 +1,122 @@
+/** The systems that are compared. Each decides in its own way which experts are on the device. */
+
+export type SystemName =
+  | 'resident'
+  | 'layer-streaming'
+  | 'lru'
+  | 'fifo'
+  | 'lfu'
+  | 'lifo'
+  | 'expert-buffering'
+  | 'static-hot'
+  | 'token'
+  | 'lstm'
+  | 'predicted'
+  | 'replay'
+  | 'shuffled'
+  | 'transformers'
+  | 'transformers-gpu'
+  | 'transformers-offload';
+
+export interface BenchSystem {
+  name: SystemName;
+  about: string;
+  /**
+   * threads: the inference and hash-building threads of `sida serve`. engine: the native engine alone, driven by the
+   * measuring process. peer: another program. gpu-peer: another program on the same GPU.
+   */
+  driver: 'threads' | 'engine' | 'peer' | 'gpu-peer';
+  /** Whether its answers must have the bits of the resident run. */
+  exact: boolean;
+  /** What it needs before it can run. */
+  needs: readonly ('predictor' | 'trace' | 'hot-trace')[];
+}
+
+export interface SystemPaths {
+  predictor: string;
+  /** A trace of the measured inputs themselves. */
+  trace: string;
+}
+
+function system(
+  name: SystemName,
+  about: string,
+  rest: Partial<Omit<BenchSystem, 'name' | 'about'>> = {},
+): BenchSystem {
+  return { name, about, driver: 'threads', exact: true, needs: [], ...rest };
+}
+
+export const SYSTEMS: readonly BenchSystem[] = [
+  system('resident', 'every expert on the device ("Standard")'),
+  system(
+    'layer-streaming',
+    'whole MoE layers stream through the budget in their order, prefetched as deep as its slots allow (model parallelism of the SiDA paper, ZeRO-Inference)',
+    { driver: 'engine' },
+  ),
+  system('lru', 'on demand, the least recently used expert goes'),
+  system('fifo', 'on demand, the expert loaded first goes'),
+  system('lfu', 'on demand, the least frequently used expert goes'),
+  system('lifo', 'on demand, the expert loaded last goes'),
+  system(
+    'expert-buffering',
+    'on demand; experts known to be inactive in the running batch go first, then the one loaded last ("Towards MoE Deployment")',
+    { driver: 'engine' },
+  ),
+  system('static-hot', 'the experts hottest in other text are pinned, one slot serves the rest', {
+    driver: 'engine',
+    needs: ['hot-trace'],
+  }),
+  system('token', 'hash tables from what each token was routed to before', { needs: ['predictor'] }),
+  system('lstm', 'hash tables from the LSTM predictor', { needs: ['predictor'] }),
+  system('predicted', 'hash tables route in place of the routers, as in the SiDA paper: answers may differ', {
+    exact: false,
+    needs: ['predictor'],
+  }),
+  system('replay', 'oracle: hash tables hold the true routing', { needs: ['trace'] }),
+  system('shuffled', 'control: hash tables name random experts', { needs: ['predictor'] }),
+  system('transformers', 'Hugging Face transformers, every expert resident: the outside peer', {
+    driver: 'peer',
+    exact: false,
+  }),
+  system(
+    'transformers-gpu',
+    'Hugging Face transformers on the same GPU in bfloat16, every expert resident: the outside peer',
+    { driver: 'gpu-peer', exact: false },
+  ),
+  system(
+    'transformers-offload',
+    'the same with as many bytes of the GPU as ours, the other layers in host memory by accelerate, which brings them when they run',
+    { driver: 'gpu-peer', exact: false },
+  ),
+];
+
+export function systemNamed(name: string): BenchSystem {
+  const found = SYSTEMS.find((each) => each.name === name);
+  if (found === undefined) throw new Error(`No system ${name}. This is a bug.`);
+  return found;
+}
+
+/** Options of `sida serve` for a system whose driver is `threads`. */
+export function systemFlags(name: SystemName, { predictor, trace }: SystemPaths): Record<string, string> {
+  const policy = 'farthest-next-use';
+  switch (name) {
+    case 'resident':
+      return { policy: 'lru', predictor: 'none' };
+    case 'lru':
+    case 'fifo':
+    case 'lfu':
+    case 'lifo':
+      return { policy: name, predictor: 'none' };
+    case 'token':
+    case 'shuffled':
+      return { policy, predictor, hashFunction: name };
+    case 'lstm':
+      return { policy, predictor, hashFunction: 'lstm' };
+    case 'predicted':
+      return { policy, predictor, hashFunction: 'lstm', routing: 'predicted' };
+    case 'replay':
+      return { policy, predictor: trace, hashFunction: 'replay' };
+    default:
+      throw new Error(`${name} is not run by the threads of sida serve. This is a bug.`);
+  }
+}

@@ -1,0 +1,12 @@
+/** Where the product and the laboratory lie. */
+const path = (relative: string) => new URL(relative, import.meta.url).pathname;
+
+export const REPOSITORY = path('../../../');
+/** The product's command line, as built. */
+export const SIDA = path('../../../dist/cli/main.js');
+/** The laboratory's own, as built: TypeScript sources and builds lie at the same depth. */
+export const LABORATORY = path('../../dist/main.js');
+export const SCRIPTS = path('../../scripts/');
+export const MINI_DIRECTORY = path('../../../models/switch-mini');
+/** SST-2's validation set, JSON lines. */
+export const BUNDLED_SST2 = path('../../../test/data/sst2-validation.jsonl');

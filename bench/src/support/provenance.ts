@@ -1,0 +1,63 @@
+/** What a result was made with: without it a number says nothing. */
+import { execFileSync } from 'node:child_process';
+import { availableParallelism, cpus, totalmem } from 'node:os';
+import { basename, relative } from 'node:path';
+import { formatBytes } from '../../../dist/config/bytes.js';
+import { VERSION } from '../../../dist/config/version.js';
+import { loadAddon } from '../../../dist/native/addon.js';
+import { REPOSITORY } from './paths.js';
+
+export interface Provenance {
+  commit: string;
+  machine: string;
+  cores: number;
+  memoryBytes: number;
+  isa: string;
+  node: string;
+  sida: string;
+}
+
+export function provenance(): Provenance {
+  return {
+    commit: commit(),
+    machine: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: availableParallelism(),
+    memoryBytes: totalmem(),
+    isa: loadAddon().cpuFeatures().isa,
+    node: process.version,
+    sida: VERSION,
+  };
+}
+
+/** The same in the words of a script's result, whose tables print them as they are. */
+export function scriptProvenance(): { command: string } & Pick<
+  Provenance,
+  'commit' | 'machine' | 'isa' | 'node'
+> {
+  const { commit, machine, cores, memoryBytes, isa, node } = provenance();
+  const about = `${machine}, ${cores} cores, ${formatBytes(memoryBytes)}`;
+  return { command: scriptCommand(), commit, machine: about, isa, node };
+}
+
+/** The command of this process, a script of bench/scripts/; of paths only the names. */
+function scriptCommand(): string {
+  const script = relative(REPOSITORY, process.argv[1] ?? '');
+  const args = process.argv.slice(2).map((arg) => (arg.includes('/') ? basename(arg) : arg));
+  return ['node', script, ...args].join(' ');
+}
+
+/** Of the tree that the laboratory lies in; marked where that has changes. */
+function commit(): string {
+  const git = (...args: string[]) =>
+    execFileSync('git', args, {
+      cwd: REPOSITORY,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
+  try {
+    const changed = git('status', '--porcelain', '--untracked-files=no') !== '';
+    return git('rev-parse', '--short', 'HEAD') + (changed ? '+changes' : '');
+  } catch {
+    return 'unknown';
+  }
+}

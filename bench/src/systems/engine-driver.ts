@@ -1,0 +1,115 @@
+/**
+ * Runs a measurement on the native engine alone, one batch after the other, with a plan that needs no predictor. This
+ * favours these systems: the cost of the threads of `sida serve` is left out.
+ */
+
+import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
+import { planOnDemand } from '../../../dist/inference/residency-planner.js';
+import { firstMoeLayer } from '../../../dist/model/model-shape.js';
+import type { Engine, RunStats } from '../../../dist/native/addon-types.js';
+import { quantile } from '../support/statistics.js';
+import { groupsOf } from './batches.js';
+import { answersOf } from './digest.js';
+import { engineConfig } from './engine-config.js';
+import { streamingPlan } from './layer-streaming.js';
+import { openServedEngine } from './open-engine.js';
+import { type Pass, scoreGroup, scoringInputs } from './scoring.js';
+import type { MeasurementWork, Sample } from './work.js';
+
+const COUNTED = [
+  'needed',
+  'resident',
+  'prefetched',
+  'late',
+  'onDemand',
+  'bytesMoved',
+  'prefetchesBegun',
+  'prefetchesWasted',
+] as const satisfies readonly (keyof RunStats)[];
+
+export function runOnEngine(work: MeasurementWork): Sample {
+  const engine = openServedEngine(engineConfig(work.flags), work.pack);
+  try {
+    return measure(engine, work);
+  } finally {
+    engine.close();
+  }
+}
+
+function passOf(engine: Engine, { system, hot }: MeasurementWork): Pass {
+  const { experts, moeLayers } = engine.shape;
+  if (system === 'layer-streaming') {
+    const planFrom = (first: number) => streamingPlan(first, moeLayers.length, experts);
+    const plans = engine.shape.stacks.map((_, stack) => planFrom(firstMoeLayer(engine.shape, stack)));
+    return (batch) => engine.runBatch({ ...batch, wholeLayers: true }, plans[batch.stack]!);
+  }
+  if (system === 'expert-buffering')
+    return (batch) =>
+      engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES['expert-buffering']));
+  if (system === 'static-hot') {
+    const { slots } = engine.usage();
+    const pinned = hot!.slice(0, slots < engine.plan.experts ? slots - 1 : slots);
+    engine.pin(Uint32Array.from(pinned), true);
+    return (batch) => engine.runBatch(batch, planOnDemand(engine.residency(), EVICTION_POLICIES.lru));
+  }
+  throw new Error(`${system} is not run by the engine alone. This is a bug.`);
+}
+
+function measure(engine: Engine, work: MeasurementWork): Sample {
+  const { pack, texts, labels, warmUp, right, batch } = work;
+  const { inputs, encode, plan } = scoringInputs(pack, engine.shape, texts, labels);
+  const pass = passOf(engine, work);
+  const answer = (group: readonly Int32Array[]) => scoreGroup(engine, pass, group, plan);
+  const warm = warmUp.map(encode);
+  for (const group of groupsOf(warm, batch)) answer(group);
+
+  const totals = Object.fromEntries(COUNTED.map((key) => [key, 0])) as Record<
+    (typeof COUNTED)[number],
+    number
+  >;
+  let [stallNs, passNs, passes] = [0, 0, 0];
+  const milliseconds: number[] = [];
+  const scores: number[][] = [];
+  const begin = performance.now();
+  for (const group of groupsOf(inputs, batch)) {
+    const started = performance.now();
+    const { scores: own, stats } = answer(group);
+    milliseconds.push(performance.now() - started);
+    scores.push(...own);
+    for (const each of stats) {
+      for (const key of COUNTED) totals[key] += each[key];
+      stallNs += each.stallNs;
+      passNs += each.passNs;
+      passes += 1;
+    }
+  }
+  const wallMs = performance.now() - begin;
+  engine.checkIntegrity();
+  const usage = engine.usage();
+  return {
+    sentences: inputs.length,
+    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
+    wallMs,
+    p50Ms: quantile(milliseconds, 0.5),
+    p95Ms: quantile(milliseconds, 0.95),
+    p99Ms: quantile(milliseconds, 0.99),
+    slots: usage.slots,
+    experts: engine.plan.experts,
+    slotBytes: engine.plan.slot,
+    budgetBytes: usage.budgetBytes,
+    peakBytes: usage.peakBytes,
+    fixedBytes: engine.plan.fixed,
+    ...totals,
+    stallSeconds: stallNs / 1e9,
+    passSeconds: passNs / 1e9,
+    passes,
+    tableSeconds: 0,
+    tableWaitSeconds: 0,
+    beladyBytes: 0,
+    routingsPredicted: 0,
+    routingHitsTop1: 0,
+    routingHitsTop3: 0,
+    ...answersOf(scores, right),
+    warnings: [],
+  };
+}

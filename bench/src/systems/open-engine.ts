@@ -1,0 +1,13 @@
+/** The native engine of a pack, as the engine process of `sida serve` opens it. */
+import { openEngine } from '../../../dist/inference/open-engine.js';
+import type { Engine } from '../../../dist/native/addon-types.js';
+import type { EngineConfig } from '../../../dist/protocol/engine-messages.js';
+
+export function openServedEngine(config: EngineConfig, pack: string): Engine {
+  const { maxBatchTokens, kvTokens, threads, device } = config;
+  const { memoryBudget, hostBudget, linkBandwidth, linkLatencyMs } = config;
+  return openEngine({
+    ...{ pack, maxBatchTokens, kvTokens, threads, device },
+    ...{ memoryBudget, hostBudget, linkBandwidth, linkLatency: linkLatencyMs / 1000 },
+  });
+}

@@ -1,0 +1,170 @@
+/**
+ * Runs a measurement on the inference and hash-building threads of `sida serve`. The queue between them is always full.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { BatchFeed } from '../../../dist/batching/batch-feed.js';
+import { planScoring } from '../../../dist/batching/scoring-plan.js';
+import { HashBuilderLink } from '../../../dist/engine/hash-builder-link.js';
+import { InferenceLink } from '../../../dist/engine/inference-link.js';
+import { predictorChoice } from '../../../dist/engine/predictor-choice.js';
+import { BuilderStats } from '../../../dist/protocol/builder-stats.js';
+import type { EngineCounters } from '../../../dist/protocol/engine-messages.js';
+import { createQueue, QueueGauge } from '../../../dist/protocol/hash-table-queue.js';
+import { ResidentFlag } from '../../../dist/protocol/resident-flag.js';
+import type { FromInference } from '../../../dist/protocol/thread-messages.js';
+import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { quantile } from '../support/statistics.js';
+import { groupsOf } from './batches.js';
+import { answersOf } from './digest.js';
+import { engineConfig } from './engine-config.js';
+import { JobBatcher } from './job-batcher.js';
+import type { MeasurementWork, Sample } from './work.js';
+
+interface Run {
+  scores: number[][];
+  milliseconds: number[];
+  wallMs: number;
+  counters: EngineCounters;
+}
+
+export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
+  const { pack, fingerprint, texts, labels, warmUp, batch } = work;
+  const config = engineConfig(work.flags);
+  const queue = createQueue(config.lookahead + 1);
+  const builderStats = new BuilderStats().buffer;
+  const resident = new ResidentFlag().buffer;
+  const predictor = predictorChoice(config);
+  const inference = new InferenceLink({
+    config,
+    pack,
+    fingerprint,
+    predictor,
+    queue: queue.consumer,
+    builderStats,
+    resident,
+  });
+  let fail: (error: unknown) => void = () => {};
+  const failed = new Promise<never>((_, reject) => {
+    fail = (error) => reject(error);
+  });
+  inference.worker.on('error', fail);
+  const { shape, plan, usage } = await inference.opened;
+  const builder = new HashBuilderLink({
+    queue: queue.producer,
+    predictor,
+    model: shape,
+    fingerprint,
+    pack,
+    stats: builderStats,
+    resident,
+  });
+  builder.worker.on('error', fail);
+
+  const tokenizer = new Tokenizer(readFileSync(join(pack, 'tokenizer.json')), {
+    vocabSize: shape.vocabSize,
+    maxInputBytes: 1 << 20,
+  });
+  const labelIds = labels.map((label) => tokenizer.encodePlain(label));
+  const scoring = planScoring(labelIds, shape.tokens.start, shape.tokens.end[0]);
+  const inputs = texts.map((text) => tokenizer.encode(text));
+  const routingK = config.routing === 'predicted' ? (config.routingK ?? shape.topK) : 0;
+  let nextJob = 0;
+  let nextItem = 0;
+  const batches = new BatchFeed({
+    batcher: new JobBatcher(),
+    queue: new QueueGauge(queue.producer),
+    handOn: (made) => builder.build(made),
+  });
+  void batches.follow();
+  /** A batch is one job with as many items. */
+  const send = (group: readonly (readonly number[])[]) => {
+    const job = nextJob++;
+    const items = group.map((tokens) => {
+      const work = { kind: 'score' as const, plan: scoring };
+      return { item: nextItem++, job, jobItems: group.length, routingK, work, tokens };
+    });
+    batches.add(items);
+  };
+
+  let onInference: (message: FromInference) => void = () => {};
+  inference.listen((message) => {
+    if (message.type === 'job-error') fail(new Error(message.error.message));
+    else onInference(message);
+  });
+  const { name, warnings } = await Promise.race([builder.opened, failed]);
+  builder.listen((message) => {
+    if (message.type === 'warning') warnings.push(message.message);
+  });
+  const expected = predictor?.kind ?? null;
+  if (name !== expected)
+    throw new Error(`${work.system}: ${name} opened, not ${expected}: ${warnings.join('; ')}`);
+
+  /** Batches that run one after the other. */
+  const run = (sentences: readonly (readonly number[])[]): Promise<Run> => {
+    const groups = groupsOf(sentences, batch);
+    const firstItem = nextItem;
+    const scores: number[][] = [];
+    const milliseconds: number[] = [];
+    const begin = performance.now();
+    let [done, wallMs] = [0, 0];
+    return new Promise((resolve) => {
+      onInference = (message) => {
+        if (message.type === 'done') {
+          scores[message.item - firstItem] = message.scores!;
+          done += 1;
+          // The batch ends with its last item.
+          if (message.end) milliseconds.push(message.end.endedMs - message.end.startedMs);
+          if (done === sentences.length) wallMs = performance.now() - begin;
+        } else if (message.type === 'counters' && wallMs > 0) {
+          resolve({ scores, milliseconds, wallMs, counters: message.counters });
+        }
+      };
+      for (const group of groups) send(group);
+    });
+  };
+
+  const warm = warmUp.map((text) => tokenizer.encode(text));
+  const before = (await Promise.race([run(warm), failed])).counters;
+  // The warm-up texts are not in the trace, which `replay` warns about.
+  if (work.system === 'replay') warnings.length = 0;
+  const { scores, milliseconds, wallMs, counters: after } = await Promise.race([run(inputs), failed]);
+  const since = (key: NumberKey) => after[key] - before[key];
+  return {
+    sentences: inputs.length,
+    tokens: inputs.reduce((sum, tokens) => sum + tokens.length, 0),
+    wallMs,
+    p50Ms: quantile(milliseconds, 0.5),
+    p95Ms: quantile(milliseconds, 0.95),
+    p99Ms: quantile(milliseconds, 0.99),
+    slots: usage.slots,
+    experts: plan.experts,
+    slotBytes: plan.slot,
+    budgetBytes: usage.budgetBytes,
+    peakBytes: after.usage.peakBytes,
+    fixedBytes: plan.fixed,
+    needed: since('expertsNeeded'),
+    resident: since('expertsResident'),
+    prefetched: since('expertsPrefetched'),
+    late: since('expertsLate'),
+    onDemand: since('expertsOnDemand'),
+    bytesMoved: since('bytesMoved'),
+    stallSeconds: since('stallSeconds'),
+    passSeconds: since('passSeconds'),
+    passes: since('passes'),
+    tableSeconds: after.tables.seconds - before.tables.seconds,
+    tableWaitSeconds: since('tableWaitSeconds'),
+    beladyBytes: since('beladyBytes'),
+    prefetchesBegun: since('prefetchesBegun'),
+    prefetchesWasted: since('prefetchesWasted'),
+    routingsPredicted: since('routingsPredicted'),
+    routingHitsTop1: since('routingHitsNarrow'),
+    routingHitsTop3: since('routingHitsWide'),
+    ...answersOf(scores, work.right),
+    warnings: [...new Set(warnings)],
+  };
+}
+
+type NumberKey = {
+  [K in keyof EngineCounters]: EngineCounters[K] extends number ? K : never;
+}[keyof EngineCounters];

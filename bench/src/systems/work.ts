@@ -1,0 +1,84 @@
+/** Input and output of a measurement's process. */
+import type { SwitchShape } from '../scenarios/models.js';
+import type { SystemName } from '../scenarios/systems.js';
+
+export interface MeasurementWork {
+  system: SystemName;
+  /** Options of `sida serve`, as a user would write them. */
+  flags: Record<string, string>;
+  pack: string;
+  fingerprint: string;
+  texts: string[];
+  labels: readonly string[];
+  /** Index of each text's label. */
+  right: number[];
+  /** Texts that run before the clock starts. */
+  warmUp: readonly string[];
+  /** Sentences of one batch. */
+  batch: number;
+  /** Flat ids, the hottest first; for `static-hot`. */
+  hot?: number[];
+  /** The peer's model: a checkpoint, or a shape that it fills with random weights. */
+  peer?: { checkpoint: string } | { shape: SwitchShape };
+  /** Seconds after which a peer's warm-up, and its measuring, stop after the current batch. */
+  peerSeconds?: number;
+  arrivals?: ArrivalWork;
+}
+
+export interface ArrivalWork {
+  /** Requests per second, on average. */
+  perSecond: number;
+  requests: number;
+  seed: number;
+}
+
+/** One run of a measurement. Times are milliseconds where the name does not say seconds. */
+export interface Sample {
+  sentences: number;
+  tokens: number;
+  /** First batch begun to last answer. */
+  wallMs: number;
+  /** Of one batch, from its start on the device to its answer. Through REST: from the arrival. */
+  p50Ms: number;
+  p95Ms: number;
+  p99Ms: number;
+  /** Requests that were refused or failed; REST only. */
+  refused?: number;
+  slots: number;
+  experts: number;
+  slotBytes: number;
+  budgetBytes: number;
+  peakBytes: number;
+  /** Bytes in use on the whole GPU before the measurement, and their maximum during it, according to its driver. */
+  gpuBeforeBytes?: number;
+  gpuPeakBytes?: number;
+  /** Device bytes other than expert weights. */
+  fixedBytes: number;
+  needed: number;
+  resident: number;
+  prefetched: number;
+  late: number;
+  onDemand: number;
+  bytesMoved: number;
+  stallSeconds: number;
+  passSeconds: number;
+  passes: number;
+  /** Busy seconds of the hash-building thread. */
+  tableSeconds: number;
+  tableWaitSeconds: number;
+  /** Bytes that Belady's rule with the same look-ahead would have moved; 0 if not counted. */
+  beladyBytes: number;
+  prefetchesBegun: number;
+  prefetchesWasted: number;
+  /** (MoE layer, token) pairs that tables predicted, and hits among them. */
+  routingsPredicted: number;
+  routingHitsTop1: number;
+  routingHitsTop3: number;
+  /** Sentences classified right. */
+  rightLabels: number;
+  /** sha256 of every label score's bits, in the order of the sentences. */
+  digest: string;
+  /** The label of each sentence, one digit each. */
+  answers: string;
+  warnings: string[];
+}

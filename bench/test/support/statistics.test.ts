@@ -1,0 +1,56 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { median, medians, quantile } from '../../src/support/statistics.js';
+import { poissonArrivals } from '../../src/systems/arrivals.js';
+
+describe('quantile', () => {
+  it('is the nearest rank', () => {
+    expect([0, 0.25, 0.5, 0.95, 1].map((q) => quantile([4, 1, 3, 2], q))).toEqual([1, 1, 2, 4, 4]);
+    expect(quantile([7], 0.99)).toBe(7);
+  });
+
+  it('leaves at most its share of the values below, whatever they are', () => {
+    const values = fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 1 });
+    fc.assert(
+      fc.property(values, fc.double({ min: 0, max: 1, noNaN: true }), (own, q) => {
+        const found = quantile(own, q);
+        expect(own).toContain(found);
+        expect(own.filter((value) => value <= found).length).toBeGreaterThanOrEqual(q * own.length);
+      }),
+    );
+  });
+});
+
+describe('median', () => {
+  it('is the middle, or between the two middles, and changes nothing', () => {
+    const values = [3, 1, 2];
+    expect(median(values)).toBe(2);
+    expect(median([4, 1, 3, 2])).toBe(2.5);
+    expect(values).toEqual([3, 1, 2]);
+  });
+
+  it('is taken key by key, and text from the first', () => {
+    const samples = [
+      { ms: 3, bytes: 10, name: 'a' },
+      { ms: 1, bytes: 30, name: 'b' },
+      { ms: 2, bytes: 20, name: 'c' },
+    ];
+    expect(medians(samples)).toEqual({ ms: 2, bytes: 20, name: 'a' });
+  });
+});
+
+describe('poissonArrivals', () => {
+  it('comes at the rate on average, with exponential gaps', () => {
+    const at = poissonArrivals(50, 20_000, 1);
+    const gaps = at.map((time, i) => time - (at[i - 1] ?? 0));
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(0);
+    expect(at.at(-1)! / at.length).toBeCloseTo(20, 0);
+    // Of an exponential a share of 1 - 1/e lies below the mean.
+    expect(gaps.filter((gap) => gap < 20).length / gaps.length).toBeCloseTo(1 - Math.exp(-1), 1);
+  });
+
+  it('is the same for a seed and another for another', () => {
+    expect(poissonArrivals(5, 10, 3)).toEqual(poissonArrivals(5, 10, 3));
+    expect(poissonArrivals(5, 10, 3)).not.toEqual(poissonArrivals(5, 10, 4));
+  });
+});

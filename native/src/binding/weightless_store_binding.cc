@@ -1,0 +1,75 @@
+#include "binding/weightless_store_binding.h"
+
+#include <algorithm>
+
+#include "binding/convert.h"
+#include "binding/residency_convert.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t kMostExperts = 1 << 24;
+
+Napi::Uint32Array ids_to_js(Napi::Env env, const std::vector<ExpertId>& ids) {
+  auto array = Napi::Uint32Array::New(env, ids.size());
+  std::copy(ids.begin(), ids.end(), array.Data());
+  return array;
+}
+
+/// null: nothing was loaded, as most visits find.
+Napi::Value loads_to_js(Napi::Env env, const WeightlessStore::Loads& loads) {
+  if (loads.demanded.empty() && loads.planned.empty()) return env.Null();
+  Napi::Object js = Napi::Object::New(env);
+  js.Set("demanded", ids_to_js(env, loads.demanded));
+  js.Set("planned", ids_to_js(env, loads.planned));
+  return js;
+}
+
+}  // namespace
+
+Napi::Function WeightlessStoreBinding::define(Napi::Env env) {
+  using Self = WeightlessStoreBinding;
+  return DefineClass(
+      env, "WeightlessStore",
+      {InstanceMethod<&Self::start_pass>("startPass"), InstanceMethod<&Self::visit>("visit"),
+       InstanceMethod<&Self::pin>("pin"), InstanceMethod<&Self::residency>("residency"),
+       InstanceMethod<&Self::check_integrity>("checkIntegrity")});
+}
+
+WeightlessStoreBinding::WeightlessStoreBinding(const Napi::CallbackInfo& info) : ObjectWrap(info) {
+  guarded(info.Env(), [&] {
+    const auto js = info[0].As<Napi::Object>();
+    store_.emplace(positive_from_js(js, "experts", kMostExperts), positive_from_js(js, "slots", kMostExperts),
+                   positive_from_js(js, "loadsInFlight", kMostExperts));
+  });
+}
+
+Napi::Value WeightlessStoreBinding::start_pass(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    const PlanCopy plan(info[0], store_->experts());
+    return loads_to_js(info.Env(), store_->start_pass(plan.view()));
+  });
+}
+
+Napi::Value WeightlessStoreBinding::visit(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    return loads_to_js(info.Env(), store_->visit(span_of<uint32_t>(info[0], "ids")));
+  });
+}
+
+Napi::Value WeightlessStoreBinding::pin(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] {
+    const bool pinned = info[1].ToBoolean().Value();
+    return loads_to_js(info.Env(), store_->pin(span_of<uint32_t>(info[0], "ids"), pinned));
+  });
+}
+
+Napi::Value WeightlessStoreBinding::residency(const Napi::CallbackInfo& info) {
+  return guarded(info.Env(), [&] { return residency_to_js(info.Env(), store_->snapshot()); });
+}
+
+void WeightlessStoreBinding::check_integrity(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] { store_->check_integrity(); });
+}
+
+}  // namespace sida

@@ -1,0 +1,220 @@
+#include "expert/residency_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/error.h"
+
+namespace sida {
+
+ResidencySnapshot ResidencyTable::snapshot() const {
+  ResidencySnapshot copy;
+  copy.slots = static_cast<uint32_t>(slots_);
+  copy.free_slots = static_cast<uint32_t>(free_slots_.size());
+  copy.visits = visits_;
+  for (const ExpertRecord& record : records_) {
+    copy.state.push_back(static_cast<uint8_t>(record.state));
+    copy.pinned.push_back(record.pinned);
+    copy.uses.push_back(static_cast<double>(record.uses));
+    copy.last_use.push_back(static_cast<double>(record.last_use));
+    copy.loaded_at.push_back(static_cast<double>(record.loaded_at));
+  }
+  return copy;
+}
+
+ResidencyStats ResidencyTable::take_stats() { return std::exchange(stats_, {}); }
+
+ExpertId ResidencyTable::next_victim() const {
+  ExpertId victim = kNoExpertId;
+  for (ExpertId id = 0; id < records_.size(); ++id) {
+    const ExpertRecord& record = records_[id];
+    if (!record.evictable()) continue;
+    if (victim != kNoExpertId) {
+      if (key(id) < key(victim)) continue;
+      const bool newer = record.last_use > records_[victim].last_use;
+      if (key(id) == key(victim) && newer != newest_first_) continue;
+    }
+    victim = id;
+  }
+  return victim;
+}
+
+uint32_t ResidencyTable::evict(ExpertId id) {
+  ExpertRecord& record = records_[id];
+  record.state = ResidencyState::kAbsent;
+  stats_.prefetches_wasted += std::exchange(record.prefetched, false);
+  return std::exchange(record.slot, kNoSlot);
+}
+
+std::optional<uint32_t> ResidencyTable::take_slot() {
+  if (!free_slots_.empty()) {
+    const uint32_t slot = free_slots_.back();
+    free_slots_.pop_back();
+    return slot;
+  }
+  const ExpertId victim = next_victim();
+  if (victim == kNoExpertId) return std::nullopt;
+  return evict(victim);
+}
+
+SlotLoad ResidencyTable::begin_load(ExpertId id, uint32_t slot, bool prefetch) {
+  ExpertRecord& record = records_[id];
+  record.state = ResidencyState::kLoading;
+  record.slot = slot;
+  // In the order of the loads, not of their ends: the order in which readers finish varies.
+  record.loaded_at = ++clock_;
+  record.prefetched = prefetch;
+  record.prefetching = prefetch;
+  prefetching_ += prefetch;
+  ++loading_;
+  return {id, slot};
+}
+
+void ResidencyTable::finish_load(ExpertId id, bool moved) {
+  ExpertRecord& record = records_[id];
+  --loading_;
+  prefetching_ -= std::exchange(record.prefetching, false);
+  if (moved) {
+    record.state = ResidencyState::kResident;
+    record.planned = false;
+  } else {
+    record.state = ResidencyState::kAbsent;
+    free_slots_.push_back(std::exchange(record.slot, kNoSlot));
+  }
+}
+
+bool ResidencyTable::may_cancel(ExpertId id, bool also_planned) const {
+  const ExpertRecord& record = records_[id];
+  return record.state == ResidencyState::kLoading && record.leases == 0 && (also_planned || !record.planned);
+}
+
+void ResidencyTable::cancel_load(ExpertId id) {
+  records_[id].prefetched = false;
+  finish_load(id, false);
+  ++stats_.prefetches_cancelled;
+}
+
+void ResidencyTable::start_pass(const ResidencyPlan& plan) {
+  if (plan.keys.size() != plan.keys_after.size() || (!plan.keys.empty() && plan.keys.size() != experts())) {
+    throw Error("invalid_request",
+                "a plan has " + std::to_string(plan.keys.size()) + " and " +
+                    std::to_string(plan.keys_after.size()) + " keys for " + std::to_string(experts()) +
+                    " experts",
+                {{"experts", static_cast<double>(experts())}});
+  }
+  for (const ExpertId id : plan.loads) {
+    if (id < experts()) continue;
+    throw Error("invalid_request",
+                "a plan loads expert " + std::to_string(id) + " of " + std::to_string(experts()));
+  }
+  if (plan.keys.empty()) {
+    std::fill(keys_.begin(), keys_.end(), 0);
+    std::fill(keys_after_.begin(), keys_after_.end(), 0);
+  } else {
+    std::copy(plan.keys.begin(), plan.keys.end(), keys_.begin());
+    std::copy(plan.keys_after.begin(), plan.keys_after.end(), keys_after_.begin());
+  }
+  expendable_ = plan.expendable;
+  newest_first_ = plan.newest_first;
+  planned_loads_.assign(plan.loads.begin(), plan.loads.end());
+  for (ExpertRecord& record : records_) record.used = record.planned = false;
+  for (const ExpertId id : planned_loads_) records_[id].planned = true;
+}
+
+std::optional<SlotLoad> ResidencyTable::next_prefetch(size_t most) {
+  // More would take slots early. A prefetch that waits in the plan takes no slot and can still be dropped.
+  if (planned_loads_.empty() || prefetching_ >= most || missing() > 0) return std::nullopt;
+  const bool free = !free_slots_.empty();
+  const ExpertId victim = free ? kNoExpertId : next_victim();
+  if (!free && (victim == kNoExpertId || key(victim) < expendable_)) return std::nullopt;
+  const auto load = std::find_if(planned_loads_.begin(), planned_loads_.end(), [&](ExpertId id) {
+    const ExpertRecord& record = records_[id];
+    return record.state == ResidencyState::kAbsent && !record.used && (free || key(id) < key(victim));
+  });
+  if (load == planned_loads_.end()) return std::nullopt;
+  const ExpertId id = *load;
+  planned_loads_.erase(load);
+  ++stats_.prefetches_begun;
+  const SlotLoad begun = begin_load(id, free ? *take_slot() : evict(victim), true);
+  // The expert was brought back for its next use, so it must not be evicted before that.
+  if (keys_[id] >= expendable_) keys_[id] -= expendable_;
+  return begun;
+}
+
+void ResidencyTable::begin_visit() {
+  leased_.clear();
+  missing_.clear();
+  next_missing_ = 0;
+  ++visits_;
+}
+
+Found ResidencyTable::need(ExpertId id) {
+  ExpertRecord& record = records_.at(id);
+  ++record.uses;
+  record.last_use = ++clock_;
+  Found how = Found::kOnDemand;
+  if (record.state == ResidencyState::kResident) {
+    how = record.prefetched ? Found::kPrefetched : Found::kResident;
+  } else if (record.state == ResidencyState::kLoading || record.planned) {
+    how = Found::kLate;
+  }
+  record.prefetched = false;
+  record.planned = false;
+  record.used = true;
+  ++stats_.needed;
+  stats_.resident += how == Found::kResident;
+  stats_.prefetched += how == Found::kPrefetched;
+  stats_.late += how == Found::kLate;
+  stats_.on_demand += how == Found::kOnDemand;
+  if (record.state == ResidencyState::kAbsent) {
+    missing_.push_back(id);
+  } else {
+    ++record.leases;
+    leased_.push_back(id);
+  }
+  return how;
+}
+
+bool ResidencyTable::better_waits(size_t enough) const {
+  if (!free_slots_.empty() || leased_.size() < enough) return false;
+  const ExpertId victim = next_victim();
+  if (victim == kNoExpertId || key(victim) >= expendable_) return false;
+  return std::any_of(leased_.begin(), leased_.end(), [&](ExpertId id) { return key(id) > key(victim); });
+}
+
+std::optional<SlotLoad> ResidencyTable::next_demand(size_t enough) {
+  if (missing() == 0 || better_waits(enough)) return std::nullopt;
+  const auto slot = take_slot();
+  if (!slot) return std::nullopt;
+  const ExpertId id = missing_[next_missing_++];
+  ++records_[id].leases;
+  leased_.push_back(id);
+  return begin_load(id, *slot, false);
+}
+
+std::optional<ExpertId> ResidencyTable::hand_out() {
+  const auto ready = std::find_if(leased_.begin(), leased_.end(), [&](ExpertId id) {
+    return records_[id].state == ResidencyState::kResident;
+  });
+  if (ready == leased_.end()) return std::nullopt;
+  const ExpertId id = *ready;
+  leased_.erase(ready);
+  held_.push_back(id);
+  return id;
+}
+
+void ResidencyTable::release_held() {
+  for (const ExpertId id : held_) release(id);
+  held_.clear();
+}
+
+void ResidencyTable::end_visit() {
+  release_held();
+  for (const ExpertId id : leased_) release(id);
+  leased_.clear();
+  missing_.clear();
+  next_missing_ = 0;
+}
+
+}  // namespace sida

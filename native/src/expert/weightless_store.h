@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "expert/residency_table.h"
+
+namespace sida {
+
+/// An expert store without weights, for replays: it decides as ExpertStore does, by the same residency table, and every
+/// load ends at once. Not thread-safe.
+class WeightlessStore {
+ public:
+  /// `loads_in_flight`: loads that the disk of the store it stands for carries at a time, as
+  /// TransferEngine::prefetches_in_flight().
+  WeightlessStore(size_t experts, size_t slots, size_t loads_in_flight);
+
+  /// Loads of one call, each kind in the order of time. Valid until the next call.
+  struct Loads {
+    std::vector<ExpertId> demanded;  ///< a layer waited for them
+    std::vector<ExpertId> planned;   ///< a plan or a pin asked for them
+  };
+  /// As ExpertStore::start_pass.
+  const Loads& start_pass(const ResidencyPlan& plan);
+  /// One layer's use of its experts, in ascending order. Throws invalid_request for other orders and unknown experts.
+  const Loads& visit(std::span<const ExpertId> ids);
+  /// As ExpertStore::pin.
+  const Loads& pin(std::span<const ExpertId> ids, bool pinned);
+
+  size_t experts() const { return residency_.experts(); }
+  ResidencySnapshot snapshot() const { return residency_.snapshot(); }
+  void check_integrity() const { residency_.check_integrity(); }
+
+ private:
+  void check_ids(std::span<const ExpertId> ids) const;
+  void begin_call();
+  void load(SlotLoad load, std::vector<ExpertId>& kind);
+  void load_planned();
+
+  ResidencyTable residency_;
+  size_t loads_in_flight_;
+  Loads loads_;
+};
+
+}  // namespace sida

@@ -1,0 +1,101 @@
+// The store without weights: decides as the store with weights does, and every load ends at once.
+#include "expert/weightless_store.h"
+
+#include <random>
+
+#include "core/error.h"
+#include "support/store_fixture.h"
+
+namespace sida {
+namespace {
+
+constexpr size_t kInFlight = 2;
+
+std::vector<ExpertId> random_ids(std::mt19937& random, size_t count, double share) {
+  std::bernoulli_distribution chosen(share);
+  std::vector<ExpertId> ids;
+  for (ExpertId id = 0; id < count; ++id) {
+    if (chosen(random)) ids.push_back(id);
+  }
+  return ids;
+}
+
+void check_same(const ResidencySnapshot& weightless, const ResidencySnapshot& with_weights) {
+  CHECK(weightless.state == with_weights.state);
+  CHECK(weightless.pinned == with_weights.pinned);
+  CHECK(weightless.uses == with_weights.uses);
+  CHECK(weightless.last_use == with_weights.last_use);
+  CHECK(weightless.loaded_at == with_weights.loaded_at);
+  CHECK(weightless.slots == with_weights.slots);
+  CHECK(weightless.free_slots == with_weights.free_slots);
+  CHECK(weightless.visits == with_weights.visits);
+}
+
+TEST_CASE("weightless store: loads and evicts what the store with weights does, visit by visit") {
+  std::mt19937 random(1);
+  for (size_t slots = 1; slots <= kLayers * kExperts; slots += 2) {
+    StoreFixture f(slots, 0, {kInFlight, 4096});
+    WeightlessStore store(kLayers * kExperts, slots, kInFlight);
+    uint64_t loads = 0;
+    const auto count = [&](const WeightlessStore::Loads& more) {
+      loads += more.demanded.size() + more.planned.size();
+    };
+    for (int pass = 0; pass < 30; ++pass) {
+      std::uniform_real_distribution<double> key(0, 20);
+      std::vector<double> keys(kLayers * kExperts), keys_after(keys.size());
+      for (double& value : keys) value = key(random);
+      for (double& value : keys_after) value = key(random);
+      // Every third pass has prefetches, and no visit: which of both comes first is a matter of time.
+      const bool prefetches = pass % 3 == 2;
+      const std::vector<ExpertId> planned = random_ids(random, keys.size(), prefetches ? 0.3 : 0);
+      for (const ExpertId id : planned) keys[id] = -1;
+      const ResidencyPlan plan{keys, keys_after, planned, prefetches ? 0.0 : 10.0, pass % 2 == 1};
+      f.store->start_pass(plan);
+      f.settle();
+      count(store.start_pass(plan));
+      check_same(store.snapshot(), f.store->snapshot());
+      for (size_t layer = 0; layer < kLayers && !prefetches; ++layer) {
+        const std::vector<ExpertId> needed = random_ids(random, kExperts, 0.5);
+        f.visit(layer, {needed.begin(), needed.end()});
+        std::vector<ExpertId> ids;
+        for (const ExpertId index : needed) ids.push_back(static_cast<ExpertId>(layer * kExperts) + index);
+        count(store.visit(ids));
+        check_same(store.snapshot(), f.store->snapshot());
+      }
+      store.check_integrity();
+    }
+    CHECK(f.store->take_stats().bytes_moved == loads * f.layout.block_bytes);
+  }
+}
+
+TEST_CASE("weightless store: a call says what it loaded, demanded or planned") {
+  WeightlessStore store(8, 3, kInFlight);
+  const std::vector<double> keys(8, 1.0);
+  const std::vector<ExpertId> planned{6};
+  const WeightlessStore::Loads& loads = store.start_pass({keys, keys, planned});
+  CHECK(loads.planned == planned);
+  CHECK(loads.demanded.empty());
+  store.visit(std::vector<ExpertId>{1, 6});
+  CHECK(loads.planned.empty());
+  CHECK(loads.demanded == std::vector<ExpertId>{1});
+  store.visit(std::vector<ExpertId>{2});
+  // The least recently used would go for 7, were 1 not pinned with it.
+  store.pin(std::vector<ExpertId>{7, 1}, true);
+  CHECK(loads.planned == std::vector<ExpertId>{7});
+  CHECK(store.snapshot().state[1] == static_cast<uint8_t>(ResidencyState::kResident));
+}
+
+TEST_CASE("weightless store: unknown experts, other orders and too many pins are refused, and nothing is changed") {
+  WeightlessStore store(8, 3, kInFlight);
+  CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{8}), Error);
+  CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{3, 2}), Error);
+  CHECK_THROWS_AS(store.visit(std::vector<ExpertId>{2, 2}), Error);
+  CHECK_THROWS_AS(store.pin(std::vector<ExpertId>{0, 1, 2}, true), Error);
+  const ResidencySnapshot untouched = store.snapshot();
+  CHECK(untouched.visits == 0);
+  CHECK(untouched.free_slots == 3);
+  store.check_integrity();
+}
+
+}  // namespace
+}  // namespace sida

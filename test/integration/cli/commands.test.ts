@@ -1,0 +1,259 @@
+// The built command line as a process: what it prints where, and its exit code.
+import { execFile } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { isKey } from '../../../src/access/api-key.js';
+import { parseKeyFile } from '../../../src/access/key-file.js';
+
+const REPO = join(import.meta.dirname, '..', '..', '..');
+const MINI = join(REPO, 'models', 'switch-mini');
+const folder = mkdtempSync(join(tmpdir(), 'sida-cli-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Ended {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+function sida(...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    const main = join(REPO, 'dist', 'cli', 'main.js');
+    execFile(process.execPath, [main, ...args], { timeout: 60_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+describe('sida', () => {
+  it('tells its version and helps with examples', async () => {
+    expect(await sida('--version')).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
+      stderr: '',
+    });
+    for (const command of ['serve', 'convert', 'plan', 'trace', 'train', 'eval', 'doctor']) {
+      const { code, stdout } = await sida(command, '--help');
+      expect([code, stdout]).toEqual([0, expect.stringContaining(`Examples:\n  sida ${command}`)]);
+    }
+  });
+
+  it.each([
+    [['bogus']],
+    [['serve', '--bogus']],
+    [['serve']],
+    [['serve', '--model', MINI, '--port', 'x']],
+    [['serve', '--model', MINI, '--host', '0.0.0.0']],
+    [['serve', '--model', MINI, '--device', 'gpu']],
+    [['serve', '--model', MINI, '--no-worker']],
+    [['serve', '--model', MINI, '--redis', 'http://127.0.0.1']],
+    [['worker', '--model', MINI]],
+    [['convert', MINI]],
+    [['convert', MINI, '--out', 'x', '--experts', 'int3']],
+    [['convert', MINI, '--out', 'x', '--experts', 'int4', '--group', '48']],
+    [['convert', MINI, '--out', 'x', '--experts', 'int8', '--group', '64']],
+    [['convert', MINI, '--out', 'x', '--dense', 'int4']],
+    [['plan', MINI, '--group', '32']],
+    [['plan', MINI, '--memory-budget', 'lots']],
+    [['eval', MINI]],
+    [['eval', '--data', 'x.jsonl']],
+    [['bench', '--bogus']],
+  ])('exits 2 on wrong usage: %j', async (args) => {
+    const { code, stdout, stderr } = await sida(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(stderr.length).toBeGreaterThan(20);
+  });
+
+  it.each([[['serve', '--port', '0', '--model']], [['plan']], [['convert', '--out', join(folder, 'none')]]])(
+    'exits 4 on a bad checkpoint: %j',
+    async (args) => {
+      writeFileSync(join(folder, 'config.json'), '{"model_type":"switch_transformers"}');
+      const { code, stderr } = await sida(...args, folder);
+      expect(code).toBe(4);
+      expect(stderr).toMatch(new RegExp(`^sida: ${folder}.*expected`, 'm'));
+      expect(existsSync(join(folder, 'none'))).toBe(false);
+    },
+  );
+
+  it('exits 1 when its port is taken', async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+    const { port } = other.address() as { port: number };
+    const { code, stderr } = await sida('serve', '--model', MINI, '--port', String(port));
+    other.close();
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`127.0.0.1:${port}: another program listens there`),
+    ]);
+  });
+});
+
+describe('sida plan', () => {
+  it('accounts for every byte', async () => {
+    const { code, stdout } = await sida('plan', MINI, '--memory-budget', '25%', '--json');
+    expect(code).toBe(0);
+    const { plan, budget, layers } = JSON.parse(stdout);
+    expect(plan.fixed).toBe(plan.dense + plan.routers + plan.kvCache + plan.workspace);
+    expect(plan.smallest).toBe(plan.fixed + plan.slot);
+    expect(plan.resident).toBe(plan.fixed + plan.experts * plan.slot);
+    expect(layers).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
+    expect(budget).toEqual({ bytes: expect.any(Number), fits: true, slots: 64 });
+  });
+
+  it('says what a budget is worth', async () => {
+    expect((await sida('plan', MINI, '--memory-budget', '25%')).stdout).toMatch(
+      /A budget of 25%, .* has 64 slots for 256 experts\./,
+    );
+    expect((await sida('plan', MINI, '--memory-budget', '1MiB')).stdout).toMatch(
+      /1\.00 MiB is too small: \d+ bytes .* are needed/,
+    );
+  });
+});
+
+describe('sida plan --experts', () => {
+  it('shows what each element type would take', async () => {
+    const { stdout } = await sida('plan', MINI, '--experts', 'int8', '--memory-budget', '25MiB');
+    expect(stdout).toMatch(/^one slot +68\.0 KiB +69632 {2}one expert, int8$/m);
+    const rows = ['f32', 'bf16', 'int8', 'int4 --group 64'].map((type) => {
+      const row = new RegExp(`^--experts ${type} +(.*)$`, 'm').exec(stdout);
+      return row![1]!.split(/ {2,}/);
+    });
+    expect(rows.map(([expert]) => expert)).toEqual(['256 KiB', '128 KiB', '68.0 KiB', '36.0 KiB']);
+    const slots = rows.map((row) => Number(row[4]));
+    expect(slots).toEqual([...slots].sort((a, b) => a - b));
+    expect(new Set(slots).size).toBe(4);
+    expect(rows[2]!.at(-1)).toBe('as planned above');
+  });
+
+  it('gives the same as JSON, with the groups that were asked for', async () => {
+    const planned = await sida(
+      'plan',
+      MINI,
+      '--experts',
+      'int4',
+      '--group',
+      '128',
+      '--dense',
+      'int8',
+      '--json',
+    );
+    const { plan, formats, choices, budget } = JSON.parse(planned.stdout);
+    expect(formats).toEqual({ experts: { dtype: 'int4', group: 128 }, dense: { dtype: 'int8' } });
+    expect(choices.map(({ experts }: { experts: object }) => experts)).toEqual([
+      { dtype: 'f32' },
+      { dtype: 'bf16' },
+      { dtype: 'int8' },
+      { dtype: 'int4', group: 128 },
+    ]);
+    expect(choices[3]).toMatchObject({ plan, slots: budget.slots });
+  });
+});
+
+describe('sida plan --routing predicted', () => {
+  it('leaves the routers off the device and makes room for more experts a token', async () => {
+    const planned = async (...flags: string[]) =>
+      JSON.parse((await sida('plan', MINI, '--max-batch-tokens', '256', '--json', ...flags)).stdout).plan;
+    const exact = await planned();
+    const predicted = await planned('--routing', 'predicted', '--routing-k', '3');
+    expect(exact.routers).toBeGreaterThan(0);
+    expect(predicted.routers).toBe(0);
+    expect(predicted.dense).toBe(Math.ceil(exact.dense / 4096) * 4096);
+    expect(predicted.workspace).toBeGreaterThan(exact.workspace);
+  });
+
+  it.each(['0', '65', '1.5', 'x'])('refuses a --routing-k of %s', async (k) => {
+    const { code, stderr } = await sida('plan', MINI, '--routing-k', k);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('whole number from 1 to 64')]);
+  });
+});
+
+describe('sida convert', () => {
+  it('packs a checkpoint that can be planned like it', async () => {
+    const out = join(folder, 'pack');
+    const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, '--verify');
+    const errors = 'largest error, relative to the largest weight of its scale: experts none; dense none';
+    expect([code, stdout]).toEqual([0, `${out} (verified)\n${errors}\n`]);
+    expect(stderr).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
+    const [packed, checkpoint] = await Promise.all([
+      sida('plan', out, '--json'),
+      sida('plan', MINI, '--json'),
+    ]);
+    const { choices, ...planned } = JSON.parse(checkpoint.stdout);
+    // A pack's plan is made from its layout: it says nothing of the model's shape.
+    expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
+    expect(choices).toHaveLength(4);
+    expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
+  });
+
+  it('quantizes, compares with the checkpoint and tells how far off the weights are', async () => {
+    const out = join(folder, 'pack-int4');
+    const flags = ['--experts', 'int4', '--group', '32', '--dense', 'int8'];
+    const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, ...flags, '--verify');
+    const half = (bound: string) => `\\d\\.\\d+ % of at most ${bound.replace('.', '\\.')} %`;
+    const parts = `experts ${half('7.20')}; dense ${half('0.394')}`;
+    expect([code, stdout]).toEqual([0, expect.stringMatching(new RegExp(`: ${parts}\n$`))]);
+    expect(stderr).toMatch(/Comparing experts: 100 % \(256\/256 experts\)/);
+  });
+});
+
+describe('sida doctor', () => {
+  it('checks everything, each with a result', async () => {
+    const { code, stdout } = await sida('doctor', '--json', '--pack-dir', join(folder, 'packs'));
+    const { checks } = JSON.parse(stdout) as { checks: { name: string; result: string }[] };
+    expect(checks.map(({ name }) => name)).toEqual([
+      'Node',
+      'native addon',
+      'CPU',
+      'CUDA',
+      'memory',
+      'disk',
+      'Redis',
+    ]);
+    for (const { result } of checks) expect(['ok', 'warn']).toContain(result);
+    expect(code).toBe(0);
+  });
+
+  it('fails with a hint where the pack directory cannot be written', async () => {
+    const packDir = join(MINI, 'config.json', 'packs');
+    const { code, stdout } = await sida('doctor', '--pack-dir', packDir);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^fail {2}disk .*\n +→ Make .* writable/m);
+  });
+});
+
+describe('sida key new', () => {
+  it('prints a key once and the line that lets it in', async () => {
+    const { code, stdout, stderr } = await sida(
+      'key',
+      'new',
+      '--name',
+      'ci',
+      '--scopes',
+      'infer,metrics',
+      '--json',
+    );
+    expect([code, stderr]).toEqual([0, '']);
+    const { key, line } = JSON.parse(stdout);
+    const [stored] = parseKeyFile(line);
+    expect(stored).toMatchObject({ name: 'ci', scopes: ['infer', 'metrics'] });
+    expect(isKey(key, stored!.hash)).toBe(true);
+    expect(line).not.toContain(key);
+    const text = (await sida('key', 'new', '--name', 'ci')).stdout;
+    expect(text).toMatch(/\n {2}sida_[\w-]{43}\n[^\n]+\n {2}ci infer sha256:[0-9a-f]{32}:[0-9a-f]{64}\n$/);
+  });
+
+  it.each([
+    [['key', 'new'], /--name/],
+    [['key', 'new', '--name', 'a b'], /expected a name of 1 to 64/],
+    [['key', 'new', '--name', 'anyone'], /has a meaning of its own/],
+    [['key', 'new', '--name', 'ci', '--scopes', 'root'], /out of infer, admin, metrics/],
+  ])('refuses %j', async (args, message) => {
+    const { code, stdout, stderr } = await sida(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(message);
+  });
+});

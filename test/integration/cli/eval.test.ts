@@ -1,0 +1,251 @@
+// `sida eval` on the bundled model with a small predictor of its own.
+import { spawn, spawnSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { MINI, REPO, sst2 } from '../../support/server-process.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-eval-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const MAIN = join(REPO, 'dist/cli/main.js');
+const at = (name: string) => join(root, name);
+const sida = (...args: string[]) => spawnSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
+const TEMPLATE = 'sst2 sentence: {text}';
+const PACKS = ['--pack-dir', at('packs'), '--threads', '1'];
+
+function write(name: string, rows: object[]): string {
+  writeFileSync(at(name), rows.map((row) => JSON.stringify(row)).join('\n'));
+  return at(name);
+}
+
+beforeAll(() => {
+  const data = write('train.jsonl', sst2().slice(0, 300));
+  for (const args of [
+    ['trace', MINI, '--data', data, '--template', TEMPLATE, '--out', at('trace'), '--top', '64', ...PACKS],
+    [
+      'train',
+      at('trace'),
+      '--out',
+      at('p'),
+      '--hidden',
+      '16',
+      '--lr',
+      '5e-3',
+      '--epochs',
+      '2',
+      '--threads',
+      '1',
+    ],
+  ]) {
+    const { status, stderr } = sida(...args);
+    expect(status, stderr).toBe(0);
+  }
+});
+
+const evalArgs = (...more: string[]) => ['eval', MINI, '--predictor', at('p'), ...PACKS, ...more];
+const rows = () => sst2().slice(300, 340);
+const TASK = ['--task', 'sst2'];
+
+interface Report {
+  predictor: { hashFunction: string; warnings: string[] };
+  expertBytes: number;
+  sources: {
+    kind: string;
+    inputs: number;
+    layers: {
+      layer: string;
+      tokens: number;
+      alpha: number;
+      functions: Record<string, { hits: number[]; alphaError: number | null; unknown: number }>;
+    }[];
+    labels: { exact: { accuracy: number }; predicted: Record<string, number>[] } | null;
+    perplexity: { exact: number; predicted: { perplexity: number; ratio: number }[] } | null;
+    moved: {
+      slots: number;
+      policies: { policy: string; lookahead: number | null; tables: boolean; bytes: number }[];
+    }[];
+  }[];
+}
+
+function report(...args: string[]): Report {
+  const { status, stdout, stderr } = sida(...args, '--json');
+  expect(status, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+describe('sida eval', () => {
+  it('tells hits, fidelity on labels and bytes, as a table and as JSON', () => {
+    const data = write('labelled.jsonl', rows());
+    const { predictor, expertBytes, sources } = report(...evalArgs('--data', data, ...TASK));
+    expect(predictor).toMatchObject({ hashFunction: 'lstm', warnings: [] });
+    const { inputs, layers, labels, perplexity, moved } = sources[0]!;
+    expect([sources.length, inputs, perplexity]).toEqual([1, 40, null]);
+    expect(layers.map(({ layer }) => layer)).toEqual(['encoder.1', 'encoder.3', 'decoder.1', 'decoder.3']);
+    for (const { layer, tokens, alpha, functions } of layers) {
+      expect(Object.keys(functions)).toEqual(['lstm', 'token']);
+      expect(tokens).toBeGreaterThanOrEqual(40);
+      expect(alpha).toBeGreaterThan(1 / 64);
+      const { hits } = functions.token!;
+      if (layer.startsWith('encoder')) expect(hits[0]).toBeGreaterThan(0.1);
+      expect(hits).toEqual(hits.toSorted((a, b) => a - b));
+    }
+    expect(labels!.exact.accuracy).toBeGreaterThan(0.6);
+    expect(labels!.predicted.map(({ k, unrouted }) => [k, unrouted])).toEqual([
+      [1, 0],
+      [3, 0],
+    ]);
+    expect(moved.map(({ slots }) => slots)).toEqual([32, 64, 128]);
+    for (const { policies } of moved) {
+      const least = policies.at(-1)!;
+      expect(least).toMatchObject({ policy: 'belady', lookahead: null });
+      for (const { bytes } of policies) {
+        expect(bytes).toBeGreaterThanOrEqual(least.bytes);
+        expect(bytes % expertBytes).toBe(0);
+      }
+    }
+    const table = sida(...evalArgs('--data', data, ...TASK, '--limit', '5', '--budgets', '25%'));
+    expect(table.stdout).toMatch(/^encoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ \/ [\d.]+ +0\.\d+/m);
+    expect(table.stdout).toMatch(/^predicted, k = 3 +[\d.]+/m);
+    expect(table.stdout).toMatch(/^Belady, all batches +[\d.]+ MiB +1\.00$/m);
+    expect(table.stderr).toContain('Evaluating: 100 % (5/5 inputs)');
+  });
+
+  it('loses nothing in predicted mode where the tables are the recorded routing', () => {
+    // The tables begin with the start token, as does what the trace recorded of the decoder.
+    const data = write('recorded.jsonl', sst2().slice(0, 20));
+    const args = ['--predictor', at('trace'), '--hash-function', 'replay', '--data', data];
+    const { layers, labels } = report('eval', MINI, ...PACKS, ...args, ...TASK).sources[0]!;
+    for (const { functions } of layers) {
+      expect(functions.replay).toMatchObject({ hits: [1, 1, 1], unknown: 0 });
+      expect(functions.replay!.alphaError).toBeLessThan(1e-6);
+    }
+    expect(labels!.predicted[0]).toMatchObject({ k: 1, fidelity: 1, agreement: 1, unrouted: 0 });
+    const continued = report('eval', MINI, ...PACKS, ...args, '--template', TEMPLATE).sources[0]!;
+    expect(continued.kind).toBe('continuations');
+    for (const { functions } of continued.layers) expect(functions.replay!.hits[0]).toBe(1);
+  });
+
+  it('counts inputs that nothing can route', () => {
+    const data = write('unknown.jsonl', sst2().slice(295, 305));
+    const args = ['--predictor', at('trace'), '--hash-function', 'replay', '--data', data];
+    const { layers, labels } = report('eval', MINI, ...PACKS, ...args, ...TASK).sources[0]!;
+    const { tokens, functions } = layers[0]!;
+    expect(functions.replay!.unknown).toBeGreaterThan(0);
+    expect(functions.replay!.hits[0]).toBeCloseTo(1 - functions.replay!.unknown / tokens);
+    expect(labels!.predicted[0]).toMatchObject({ unrouted: 5, agreement: 0.5 });
+  });
+
+  it('tells perplexity of a text, and of data without labels', () => {
+    writeFileSync(
+      at('text.txt'),
+      sst2()
+        .slice(0, 60)
+        .map(({ text }) => `${text}\n`)
+        .join('\n'),
+    );
+    const text = report(
+      ...evalArgs('--text', at('text.txt'), '--budgets', '25%', '--routing-k', '1'),
+    ).sources;
+    const data = write(
+      'plain.jsonl',
+      sst2()
+        .slice(0, 60)
+        .map(({ text: own }) => ({ text: own })),
+    );
+    const sources = report(
+      ...evalArgs('--data', data, '--template', '{text}', '--budgets', '25%', '--routing-k', '1'),
+    ).sources;
+    expect(text.map(({ kind }) => kind)).toEqual(['corrupted']);
+    expect(sources.map(({ kind }) => kind)).toEqual(['continuations', 'corrupted']);
+    expect(sources[1]!.perplexity).toEqual(text[0]!.perplexity);
+    const { exact, predicted } = text[0]!.perplexity!;
+    expect(exact).toBeGreaterThan(10);
+    expect(exact).toBeLessThan(2000);
+    expect(predicted[0]!.ratio).toBeCloseTo(predicted[0]!.perplexity / exact);
+    expect(sources[0]!.labels).toBeNull();
+  });
+
+  it('gives worse tables to the control', () => {
+    const data = write('control.jsonl', rows());
+    const args = ['--data', data, ...TASK, '--budgets', '25%'];
+    const { layers } = report(...evalArgs(...args, '--hash-function', 'shuffled')).sources[0]!;
+    for (const { functions } of layers) {
+      expect(functions.shuffled!.hits[0]).toBeLessThan(functions.token!.hits[0]!);
+    }
+  });
+
+  it('refuses a model without one', () => {
+    const bare = at('bare');
+    mkdirSync(bare);
+    for (const file of ['config.json', 'model.safetensors', 'tokenizer.json', 'sida.json'])
+      copyFileSync(join(MINI, file), join(bare, file));
+    const data = write('bare.jsonl', sst2().slice(0, 2));
+    const run = sida('eval', bare, '--predictor', 'auto', '--data', data, ...TASK, ...PACKS);
+    expect([run.status, run.stdout]).toEqual([1, '']);
+    expect(run.stderr).toMatch(/name a directory of `sida train`/);
+  });
+
+  it.each([
+    ['no predictor', ['--predictor', 'none', '--data', 'D', ...TASK], 1, /no predictor to evaluate/],
+    ['no such predictor', ['--predictor', at('none'), '--data', 'D', ...TASK], 1, /sida-predictor\.json/],
+    ['nothing to read', [], 2, /give --data or --text/],
+    ['no template', ['--data', 'D'], 2, /needs a --template, or a --task/],
+    ['an unknown task', ['--data', 'D', '--task', 'cola'], 1, /no task "cola"; it has sst2, mrpc, multirc/],
+    [
+      'a wrong label',
+      ['--data', 'W', '--template', TEMPLATE, '--labels', 'x,y,z'],
+      1,
+      /line 2: .*from 0 to 2, or one of x, y, z, found 5/,
+    ],
+    [
+      'a wrong k',
+      ['--data', 'D', ...TASK, '--routing-k', '1,9'],
+      2,
+      /--routing-k to be at most 4, the experts that a table of this model names for a token, found 9/,
+    ],
+    ['a wrong budget', ['--data', 'D', ...TASK, '--budgets', '12.5'], 1, /bytes are too few/],
+    [
+      'a long input',
+      ['--data', 'D', ...TASK, '--limit', '1', '--max-batch-tokens', '16'],
+      1,
+      /line 1 has \d+ tokens, the limit is 16/,
+    ],
+  ])('refuses %s', (_, args, code, message) => {
+    const files: Record<string, string> = {
+      D: write('right.jsonl', sst2().slice(0, 2)),
+      W: write('wrong.jsonl', [sst2()[2]!, { text: 'b', label: 5 }]),
+    };
+    const run = sida(...evalArgs(...args.map((arg) => files[arg] ?? arg)));
+    expect([run.status, run.stdout]).toEqual([code, '']);
+    expect(run.stderr).toMatch(message);
+    expect(run.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  it('says so of a predictor for a model of another shape', () => {
+    const tiny = join(REPO, 'test/fixtures/switch-tiny-untied');
+    const run = sida('eval', tiny, '--predictor', at('p'), ...PACKS, '--text', at('text.txt'));
+    expect(run.status).not.toBe(0);
+    expect(run.stderr).toMatch(/made for \d+ (MoE layers|experts)/);
+  });
+
+  it('ends between two inputs when it is told to', async () => {
+    const data = write('all.jsonl', sst2());
+    const child = spawn(process.execPath, [MAIN, ...evalArgs('--data', data, ...TASK)], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let [out, errors] = ['', ''];
+    child.stdout.on('data', (text) => {
+      out += text;
+    });
+    child.stderr.on('data', (text) => {
+      errors += text;
+    });
+    const exit = new Promise<number | null>((done) => child.once('exit', done));
+    while (!errors.includes('Evaluating: 10 %')) await delay(5);
+    child.kill('SIGINT');
+    expect(await exit).toBe(1);
+    expect([out, errors]).toEqual(['', expect.stringContaining('sida: Interrupted')]);
+  });
+});

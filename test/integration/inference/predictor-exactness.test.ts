@@ -1,0 +1,91 @@
+// The promise of exact mode with tables at work: whoever predicts, whatever it says, the answers keep their bits.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
+import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+
+const sentences = sst2().slice(0, 100);
+const prompts = sentences.slice(0, 6).map(({ text }) => `sst2 sentence: ${text}`);
+/** Small batches: several wait while one runs. */
+const SERVER = ['--model', MINI, '--max-batch-tokens', '256', '--kv-tokens', '1536', '--log-level', 'warn'];
+
+let files: PredictorFiles;
+let reference: Answers;
+
+interface Answers {
+  labels: unknown[];
+  tokens: number[][];
+}
+
+/** Every sentence and every prompt as a request of its own, all at once. */
+async function answersOf(server: ServerProcess): Promise<Answers> {
+  const ok = (answer: Answer) => {
+    if (answer.status !== 200) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
+    return answer.body;
+  };
+  const labels = sentences.map(async ({ text }) => {
+    const { label, scores } = ok(await server.post('/v1/classify', { task: 'sst2', input: text })).data[0];
+    return { label, scores };
+  });
+  const tokens = prompts.map(async (prompt) => {
+    const body = { prompt, max_tokens: 12, return_token_ids: true };
+    return ok(await server.post('/v1/completions', body)).choices[0].token_ids as number[];
+  });
+  return { labels: await Promise.all(labels), tokens: await Promise.all(tokens) };
+}
+
+async function setBudget(server: ServerProcess, budget: string): Promise<void> {
+  const { smallest_bytes: smallest } = (await server.get('/admin/budget')).body.device;
+  const device = budget === 'smallest' ? String(smallest) : budget;
+  const { status, body } = await server.request('PUT', '/admin/budget', { device });
+  expect(status, JSON.stringify(body)).toBe(200);
+}
+
+beforeAll(async () => {
+  files = makePredictor(sentences);
+  const server = await ServerProcess.start([...SERVER, '--memory-budget', '100%', '--predictor', 'none']);
+  reference = await answersOf(server);
+  expect(await server.stop()).toBe(0);
+  expect(new Set(reference.tokens.map(String)).size).toBeGreaterThan(1);
+});
+afterAll(() => files.remove());
+
+const rows = [
+  ['none', 'farthest-next-use', '4'],
+  ['token', 'farthest-next-use', '1'],
+  ['lstm', 'farthest-next-use', '4'],
+  ['lstm', 'lru', '1'],
+  ['replay', 'farthest-next-use', '1'],
+  ['replay', 'farthest-next-use', '4'],
+  ['shuffled', 'farthest-next-use', '4'],
+  ['shuffled', 'lru', '1'],
+] as const;
+
+describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, lookahead) => {
+  let server: ServerProcess;
+  beforeAll(async () => {
+    const directory = { none: 'none', replay: files.trace }[kind as string] ?? files.predictor;
+    const options = ['--predictor', directory, '--policy', policy, '--lookahead', lookahead];
+    const hashFunction = kind === 'none' ? [] : ['--hash-function', kind];
+    server = await ServerProcess.start([...SERVER, '--memory-budget', '25%', ...options, ...hashFunction]);
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+  });
+
+  it('gives the bits of the resident server at 25 %, 12.5 % and the smallest budget', async () => {
+    for (const budget of ['25%', '12.5%', 'smallest']) {
+      await setBudget(server, budget);
+      expect(await answersOf(server), budget).toEqual(reference);
+      const { device } = (await server.get('/admin/budget')).body;
+      expect(device.used_bytes).toBeLessThanOrEqual(device.budget_bytes);
+    }
+    const metric = await metricsOf(server);
+    const routings = metric('sida_predictor_routings_total');
+    const tables = metric('sida_hash_tables_total{state="ready"}');
+    if (kind === 'none') expect([routings, tables]).toEqual([0, 0]);
+    else expect([routings > 0, tables > 0]).toEqual([true, true]);
+    const hits = metric('sida_predictor_hits_total{top="1"}');
+    if (kind === 'replay') expect(hits).toBe(routings);
+    else if (kind === 'shuffled') expect(hits).toBeLessThan(routings / 2);
+  });
+});

@@ -1,0 +1,124 @@
+// F15: a predictor that is missing, broken, wrong or slow changes no answer of exact mode, and is reported.
+import { truncateSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  broken,
+  editJson,
+  fillWeights,
+  makeOverflow,
+  makeSlow,
+  makeSure,
+  replaceNetwork,
+  weightsIn,
+} from '../../support/broken-predictors.js';
+import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
+import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+
+const sentences = sst2().slice(0, 160);
+const prompt = `sst2 sentence: ${sentences[0]!.text}`;
+const SERVER = ['--model', MINI, '--memory-budget', '12.5%', '--max-batch-tokens', '256'];
+let files: PredictorFiles;
+let reference: Awaited<ReturnType<typeof answersOf>>;
+
+async function answersOf(server: ServerProcess) {
+  const labels = await classifyAll(server, sentences);
+  const completions = await Promise.all(
+    [8, 16, 24].map((max_tokens) =>
+      server.post('/v1/completions', { prompt, max_tokens, return_token_ids: true }),
+    ),
+  );
+  return { labels, tokens: completions.map(({ body }) => body.choices[0].token_ids as number[]) };
+}
+
+beforeAll(async () => {
+  files = makePredictor(sentences.slice(0, 60));
+  const server = await ServerProcess.start([...SERVER, '--predictor', 'none']);
+  reference = await answersOf(server);
+  expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);
+  expect(server.output).not.toMatch(/predictor/i);
+  expect(await server.stop()).toBe(0);
+});
+afterAll(() => files.remove());
+
+async function serve(predictor: string, more: string[], check: (server: ServerProcess) => Promise<void>) {
+  const server = await ServerProcess.start([...SERVER, '--predictor', predictor, ...more]);
+  expect(await answersOf(server)).toEqual(reference);
+  await check(server);
+  expect(await server.stop()).toBe(0);
+}
+
+describe('a predictor that cannot be opened', () => {
+  it.each<[string, () => string, RegExp]>([
+    ['is not there', () => join(files.root, 'nowhere'), /nowhere.* fetched on demand/],
+    [
+      'was made for another number of experts',
+      () =>
+        broken(files, 'experts', (directory) =>
+          editJson(join(directory, 'sida-predictor.json'), { experts: 32 }),
+        ),
+      /made for 32 experts a layer, the model has 64\. Experts are fetched on demand/,
+    ],
+    [
+      'has a network for another number of experts',
+      () =>
+        broken(files, 'network', (directory) => replaceNetwork(join(directory, 'encoder'), { experts: 32 })),
+      /experts is 32, the model's encoder has 64\. Experts are fetched/,
+    ],
+    [
+      'is cut short',
+      () => broken(files, 'cut', (directory) => truncateSync(weightsIn(join(directory, 'encoder')), 3000)),
+      /predictor-.*safetensors.*Experts are fetched/,
+    ],
+    [
+      'has weights that are not numbers',
+      () => broken(files, 'nan', (directory) => fillWeights(join(directory, 'encoder'), Number.NaN)),
+      /expected a finite number.*Experts are fetched/,
+    ],
+  ])('because it %s: the server serves, says why and is down in the metrics', async (_, make, reason) => {
+    await serve(make(), [], async (server) => {
+      expect(server.output).toMatch(reason);
+      expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);
+    });
+  });
+});
+
+describe('a predictor that fails at work', () => {
+  it('because its output is not finite: tables are counted as failed, the reason is told once', async () => {
+    const directory = broken(files, 'overflow', makeOverflow);
+    await serve(directory, [], async (server) => {
+      const metric = await metricsOf(server);
+      expect(metric('sida_predictor_up{function="lstm"}')).toBe(1);
+      expect(metric('sida_hash_tables_total{state="failed"}')).toBeGreaterThan(0);
+      expect(metric('sida_hash_tables_total{state="ready"}')).toBe(0);
+      expect(server.output.match(/cannot name the experts .*: its output is not finite/g)).toHaveLength(1);
+    });
+  });
+
+  it('because it is always wrong, and sure of it: nothing is prefetched on its word for long', async () => {
+    const sure = broken(files, 'sure', makeSure);
+    await serve(sure, ['--hash-function', 'shuffled'], async (server) => {
+      // One by one: a large batch needs so many experts that wrong names come true by chance.
+      const prefetches = async () => {
+        for (const { text } of sentences.slice(0, 8)) {
+          await server.post('/v1/completions', { prompt: text, max_tokens: 24 });
+        }
+        return (await metricsOf(server))('sida_prefetches_total');
+      };
+      const learned = await prefetches();
+      expect(learned).toBeGreaterThan(0);
+      // At its word each of the 192 passes would prefetch experts in four layers.
+      expect((await prefetches()) - learned).toBeLessThan(64);
+      expect(await classifyAll(server, sentences)).toEqual(reference.labels);
+    });
+  });
+
+  it('because it is far slower than a pass: tables are given up, and then not begun', async () => {
+    const directory = broken(files, 'slow', makeSlow);
+    await serve(directory, [], async (server) => {
+      const metric = await metricsOf(server);
+      expect(metric('sida_hash_tables_total{state="abandoned"}')).toBeGreaterThan(0);
+      expect(metric('sida_hash_tables_total{state="skipped"}')).toBeGreaterThan(0);
+    });
+  });
+});

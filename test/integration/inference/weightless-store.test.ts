@@ -1,0 +1,250 @@
+// The store without weights, on which `sida eval` and replays run, against the engine's: the bundled model's own passes
+// through both.
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { preparePack } from '../../../src/checkpoint/prepare-pack.js';
+import { readTokenizer } from '../../../src/engine/model-directory.js';
+import type { EvaluationInput } from '../../../src/evaluation/input-passes.js';
+import { type RunPart, runExact } from '../../../src/evaluation/model-runner.js';
+import {
+  type ReplayBatch,
+  type ReplayPass,
+  type ReplayStore,
+  replay,
+} from '../../../src/evaluation/replay.js';
+import { dataSource } from '../../../src/evaluation/sources.js';
+import { batchOf, fillTable } from '../../../src/evaluation/tables.js';
+import { WatchedStore } from '../../../src/evaluation/watched-store.js';
+import { EVICTION_POLICIES } from '../../../src/inference/eviction/index.js';
+import { loadAddon } from '../../../src/native/addon.js';
+import type { Engine, NativeBatch, Residency, ResidencyPlan } from '../../../src/native/addon-types.js';
+import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
+import { routingShape } from '../../../src/predictor/hash-function.js';
+import { openPredictor } from '../../../src/predictor/predictor-directory.js';
+import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
+import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
+import { MINI, sst2 } from '../../support/server-process.js';
+
+let files: PredictorFiles;
+beforeAll(() => {
+  files = makePredictor(sst2().slice(0, 300));
+});
+afterAll(() => files.remove());
+
+const LIMITS = { maxBatchTokens: 512, kvTokens: 1200, threads: 1 };
+
+/** Of the bundled model. */
+const EXPERTS = 256;
+
+async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
+  const addon = loadAddon();
+  const { pack } = await preparePack({ model: MINI, packDir: join(files.root, 'packs'), experts: 'auto' });
+  const plan = addon.planMemory({ pack }, LIMITS);
+  const budgetBytes = plan.fixed + slots * plan.slot;
+  const rest = { hostBudgetBytes: 0, linkBandwidth: 0, linkLatency: 0, readDepth };
+  return new addon.Engine({ pack, budgetBytes, ...rest, ...LIMITS });
+}
+
+/** The pass as the native engine takes it. */
+interface RealPass extends ReplayPass {
+  batch: NativeBatch;
+}
+
+/** Inputs with their tables, as batches for both stores. */
+async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<RealPass>[]> {
+  const engine = await openEngine(EXPERTS);
+  const { shape } = engine;
+  const tokenizer = (await readTokenizer(MINI, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 20 }))!;
+  const lines = sst2()
+    .slice(300, 420)
+    .map(({ text }, i) => ({ line: i + 1, text: `sst2 sentence: ${text}` }));
+  const work = kind === 'labels' ? { labels: ['negative', 'positive'] } : { maxNewTokens: 3 };
+  const { inputs } = dataSource('lines', lines, work, { shape, tokenizer, maxBatchTokens: 512 });
+  const opened = await openPredictor(files.predictor, {
+    model: shape,
+    fingerprint: '',
+    kind: 'token',
+    addon: loadAddon(),
+    embedding: () => new (loadAddon().TokenEmbedding)({ checkpoint: MINI }),
+  });
+  const routing = routingShape(shape);
+  const batches = inputs.map((input, i) => {
+    const exact = runExact(engine, input);
+    const tables = exact.parts.map((part) => fillTable(opened.function, routing, part.stack, part.input));
+    const { passes, forecast } = batchOf(exact, tables, routing);
+    const native = nativeBatches(input, exact.parts[1]!, i + 1);
+    expect(native).toHaveLength(passes.length);
+    return { forecast, passes: passes.map((pass, p) => ({ ...pass, batch: native[p]! })) };
+  });
+  engine.close();
+  return batches;
+}
+
+/** The same batches with tables that tell the truth, so that nearly all of the loads are planned. */
+function forecast(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
+  return batches.map(({ passes }) => {
+    const own = passes.map((pass) => trueVisits(pass));
+    const told = passes.map((pass, i) => ({
+      ...pass,
+      own: own[i]!,
+      behind: own.slice(i + 1).flat(),
+    }));
+    return { passes: told, forecast: own.flat() };
+  });
+}
+
+function trueVisits({ own, visits }: RealPass): ExpectedVisit[] {
+  return own.map(({ firstId, need }, layer) => {
+    const needed = new Float32Array(need.length);
+    for (const id of visits[layer]!) needed[id - firstId] = 1;
+    return { firstId, need: needed };
+  });
+}
+
+/** `id` names the input's sequence, and counted below 0 that of its decoder. */
+function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: number): NativeBatch[] {
+  const offsets = (n: number) => Int32Array.of(0, n);
+  const decode = (part: Int32Array): NativeBatch => ({
+    stack: 1,
+    sequences: Int32Array.of(-id),
+    parents: Int32Array.of(id),
+    offsets: offsets(part.length),
+    tokens: part,
+  });
+  const { tokens: fed } = decoder.input;
+  return [
+    { stack: 0, sequences: Int32Array.of(id), offsets: offsets(tokens.length), tokens },
+    ...(work.kind === 'score' ? [decode(fed)] : Array.from(fed, (t) => decode(Int32Array.of(t)))),
+  ];
+}
+
+/** The engine as a store that replays can use, with a count of what it did. */
+async function openReal(slots: number, readDepth?: number) {
+  const engine = await openEngine(slots, readDepth);
+  let bytes = 0;
+  const prefetches = { begun: 0, cancelled: 0, unnamed: 0 };
+  const store: ReplayStore<RealPass> = {
+    residency: () => engine.residency(),
+    run({ batch }, plan) {
+      const { stats } = engine.runBatch(batch, plan);
+      bytes += stats.bytesMoved;
+      prefetches.begun += stats.prefetchesBegun;
+      prefetches.cancelled += stats.prefetchesCancelled;
+      prefetches.unnamed += stats.onDemand;
+      const before = Math.abs(batch.sequences[0]!) - 1;
+      engine.releaseSequences(Int32Array.of(before, -before));
+    },
+  };
+  const close = () => {
+    engine.checkIntegrity();
+    const { slot } = engine.plan;
+    engine.close();
+    return { loads: bytes / slot, prefetches };
+  };
+  return { store, close };
+}
+
+function openWeightless(slots: number) {
+  let loads = 0;
+  const load = () => {
+    loads += 1;
+  };
+  const store = new WatchedStore<RealPass>({ experts: EXPERTS, slots }, { load });
+  return { store, loads: () => loads };
+}
+
+const ruleOf = (policy: EvictionPolicyName, lookahead: number | null) => ({
+  policy: EVICTION_POLICIES[policy],
+  lookahead,
+});
+
+describe('the store without weights', () => {
+  let labels: ReplayBatch<RealPass>[];
+  let continuations: ReplayBatch<RealPass>[];
+  beforeAll(async () => {
+    labels = await batchesOf('labels');
+    continuations = await batchesOf('continuations');
+  });
+
+  /** The same plans for both, each made for what the engine holds; what both hold is compared after every pass. */
+  async function compareOnDemand(
+    batches: ReplayBatch<RealPass>[],
+    slots: number,
+    policy: EvictionPolicyName,
+  ): Promise<void> {
+    // One reader ends loads in the order in which they begin. With more, which of a layer's experts comes first, and so
+    // goes first where there are fewer slots than it needs, is chance.
+    const real = await openReal(slots, 1);
+    const weightless = openWeightless(slots);
+    const held: [Residency, Residency][] = [];
+    const both: ReplayStore<RealPass> = {
+      residency: real.store.residency,
+      run(pass: RealPass, plan: ResidencyPlan | null) {
+        real.store.run(pass, plan);
+        weightless.store.run(pass, plan);
+        held.push([weightless.store.residency(), real.store.residency()]);
+      },
+    };
+    replay(batches, both, ruleOf(policy, null));
+    const differs = held.findIndex(([one, other]) => !isDeepStrictEqual(one, other));
+    expect(differs, `first pass of ${held.length} after which they differ, ${slots} slots`).toBe(-1);
+    expect(weightless.loads()).toBe(real.close().loads);
+  }
+
+  it.each(['lru', 'fifo', 'lfu', 'lifo'] as const)(
+    'holds and loads with %s what the engine does, pass by pass',
+    async (policy) => {
+      for (const slots of [1, 7, 32, 64, 128]) await compareOnDemand(labels, slots, policy);
+      await compareOnDemand(continuations, 64, policy);
+    },
+  );
+
+  async function runBoth(
+    batches: ReplayBatch<RealPass>[],
+    slots: number,
+    lookahead: number,
+    policy: EvictionPolicyName = 'farthest-next-use',
+  ) {
+    const real = await openReal(slots);
+    const weightless = openWeightless(slots);
+    replay(batches, real.store, ruleOf(policy, lookahead));
+    replay(batches, weightless.store, ruleOf(policy, lookahead));
+    const { loads, prefetches } = real.close();
+    return { real: loads, weightless: weightless.loads(), prefetches };
+  }
+
+  // The engine's transfers take time, and what has come by then decides what goes next. How far this carries at other
+  // budgets: docs/evaluation.md.
+  it.each([
+    ['fifo', 0, [64]],
+    ['farthest-next-use', 1, [64, 128]],
+    ['farthest-next-use', 4, [64, 128]],
+  ] as const)(
+    'loads with tables as much as the engine: %s, look-ahead %i',
+    async (policy, lookahead, all) => {
+      for (const slots of all) {
+        const { real, weightless } = await runBoth(labels, slots, lookahead, policy);
+        expect(Math.abs(weightless / real - 1), `${slots} slots: ${weightless} of ${real}`).toBeLessThan(
+          0.02,
+        );
+      }
+    },
+  );
+
+  it('follows a generation step by step', async () => {
+    expect(continuations.some(({ passes }) => passes.length > 2)).toBe(true);
+    const { real, weightless } = await runBoth(continuations, 64, 2);
+    expect(Math.abs(weightless / real - 1), `${weightless} of ${real}`).toBeLessThan(0.02);
+  });
+
+  it.each([32, 64, 128])(
+    'follows true tables with %i slots, none of whose prefetches is taken back',
+    async (slots) => {
+      const { real, weightless, prefetches } = await runBoth(forecast(labels), slots, 2);
+      expect(Math.abs(weightless / real - 1), `${weightless} of ${real}`).toBeLessThan(0.03);
+      expect(prefetches.begun).toBeGreaterThan(real / 4);
+      expect(prefetches).toMatchObject({ cancelled: 0, unnamed: 0 });
+    },
+  );
+});

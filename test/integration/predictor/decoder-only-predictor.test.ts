@@ -1,0 +1,248 @@
+// `sida trace`, `train` and `eval` of a decoder-only model whose routers choose four experts a token.
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadAddon } from '../../../src/native/addon.js';
+import { type OpenedPredictor, openPredictor } from '../../../src/predictor/predictor-directory.js';
+import { readMeta, readTrace } from '../../../src/trace/trace-file.js';
+import { REPO, sst2 } from '../../support/server-process.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-decoder-only-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const at = (name: string) => join(root, name);
+const MODEL = at('olmoe-tiny');
+const LAYERS = ['decoder.0', 'decoder.1', 'decoder.2'];
+const PACKS = ['--pack-dir', at('packs'), '--threads', '1'];
+const TEMPLATE = ['--template', '{text}'];
+const END = 2;
+
+function sida(...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
+    encoding: 'utf8',
+  });
+  expect(status, stderr).toBe(0);
+  return stdout;
+}
+
+/** A token for each byte, behind 64 others. */
+function byteTokenizer(): object {
+  const printable = (byte: number) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+  let others = 256;
+  const pieces = Array.from({ length: 256 }, (_, byte) =>
+    String.fromCodePoint(printable(byte) ? byte : others++),
+  );
+  return {
+    version: '1.0',
+    added_tokens: [{ id: END, content: '</s>', special: true }],
+    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: false },
+    normalizer: null,
+    post_processor: null,
+    decoder: { type: 'ByteLevel' },
+    model: { type: 'BPE', vocab: Object.fromEntries(pieces.map((piece, i) => [piece, 64 + i])), merges: [] },
+  };
+}
+
+beforeAll(() => {
+  cpSync(join(REPO, 'test/fixtures/olmoe-tiny'), MODEL, { recursive: true });
+  writeFileSync(join(MODEL, 'tokenizer.json'), JSON.stringify(byteTokenizer()));
+  const rows = sst2()
+    .slice(0, 120)
+    .map(({ text }, i) => JSON.stringify({ text: text.slice(0, 24 + (i % 9)), label: 'ab'[i % 2] }));
+  writeFileSync(at('data.jsonl'), rows.join('\n'));
+  writeFileSync(
+    at('text.txt'),
+    sst2()
+      .slice(200, 230)
+      .map(({ text }) => text)
+      .join('\n'),
+  );
+  sida(
+    ...['trace', MODEL, '--data', at('data.jsonl'), ...TEMPLATE, '--out', at('trace'), ...PACKS],
+    ...['--top', '3', '--max-new-tokens', '5'],
+  );
+  sida(
+    ...['train', at('trace'), '--out', at('p'), '--hidden', '32', '--lr', '1e-2', '--clip-norm', '1'],
+    ...['--epochs', '6', '--batch', '16', '--top', '8', '--threads', '1', '--evaluate-every', '10'],
+  );
+});
+
+describe('a trace', () => {
+  it('holds prompts and what the model went on with as one stack, twice as many experts as are chosen', async () => {
+    expect(await readMeta(at('trace'))).toMatchObject({
+      stacks: ['decoder'],
+      layers: LAYERS,
+      topK: 4,
+      normalized: false,
+      top: 8,
+      complete: true,
+    });
+    let longer = 0;
+    for await (const { input, stacks } of readTrace(at('trace'))) {
+      const [{ tokens, experts, logits }] = stacks as [(typeof stacks)[number]];
+      expect(stacks).toHaveLength(1);
+      expect(tokens.length - input).toBeLessThanOrEqual(5);
+      expect(tokens.includes(END)).toBe(false);
+      expect([experts.length, logits.length]).toEqual([3 * tokens.length * 8, 3 * tokens.length * 8]);
+      longer += Number(tokens.length > input);
+    }
+    expect(longer).toBeGreaterThan(60);
+  });
+});
+
+describe('a predictor', () => {
+  const manifest = () => JSON.parse(readFileSync(join(at('p'), 'sida-predictor.json'), 'utf8'));
+  const open = (kind: 'lstm' | 'token'): Promise<OpenedPredictor> => {
+    const addon = loadAddon();
+    const { shape, fingerprint } = addon.inspectCheckpoint(MODEL);
+    const embedding = () => new addon.TokenEmbedding({ checkpoint: MODEL });
+    return openPredictor(at('p'), { model: shape, fingerprint, addon, embedding, kind });
+  };
+
+  it('says its choices, and is measured by recall@4 and recall@8', () => {
+    expect(manifest()).toMatchObject({ layers: LAYERS, topK: 4, options: { k: 4 } });
+    for (const layers of Object.values<{ hits: number[] }[]>(manifest().heldOut)) {
+      expect(layers).toHaveLength(3);
+      for (const { hits } of layers) {
+        expect(hits).toHaveLength(2);
+        // A quarter and a half are what names drawn at random reach.
+        expect(hits[0]).toBeGreaterThan(0.3);
+        expect(hits[1]).toBeGreaterThan(0.55);
+      }
+    }
+    const card = readFileSync(join(at('p'), 'README.md'), 'utf8');
+    expect(card).toContain('16 experts each, 4 a token');
+    expect(card).toContain('(recall@4 / recall@8)');
+  });
+
+  it.each(['lstm', 'token'] as const)(
+    'names 8 experts whose chances are of four choices: %s',
+    async (kind) => {
+      const { function: hash } = await open(kind);
+      const input = {
+        tokens: Int32Array.from({ length: 30 }, (_, i) => 96 + i),
+        offsets: Int32Array.of(0, 30),
+      };
+      const [experts, alpha, chance] = [new Uint16Array(720), new Float32Array(720), new Float32Array(720)];
+      expect(hash.fill(0, input, 8, experts, alpha, chance)).toBe(true);
+      let most = 0;
+      for (let row = 0; row < 720; row += 8) {
+        expect(new Set(experts.subarray(row, row + 8)).size).toBe(8);
+        const sum = (of: Float32Array) =>
+          of.subarray(row, row + 8).reduce((total, value) => total + value, 0);
+        expect(sum(alpha)).toBeLessThanOrEqual(1 + 1e-4);
+        expect(sum(chance)).toBeLessThanOrEqual(4 + 1e-4);
+        most = Math.max(most, sum(chance));
+      }
+      expect(most).toBeGreaterThan(2);
+      expect(chance.every((value) => value >= 0 && value <= 1)).toBe(true);
+      hash.close();
+    },
+  );
+
+  it('steps on from a prompt as it names the whole sequence', async () => {
+    const { function: hash } = await open('lstm');
+    const tokens = Int32Array.of(100, 110, 120, 130, 140);
+    const whole = new Uint16Array(3 * 5 * 8);
+    const scales = ({ length }: Uint16Array) => [new Float32Array(length), new Float32Array(length)] as const;
+    hash.fill(0, { tokens, offsets: Int32Array.of(0, 5) }, 8, whole, ...scales(whole));
+    const stepper = hash.stepper!()!;
+    stepper.begin(7, tokens.slice(0, 3));
+    const behind = {
+      tokens: tokens.slice(3),
+      offsets: Int32Array.of(0, 2),
+      contextTokens: tokens.slice(0, 3),
+      contextOffsets: Int32Array.of(0, 3),
+    };
+    const labels = new Uint16Array(3 * 2 * 8);
+    hash.fill(0, behind, 8, labels, ...scales(labels));
+    for (const [row, t] of [3, 4].entries()) {
+      const step = new Uint16Array(3 * 8);
+      expect(stepper.step(Int32Array.of(7), tokens.slice(t, t + 1), 8, step, ...scales(step))).toBe(true);
+      for (const layer of [0, 1, 2]) {
+        const named = whole.subarray((layer * 5 + t) * 8, (layer * 5 + t + 1) * 8);
+        expect(step.subarray(layer * 8, (layer + 1) * 8)).toEqual(named);
+        expect(labels.subarray((layer * 2 + row) * 8, (layer * 2 + row + 1) * 8)).toEqual(named);
+      }
+    }
+    hash.close();
+  });
+});
+
+describe('sida eval', () => {
+  const report = (...args: string[]) =>
+    JSON.parse(sida('eval', MODEL, ...PACKS, '--budgets', '50%', ...args, '--json')).sources;
+
+  it('scores a text token by token, window by window, with 4 and 8 experts a token', () => {
+    const [source] = report('--predictor', at('p'), '--text', at('text.txt'));
+    expect(source).toMatchObject({ kind: 'text', hitNames: ['recall@4', 'recall@8'], labels: null });
+    const { perplexity, tokens, inputs } = source;
+    expect(perplexity.tokens).toBe(tokens.decoder - inputs);
+    expect(perplexity.exact).toBeGreaterThan(1);
+    expect(perplexity.predicted.map(({ k, unrouted }: Record<string, number>) => [k, unrouted])).toEqual([
+      [4, 0],
+      [8, 0],
+    ]);
+    const table = sida(
+      'eval',
+      MODEL,
+      ...PACKS,
+      '--predictor',
+      at('p'),
+      '--text',
+      at('text.txt'),
+      '--limit',
+      '9',
+    );
+    expect(table).toMatch(/^hits, recall@4 \/ recall@8, % /m);
+    expect(table).toMatch(/^decoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ +0\.\d+/m);
+  });
+
+  it('loses nothing in predicted mode where tables are the recorded routing, and names all of it', () => {
+    const args = [
+      '--predictor',
+      at('trace'),
+      '--hash-function',
+      'replay',
+      '--data',
+      at('data.jsonl'),
+      ...TEMPLATE,
+    ];
+    const [continued] = report(...args, '--max-new-tokens', '5', '--limit', '30');
+    expect(continued.kind).toBe('continuations');
+    for (const { functions } of continued.layers) {
+      expect(functions.replay).toMatchObject({ hits: [1, 1], unknown: 0 });
+      // The trace holds half of the experts, so that α is estimated.
+      expect(functions.replay.alphaError).toBeLessThan(0.01);
+    }
+    // Of a token each: the prompt's last row scores both.
+    const [labelled] = report(...args, '--labels', 'a,b', '--routing-k', '4');
+    expect(labelled.labels.predicted[0]).toMatchObject({ k: 4, fidelity: 1, agreement: 1, unrouted: 0 });
+  });
+
+  it('scores labels behind the prompt they share', () => {
+    const args = [
+      '--predictor',
+      at('p'),
+      '--hash-function',
+      'token',
+      '--data',
+      at('data.jsonl'),
+      ...TEMPLATE,
+    ];
+    writeFileSync(
+      at('longer.jsonl'),
+      readFileSync(at('data.jsonl'), 'utf8')
+        .replaceAll('"a"', '"good film"')
+        .replaceAll('"b"', '"good book"'),
+    );
+    args[5] = at('longer.jsonl');
+    const [source] = report(...args, '--labels', 'good film,good book', '--limit', '20');
+    expect(source.labels.exact.accuracy).toBeGreaterThanOrEqual(0);
+    expect(source.labels.predicted.map(({ unrouted }: { unrouted: number }) => unrouted)).toEqual([0, 0]);
+    // The prompts' tokens, and of each label all tokens but the last; what they begin with is fed twice.
+    const fed = source.tokens.decoder;
+    expect(fed).toBeGreaterThan(20 * (24 + 16));
+  });
+});

@@ -1,0 +1,158 @@
+// Completions over HTTP against the continuations of Hugging Face transformers.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Answer, MINI, REPO, ServerProcess } from '../../support/server-process.js';
+
+const FIXTURE = join(REPO, 'test/fixtures/switch-tiny-capacity4');
+
+interface Case {
+  case: string;
+  lengths: number[];
+  greedy: number[][];
+}
+
+/** input_ids of a case, rows without padding. */
+function inputIds(name: string, lengths: number[]): number[][] {
+  const file = readFileSync(join(FIXTURE, 'cases.safetensors'));
+  const headerBytes = Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.subarray(8, 8 + headerBytes).toString());
+  const { shape, data_offsets } = header[`${name}.input_ids`] as { shape: number[]; data_offsets: number[] };
+  const start = 8 + headerBytes + data_offsets[0]!;
+  return lengths.map((length, row) =>
+    Array.from({ length }, (_, i) => Number(file.readBigInt64LE(start + (row * shape[1]! + i) * 8))),
+  );
+}
+
+describe('a model without a tokenizer', () => {
+  let server: ServerProcess;
+  beforeAll(async () => {
+    server = await ServerProcess.start(['--model', FIXTURE, '--memory-budget', '25%']);
+  });
+  afterAll(() => server.stop());
+
+  it('continues token ids as transformers does, all cases at once', async () => {
+    const cases = JSON.parse(readFileSync(join(FIXTURE, 'cases.json'), 'utf8')) as Case[];
+    const answers = await Promise.all(
+      cases.map((c) =>
+        server.post('/v1/completions', {
+          prompt: inputIds(c.case, c.lengths),
+          max_tokens: 16,
+          return_token_ids: true,
+        }),
+      ),
+    );
+    answers.forEach((answer, i) => {
+      expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+      cases[i]!.greedy.forEach((ids, row) => {
+        const found = answer.body.choices[row].token_ids;
+        // A finished row of a padded batch goes on with padding in the reference.
+        expect(found).toEqual(ids.slice(1, 1 + found.length));
+        if (found.length < 16) expect(found.at(-1)).toBe(1);
+      });
+    });
+  });
+
+  it('refuses text with a clear error', async () => {
+    const answer = await server.post('/v1/completions', { prompt: 'hello' });
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+    expect(answer.body.error.message).toMatch(/tokenizer/);
+  });
+});
+
+describe('a model with a tokenizer', () => {
+  let server: ServerProcess;
+  beforeAll(async () => {
+    server = await ServerProcess.start(['--model', MINI, '--memory-budget', '50%']);
+  });
+  afterAll(() => server.stop());
+
+  const prompt = 'sst2 sentence: a gripping , beautifully acted film';
+
+  async function stream(body: object): Promise<{ events: Answer['body'][]; done: boolean }> {
+    const response = await fetch(`${server.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...body, stream: true }),
+    });
+    expect(response.headers.get('content-type')).toMatch(/text\/event-stream/);
+    const data = (await response.text())
+      .split('\n\n')
+      .filter((event) => event.startsWith('data: '))
+      .map((event) => event.slice(6));
+    return {
+      events: data.filter((d) => d !== '[DONE]').map((d) => JSON.parse(d)),
+      done: data.at(-1) === '[DONE]',
+    };
+  }
+
+  it('classifies the sentence of the README as positive and says what it cost', async () => {
+    const answer = await server.post('/v1/classify', {
+      task: 'sst2',
+      input: 'a gripping , beautifully acted film',
+      include: ['experts'],
+    });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data[0].label).toBe('positive');
+    const { positive, negative } = answer.body.data[0].scores;
+    expect(positive + negative).toBeCloseTo(1, 9);
+    expect(answer.body.experts.needed).toBeGreaterThan(0);
+    expect(answer.body.experts.loaded).toBe(answer.body.experts.needed - answer.body.experts.resident);
+    expect(answer.headers.get('x-request-id')).toBeTruthy();
+  });
+
+  it('streams the same text that it answers whole', async () => {
+    const body = { prompt, max_tokens: 12 };
+    const whole = await server.post('/v1/completions', body);
+    const { events, done } = await stream(body);
+    expect(done).toBe(true);
+    expect(events.map((e) => e.choices[0]?.text ?? '').join('')).toBe(whole.body.choices[0].text);
+    expect(whole.body.choices[0].text.trim()).toBe('positive');
+  });
+
+  it('stops before a stop string', async () => {
+    const whole = await server.post('/v1/completions', { prompt, max_tokens: 12 });
+    const text: string = whole.body.choices[0].text;
+    const stop = text.slice(-3);
+    const stopped = await server.post('/v1/completions', { prompt, max_tokens: 12, stop: [stop] });
+    expect(stopped.body.choices[0].text).toBe(text.slice(0, text.indexOf(stop)));
+    expect(stopped.body.choices[0].finish_reason).toBe('stop');
+  });
+
+  it('gives log-probabilities of the most likely tokens', async () => {
+    const answer = await server.post('/v1/completions', { prompt, max_tokens: 4, logprobs: 3 });
+    const { tokens, token_logprobs, top_logprobs } = answer.body.choices[0].logprobs;
+    expect(tokens.length).toBeGreaterThan(0);
+    token_logprobs.forEach((logprob: number, i: number) => {
+      expect(logprob).toBeLessThanOrEqual(0);
+      expect(Object.keys(top_logprobs[i])).toHaveLength(3);
+      expect(Math.max(...(Object.values(top_logprobs[i]) as number[]))).toBeCloseTo(logprob, 9);
+    });
+  });
+
+  it('gives the same answer to many clients at once as to one', async () => {
+    const one = await server.post('/v1/completions', { prompt, max_tokens: 8, return_token_ids: true });
+    const many = await Promise.all(
+      Array.from({ length: 24 }, (_, i) =>
+        server.post('/v1/completions', {
+          prompt: i % 2 === 0 ? prompt : `${prompt} ${'and more '.repeat(i)}`,
+          max_tokens: 1 + (i % 8),
+          return_token_ids: true,
+        }),
+      ),
+    );
+    many.forEach((answer, i) => {
+      expect(answer.status).toBe(200);
+      if (i % 2 === 0) {
+        expect(one.body.choices[0].token_ids.slice(0, 1 + (i % 8))).toEqual(answer.body.choices[0].token_ids);
+      }
+    });
+  });
+
+  it('round-trips text through /v1/tokenize', async () => {
+    const answer = await server.post('/v1/tokenize', { input: 'a fine film' });
+    expect(answer.status).toBe(200);
+    expect(answer.body.data[0].ids.at(-1)).toBe(1);
+  });
+});

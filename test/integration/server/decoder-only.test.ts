@@ -1,0 +1,164 @@
+// A decoder-only model over HTTP: against transformers, and each answer against itself alone with every expert resident.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Answer, REPO, ServerProcess } from '../../support/server-process.js';
+
+const FIXTURE = join(REPO, 'test/fixtures/olmoe-tiny');
+const MINI = join(REPO, '../shared/models/olmoe-mini');
+
+interface Case {
+  case: string;
+  length: number;
+  greedy: number[][];
+}
+
+const cases = JSON.parse(readFileSync(join(FIXTURE, 'cases.json'), 'utf8')) as Case[];
+
+function inputIds(name: string, length: number): number[] {
+  const file = readFileSync(join(FIXTURE, 'cases.safetensors'));
+  const headerBytes = Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.subarray(8, 8 + headerBytes).toString());
+  const { data_offsets } = header[`${name}.input_ids`] as { data_offsets: number[] };
+  const start = 8 + headerBytes + data_offsets[0]!;
+  return Array.from({ length }, (_, i) => Number(file.readBigInt64LE(start + i * 8)));
+}
+
+/** Passes of 32 tokens: prompts run in chunks. */
+const start = (budget: string, model = FIXTURE, more: string[] = []) =>
+  ServerProcess.start([
+    ...['--model', model, '--memory-budget', budget],
+    ...['--max-batch-tokens', '32', '--kv-tokens', '1024', ...more],
+  ]);
+
+const PROMPTS = cases.map(({ case: name, length }) => inputIds(name, length));
+const sampled = { temperature: 0.9, top_p: 0.95, seed: 11, n: 3 };
+const REQUESTS = PROMPTS.flatMap((prompt, i) => [
+  { prompt, max_tokens: 12, return_token_ids: true },
+  { prompt, max_tokens: 5 + 4 * i, return_token_ids: true, ...sampled },
+  { prompt: [...prompt, 7 + i], max_tokens: 9, return_token_ids: true, temperature: 1.3, top_k: 20, seed: i },
+]);
+
+const tokensOf = ({ status, body }: Answer): number[][] => {
+  expect(status, JSON.stringify(body)).toBe(200);
+  return (body.choices as { token_ids: number[] }[]).map(({ token_ids }) => token_ids);
+};
+
+describe('a model without a tokenizer', () => {
+  let server: ServerProcess;
+  let smallest: ServerProcess;
+  beforeAll(async () => {
+    server = await start('100%');
+    smallest = await start('1%');
+  });
+  afterAll(async () => {
+    await server.stop();
+    await smallest.stop();
+  });
+
+  it('continues token ids as transformers does, all cases at once', async () => {
+    const answers = await Promise.all(
+      PROMPTS.map((prompt) =>
+        server.post('/v1/completions', { prompt, max_tokens: 16, return_token_ids: true }),
+      ),
+    );
+    answers.forEach((answer, i) => {
+      const [found] = tokensOf(answer);
+      expect(found!.length === 16 || found!.at(-1) === 2).toBe(true);
+      expect(found).toEqual(cases[i]!.greedy[0]!.slice(0, found!.length));
+    });
+  });
+
+  it('gives every request the answer it gets alone, at the smallest budget and among all others', async () => {
+    const alone: number[][][] = [];
+    for (const request of REQUESTS) alone.push(tokensOf(await server.post('/v1/completions', request)));
+    const mixed = await Promise.all(REQUESTS.map((request) => smallest.post('/v1/completions', request)));
+    expect(mixed.map(tokensOf)).toEqual(alone);
+  });
+
+  it('gives the first of several choices the text of one alone, and the others their own', async () => {
+    const request = { prompt: PROMPTS[2], max_tokens: 16, return_token_ids: true, temperature: 1.5, seed: 3 };
+    const [one] = tokensOf(await server.post('/v1/completions', request));
+    const three = tokensOf(await server.post('/v1/completions', { ...request, n: 3 }));
+    expect(three[0]).toEqual(one);
+    expect(new Set(three.map(String)).size).toBe(3);
+  });
+
+  it('refuses more than its context with the numbers', async () => {
+    const { status, body } = await server.post('/v1/completions', {
+      prompt: Array(400).fill(5),
+      max_tokens: 200,
+    });
+    expect([status, body.error.code]).toEqual([422, 'cannot_run']);
+    expect(body.error.message).toMatch(/400 tokens.*200.*599.*512/);
+  });
+
+  it('tells what it is', async () => {
+    const { body } = await server.get('/v1/models');
+    expect(body.data[0]).toMatchObject({
+      family: 'olmoe',
+      kind: 'decoder-only',
+      context_tokens: 512,
+      experts_per_layer: 16,
+      experts_per_token: 4,
+      moe_layers: ['decoder.0', 'decoder.1', 'decoder.2'],
+    });
+  });
+});
+
+const hasMini = existsSync(MINI);
+if (!hasMini) console.warn(`SKIPPED: a decoder-only model with a tokenizer, ${MINI} does not exist`);
+
+describe.skipIf(!hasMini)('a model with a tokenizer', () => {
+  let server: ServerProcess;
+  beforeAll(async () => {
+    server = await start('50%', MINI);
+  });
+  afterAll(() => server.stop());
+
+  const prompt = '<|user|>What is a theory?<|end|><|assistant|>';
+
+  it('streams the same text that it answers whole, without the prompt', async () => {
+    const body = { prompt, max_tokens: 40, temperature: 0.8, seed: 5, n: 2 };
+    const whole = await server.post('/v1/completions', body);
+    const response = await fetch(`${server.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...body, stream: true }),
+    });
+    const pieces = (await response.text())
+      .split('\n\n')
+      .filter((event) => event.startsWith('data: {'))
+      .flatMap((event) => JSON.parse(event.slice(6)).choices as { index: number; text: string }[]);
+    for (const index of [0, 1]) {
+      const text = pieces.filter((piece) => piece.index === index).map((piece) => piece.text);
+      expect(text.join('')).toBe(whole.body.choices[index].text);
+      expect(whole.body.choices[index].text).not.toContain('What is');
+    }
+    expect(whole.body.usage.completion_tokens).toBeGreaterThan(2);
+  });
+
+  it('scores labels as continuations, in a list as alone', async () => {
+    const ask = (input: string | string[]) =>
+      server.post('/v1/classify', {
+        template: '{text}',
+        labels: [' noun', ' verb', ' a word of many tokens'],
+        input,
+      });
+    const inputs = ['run (', 'theory ('];
+    const both = await ask(inputs);
+    expect(both.status, JSON.stringify(both.body)).toBe(200);
+    const alone = [];
+    for (const input of inputs) alone.push((await ask(input)).body.data[0].scores);
+    expect(both.body.data.map((each: { scores: object }) => each.scores)).toEqual(alone);
+    const sum = Object.values(alone[0] as Record<string, number>).reduce((a, b) => a + b, 0);
+    expect(sum).toBeCloseTo(1, 9);
+  });
+
+  it('says what an answer cost in experts', async () => {
+    const { body } = await server.post('/v1/completions', { prompt, max_tokens: 8, include: ['experts'] });
+    expect(body.experts.needed).toBeGreaterThan(0);
+    expect(body.experts).toMatchObject({ hits_top_k: expect.any(Number), hits_top_2k: expect.any(Number) });
+    expect(body.experts.hits_top1).toBeUndefined();
+  });
+});

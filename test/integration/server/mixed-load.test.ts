@@ -1,0 +1,151 @@
+// Everything at once, both kinds of model in turn: 300 requests, 16 at a time, at the smallest workable budget. Each
+// answer must be the one that the request gets alone with every expert resident, whatever shared its passes.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import {
+  REPO,
+  ServerProcess as Server,
+  type ServerProcess,
+  MINI as SWITCH_MINI,
+  sst2,
+} from '../../support/server-process.js';
+
+const OLMOE_MINI = join(REPO, '../shared/models/olmoe-mini');
+const hasOlmoe = existsSync(OLMOE_MINI);
+if (!hasOlmoe) console.warn(`SKIPPED: mixed load on a decoder-only model, ${OLMOE_MINI} does not exist`);
+
+const REQUESTS = 300;
+const AT_A_TIME = 16;
+
+interface Request {
+  path: string;
+  body: Record<string, unknown>;
+  /** How the client takes the answer; `cancel` leaves it after some pieces. */
+  how: 'whole' | 'stream' | 'cancel';
+}
+
+const sentences = sst2();
+const text = (i: number) => sentences[(i * 37) % sentences.length]!.text;
+
+/** Completions of three lengths, scoring, streams and cancels, greedy and sampled. */
+function requestsOf(kind: 'encoder-decoder' | 'decoder-only'): Request[] {
+  return Array.from({ length: REQUESTS }, (_, i): Request => {
+    if (i % 4 === 3) {
+      const task =
+        kind === 'encoder-decoder'
+          ? { task: 'sst2' }
+          : { template: '{text}', labels: [' noun', ' a verb', ' x'] };
+      return { path: '/v1/classify', body: { ...task, input: [text(i), text(i + 1)] }, how: 'whole' };
+    }
+    const words = text(i).split(' ');
+    const prompt =
+      kind === 'encoder-decoder' ? `A fine <extra_id_0>. ${text(i)}` : words.slice(0, 3 + (i % 40)).join(' ');
+    const max_tokens = [4, 17, 48][i % 3]!;
+    const sampling = i % 5 < 2 ? {} : { temperature: 0.9, top_p: 0.95, seed: i, n: 1 + (i % 2) };
+    const how = (['whole', 'stream', 'cancel', 'whole', 'stream'] as const)[i % 5]!;
+    return { path: '/v1/completions', body: { prompt, max_tokens, ...sampling }, how };
+  });
+}
+
+/** Text of each choice, or the scores. */
+async function answerOf(server: ServerProcess, { path, body }: Request): Promise<unknown> {
+  const answer = await server.post(path, body);
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  return path === '/v1/classify'
+    ? answer.body.data
+    : answer.body.choices.map((choice: { text: string }) => choice.text);
+}
+
+/** The same from the pieces of a stream; undefined where the client left early. */
+async function streamed(server: ServerProcess, { path, body, how }: Request): Promise<string[] | undefined> {
+  const controller = new AbortController();
+  const response = await fetch(server.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...body, stream: true }),
+    signal: controller.signal,
+  });
+  expect(response.status).toBe(200);
+  const texts: string[] = [];
+  let rest = '';
+  let events = 0;
+  for await (const bytes of response.body!.pipeThrough(
+    new TextDecoderStream(),
+  ) as unknown as AsyncIterable<string>) {
+    const parts = (rest + bytes).split('\n\n');
+    rest = parts.pop()!;
+    for (const part of parts) {
+      if (!part.startsWith('data: {')) continue;
+      events += 1;
+      for (const { index, text: piece } of JSON.parse(part.slice(6)).choices as {
+        index: number;
+        text: string;
+      }[]) {
+        texts[index] = (texts[index] ?? '') + piece;
+      }
+    }
+    if (how === 'cancel' && events >= 2) {
+      controller.abort();
+      return undefined;
+    }
+  }
+  return texts;
+}
+
+async function inParallel<T>(requests: Request[], run: (request: Request) => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  let next = 0;
+  const client = async () => {
+    for (let i = next++; i < requests.length; i = next++) results[i] = await run(requests[i]!);
+  };
+  await Promise.all(Array.from({ length: AT_A_TIME }, client));
+  return results;
+}
+
+const KINDS = [
+  { kind: 'encoder-decoder', model: SWITCH_MINI },
+  ...(hasOlmoe ? [{ kind: 'decoder-only', model: OLMOE_MINI } as const] : []),
+] as const;
+
+describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
+  const servers: ServerProcess[] = [];
+  const start = async (budget: string) => {
+    const limits = ['--max-batch-tokens', '256', '--kv-tokens', '2048'];
+    const server = await Server.start(['--model', model, '--memory-budget', budget, ...limits]);
+    servers.push(server);
+    return server;
+  };
+  afterAll(async () => {
+    for (const server of servers) expect(await server.stop()).toBe(0);
+  });
+
+  it('answers a mixed load at the smallest budget as each request is answered alone at 100 %', async () => {
+    const requests = requestsOf(kind);
+    const resident = await start('100%');
+    const alone: unknown[] = [];
+    for (const request of requests) alone.push(await answerOf(resident, request));
+    const smallest = await start('1%');
+    const device = String((await smallest.get('/admin/budget')).body.device.smallest_bytes);
+    const lowered = await smallest.request('PUT', '/admin/budget', { device });
+    expect(lowered.status, JSON.stringify(lowered.body)).toBe(200);
+    const mixed = await inParallel(requests, (request) =>
+      request.how === 'whole' ? answerOf(smallest, request) : streamed(smallest, request),
+    );
+    let compared = 0;
+    mixed.forEach((answer, i) => {
+      if (answer === undefined) return;
+      compared += 1;
+      expect(answer, `request ${i}: ${JSON.stringify(requests[i])}`).toEqual(alone[i]);
+    });
+    expect(compared).toBeGreaterThan(REQUESTS / 2);
+    const { device: after } = (await smallest.get('/admin/budget')).body;
+    expect(after.used_bytes).toBeLessThanOrEqual(after.budget_bytes);
+    // Nothing of those that left stays behind.
+    await smallest.until(async () => {
+      const free = (await smallest.get('/metrics')).body.match(/^sida_kv_pages_free (\d+)/m)?.[1];
+      const total = (await smallest.get('/metrics')).body.match(/^sida_kv_pages (\d+)/m)?.[1];
+      return free === total;
+    });
+  }, 600_000);
+});

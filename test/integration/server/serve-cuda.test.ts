@@ -1,0 +1,50 @@
+// The promise of exact mode where a GPU computes, over HTTP: the same bits at any budget, experts behind it in host memory.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadAddon } from '../../../src/native/addon.js';
+import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+
+const { devices, emulated, message } = loadAddon().cuda();
+/** `npm run test:cuda` sets it: there a machine without a GPU is a failure. */
+const required = process.env.SIDA_REQUIRE_CUDA === '1';
+// A GPU that the CPU stands in for takes seconds for what a GPU does in milliseconds.
+const sentences = sst2().slice(0, emulated ? 8 : 256);
+const SERVER = ['--model', MINI, '--max-batch-tokens', '512'];
+
+it.runIf(required)('there is a GPU', () => {
+  expect(devices, message).toBeGreaterThan(0);
+});
+
+describe.runIf(devices > 0)('a server with --device cuda', () => {
+  let server: ServerProcess;
+  let resident: { label: string; scores: object }[];
+
+  beforeAll(async () => {
+    server = await ServerProcess.start([
+      ...SERVER,
+      ...['--device', 'cuda', '--memory-budget', '100%', '--host-budget', '100%'],
+    ]);
+    resident = await classifyAll(server, sentences);
+  });
+  afterAll(async () => {
+    expect(await server.stop()).toBe(0);
+  });
+
+  it('gives the labels of the cpu', async () => {
+    const cpu = await ServerProcess.start([...SERVER, '--memory-budget', '100%']);
+    const answers = await classifyAll(cpu, sentences);
+    expect(resident.map(({ label }) => label)).toEqual(answers.map(({ label }) => label));
+    expect(await cpu.stop()).toBe(0);
+  });
+
+  it.each(['20%', '5%'])('gives the same bits with a budget of %s', async (device) => {
+    const moved = async () => (await metricsOf(server))('sida_experts_moved_bytes_total');
+    const before = await moved();
+    const changed = await server.request('PUT', '/admin/budget', { device });
+    expect(changed.status, JSON.stringify(changed.body)).toBe(200);
+    expect(await classifyAll(server, sentences)).toEqual(resident);
+    // Few sentences find the experts of all of them in a fifth. Counters are sent about ten times a second.
+    if (device === '5%') await server.until(async () => (await moved()) > before);
+    const usage = (await server.get('/admin/budget')).body.device;
+    expect(usage.used_bytes).toBeLessThanOrEqual(usage.budget_bytes);
+  });
+});

@@ -1,0 +1,38 @@
+import { expect, it } from 'vitest';
+import { TableWorth } from '../../../src/predictor/table-worth.js';
+
+it('lets a table delay its pass by a fifth of the usual time, of 50 ms until a pass has run', () => {
+  const worth = new TableWorth(() => 0);
+  expect(worth.limitMs).toBeCloseTo(10, 9);
+  worth.passTook(200);
+  expect(worth.limitMs).toBeCloseTo(40, 9);
+  worth.passTook(100);
+  expect(worth.limitMs).toBeCloseTo(38, 9);
+});
+
+it('pauses after delays beyond the limit alone', () => {
+  const worth = new TableWorth(() => 0);
+  worth.passTook(50);
+  for (let i = 0; i < 100; i++) worth.delayedPass(10);
+  expect(worth.paused).toBe(false);
+  for (let i = 0; i < 8; i++) worth.delayedPass(10.5);
+  expect(worth.paused).toBe(true);
+});
+
+it('bounds the time that useless tables take to a small share', () => {
+  for (const tookMs of [0.1, 3, 40, 7000]) {
+    let now = 0;
+    let spent = 0;
+    const worth = new TableWorth(() => now);
+    for (let i = 0; i < 100_000; i++) {
+      if (worth.paused) {
+        now += tookMs;
+        continue;
+      }
+      now += tookMs;
+      spent += tookMs;
+      worth.lost(tookMs);
+    }
+    expect(spent / now, `${tookMs} ms a table`).toBeLessThan(1 / 17);
+  }
+});
