@@ -56,9 +56,10 @@ void read_index(std::string_view bytes) {
 
 void read_config(std::string_view bytes) {
   expect_clean([&] {
-    const auto [family, spec] = parse_model_config(bytes, "config.json");
+    const ModelConfig config = parse_model_config(bytes, "config.json");
+    const ModelSpec& spec = config.spec;
     for_each_dense_slot(spec, [&](const TensorSlot& slot) {
-      require(!family->source(spec, slot).candidates.empty(), "a tensor has a name in the checkpoint");
+      require(!config.family->source(spec, slot).candidates.empty(), "a tensor has a name in the checkpoint");
     });
     constexpr WeightFormat kFormats[] = {
         kF32Format, kBf16Format, {WeightType::kInt8}, {WeightType::kInt4, 64}};

@@ -31,7 +31,7 @@ class LogitRows {
   size_t max_rows_;
   DeviceBuffer counted_;
   std::vector<float> own_;
-  float* logits_;  ///< (max_rows_, vocab_)
+  float* logits_;              ///< (max_rows_, vocab_)
   std::vector<int32_t> rows_;  ///< of the pass
   std::vector<int32_t> chunk_;
   // Where the next chunk continues in the batch's lists.

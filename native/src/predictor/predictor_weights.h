@@ -42,7 +42,7 @@ enum class PredictorPart : uint8_t {
   kBlockFeedForwardNorm,  ///< (h)
   kBlockFeedForwardUp,    ///< (2h, h)
   kBlockFeedForwardBias,  ///< (2h)
-  kBlockFeedForwardDown,   ///< (h, 2h)
+  kBlockFeedForwardDown,  ///< (h, 2h)
 };
 inline constexpr size_t kPredictorBlockParts = 8;
 inline constexpr size_t kPredictorParts =

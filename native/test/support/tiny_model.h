@@ -33,10 +33,10 @@ inline BuiltTensor zeros(const std::string& name, const std::vector<uint64_t>& s
 
 /// All tensors that a config needs, zeros, under the best of their names; with `fused`, the last.
 inline std::vector<BuiltTensor> tiny_tensors(const std::string& config = tiny_config(), bool fused = false) {
-  const auto [family, spec] = parse_model_config(config, "config.json");
+  const ModelConfig parsed = parse_model_config(config, "config.json");
   std::vector<BuiltTensor> tensors;
-  for_each_slot(spec, [&](const TensorSlot& slot) {
-    const auto candidates = family->source(spec, slot).candidates;
+  for_each_slot(parsed.spec, [&](const TensorSlot& slot) {
+    const auto candidates = parsed.family->source(parsed.spec, slot).candidates;
     const bool last = fused && slot.form == TensorForm::kExpert;
     const TensorSource::Candidate& taken = last ? candidates.back() : candidates.front();
     const bool there = std::any_of(tensors.begin(), tensors.end(),

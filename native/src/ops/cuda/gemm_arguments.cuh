@@ -27,7 +27,7 @@ struct GemmArguments {
   size_t y_stride;
   size_t panel_stride;  ///< bytes
   uint32_t count;       ///< products
-  uint32_t max_rows;   ///< of a product
+  uint32_t max_rows;    ///< of a product
   uint32_t k;
   uint32_t n;
   Epilogue epilogue;
