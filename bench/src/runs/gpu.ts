@@ -1,9 +1,9 @@
 /** The GPU that measurements run on, and what fits it. */
 import { execFileSync } from 'node:child_process';
 import { freemem } from 'node:os';
-import { formatBytes } from '../../../dist/text/bytes.js';
 import { SidaError } from '../../../dist/errors.js';
 import type { CudaState } from '../../../dist/native/addon-types.js';
+import { formatBytes } from '../../../dist/text/bytes.js';
 import { type BenchModel, parametersOf } from '../scenarios/models.js';
 import type { Measurement } from '../scenarios/scenarios.js';
 import { run } from '../support/processes.js';

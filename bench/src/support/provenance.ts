@@ -2,9 +2,9 @@
 import { execFileSync } from 'node:child_process';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { basename, relative } from 'node:path';
+import { loadAddon } from '../../../dist/native/addon.js';
 import { formatBytes } from '../../../dist/text/bytes.js';
 import { VERSION } from '../../../dist/version.js';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { REPOSITORY } from './paths.js';
 
 export interface Provenance {
