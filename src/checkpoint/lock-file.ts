@@ -30,7 +30,7 @@ export async function withLock<T>(path: string, body: () => Promise<T>, signal?:
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
     const holder = Number(await readFile(path, 'utf8').catch(() => ''));
-    // An empty file is a holder between its two steps, or one that died there: it gets one more look.
+    // The file is empty while its owner writes its id, or after the owner died doing so. Look once more.
     if (holder > 0 && !alive(holder)) await rm(path, { force: true });
     else await delay(POLL_MS, undefined, signal && { signal });
     if (holder === 0 && (await readFile(path, 'utf8').catch(() => 'gone')) === '')

@@ -33,7 +33,7 @@ export interface ServerParts {
   keys: KeyRing;
   /** Throws io_error where the port is taken. */
   listen(): Promise<RunningServer>;
-  /** Ends what stands between queue and engine; running jobs of a shared queue get up to `drainMs`. Then the engine. */
+  /** Closes queue and worker, then the engine. Running jobs of a shared queue get up to `drainMs`. */
   close(drainMs: number): Promise<void>;
 }
 
@@ -85,12 +85,12 @@ function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
   return { engine, queue, close: () => engine.close(0) };
 }
 
-/** What keeps an engine at full speed: generations, the running batch, those prepared ahead, and one that fills up. */
+/** Tokens that keep an engine at full speed: generations, the running batch, prepared batches, and one that fills up. */
 function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
   return kvTokens + (lookahead + 3) * maxBatchTokens;
 }
 
-/** Engines of other processes answer; this one takes requests alone. */
+/** Engines of other processes answer; this process only takes requests. */
 function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new RemoteEngine(url, options.model);
   const queueName = () => engine.queueName;
@@ -129,7 +129,7 @@ export interface WorkerParts {
   engine: EngineHandle;
   /** Of metrics and health; undefined without --metrics-port. */
   url: string | undefined;
-  /** What is scraped says no longer that it is ready. */
+  /** From now on `/health/ready` answers 503. */
   refuse(): void;
   close(drainMs: number): Promise<void>;
 }
@@ -168,7 +168,7 @@ export async function composeWorker(
   };
 }
 
-/** What a worker serves over HTTP: its health and its metrics, and of its queue what a server would tell. */
+/** A worker's HTTP server: its health, its metrics, and the queue metrics that a server exports. */
 async function meteredQueue(
   options: ServeOptions,
   redis: string,

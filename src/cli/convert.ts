@@ -60,7 +60,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
   const interruption = new AbortController();
   const interrupt = () => {
     interruption.abort(new Error('Interrupted; start it again to go on from here'));
-    // A system call that never returns, on a dead mount for one, reads no signal.
+    // A system call that hangs, as on a dead mount, never returns to check the abort.
     setTimeout(() => process.exit(EXIT.failure), INTERRUPT_MS).unref();
   };
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
@@ -92,7 +92,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
     process.stdout.write(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}\n`);
     if (verified !== undefined) process.stdout.write(`${describeErrors(verified)}\n`);
   } catch (error) {
-    // Streams report an abort in words of their own.
+    // Streams throw their own abort error; the reason says what to do.
     throw signal.aborted ? signal.reason : error;
   } finally {
     progress.stop();

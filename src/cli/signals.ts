@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 
 type Signal = 'SIGTERM' | 'SIGINT';
 
-/** What a hurried end still gets: enough to tell the engine, well below what a user waits. */
+/** Time for a forced exit: enough to notify the engine, and short for a user. */
 const HURRY_MS = 250;
 
 export interface Signals {

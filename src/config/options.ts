@@ -23,7 +23,7 @@ export type ServeOptions = {
   [K in Exclude<OptionName, Unset>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
 } & { [K in Unset]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']> | undefined };
 
-/** Options that stay undefined when nobody sets them. */
+/** Options that stay undefined when they are not set. */
 type Unset =
   | 'allowedHosts'
   | 'allowedOrigins'

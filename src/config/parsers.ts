@@ -4,7 +4,7 @@ import { formatBytes, parseBytes, parseShare } from '../text/bytes.js';
 
 export type Parser<T> = (text: string) => T;
 
-/** What was expected instead; whoever knows the option's name and source makes the whole sentence. */
+/** What was expected instead; the caller adds the option's name and source. */
 export class Expected extends Error {
   constructor(
     /** Completes "Expected the … option to be". */

@@ -38,7 +38,7 @@ export interface EngineState {
 export interface RunOptions {
   /** Aborting cancels the job; the run then rejects with `cancelled`. */
   signal: AbortSignal;
-  /** Receives the pieces of a streamed completion, in order. */
+  /** Receives the deltas of a stream, in order. */
   onDelta?: OnDelta;
 }
 

@@ -181,7 +181,7 @@ function onParent(message: ToEngine, { jobs, inference, model }: Rooms): void {
       jobs.cancel(message.id);
       return;
     case 'taken':
-      jobs.taken(message.id, message.pieces);
+      jobs.taken(message.id, message.deltas);
       return;
     case 'control': {
       const { id, request } = message;

@@ -4,17 +4,11 @@ import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import { PASS_COUNTERS } from '../protocol/pass-counters.js';
+import { THREAD_COUNTERS } from '../protocol/thread-counters.js';
 import type { EngineHandle } from './engine-handle.js';
 
-/** Beside those of passes. */
+/** Beside those of passes and of the inference thread. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
-  ['sida_batches_total', 'Batches run', (c) => c.batches],
-  ['sida_inference_idle_total', 'Times the inference thread found no hash table ready', (c) => c.idleWaits],
-  [
-    'sida_inference_idle_seconds_total',
-    'Seconds the inference thread waited for a hash table',
-    (c) => c.idleSeconds,
-  ],
   [
     'sida_belady_bytes_total',
     "Bytes that Belady's rule with the same look-ahead would have moved; lags by the look-ahead",
@@ -31,12 +25,6 @@ const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCount
     (c) => c.tables.seconds,
   ],
   ['sida_batch_inputs_total', 'Inputs put into batches', (c) => c.tables.inputs],
-  ['sida_hash_table_waits_total', 'Batches whose hash table was still being built', (c) => c.tableWaits],
-  [
-    'sida_hash_table_wait_seconds_total',
-    'Seconds the inference thread waited for the table of the batch at hand',
-    (c) => c.tableWaitSeconds,
-  ],
 ];
 
 const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
@@ -72,6 +60,14 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   );
   const counter = (read: (counters: EngineCounters) => number) => () =>
     engine.counters === undefined ? undefined : read(engine.counters);
+  for (const [counted, { name, help }] of THREAD_COUNTERS) {
+    copyCounter(
+      registry,
+      name,
+      help,
+      counter((c) => c[counted]),
+    );
+  }
   for (const [counted, { metric }] of PASS_COUNTERS) {
     const read = counter((counters) => counters[counted]);
     if ('name' in metric) copyCounter(registry, metric.name, metric.help, read);

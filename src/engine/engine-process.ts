@@ -19,7 +19,7 @@ import { Watchdog } from './watchdog.js';
 interface Run {
   resolve: (result: JobResult) => void;
   reject: (error: SidaError) => void;
-  pieces: DeltaTaker;
+  taker: DeltaTaker;
 }
 
 interface Control {
@@ -100,7 +100,7 @@ export class EngineProcess implements EngineHandle {
       signal.addEventListener('abort', onAbort, { once: true });
       const done = (): void => signal.removeEventListener('abort', onAbort);
       this.#runs.set(id, {
-        pieces: new DeltaTaker(onDelta, (pieces) => this.#post({ type: 'taken', id, pieces })),
+        taker: new DeltaTaker(onDelta, (deltas) => this.#post({ type: 'taken', id, deltas })),
         resolve: (result) => {
           done();
           resolve(result);
@@ -180,7 +180,7 @@ export class EngineProcess implements EngineHandle {
     const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
       serialization: 'advanced',
       execArgv: [],
-      // The engine's words go to stderr: stdout belongs to the command.
+      // The engine's output goes to stderr: stdout belongs to the command.
       stdio: ['ignore', 2, 2, 'ipc'],
     });
     this.#child = child;
@@ -211,7 +211,7 @@ export class EngineProcess implements EngineHandle {
         this.#setState({ phase: 'failed', detail: message.error.message, error: message.error });
         return;
       case 'deltas':
-        for (const { id, delta } of message.deltas) this.#runs.get(id)?.pieces.take(delta);
+        for (const { id, delta } of message.deltas) this.#runs.get(id)?.taker.take(delta);
         return;
       case 'result':
         this.#settle(message.id)?.resolve(message.result);

@@ -74,8 +74,8 @@ export class JobRunner {
     if (job !== undefined) this.#drop(job);
   }
 
-  taken(id: string, pieces: number): void {
-    this.#deltas.taken(id, pieces);
+  taken(id: string, deltas: number): void {
+    this.#deltas.taken(id, deltas);
   }
 
   onInference(message: FromInference): void {

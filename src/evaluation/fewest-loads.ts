@@ -16,7 +16,7 @@ export function fewestLoads(
   let [size, loads] = [0, 0];
   for (const [visit, ids] of visits.entries()) {
     for (const id of ids) future.used(id);
-    // The first to go comes first, so that it can go for the others: the last one to come stays.
+    // Load the next victim first, so that later loads can evict it.
     const missing = ids.filter((own) => held[own] === 0).sort((a, b) => future.order(b, a));
     for (const id of missing) {
       loads += 1;
@@ -52,8 +52,8 @@ class Future {
   }
 
   /**
-   * Positive where `a` goes before `b`: its next use is farther. Of two with the same one goes whose use after that is
-   * sooner: missing then, it is loaded, and what was loaded last must stay while what was at hand may go. And so on,
+   * Positive where `a` is evicted before `b`: its next use is farther. Ties: the expert goes whose use after that is
+   * sooner: it must be loaded again then, and the expert loaded last must stay. And so on,
    * in turns.
    */
   order(a: number, b: number): number {

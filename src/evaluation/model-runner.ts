@@ -21,7 +21,7 @@ import {
 export interface TrueRouting {
   /** The experts with the largest logits, best first, capacity aside. */
   experts: Uint16Array;
-  /** What the model scales with: their probabilities among all experts of the layer, or shares of these. */
+  /** Expert weights: probabilities over all experts of the layer, or renormalised over the chosen ones. */
   alpha: Float32Array;
 }
 

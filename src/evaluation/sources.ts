@@ -116,7 +116,7 @@ export function corruptedSource(
     const longest = Math.max(input.length, target.length);
     if (longest > maxBatchTokens) {
       throw cannotRun(
-        `A piece of ${file} has ${longest} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+        `A window of ${file} has ${longest} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
       );
     }
     const plan = planScoring([target], tokens.start, end);

@@ -86,7 +86,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     const crowded = cache.size + loads.length > this.#slots;
     const future = crowded ? this.#future(cache, visits, at) : undefined;
     for (const id of ids) uses[id]! += 1;
-    // The first to be evicted is loaded first, so that the others can take its slot.
+    // Load the next victim first, so that later loads can evict it.
     if (future !== undefined) loads.sort((a, b) => order(future, b, a));
     for (const id of loads) {
       while (future !== undefined && cache.size >= this.#slots) evict(cache, future);

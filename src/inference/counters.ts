@@ -1,29 +1,14 @@
 /** The inference thread's counters since it started. */
-
 import type { RunStats } from '../native/addon-types.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
-import { addPass, noPasses } from '../protocol/pass-counters.js';
+import { addPass, noPasses, type PassCounters } from '../protocol/pass-counters.js';
+import { noThreadCounts, type ThreadCounters } from '../protocol/thread-counters.js';
 
-/** What others count. */
-type CountersNow = Pick<
-  EngineCounters,
-  | 'tablesQueued'
-  | 'activeSequences'
-  | 'usage'
-  | 'routingsPredicted'
-  | 'routingHitsNarrow'
-  | 'routingHitsWide'
-  | 'tableWeight'
-  | 'beladyBytes'
-  | 'tables'
->;
+/** Counted elsewhere. */
+type CountersNow = Omit<EngineCounters, keyof PassCounters | keyof ThreadCounters | 'rssBytes'>;
 
 export class InferenceCounters {
-  batches = 0;
-  idleWaits = 0;
-  idleSeconds = 0;
-  tableWaits = 0;
-  tableWaitSeconds = 0;
+  readonly thread = noThreadCounts();
   readonly #passes = noPasses();
 
   addPass(stats: RunStats, tokens: number): void {
@@ -31,17 +16,6 @@ export class InferenceCounters {
   }
 
   snapshot(now: CountersNow): EngineCounters {
-    const { batches, idleWaits, idleSeconds, tableWaits, tableWaitSeconds } = this;
-    const rssBytes = process.memoryUsage.rss();
-    return {
-      batches,
-      ...this.#passes,
-      idleWaits,
-      idleSeconds,
-      tableWaits,
-      tableWaitSeconds,
-      ...now,
-      rssBytes,
-    };
+    return { ...this.thread, ...this.#passes, ...now, rssBytes: process.memoryUsage.rss() };
   }
 }

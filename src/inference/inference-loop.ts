@@ -142,7 +142,7 @@ export class InferenceLoop {
 
   #idle(seen: number): void {
     const begin = clockMs();
-    this.#counters.idleWaits += 1;
+    this.#counters.thread.idleWaits += 1;
     let every = BUSY_COUNTERS_MS;
     this.#options.queue.idle = true;
     while (!this.#options.queue.arrivals.wait(seen, Math.max(0, this.#countersSentMs + every - clockMs()))) {
@@ -150,7 +150,7 @@ export class InferenceLoop {
       every = IDLE_COUNTERS_MS;
     }
     this.#options.queue.idle = false;
-    this.#counters.idleSeconds += (clockMs() - begin) / 1000;
+    this.#counters.thread.idleSeconds += (clockMs() - begin) / 1000;
   }
 
   #sendCounters(): void {
@@ -225,7 +225,7 @@ export class InferenceLoop {
   #takeBatch(): HeldBatch | undefined {
     const queued = this.#options.queue.tryTake();
     if (queued === undefined) return undefined;
-    this.#counters.batches += 1;
+    this.#counters.thread.batches += 1;
     this.#quality.nextBatch();
     const tables = openTables(queued.tables);
     if (queued.batch.routingK > 0) this.#tableWait.finish(tables);

@@ -79,7 +79,7 @@ export class PassPlanner {
     return this.#calibration.tableWeight;
   }
 
-  /** What a pass made of its plan, and what its tables had forecast of it. */
+  /** Learns from a finished pass: how busy the link was, and how good its forecast was. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
     if (this.#options.resident.all) return;
     this.#link.judge(stats);

@@ -25,22 +25,22 @@ export interface PlanInput {
  */
 export const PREFETCH_CHANCE = 0.95;
 
-/** Keys of what may go begin here, behind every time a plan can name. */
+/** Keys of experts that may be evicted begin here, beyond every time that a plan can name. */
 const EXPENDABLE = 2 ** 40;
 
 /**
  * With a forecast an expert's key is its expected next use, in visits from now:
  * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
- * rule. A rehearsal of the visits says who goes before that; only they make room for prefetches. Without one,
- * only this pass's needs are protected. Loads: likely needed experts that are not resident, or will have gone, the
- * nearest first, those under way among them: a prefetch that no plan names is taken back. The store takes up each as
- * soon as a slot is free or its expert may go.
+ * rule. A rehearsal of the visits finds the experts that are evicted before that use. Only these make room for
+ * prefetches. Without a forecast only this pass's needs are protected. Loads: experts that are likely needed and not
+ * resident, or evicted by then, the nearest first. Loads that have begun are listed too, because a prefetch that no plan
+ * names is cancelled. The store begins each as soon as a slot is free or may be taken.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
   return input.policy.usesForecast && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
 }
 
-/** Without tables: nothing is prefetched, and the policy says who goes. */
+/** Without tables: nothing is prefetched, and the policy chooses the victims. */
 export function planOnDemand(residency: Residency, policy: EvictionPolicy): ResidencyPlan {
   return planResidency({ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0, residency, policy });
 }

@@ -50,7 +50,7 @@ export class TableWait {
       if (left <= 0) break;
       this.#arrivals.wait(seen, left);
     }
-    this.#counters.tableWaits += 1;
-    this.#counters.tableWaitSeconds += (clockMs() - begin) / 1000;
+    this.#counters.thread.tableWaits += 1;
+    this.#counters.thread.tableWaitSeconds += (clockMs() - begin) / 1000;
   }
 }

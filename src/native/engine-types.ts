@@ -17,8 +17,8 @@ export interface BatchLimits {
   /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
   routers?: boolean;
   /**
-   * What meets int8 and int4 weights: f32 (default), or each row rounded to 8 bits as it comes, which is faster
-   * and less exact. Other weights meet f32 always.
+   * Type of the activations that are multiplied with int8 and int4 weights: f32 (default), or int8, each row rounded as
+   * it comes, which is faster and less exact. Other weights are always multiplied with f32.
    */
   activations?: Activations;
   /** What holds the weights and computes; default cpu. */

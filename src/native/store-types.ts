@@ -4,7 +4,7 @@ import type { Residency, ResidencyPlan } from './engine-types.js';
 export interface WeightlessStoreOptions {
   /** Of the model, all layers. */
   experts: number;
-  /** At least 1; more than one an expert count as one an expert. */
+  /** At least 1; values above the number of experts count as that number. */
   slots: number;
   /** Loads in flight on the engine's disk. A layer with as many experts resident or loading waits for a better victim. */
   loadsInFlight: number;

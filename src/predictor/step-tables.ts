@@ -58,9 +58,9 @@ export class StepTables {
   }
 
   /**
-   * The table of a step that feeds each sequence one token; null when it cannot be told. Of sequences that were
-   * not begun, or whose tokens were not all told, it names no expert; where tables route, to `routingK` experts
-   * a token, it is null.
+   * The table of a step that feeds each sequence one token; null when there is none. It names no expert for a
+   * sequence that was not begun or whose tokens are incomplete. Where tables route, with `routingK` experts per
+   * token, such a sequence makes the whole table null.
    */
   step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
     const required = routingK > 0;

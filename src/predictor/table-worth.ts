@@ -10,11 +10,11 @@
  * of the thread that builds them.
  */
 
-/** Of a pass's usual time. What a table will save is not known beforehand, and one that saves nothing costs this much. */
+/** Longest delay as a share of a usual pass. It also bounds the cost of a table that saves nothing. */
 const SHARE = 0.2;
 /** Weight of the latest pass in the usual one: of about the last ten, so that one outlier counts little. */
 const LATEST = 0.1;
-/** Taken for the usual pass until one has run: between those of small models and those that wait for a disk. */
+/** The usual pass before one has run: between those of small models and those that wait for a disk. */
 const FIRST_PASS_MS = 50;
 /** Losses in a row before the first pause: now and then a table is late by chance. */
 const LOSSES = 8;

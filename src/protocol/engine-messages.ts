@@ -14,6 +14,7 @@ import type { TraceAbout } from '../profile/chrome-trace.js';
 import type { BuilderFigures } from './builder-stats.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
+import type { ThreadCounters } from './thread-counters.js';
 
 /** What the engine process needs to start. */
 export interface EngineConfig extends FormatChoices {
@@ -208,23 +209,16 @@ export type ControlReply =
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
 /** Counters since the engine process started; sent about once a second and after every batch while busy. */
-export interface EngineCounters extends PassCounters {
-  batches: number;
+export interface EngineCounters extends PassCounters, ThreadCounters {
   /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
   routingsPredicted: number;
   routingHitsNarrow: number;
   routingHitsWide: number;
-  /** What tables count for when passes are planned, as learned: 1 as they say, 0 nothing, below 0 the opposite. */
+  /** Weight of the tables' forecast when passes are planned: 1 trusts them, 0 ignores them, below 0 inverts them. */
   tableWeight: number;
   /** Bytes Belady's rule would have moved; lags by the look-ahead. */
   beladyBytes: number;
-  /** Times and seconds the inference thread waited for the table of the batch at hand. */
-  tableWaits: number;
-  tableWaitSeconds: number;
   tables: BuilderFigures;
-  /** Times and seconds the inference thread found no table ready. */
-  idleWaits: number;
-  idleSeconds: number;
   /** Batches waiting between the hash-building and the inference thread. */
   tablesQueued: number;
   activeSequences: number;
@@ -235,8 +229,8 @@ export interface EngineCounters extends PassCounters {
 export type ToEngine =
   | { type: 'job'; id: string; request: JobRequest }
   | { type: 'cancel'; id: string }
-  /** So many more pieces of a stream were taken: as many may follow. */
-  | { type: 'taken'; id: string; pieces: number }
+  /** `deltas` more deltas of a stream were taken: as many may follow. */
+  | { type: 'taken'; id: string; deltas: number }
   | { type: 'control'; id: number; request: ControlRequest }
   /** Finish nothing more, close the model and exit 0. */
   | { type: 'close' };

@@ -61,10 +61,10 @@ export async function startServer(
     async drain(drainMs) {
       await inFlight.settled();
       context.draining = true;
-      // The listener stays until then: a connection that it refuses gets an answer, one in its backlog a reset.
+      // Keep listening: a refused connection gets an answer, but one left in the backlog would be reset.
       const end = performance.now() + drainMs;
       const answered = await inFlight.whenNone(drainMs);
-      // Kept jobs have no client that waits, and whoever asks for them is still answered.
+      // No client waits for kept jobs, and requests about them are still answered.
       const finished = answered && (await context.queue.drain(Math.max(0, end - performance.now())));
       server.close();
       return finished;

@@ -25,7 +25,7 @@ export class SseStream {
     this.#res.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // Proxies would otherwise collect pieces before passing them on.
+      // Proxies would otherwise collect chunks before passing them on.
       'x-accel-buffering': 'no',
     });
   }

@@ -1,4 +1,4 @@
-/** Finds stop strings in text that arrives in pieces; holds back what may be the beginning of one. */
+/** Finds stop strings in text that arrives in chunks; holds back what may be the beginning of one. */
 
 export class StopStrings {
   readonly #stops: readonly string[];

@@ -1,6 +1,7 @@
 --[[
   Accepts a job.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]  id
     ARGV[2]  kind
     ARGV[3]  owner

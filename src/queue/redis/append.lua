@@ -1,6 +1,7 @@
 --[[
   Adds deltas of a streamed completion.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]  id
     ARGV[2]  token
     ARGV[3]  most bytes of all deltas of a run

@@ -1,6 +1,7 @@
 --[[
   A worker's sign of life: renews the leases of its runs.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]  lease in ms
     ARGV[2]  grace: see `spare`
     ARGV[3]  worker id

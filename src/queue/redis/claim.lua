@@ -2,6 +2,7 @@
   Puts back the jobs of dead workers, and gives the oldest jobs that wait to a worker. Each run holds a lease on its job:
   a worker that does not renew it in time loses the job.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  token of the runs that this begins
     ARGV[5]  worker id

@@ -1,6 +1,7 @@
 --[[
   The engine stopped while it ran the job: the job waits for another run, or is given up.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  id
     ARGV[5]  token

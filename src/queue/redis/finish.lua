@@ -1,6 +1,7 @@
 --[[
   Ends a job with the outcome of its run.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  id
     ARGV[5]  token

@@ -2,6 +2,7 @@
   The worker leaves before its run has ended: the job waits for another worker. The run does not count among those that
   a job may have.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  id
     ARGV[5]  token

@@ -1,4 +1,4 @@
-/** Checks what is read from Redis: a value that somebody else wrote there must not break a server or a worker. */
+/** Checks what is read from Redis: a value that was edited there must not break a server or a worker. */
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';

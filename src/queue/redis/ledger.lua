@@ -38,7 +38,7 @@ local function jobKey(id) return base .. 'job:' .. id end
 local function tell(id, what) redis.call('PUBLISH', base .. 'events:' .. id, what) end
 local function count(name) redis.call('HINCRBY', base .. 'counters', name, 1) end
 
--- False where the record is gone, or where somebody put a value of another type in its place.
+-- False where the record is gone, or where a value of another type stands in its place.
 local function isRecord(id) return redis.call('TYPE', jobKey(id)).ok == 'hash' end
 
 -- Adds to a number of the record and gives it; what is not a number counts as 0.

@@ -1,6 +1,7 @@
 --[[
   Reads a job's record and the deltas that the reader does not know.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]  id
     ARGV[2]  attempt: the run of which the reader knows deltas
     ARGV[3]  how many of that run it knows

@@ -28,7 +28,7 @@ export class RemoteEngine implements EngineHandle {
     this.#name = basename(resolve(model));
     this.#state = {
       phase: 'starting',
-      detail: `No worker has told of the model ${JSON.stringify(this.#name)} yet`,
+      detail: `No worker has announced the model ${JSON.stringify(this.#name)} yet`,
     };
   }
 

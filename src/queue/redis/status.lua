@@ -1,6 +1,7 @@
 --[[
   Ends what is past its deadline, drops what was kept long enough, and counts what there is.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]-[3] limits of `finish`
     ARGV[4]  error of a job past its deadline
 

@@ -1,6 +1,7 @@
 --[[
-  Removes a job whose client has its answer: nobody else may ask for it.
+  Removes a job whose client has its answer: no other client may ask for it.
 
+    KEYS[1]  prefix of the queue's keys: see ledger.lua
     ARGV[1]  id
 
   Returns 1.

@@ -81,7 +81,7 @@ export class Admission {
   }
 }
 
-/** After a client has gone or a deadline has passed, nobody knows how much was computed: the reservation stands. */
+/** After a client has gone or a deadline has passed, it is unknown how much was computed: the reservation stands. */
 function mayHaveRun({ code }: SidaError): boolean {
   return code === 'cancelled' || code === 'deadline_exceeded';
 }

@@ -1,6 +1,6 @@
 /**
- * What one caller may hold of the queue: as much as it leaves free. So a single one fills half, two fill a third each,
- * and whoever comes later finds room. (Choudhury and Hahne's dynamic thresholds, 1998, for buffers of switches.)
+ * A caller may hold as many places of the queue as are free. One caller alone fills half of it, two fill a third each,
+ * so a later caller finds room. (Choudhury and Hahne's dynamic thresholds, 1998, for buffers of switches.)
  */
 export class QueueShare {
   readonly #bound: number;
@@ -11,7 +11,7 @@ export class QueueShare {
     this.#bound = bound;
   }
 
-  /** Returns what gives the place back, or undefined where `who` holds its share. `waiting`: requests of all callers. */
+  /** Returns a function that gives the place back, or undefined when the caller holds its share. `waiting`: requests of all callers. */
   take(who: string, waiting: number): (() => void) | undefined {
     const held = this.#held.get(who) ?? 0;
     if (waiting > 0 && held >= Math.max(1, this.#bound - waiting)) return undefined;

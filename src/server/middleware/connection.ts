@@ -7,7 +7,7 @@ import { LIMITS } from '../limits.js';
 /** Probes and scrapes see a draining server for as long as it answers. */
 const OPEN_WHILE_DRAINING = new Set(['/health/live', '/health/ready', '/metrics']);
 
-/** So do those who ask for jobs that were accepted before. */
+/** Connections that poll accepted jobs stay open too. */
 function staysOpen({ method, path }: Request): boolean {
   return OPEN_WHILE_DRAINING.has(path) || (method === 'GET' && path.startsWith('/v1/jobs/'));
 }

@@ -64,11 +64,11 @@ export const getJobEvents: Route = {
   method: 'get',
   path: '/v1/jobs/:id/events',
   scope: 'infer',
-  summary: 'The statuses of a job, and the pieces of a completion with `stream`, as server-sent events',
+  summary: 'The statuses of a job, and the deltas of a completion with `stream`, as server-sent events',
   params: JobPath,
   answers: {
     200: {
-      description: 'Events `status` with the job and `piece` with a piece; ends with the last status',
+      description: 'Events `status` with the job and `piece` with a delta of the answer; ends with the last status',
       contentType: 'text/event-stream',
     },
     404: notFound,

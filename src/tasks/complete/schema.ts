@@ -131,7 +131,7 @@ export const CompletionAnswer = z
     usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int(), total_tokens: z.int() }).optional(),
     experts: Experts.optional(),
   })
-  .meta({ id: 'Completion', description: 'Also the shape of each piece of a stream' });
+  .meta({ id: 'Completion', description: 'Also the shape of each chunk of a stream' });
 
 export type CompletionAnswer = z.infer<typeof CompletionAnswer>;
 export type CompletionLogprobs = z.infer<typeof Logprobs>;

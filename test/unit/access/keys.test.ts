@@ -76,7 +76,7 @@ describe('the ring', () => {
   const file = join(folder, 'keys');
   writeFileSync(file, `${line('ci', infer)}\n${line('ops', admin, ['admin', 'metrics'])}\n`);
 
-  it('finds who a key belongs to, and nobody for anything else', () => {
+  it('finds the owner of a key, and none for anything else', () => {
     const ring = new KeyRing({ apiKey: 'one for all', apiKeys: file });
     expect(ring.size).toBe(3);
     expect(ring.find(infer)).toMatchObject({ owner: 'ci', scopes: new Set(['infer']) });

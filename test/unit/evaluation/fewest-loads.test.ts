@@ -42,7 +42,7 @@ describe('fewest loads', () => {
       fc.property(few, fc.integer({ min: 1, max: 5 }), (all, slots) => {
         expect(fewestLoads(all, EXPERTS, slots)).toBe(byTrying(all, slots));
       }),
-      // 1 stays for the last visit: it comes after 0, which nobody needs again. 1 and 2 are needed again at once.
+      // 1 stays for the last visit: it comes after 0, which is not needed again. 1 and 2 are needed again at once.
       {
         numRuns: 200,
         examples: [

@@ -98,7 +98,7 @@ describe('residency planner', () => {
     expect(plan.loads).toHaveLength(0);
   });
 
-  it('names a load under way that is needed still, so that nobody takes it back', () => {
+  it('names a load in flight that is still needed, so that it is not cancelled', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 0: 1, 1: 1 }), visit(1, { 0: 1 })],
       passVisits: 2,

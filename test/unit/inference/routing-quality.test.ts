@@ -72,7 +72,7 @@ it('of routers that choose k experts, looks for each among the first k and 2k na
   ]);
 });
 
-it('leaves out tokens for which the table names nobody', () => {
+it('leaves out tokens for which the table names no expert', () => {
   const { judge } = quality();
   const predicted = tableRows(table(2, [NO_EXPERT, NO_EXPERT, 4, NO_EXPERT]), [0, 1]);
   const { result, batch } = ran([4, 4], [0, 1, 2]);

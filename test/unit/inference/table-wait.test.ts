@@ -24,19 +24,19 @@ function pending(): HashTable {
 }
 
 function waiter() {
-  const bell = new WakeUp();
+  const wakeUp = new WakeUp();
   const counters = new InferenceCounters();
-  return { bell, counters, wait: new TableWait(bell, counters) };
+  return { wakeUp, counters, wait: new TableWait(wakeUp, counters) };
 }
 
-/** Another thread that readies the table after a while and rings. */
-function readyAfter(ms: number, table: HashTable, bell: WakeUp): Worker {
-  const script = `const { table, bell, ms } = require('node:worker_threads').workerData;
+/** Another thread that readies the table after a while and signals. */
+function readyAfter(ms: number, table: HashTable, wakeUp: WakeUp): Worker {
+  const script = `const { table, wakeUp, ms } = require('node:worker_threads').workerData;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
     Atomics.compareExchange(new Int32Array(table), 8, ${TABLE_PENDING}, ${TABLE_READY});
-    Atomics.add(new Int32Array(bell), 0, 1);
-    Atomics.notify(new Int32Array(bell), 0);`;
-  return new Worker(script, { eval: true, workerData: { table: table.buffer, bell: bell.buffer, ms } });
+    Atomics.add(new Int32Array(wakeUp), 0, 1);
+    Atomics.notify(new Int32Array(wakeUp), 0);`;
+  return new Worker(script, { eval: true, workerData: { table: table.buffer, wakeUp: wakeUp.buffer, ms } });
 }
 
 it('does not wait, nor count a wait, where nothing is pending', () => {
@@ -46,7 +46,11 @@ it('does not wait, nor count a wait, where nothing is pending', () => {
   wait.settle([ready, null]);
   wait.settle([null, null]);
   wait.finish([ready, null]);
-  expect([ready.state, counters.tableWaits, counters.tableWaitSeconds]).toEqual([TABLE_READY, 0, 0]);
+  expect([ready.state, counters.thread.tableWaits, counters.thread.tableWaitSeconds]).toEqual([
+    TABLE_READY,
+    0,
+    0,
+  ]);
 });
 
 it('waits a fifth of a usual pass, then gives the tables up', () => {
@@ -55,32 +59,32 @@ it('waits a fifth of a usual pass, then gives the tables up', () => {
   const tables = [pending(), pending()];
   wait.settle(tables);
   expect(tables.map(({ state }) => state)).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
-  expect(counters.tableWaits).toBe(1);
-  expect(counters.tableWaitSeconds).toBeGreaterThanOrEqual(0.1);
+  expect(counters.thread.tableWaits).toBe(1);
+  expect(counters.thread.tableWaitSeconds).toBeGreaterThanOrEqual(0.1);
   // Passes became short: so does the wait.
   for (let i = 0; i < 100; i++) wait.passTook(1);
-  const before = counters.tableWaitSeconds;
+  const before = counters.thread.tableWaitSeconds;
   wait.settle([pending(), null]);
-  expect(counters.tableWaitSeconds - before).toBeLessThan(0.04);
+  expect(counters.thread.tableWaitSeconds - before).toBeLessThan(0.04);
 });
 
 it('takes a table that is ready in time', async () => {
-  const { wait, bell } = waiter();
+  const { wait, wakeUp } = waiter();
   wait.passTook(100_000);
   const table = pending();
-  const worker = readyAfter(30, table, bell);
+  const worker = readyAfter(30, table, wakeUp);
   wait.settle([table, null]);
   expect(table.state).toBe(TABLE_READY);
   await worker.terminate();
 });
 
 it('where tables route it waits for as long as it takes', async () => {
-  const { wait, bell, counters } = waiter();
+  const { wait, wakeUp, counters } = waiter();
   wait.passTook(1);
   const table = pending();
-  const worker = readyAfter(80, table, bell);
+  const worker = readyAfter(80, table, wakeUp);
   wait.finish([table, null]);
   expect(table.state).toBe(TABLE_READY);
-  expect(counters.tableWaitSeconds).toBeGreaterThan(0.05);
+  expect(counters.thread.tableWaitSeconds).toBeGreaterThan(0.05);
   await worker.terminate();
 });

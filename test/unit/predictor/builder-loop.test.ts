@@ -105,10 +105,10 @@ describe('builder loop', () => {
   });
 
   it('names nothing without a predictor, and where every expert has a slot unless tables route', () => {
-    const nobody = bench(null);
-    nobody.send([[10]]);
-    nobody.settle();
-    expect(nobody.take().tables).toBeNull();
+    const unpredicted = bench(null);
+    unpredicted.send([[10]]);
+    unpredicted.settle();
+    expect(unpredicted.take().tables).toBeNull();
     const { send, settle, take, resident } = bench();
     resident.all = true;
     send([[10]]);
@@ -117,7 +117,7 @@ describe('builder loop', () => {
     expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
   });
 
-  it('fails the table of a batch that nobody can name, and goes on', () => {
+  it('fails the table of a batch that the function cannot predict, and goes on', () => {
     const { send, settle, take } = bench();
     send([[99, 1]]);
     send([[10]]);

@@ -38,7 +38,7 @@ it('steps through recorded routing, sequences in any order and in company, until
   expect(step(stepper, [31], [a.stacks[DECODER]!.tokens[1]! + 1])).toBeNull();
 });
 
-it("is a function's own stepper, one over prefixes, or nobody without a decoder", () => {
+it("is a function's own stepper, one over prefixes, or none without a decoder", () => {
   expect(openStepper(replay, SHAPE)).toBeInstanceOf(PrefixStepper);
   const dense = { ...SHAPE, stacks: [SHAPE.stacks[ENCODER]!, { ...SHAPE.stacks[DECODER]!, layers: 0 }] };
   expect(openStepper(replay, dense)).toBeNull();

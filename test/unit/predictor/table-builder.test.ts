@@ -182,7 +182,7 @@ describe('table builder', () => {
     expect(lateBuilder(7000).pauses(1)).toEqual([112_000]);
   });
 
-  it('starts again from patience after one table in time', () => {
+  it('counts losses anew after one table in time', () => {
     const { builder, pauses } = lateBuilder(1);
     expect(pauses(9)).toEqual([...Array(7).fill(0), 16, 32]);
     const batch = batchOf();

@@ -43,7 +43,7 @@ describe('hash table', () => {
     ]);
   });
 
-  it('is settled once, by whoever is first', () => {
+  it('is settled once, by the first that settles it', () => {
     const shape = {
       batchId: 1,
       layers: 1,

@@ -64,7 +64,7 @@ describe('a stream', () => {
     expect([status, json.error.code]).toEqual([422, 'cannot_run']);
   });
 
-  it('ends with the error when a piece cannot be told, and hurts nobody else', async () => {
+  it('ends with the error when a delta cannot be written, and disturbs no other stream', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
     const run = await firstRun();
     const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];

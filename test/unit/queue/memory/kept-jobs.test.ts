@@ -57,7 +57,7 @@ describe('a clock that is set', () => {
   });
 });
 
-it('gives memory back in time when nobody asks any more', async () => {
+it('gives memory back in time without further requests', async () => {
   makeQueue({ retentionMs: 50 });
   engine.script = (run) => run.finish();
   for (const id of ['a', 'b', 'c']) await keep(id);

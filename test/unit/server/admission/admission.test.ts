@@ -117,7 +117,7 @@ describe('the share of the queue', () => {
     expect(share.take('a', 0)).toBeDefined();
   });
 
-  it('does not count while nobody waits', () => {
+  it('does not count while no request waits', () => {
     const share = new QueueShare(1);
     for (let i = 0; i < 64; i += 1) expect(share.take('a', 0)).toBeDefined();
   });

@@ -1,0 +1,31 @@
+/** What the inference thread counts beside its passes, each named once: its field and the metric that shows it. */
+
+const COUNTERS = {
+  batches: { name: 'sida_batches_total', help: 'Batches run' },
+  idleWaits: {
+    name: 'sida_inference_idle_total',
+    help: 'Times the inference thread found no hash table ready',
+  },
+  idleSeconds: {
+    name: 'sida_inference_idle_seconds_total',
+    help: 'Seconds the inference thread waited for a hash table',
+  },
+  tableWaits: {
+    name: 'sida_hash_table_waits_total',
+    help: 'Batches whose hash table was still being built',
+  },
+  tableWaitSeconds: {
+    name: 'sida_hash_table_wait_seconds_total',
+    help: 'Seconds the inference thread waited for the table of the batch at hand',
+  },
+} satisfies Record<string, { name: string; help: string }>;
+
+type ThreadCounter = keyof typeof COUNTERS;
+export type ThreadCounters = Record<ThreadCounter, number>;
+
+export const THREAD_COUNTERS = Object.entries(COUNTERS) as [ThreadCounter, { name: string; help: string }][];
+
+/** Zero of each. */
+export function noThreadCounts(): ThreadCounters {
+  return Object.fromEntries(THREAD_COUNTERS.map(([counter]) => [counter, 0])) as ThreadCounters;
+}
