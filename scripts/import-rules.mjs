@@ -62,18 +62,18 @@ export function circles(graph) {
   return found;
 }
 
-/** The folder below src/ or bench/src/, or the file itself where it stands directly there. */
-function folderOf(file) {
-  const root = SOURCES.find((source) => file.startsWith(`${source}/`));
-  return join(relative(ROOT, root), relative(root, file).split('/')[0]);
+/** Where the paths of two files part: the folder, or file, of each just below their common folder. */
+function partOf(from, to) {
+  const [a, b] = [relative(ROOT, from).split('/'), relative(ROOT, to).split('/')];
+  const at = a.findIndex((segment, i) => segment !== b[i]);
+  return [a.slice(0, at + 1).join('/'), b.slice(0, at + 1).join('/')];
 }
 
 function folderPairs(graph) {
   const edges = new Map();
   for (const [file, imports] of graph) {
     for (const imported of imports) {
-      const [from, to] = [folderOf(file), folderOf(imported)];
-      if (from === to) continue;
+      const [from, to] = partOf(file, imported);
       const key = `${from} ${to}`;
       edges.set(key, [...(edges.get(key) ?? []), `${relative(ROOT, file)} -> ${relative(ROOT, imported)}`]);
     }
@@ -82,12 +82,13 @@ function folderPairs(graph) {
   for (const [key, forward] of edges) {
     const [from, to] = key.split(' ');
     const back = edges.get(`${to} ${from}`);
-    if (back !== undefined && from < to) pairs.push({ folders: [from, to], forward, back });
+    const folders = !from.includes('.') && !to.includes('.');
+    if (folders && back !== undefined && from < to) pairs.push({ folders: [from, to], forward, back });
   }
   return { pairs, edges };
 }
 
-/** Circles of folders: each imports the next one. Files that stand directly in src/ belong to no folder. */
+/** Circles of folders at any depth: each imports the next one. A file beside folders belongs to none of them. */
 function folderCircles(edges) {
   const folders = new Map();
   for (const key of edges.keys()) {
@@ -105,7 +106,7 @@ const { pairs, edges } = folderPairs(graph);
 const wide = folderCircles(edges);
 /** Imports of the laboratory by the product. */
 const upward = [...edges]
-  .filter(([key]) => !key.startsWith('bench/') && key.split(' ')[1].startsWith('bench/'))
+  .filter(([key]) => !key.startsWith('bench') && key.split(' ')[1].startsWith('bench'))
   .flatMap(([, lines]) => lines);
 
 if (process.argv.includes('--json')) {

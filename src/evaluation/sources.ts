@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { planScoring } from '../batching/scoring-plan.js';
 import { SidaError } from '../errors.js';
 import type { ModelShape } from '../native/addon-types.js';
-import { randomOf } from '../predictor/training/random.js';
+import { randomOf } from '../predictor/random.js';
 import type { ScoringPlan } from '../protocol/item-work.js';
 import type { Tokenizer } from '../text/tokenizer.js';
 import type { EvaluationSource } from './evaluate.js';

@@ -11,9 +11,9 @@ import { ReplayFunction } from './functions/replay.js';
 import { ShuffledFunction } from './functions/shuffled.js';
 import { TokenTable } from './functions/token-table.js';
 import { type HashFunction, type RoutingShape, routingShape, type StackName } from './hash-function.js';
+import { Teacher } from './teacher.js';
 import { MANIFEST, type PredictorManifest, readPredictorManifest } from './training/manifest.js';
 import type { Sharpness } from './training/sharpness.js';
-import { Teacher } from './training/teacher.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
 

@@ -10,8 +10,8 @@ import { connection } from './middleware/connection.js';
 import { errors } from './middleware/errors.js';
 import { originGuard } from './middleware/origin-guard.js';
 import { requestId } from './middleware/request-id.js';
+import { checkHeaders, checkParams, parseBody } from './request-checks.js';
 import type { Route } from './routes/route.js';
-import { checkHeaders, checkParams, parseBody } from './schemas/request.js';
 
 export function createApp(context: ServerContext, routes: readonly Route[]): Express {
   const { options } = context;

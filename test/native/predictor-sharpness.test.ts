@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { TrainingBatch } from '../../src/native/addon-types.js';
 import type { RoutingShape } from '../../src/predictor/hash-function.js';
+import type { TeacherRecord } from '../../src/predictor/teacher.js';
 import { fitSharpness } from '../../src/predictor/training/sharpness.js';
-import type { TeacherRecord } from '../../src/predictor/training/teacher.js';
 import { addon, embedding, fresh, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
 
 /** Logits of all experts, best first: the nearly undecided router behind the recorded TOP. */

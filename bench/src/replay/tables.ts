@@ -2,7 +2,7 @@
 import type { ReplayBatch, ReplayPass } from '../../../dist/evaluation/replay.js';
 import type { ExpectedVisit } from '../../../dist/predictor/expected-visits.js';
 import { cyclicPermutation } from '../../../dist/predictor/functions/shuffled.js';
-import { randomOf } from '../../../dist/predictor/training/random.js';
+import { randomOf } from '../../../dist/predictor/random.js';
 import {
   PHASES,
   type Phase,

@@ -5,7 +5,7 @@
 
 import { trueRouting } from '../../../dist/evaluation/model-runner.js';
 import { type Engine, NO_PARENT } from '../../../dist/native/addon-types.js';
-import { randomOf, shuffle } from '../../../dist/predictor/training/random.js';
+import { randomOf, shuffle } from '../../../dist/predictor/random.js';
 
 export interface DependencyOptions {
   /** Shares of the other tokens that are replaced, above 0, at most 1. */

@@ -1,5 +1,5 @@
 /** Random arrivals: a Poisson process, the same for the same seed. */
-import { randomOf } from '../../../dist/predictor/training/random.js';
+import { randomOf } from '../../../dist/predictor/random.js';
 
 /** Milliseconds from the begin to each arrival, ascending. Gaps are exponential with mean 1000 / perSecond. */
 export function poissonArrivals(perSecond: number, count: number, seed: number): number[] {

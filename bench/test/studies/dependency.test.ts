@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { randomOf } from '../../../dist/predictor/training/random.js';
+import { randomOf } from '../../../dist/predictor/random.js';
 import { corrupt } from '../../src/studies/dependency.js';
 
 const END = 1;

@@ -1,9 +1,9 @@
 /** The `replay` hash function: the routing itself, of inputs that a trace has recorded. */
 import { NO_EXPERT } from '../../native/addon-types.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
+import { routerAlphas } from '../router-probabilities.js';
 import { contextOf, rowsBehind, withContexts } from '../sequence-contexts.js';
-import { routerAlphas } from '../training/router-probabilities.js';
-import { bestExperts, type TeacherRecord, type TeacherSource } from '../training/teacher.js';
+import { bestExperts, type TeacherRecord, type TeacherSource } from '../teacher.js';
 
 /** Where a recorded stack's routers sent its tokens: only the experts they chose. */
 interface Routing {

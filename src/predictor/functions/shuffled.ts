@@ -3,7 +3,7 @@
  * names as many experts, so it moves as many bytes, but the wrong ones.
  */
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
-import { randomOf } from '../training/random.js';
+import { randomOf } from '../random.js';
 
 export class ShuffledFunction implements HashFunction {
   readonly name = 'shuffled';

@@ -1,6 +1,6 @@
 /** Chooses, on held-out records, the weight of a token's own counts against its layer's frequencies. */
 import type { RoutingShape } from '../hash-function.js';
-import { bestExperts, type TeacherRecord } from './teacher.js';
+import { bestExperts, type TeacherRecord } from '../teacher.js';
 import { backedOff, type TokenCounts } from './token-counts.js';
 
 /**

@@ -1,5 +1,5 @@
 /** Minibatches of sequences of like length, in an order that follows from seed and epoch alone. */
-import { randomOf, shuffle } from './random.js';
+import { randomOf, shuffle } from '../random.js';
 
 export interface BatchLimits {
   /** Most sequences of a batch. */

@@ -3,8 +3,8 @@
 import { tableK } from '../../protocol/hash-table.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { countHits, hitRanks } from '../hit-ranks.js';
-import { alphasOf } from './router-probabilities.js';
-import { bestExperts, type TeacherRecord, type TeacherSource } from './teacher.js';
+import { alphasOf } from '../router-probabilities.js';
+import { bestExperts, type TeacherRecord, type TeacherSource } from '../teacher.js';
 
 export interface LayerHits {
   /** `encoder.1`, … */

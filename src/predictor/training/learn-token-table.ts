@@ -1,6 +1,6 @@
 /** One pass over traces that learns the token table. */
 import type { TokenTable } from '../functions/token-table.js';
-import type { TeacherRecord, TeacherSource } from './teacher.js';
+import type { TeacherRecord, TeacherSource } from '../teacher.js';
 import { TokenTableLearner } from './token-table-learning.js';
 
 /** Neighbouring lines of a data file often share text: they are held out together. */

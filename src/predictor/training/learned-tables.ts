@@ -5,6 +5,7 @@ import { LstmFunction } from '../functions/lstm.js';
 import type { TokenTable } from '../functions/token-table.js';
 import type { HashFunction, StackName } from '../hash-function.js';
 import { sharpnessOptions, TOKEN_TABLE } from '../predictor-directory.js';
+import { Teacher, type TeacherRecord, type TeacherSource } from '../teacher.js';
 import { hitRates } from './hit-rates.js';
 import { learnTokenTable } from './learn-token-table.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
@@ -12,7 +13,6 @@ import type { SequenceSet } from './network-training.js';
 import type { TrainingSetup } from './setup.js';
 import { fitSharpness, type Sharpness } from './sharpness.js';
 import { sampleTokens } from './split.js';
-import { Teacher, type TeacherRecord, type TeacherSource } from './teacher.js';
 
 export interface TableEvents {
   signal?: AbortSignal;

@@ -1,9 +1,9 @@
 /** How sharp a network's logits must be made for their softmax to be α, and to be the chance, of each expert. */
 import type { Predictor } from '../../native/addon-types.js';
 import type { RoutingShape } from '../hash-function.js';
+import { alphasOf } from '../router-probabilities.js';
+import type { TeacherRecord } from '../teacher.js';
 import { inputOf, routedOf } from './hit-rates.js';
-import { alphasOf } from './router-probabilities.js';
-import type { TeacherRecord } from './teacher.js';
 
 /** Enough for one number a layer; bounds the logits that are held. */
 const SAMPLE_TOKENS = 8192;

@@ -1,5 +1,5 @@
 /** Which sequences are held out of training. */
-import { randomOf, shuffle } from './random.js';
+import { randomOf, shuffle } from '../random.js';
 
 /** Neighbouring lines of a data file often share text: they are held out together. */
 const LONGEST_RUN = 100;

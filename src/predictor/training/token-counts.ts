@@ -1,7 +1,7 @@
 /** How often, and how surely, each token id went to each expert. */
 import type { StackRecord } from '../../trace/trace-record.js';
 import type { RoutingShape } from '../hash-function.js';
-import { routerAlphas } from './router-probabilities.js';
+import { routerAlphas } from '../router-probabilities.js';
 
 /** Counts of one token, or of all: (layers, experts) each. */
 export interface Counts {

@@ -3,8 +3,8 @@
 import { tableK } from '../../protocol/hash-table.js';
 import { type TokenRows, TokenTable } from '../functions/token-table.js';
 import type { RoutingShape } from '../hash-function.js';
+import type { TeacherRecord } from '../teacher.js';
 import { BACK_OFF_WEIGHT, type BackOffWeights, tuneBackOff } from './back-off-tuning.js';
-import type { TeacherRecord } from './teacher.js';
 import { backedOff, TokenCounts } from './token-counts.js';
 
 /** Fewest experts kept of a token and layer. */

@@ -1,23 +1,11 @@
 /** The rate limit of several servers over one Redis: they count together, and each by itself while Redis is away. */
+import { readFileSync } from 'node:fs';
 import { type RateLimiterAbstract, RateLimiterRedis } from 'rate-limiter-flexible';
 import { KEY_PREFIX } from '../../queue/redis/queue-name.js';
 import { producerClient } from '../../queue/redis/redis-client.js';
 import { MINUTE_S, memoryLimiter } from './token-limit.js';
 
-/**
- * The library's script, but for one thing: what is given back ends at 0. A reservation that was made while Redis was away is
- * given back where it was never taken.
- */
-const CHARGE = `
-redis.call('set', KEYS[1], 0, 'EX', ARGV[2], 'NX')
-local consumed = redis.call('incrby', KEYS[1], ARGV[1])
-local ttl = redis.call('pttl', KEYS[1])
-if consumed < 0 then
-  consumed = 0
-  redis.call('set', KEYS[1], 0, 'PX', math.max(1, ttl))
-end
-return {consumed, ttl}
-`;
+const CHARGE = readFileSync(new URL('charge.lua', import.meta.url), 'utf8');
 
 export interface SharedLimiter {
   limiter: RateLimiterAbstract;

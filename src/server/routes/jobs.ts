@@ -68,7 +68,8 @@ export const getJobEvents: Route = {
   params: JobPath,
   answers: {
     200: {
-      description: 'Events `status` with the job and `piece` with a delta of the answer; ends with the last status',
+      description:
+        'Events `status` with the job and `piece` with a delta of the answer; ends with the last status',
       contentType: 'text/event-stream',
     },
     404: notFound,

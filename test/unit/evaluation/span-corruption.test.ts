@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { corrupt, sentinelsOf, WINDOW, windowsOf } from '../../../src/evaluation/span-corruption.js';
-import { randomOf } from '../../../src/predictor/training/random.js';
+import { randomOf } from '../../../src/predictor/random.js';
 
 const SENTINELS = [999, 998, 997, 996];
 const END = 1;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { alphasOf, routerProbabilities } from '../../../src/predictor/training/router-probabilities.js';
+import { alphasOf, routerProbabilities } from '../../../src/predictor/router-probabilities.js';
 import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
 import { ENCODER, recordsOf, SHAPE, TOP } from './routing-fixture.js';
 

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RoutingShape } from '../../../src/predictor/hash-function.js';
-import type { TeacherRecord, TeacherSource } from '../../../src/predictor/training/teacher.js';
+import type { TeacherRecord, TeacherSource } from '../../../src/predictor/teacher.js';
 import { TraceWriter } from '../../../src/trace/trace-file.js';
 
 export const ENCODER = 0;

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { ReplayFunction } from '../../../src/predictor/functions/replay.js';
-import { cyclicPermutation, ShuffledFunction } from '../../../src/predictor/functions/shuffled.js';
-import { hitRates, inputOf, routedOf } from '../../../src/predictor/training/hit-rates.js';
-import { randomOf } from '../../../src/predictor/training/random.js';
-import { Teacher } from '../../../src/predictor/training/teacher.js';
-import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
+import { NO_EXPERT } from '../../../../src/native/addon-types.js';
+import { ReplayFunction } from '../../../../src/predictor/functions/replay.js';
+import { cyclicPermutation, ShuffledFunction } from '../../../../src/predictor/functions/shuffled.js';
+import { randomOf } from '../../../../src/predictor/random.js';
+import { Teacher } from '../../../../src/predictor/teacher.js';
+import { hitRates, inputOf, routedOf } from '../../../../src/predictor/training/hit-rates.js';
+import { TokenTableLearner } from '../../../../src/predictor/training/token-table-learning.js';
 import {
   ALONE,
   aloneOf,
@@ -20,7 +20,7 @@ import {
   SHAPE,
   sourceOf,
   traceOf,
-} from './routing-fixture.js';
+} from '../routing-fixture.js';
 
 afterAll(removeFiles);
 

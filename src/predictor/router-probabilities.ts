@@ -1,5 +1,5 @@
 /** The router's probabilities over all experts of a layer, of which a trace records only the best. */
-import type { RoutingShape } from '../hash-function.js';
+import type { RoutingShape } from './hash-function.js';
 import type { TeacherRecord } from './teacher.js';
 
 /**

@@ -1,10 +1,10 @@
 /** What a trace's routers said, as a teacher for hash functions. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SidaError } from '../../errors.js';
-import { readMeta, readTrace, shapeOf, type TraceMeta } from '../../trace/trace-file.js';
-import type { TraceRecord } from '../../trace/trace-record.js';
-import type { RoutingShape } from '../hash-function.js';
+import { SidaError } from '../errors.js';
+import { readMeta, readTrace, shapeOf, type TraceMeta } from '../trace/trace-file.js';
+import type { TraceRecord } from '../trace/trace-record.js';
+import type { RoutingShape } from './hash-function.js';
 
 export interface TeacherRecord extends TraceRecord {
   /** Experts recorded of each token and layer. */

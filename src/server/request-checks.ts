@@ -1,7 +1,7 @@
 /** Checks of what a request brings against the schemas of its route. */
 import type { z } from 'zod';
-import { SidaError } from '../../errors.js';
-import type { Route } from '../routes/route.js';
+import { SidaError } from '../errors.js';
+import type { Route } from './routes/route.js';
 
 /** Checks a request body; the first fault becomes a 400 that names the field. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { producerClient, subscriberClient } from '../../../src/queue/redis/redis-client.js';
-import { eventually } from '../../support/eventually.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
-import { TcpProxy } from '../../support/tcp-proxy.js';
+import { producerClient, subscriberClient } from '../../../../src/queue/redis/redis-client.js';
+import { eventually } from '../../../support/eventually.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
+import { TcpProxy } from '../../../support/tcp-proxy.js';
 
 describeWithRedis('a connection that stays open and is silent', () => {
   it('is closed, and made anew', async () => {

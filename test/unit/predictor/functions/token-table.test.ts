@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { NO_EXPERT } from '../../../src/native/addon-types.js';
-import { TokenTable } from '../../../src/predictor/functions/token-table.js';
-import { TokenTableLearner } from '../../../src/predictor/training/token-table-learning.js';
-import { DECODER, ENCODER, freshPath, recordOf, recordsOf, removeFiles, SHAPE } from './routing-fixture.js';
+import { NO_EXPERT } from '../../../../src/native/addon-types.js';
+import { TokenTable } from '../../../../src/predictor/functions/token-table.js';
+import { TokenTableLearner } from '../../../../src/predictor/training/token-table-learning.js';
+import { DECODER, ENCODER, freshPath, recordOf, recordsOf, removeFiles, SHAPE } from '../routing-fixture.js';
 
 afterAll(removeFiles);
 

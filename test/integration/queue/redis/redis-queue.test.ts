@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, beforeAll } from 'vitest';
-import type { QueueWorker } from '../../../src/queue/redis/queue-worker.js';
-import type { RedisQueue } from '../../../src/queue/redis/redis-queue.js';
-import { eventually } from '../../support/eventually.js';
-import { engineConformance } from '../../support/queue-conformance.js';
-import { compiled, startEngine } from '../../support/real-engine.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
+import type { QueueWorker } from '../../../../src/queue/redis/queue-worker.js';
+import type { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
+import { eventually } from '../../../support/eventually.js';
+import { engineConformance } from '../../../support/queue-conformance.js';
+import { compiled, startEngine } from '../../../support/real-engine.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 1000 };
 

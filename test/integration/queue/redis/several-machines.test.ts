@@ -1,10 +1,10 @@
 // Servers and workers that share a Redis: answers, faults, isolation. Real processes, a real redis-server.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { EDITS, editJobs } from '../../support/edited-jobs.js';
-import { eventually } from '../../support/eventually.js';
-import { inLedger, someRun } from '../../support/ledger-look.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
+import { EDITS, editJobs } from '../../../support/edited-jobs.js';
+import { eventually } from '../../../support/eventually.js';
+import { inLedger, someRun } from '../../../support/ledger-look.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import {
   type Answer,
   classifyAll,
@@ -12,8 +12,8 @@ import {
   metricsOf,
   ServerProcess,
   sst2,
-} from '../../support/server-process.js';
-import { WorkerProcess } from '../../support/worker-process.js';
+} from '../../../support/server-process.js';
+import { WorkerProcess } from '../../../support/worker-process.js';
 
 const sentences = sst2().slice(0, 320);
 const COMPLETION = { prompt: 'The film was <extra_id_0>.', max_tokens: 40, return_token_ids: true };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { RoutingShape } from '../../../src/predictor/hash-function.js';
-import { randomOf } from '../../../src/predictor/training/random.js';
-import { fitSharpness, type LogitSource } from '../../../src/predictor/training/sharpness.js';
-import type { TeacherRecord } from '../../../src/predictor/training/teacher.js';
+import type { RoutingShape } from '../../../../src/predictor/hash-function.js';
+import { randomOf } from '../../../../src/predictor/random.js';
+import type { TeacherRecord } from '../../../../src/predictor/teacher.js';
+import { fitSharpness, type LogitSource } from '../../../../src/predictor/training/sharpness.js';
 
 const E = 16;
 const MODEL: RoutingShape = {

@@ -1,8 +1,8 @@
 // The memory queue over a real engine process.
 import { randomUUID } from 'node:crypto';
-import type { MemoryQueue } from '../../../src/queue/memory/memory-queue.js';
-import { engineConformance } from '../../support/queue-conformance.js';
-import { compiled, startEngine } from '../../support/real-engine.js';
+import type { MemoryQueue } from '../../../../src/queue/memory/memory-queue.js';
+import { engineConformance } from '../../../support/queue-conformance.js';
+import { compiled, startEngine } from '../../../support/real-engine.js';
 
 engineConformance('memory queue over the engine process', async () => {
   const engine = await startEngine();

@@ -3,12 +3,12 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { workerClient } from '../../../src/queue/redis/redis-client.js';
-import { type NewJob, RedisLedger } from '../../../src/queue/redis/redis-ledger.js';
-import type { TaskJob } from '../../../src/tasks/registry.js';
-import { eventually } from '../../support/eventually.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
-import { answerTo } from '../../unit/queue/scripted-engine.js';
+import { workerClient } from '../../../../src/queue/redis/redis-client.js';
+import { type NewJob, RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
+import type { TaskJob } from '../../../../src/tasks/registry.js';
+import { eventually } from '../../../support/eventually.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
+import { answerTo } from '../../../unit/queue/scripted-engine.js';
 
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 20, keptJobs: 100 };
 const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };

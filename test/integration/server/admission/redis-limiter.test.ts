@@ -1,10 +1,10 @@
 // The rate limit that servers share over Redis.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { redisLimiter, type SharedLimiter } from '../../../src/server/admission/redis-limiter.js';
-import { RateLimited, TokenLimit } from '../../../src/server/admission/token-limit.js';
-import { eventually } from '../../support/eventually.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
+import { redisLimiter, type SharedLimiter } from '../../../../src/server/admission/redis-limiter.js';
+import { RateLimited, TokenLimit } from '../../../../src/server/admission/token-limit.js';
+import { eventually } from '../../../support/eventually.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 
 describeWithRedis('servers that share a rate limit', () => {
   let redis: RedisServer;

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { pino } from 'pino';
 import { afterAll, beforeAll } from 'vitest';
-import type { JobQueue } from '../../../src/queue/job-queue.js';
-import { QueueWorker } from '../../../src/queue/redis/queue-worker.js';
-import { RedisQueue } from '../../../src/queue/redis/redis-queue.js';
-import { eventually } from '../../support/eventually.js';
-import { queueConformance } from '../../support/queue-conformance.js';
-import { describeWithRedis, RedisServer } from '../../support/redis.js';
-import { MODEL, ScriptedEngine } from '../../unit/queue/scripted-engine.js';
+import type { JobQueue } from '../../../../src/queue/job-queue.js';
+import { QueueWorker } from '../../../../src/queue/redis/queue-worker.js';
+import { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
+import { eventually } from '../../../support/eventually.js';
+import { queueConformance } from '../../../support/queue-conformance.js';
+import { describeWithRedis, RedisServer } from '../../../support/redis.js';
+import { MODEL, ScriptedEngine } from '../../../unit/queue/scripted-engine.js';
 
 describeWithRedis('with Redis', () => {
   let server: RedisServer;
