@@ -6,6 +6,7 @@ const MOCKED = '**/*.mocked.test.ts';
 /** `npm run test:unit`: tests that start no process. They share their modules, which halves their time. */
 export default defineConfig({
   test: {
+    maxWorkers: '100%',
     projects: [
       {
         test: {

@@ -1,4 +1,5 @@
-// Every relative link and anchor of the tracked Markdown files resolves, and every path that they name in backticks exists.
+// Every relative link and anchor of the tracked Markdown files resolves, and every path that they name in backticks
+// exists.
 //   node scripts/check-links.mjs
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -22,7 +23,10 @@ const ROOTS = [...folders].filter((dir) => dir !== '.' && !dir.includes('/'));
 const PATH = new RegExp(`^(?:${ROOTS.map((root) => root.replace('.', '\\.')).join('|')})/[\\w.*{},/@-]*$`);
 const FENCE = /^ {0,3}(```|~~~)/;
 
-/** The lines of a page with their numbers; `code` marks those of fenced and indented blocks, `made` those of generated tables. */
+/**
+ * The lines of a page with their numbers; `code` marks those of fenced and indented blocks, `made` those of generated
+ * tables.
+ */
 function linesOf(text) {
   let code = false;
   let made = false;

@@ -2,7 +2,8 @@
 /**
  * Checks how the source folders import each other:
  *   node scripts/import-rules.mjs [--json] [--graph]
- * Fails when files or folders import each other in a circle, and when src/ imports anything of bench/. Imports of types count: a reader follows them like any other.
+ * Fails when files or folders import each other in a circle, and when src/ imports anything of bench/. Imports of
+ * types count: a reader follows them like any other.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';

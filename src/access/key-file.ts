@@ -8,7 +8,7 @@
 import type { KeyHash } from './api-key.js';
 import { isScope, SCOPES, type Scope } from './scopes.js';
 
-export interface NamedKey {
+interface NamedKey {
   name: string;
   scopes: Scope[];
   hash: KeyHash;

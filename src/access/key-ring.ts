@@ -14,7 +14,7 @@ export interface Caller {
 /** Without any key, every client that reaches the server has all scopes. */
 export const ANYONE: Caller = { owner: 'anyone', scopes: new Set(SCOPES) };
 
-export interface KeySources {
+interface KeySources {
   /** One key with all scopes. */
   apiKey?: string | undefined;
   /** A file of keys. */

@@ -6,7 +6,7 @@ import type { PromptBatch } from '../protocol/thread-messages.js';
 import type { BatchMaker } from './batcher.js';
 import type { PendingItem } from './prompt-batch.js';
 
-export interface BatchFeedOptions {
+interface BatchFeedOptions {
   batcher: BatchMaker;
   queue: QueueGauge;
   /** Puts the batch into the queue; calls keep their order. */

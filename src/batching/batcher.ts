@@ -2,7 +2,7 @@
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import { type PendingItem, promptBatch } from './prompt-batch.js';
 
-export interface BatcherOptions {
+interface BatcherOptions {
   /** Tokens of one batch; no item has more. */
   maxBatchTokens: number;
   /** How long the first item of a batch waits for others. */

@@ -9,7 +9,7 @@ import type { HeldInputs } from './held-inputs.js';
 import type { Outcomes } from './outcomes.js';
 import type { PickedToken } from './pass-batch.js';
 
-export interface GenerationsOptions {
+interface GenerationsOptions {
   engine: Engine;
   /** Whether a forecast can save anything: an expert may have to be evicted. */
   planner: { readonly needsForecast: boolean };

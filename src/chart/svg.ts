@@ -1,6 +1,6 @@
 /** Writes SVG: elements as text, with every name and word escaped. */
 
-export type Attributes = Record<string, string | number>;
+type Attributes = Record<string, string | number>;
 
 /** Legible at half size. */
 const FONT = 'Helvetica, Arial, sans-serif';

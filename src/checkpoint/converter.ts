@@ -30,7 +30,7 @@ import {
   sameFormat,
 } from './weight-format.js';
 
-export interface ConvertOptions extends FormatChoices {
+interface ConvertOptions extends FormatChoices {
   /** Hugging Face checkpoint directory. */
   model: string;
   /** Directory of the pack; appears whole or not at all. */
@@ -42,7 +42,7 @@ export interface ConvertOptions extends FormatChoices {
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
 }
 
-export interface ConvertResult {
+interface ConvertResult {
   pack: string;
   /** Experts that an interrupted earlier run had written; 0 for a fresh one. */
   resumedFrom: number;

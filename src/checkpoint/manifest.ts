@@ -117,7 +117,7 @@ export async function hashFile(
   return { name, bytes, sha256: hash.digest('hex') };
 }
 
-export interface VerifyOptions {
+interface VerifyOptions {
   /** Leaves files larger than this to their size. */
   maxBytes?: number;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;

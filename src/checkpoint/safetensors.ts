@@ -10,16 +10,16 @@ const HEADER_ALIGNMENT = 8;
 
 const ARRAYS = { F32: Float32Array, I32: Int32Array, U16: Uint16Array } as const;
 
-export type Dtype = keyof typeof ARRAYS;
+type Dtype = keyof typeof ARRAYS;
 export type TensorData = Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
 
-export interface Tensor {
+interface Tensor {
   dtype: Dtype;
   shape: number[];
   data: TensorData;
 }
 
-export interface SafetensorsFile {
+interface SafetensorsFile {
   tensors: Map<string, Tensor>;
   metadata: Record<string, string>;
 }

@@ -2,7 +2,7 @@ import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { loadAddon } from '../native/addon.js';
 import type { VerifiedWeights } from '../native/addon-types.js';
 
-export interface VerifyWeightsOptions {
+interface VerifyWeightsOptions {
   /** The checkpoint that the pack was made from. */
   model: string;
   pack: string;

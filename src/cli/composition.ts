@@ -27,7 +27,7 @@ const KEPT_JOBS = 10_000;
 
 type OnKeptEnd = (end: KeptEnd) => void;
 
-export interface ServerParts {
+interface ServerParts {
   engine: EngineHandle;
   queue: JobQueue;
   keys: KeyRing;
@@ -85,7 +85,9 @@ function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
   return { engine, queue, close: () => engine.close(0) };
 }
 
-/** Tokens that keep an engine at full speed: generations, the running batch, prepared batches, and one that fills up. */
+/**
+ * Tokens that keep an engine at full speed: generations, the running batch, prepared batches, and one that fills up.
+ */
 function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
   return kvTokens + (lookahead + 3) * maxBatchTokens;
 }
@@ -125,7 +127,7 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
   };
 }
 
-export interface WorkerParts {
+interface WorkerParts {
   engine: EngineHandle;
   /** Of metrics and health; undefined without --metrics-port. */
   url: string | undefined;

@@ -66,7 +66,7 @@ function milliseconds(flag: string, text: string | true): number {
   );
 }
 
-export function describeProfile(summary: ProfileSummary): string {
+function describeProfile(summary: ProfileSummary): string {
   const { model, seconds, events, dropped, passes, stall, transfers, tables, ops } = summary;
   const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
   const ms = (value: number) => value.toFixed(3);

@@ -2,7 +2,7 @@
 import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../text/bytes.js';
 
-export interface ProgressStep {
+interface ProgressStep {
   phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
   done: number;
   total: number;

@@ -5,7 +5,7 @@ import type { EngineHandle } from '../engine/engine-handle.js';
 import { SidaError } from '../errors.js';
 import { partialFile } from '../profile/trace-writer.js';
 
-export interface ServeProfileOptions {
+interface ServeProfileOptions {
   file: string;
   /** Undefined: until the server ends. */
   seconds: number | undefined;

@@ -15,7 +15,7 @@ import { formatBytes } from '../text/bytes.js';
 import { formatTable } from './table.js';
 import type { TrainProgress } from './train-progress.js';
 
-export interface SearchCommand {
+interface SearchCommand {
   request: TrainRequest;
   preset: Preset;
   given: Partial<Record<TrainingOptionName, string>>;

@@ -19,7 +19,7 @@ export type EnginePhase =
   | 'failed'
   | 'closed';
 
-export interface EngineProgress {
+interface EngineProgress {
   phase: 'convert' | 'hash' | 'load';
   done: number;
   total: number;

@@ -17,7 +17,7 @@ export interface EngineLimits extends ModelLimits {
   routing: RoutingLimits;
 }
 
-export interface JobRunnerOptions {
+interface JobRunnerOptions {
   limits: EngineLimits;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
   toInference: (message: ToInference) => void;

@@ -13,13 +13,13 @@ import { readTokenizer } from './model-directory.js';
 /** Tools read whole files: a line of them is not a request from outside. */
 const MAX_INPUT_BYTES = 1 << 24;
 
-export interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
+interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
   /** Tokens that follow the longest input, in up to `sequences` sequences of their own. */
   newTokens: number;
   sequences: number;
 }
 
-export interface OpenModel {
+interface OpenModel {
   name: string;
   fingerprint: string;
   /** Packed model directory. */

@@ -22,7 +22,7 @@ export interface MeasuredFunction {
   function: HashFunction;
 }
 
-export interface EvaluationOptions {
+interface EvaluationOptions {
   engine: Engine;
   /** The first is the one whose tables route and plan; the others' hits stand beside it. */
   functions: readonly [MeasuredFunction, ...MeasuredFunction[]];

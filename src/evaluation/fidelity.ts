@@ -1,13 +1,13 @@
 /** What predicted mode keeps of the exact model's answers: accuracy on labels, perplexity on targets. */
 
-export interface LabelQuality {
+interface LabelQuality {
   /** Share of the inputs given their label. */
   accuracy: number;
   /** Of the second of two labels; null where there are more. */
   f1: number | null;
 }
 
-export interface PredictedQuality extends LabelQuality {
+interface PredictedQuality extends LabelQuality {
   k: number;
   /** This accuracy over the exact one: the paper's fidelity. Null where the exact one is 0. */
   fidelity: number | null;

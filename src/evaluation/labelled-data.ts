@@ -10,7 +10,7 @@ export interface DataLine {
   label?: number;
 }
 
-export interface LabelledSource extends DataSource {
+interface LabelledSource extends DataSource {
   labels?: readonly string[];
   /** First lines only. */
   limit?: number;

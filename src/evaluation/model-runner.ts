@@ -25,7 +25,7 @@ export interface TrueRouting {
   alpha: Float32Array;
 }
 
-export interface TruePass {
+interface TruePass {
   tokens: number;
   /** Flat ids that each MoE layer of the pass ran, ascending. */
   needed: number[][];

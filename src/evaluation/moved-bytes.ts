@@ -11,7 +11,7 @@ export interface SlotBudget {
   slots: number;
 }
 
-export interface MovedOptions {
+interface MovedOptions {
   /** Of the model, all layers. */
   experts: number;
   expertBytes: number;

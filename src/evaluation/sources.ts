@@ -79,7 +79,7 @@ export function textSource(
  * Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too
  * little text.
  */
-export function plainSource(
+function plainSource(
   file: string,
   texts: readonly string[],
   { shape, tokenizer, maxBatchTokens }: SourceLimits,

@@ -11,7 +11,7 @@ const SHORTEST = 8;
 const BEGIN = 0.05;
 const LONGEST_SPAN = 5;
 
-export interface Corrupted {
+interface Corrupted {
   input: number[];
   target: number[];
 }

@@ -6,7 +6,7 @@
 /** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */
 const BATCH_VISITS = 48;
 
-export interface BeladyOptions<Visit> {
+interface BeladyOptions<Visit> {
   /** Where all visits of longer batches are to be in view. */
   batchVisits?: number;
   /** Called with the loads of each settled visit. */

@@ -30,7 +30,7 @@ import { PassPlanner } from './pass-planner.js';
 import { RoutingQuality } from './routing-quality.js';
 import { TableWait } from './table-wait.js';
 
-export interface InferenceLoopOptions {
+interface InferenceLoopOptions {
   engine: Engine;
   pageTokens: number;
   maxBatchTokens: number;

@@ -11,7 +11,7 @@ import type { JobCosts } from './job-costs.js';
 import type { PassPlanner } from './pass-planner.js';
 import type { RoutingQuality } from './routing-quality.js';
 
-export interface NativePassesOptions {
+interface NativePassesOptions {
   engine: Engine;
   planner: PassPlanner;
   quality: RoutingQuality;

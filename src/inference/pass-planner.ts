@@ -11,7 +11,7 @@ import { LinkLoad } from './link-load.js';
 import { NeedCalibration } from './need-calibration.js';
 import { type PlanInput, planResidency } from './residency-planner.js';
 
-export interface PassPlannerOptions {
+interface PassPlannerOptions {
   engine: Engine;
   policy: EvictionPolicy;
   queue: QueueConsumer<QueuedBatch>;
@@ -21,7 +21,7 @@ export interface PassPlannerOptions {
 }
 
 /** What tables say of a pass and of those behind it in its batch. */
-export type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
+type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
 
 export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
   return { own: correctedVisits(own, calibration), behind: correctedVisits(behind, calibration) };

@@ -1,11 +1,11 @@
 /**
- * Rehearses the visits to come under Belady's rule (MIN; Belady 1966): which experts are going to be evicted, and from
- * when on each may be. Prefetches that evict no others move the bytes of Belady's rule, as early as it allows ("do no
- * harm": Cao et al., "A Study of Integrated Prefetching and Caching Strategies", 1995).
+ * Rehearses the visits to come under Belady's rule (MIN; Belady 1966): which experts are going to be evicted,
+ * and from when on each may be. Prefetches that evict no others move the bytes of Belady's rule, as early as it
+ * allows ("do no harm": Cao et al., "A Study of Integrated Prefetching and Caching Strategies", 1995).
  *
- * This is a plan, not another store. Its keys change after every visit, where the store's hold for a pass; an expert may
- * be evicted within the visit that used it; and the result is when each expert is evicted. The native store, given new
- * keys before each visit, takes 1.5 to 6 times as long for it, in every pass.
+ * This is a plan, not another store. Its keys change after every visit, where the store's hold for a pass; an
+ * expert may be evicted within the visit that used it; and the result is when each expert is evicted. The
+ * native store, given new keys before each visit, takes 1.5 to 6 times as long for it, in every pass.
  */
 import { LOADING, type Residency } from '../native/addon-types.js';
 
@@ -18,7 +18,7 @@ export interface RehearsedVisit {
   nextUse: Float64Array;
 }
 
-export interface RehearsalInput {
+interface RehearsalInput {
   visits: readonly RehearsedVisit[];
   /** How many of them belong to the pass. */
   passVisits: number;
@@ -33,7 +33,7 @@ export interface RehearsalInput {
   residency: Residency;
 }
 
-export interface Rehearsal {
+interface Rehearsal {
   /** (experts), 1: evicted before its next use, so it may go at once. */
   goesNow: Uint8Array;
   /** (experts), 1: evicted between its use by the pass, if any is to come, and the next one. */

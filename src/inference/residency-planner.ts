@@ -29,11 +29,11 @@ export const PREFETCH_CHANCE = 0.95;
 const EXPENDABLE = 2 ** 40;
 
 /**
- * With a forecast an expert's key is its expected next use, in visits from now:
- * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's guess); with certain tables this is Belady's
- * rule. A rehearsal of the visits finds the experts that are evicted before that use. Only these make room for
- * prefetches. Without a forecast only this pass's needs are protected. Loads: experts that are likely needed and not
- * resident, or evicted by then, the nearest first. Loads that have begun are listed too, because a prefetch that no plan
+ * With a forecast an expert's key is its expected next use, in visits from now: Σ t · P(first needed at t) +
+ * P(not needed) · (visits + the policy's guess); with certain tables this is Belady's rule. A rehearsal of the
+ * visits finds the experts that are evicted before that use. Only these make room for prefetches. Without a
+ * forecast only this pass's needs are protected. Loads: experts that are likely needed and not resident, or
+ * evicted by then, the nearest first. Loads that have begun are listed too, because a prefetch that no plan
  * names is cancelled. The store begins each as soon as a slot is free or may be taken.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {

@@ -23,7 +23,7 @@ export interface Verdict {
   beladyLoads: Set<number> | null;
 }
 
-export interface RoutingQualityOptions {
+interface RoutingQualityOptions {
   expertsPerLayer: number;
   /** Experts that the routers choose for a token. */
   topK: number;

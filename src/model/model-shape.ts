@@ -1,5 +1,5 @@
 /** What a model's shape says of its stacks. */
-import type { ModelShape, StackShape } from '../native/addon-types.js';
+import type { ModelShape } from '../native/addon-types.js';
 
 type Stacks = Pick<ModelShape, 'stacks'>;
 
@@ -13,16 +13,7 @@ export function isEncoderDecoder({ stacks }: Stacks): boolean {
   return stacks.length > 1;
 }
 
-/** MoE layers of a stack. */
-export function moeLayersOf({ stacks }: Stacks, stack: number): number {
-  return stacks[stack]!.moeLayers.length;
-}
-
 /** Flat number of a stack's first MoE layer. */
 export function firstMoeLayer({ stacks }: Stacks, stack: number): number {
   return stacks.slice(0, stack).reduce((sum, { moeLayers }) => sum + moeLayers.length, 0);
-}
-
-export function stackNames({ stacks }: Stacks): StackShape['name'][] {
-  return stacks.map(({ name }) => name);
 }

@@ -6,7 +6,9 @@ export interface WeightlessStoreOptions {
   experts: number;
   /** At least 1; values above the number of experts count as that number. */
   slots: number;
-  /** Loads in flight on the engine's disk. A layer with as many experts resident or loading waits for a better victim. */
+  /**
+   * Loads in flight on the engine's disk. A layer with as many experts resident or loading waits for a better victim.
+   */
   loadsInFlight: number;
 }
 

@@ -4,7 +4,7 @@ import type { JobTiming } from '../protocol/engine-messages.js';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-export interface HttpRequestSample {
+interface HttpRequestSample {
   route: string;
   method: string;
   status: number;
@@ -12,7 +12,7 @@ export interface HttpRequestSample {
 }
 
 /** A job that was answered. */
-export interface JobSample {
+interface JobSample {
   result: { timing: JobTiming };
   /** From submission to the start of the run that answered. */
   queueMs: number;

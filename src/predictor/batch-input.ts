@@ -4,8 +4,9 @@ import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 
 /**
- * For an encoder-decoder model: its prompts, and the label tokens that the decoder is fed. For a model with one stack: its
- * prompts and then, input by input, the label tokens behind them. A generation's tokens are predicted step by step.
+ * For an encoder-decoder model: its prompts, and the label tokens that the decoder is fed. For a model with one
+ * stack: its prompts and then, input by input, the label tokens behind them. A generation's tokens are
+ * predicted step by step.
  */
 export function batchInput(batch: PromptBatch, { stacks }: Pick<RoutingShape, 'stacks'>): BatchInput {
   const { id, routingK, tokens, offsets } = batch;

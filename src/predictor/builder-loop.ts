@@ -9,7 +9,7 @@ import type { WakeUp } from '../protocol/wake-up.js';
 import { batchInput } from './batch-input.js';
 import type { PendingTables, TableBuilder } from './table-builder.js';
 
-export interface BuilderLoopOptions {
+interface BuilderLoopOptions {
   queue: QueueProducer<QueuedBatch>;
   /** Null: there is no predictor. */
   builder: TableBuilder | null;

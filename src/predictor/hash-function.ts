@@ -54,7 +54,7 @@ export interface DecoderStepper {
 }
 
 /** What routing depends on in a stack of a model. */
-export interface RoutingStack {
+interface RoutingStack {
   /** As files name it. */
   name: StackName;
   /** MoE layers. */

@@ -22,8 +22,6 @@ export interface PassForecast {
   routingK: number;
 }
 
-export const NO_FORECAST: PassForecast = { own: [], behind: [], predicted: null, routingK: 0 };
-
 /** `rows`: the table's tokens in the order of a pass. */
 export function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
   return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;

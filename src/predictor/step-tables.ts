@@ -16,7 +16,7 @@ import type { DecoderStepper, RoutingShape } from './hash-function.js';
 import { copyRows } from './table-rows.js';
 import { TableWorth } from './table-worth.js';
 
-export interface StepTablesOptions {
+interface StepTablesOptions {
   stepper: DecoderStepper;
   shape: RoutingShape;
   onError: (error: unknown) => void;

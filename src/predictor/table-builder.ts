@@ -24,7 +24,7 @@ export interface BatchInput {
 /** Tables in the making, by stack; they are the reader's as soon as they exist. */
 export type PendingTables = (HashTable | null)[];
 
-export interface TableBuilderOptions {
+interface TableBuilderOptions {
   hashFunction: HashFunction;
   shape: RoutingShape;
   stats: BuilderStats;

@@ -1,13 +1,14 @@
 /**
  * Whether a hash table is worth its time: the one rule for all that build tables or wait for them.
  *
- * A table saves its pass a wait for experts, which is a part of the pass at most. So a table may delay its pass by a
- * fixed share of the time that such passes usually take. A table that takes longer, that comes too late or that names
- * nothing is lost. After several losses in a row no tables are built for a while. Each pause is a multiple of the time
- * that the last table took, and doubles while tables go on being lost; one useful table ends that.
+ * A table saves its pass a wait for experts, which is a part of the pass at most. So a table may delay its pass
+ * by a fixed share of the time that such passes usually take. A table that takes longer, that comes too late or
+ * that names nothing is lost. After several losses in a row no tables are built for a while. Each pause is a
+ * multiple of the time that the last table took, and doubles while tables go on being lost; one useful table
+ * ends that.
  *
- * So a wait for a table costs a pass at most the share, and tables that are always lost take 1 / (1 + PAUSE) of the time
- * of the thread that builds them.
+ * So a wait for a table costs a pass at most the share, and tables that are always lost take 1 / (1 + PAUSE) of
+ * the time of the thread that builds them.
  */
 
 /** Longest delay as a share of a usual pass. It also bounds the cost of a table that saves nothing. */

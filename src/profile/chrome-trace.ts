@@ -39,7 +39,7 @@ export interface TraceFile {
   traceEvents: TraceEvent[];
 }
 
-export type Op = { name: string; category: string };
+type Op = { name: string; category: string };
 
 /** Waits of batches overlap: each is a pair of its own. */
 const ASYNC_CATEGORY = 'queue';

@@ -2,7 +2,7 @@
 import type { Interval } from './intervals.js';
 import type { Lane, Span } from './timeline.js';
 
-export interface Segment extends Interval {
+interface Segment extends Interval {
   group: string;
 }
 

@@ -2,7 +2,7 @@
 import { intersection, length, union } from './intervals.js';
 import type { Span, Timeline } from './timeline.js';
 
-export interface OpSummary {
+interface OpSummary {
   thread: string;
   name: string;
   category: string;

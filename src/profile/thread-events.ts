@@ -18,9 +18,9 @@ export const THREAD_OPS = [
   'account',
   'emit',
 ] as const;
-export type ThreadOp = (typeof THREAD_OPS)[number];
+type ThreadOp = (typeof THREAD_OPS)[number];
 
-export interface EventArgs {
+interface EventArgs {
   tokens?: number;
   batch?: number;
 }

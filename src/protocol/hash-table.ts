@@ -22,11 +22,7 @@ export const TABLE_READY = 1;
 export const TABLE_FAILED = 2;
 /** The batch ran before the table was ready. */
 export const TABLE_ABANDONED = 3;
-export type TableState =
-  | typeof TABLE_PENDING
-  | typeof TABLE_READY
-  | typeof TABLE_FAILED
-  | typeof TABLE_ABANDONED;
+type TableState = typeof TABLE_PENDING | typeof TABLE_READY | typeof TABLE_FAILED | typeof TABLE_ABANDONED;
 
 /** In place of an expert's index: this token names no (further) expert in this layer. */
 
@@ -38,7 +34,7 @@ export function tableK({ topK, experts }: { topK: number; experts: number }): nu
   return Math.min(experts, Math.max(LEAST_K, 2 * topK));
 }
 
-export interface TableShape {
+interface TableShape {
   batchId: number;
   layers: number;
   tokens: number;

@@ -1,7 +1,7 @@
 /** The counters of native passes, each named once: what a pass adds to it, and the metric that shows it. */
 import type { FOUND, RunStats } from '../native/addon-types.js';
 
-export interface PassCounter {
+interface PassCounter {
   /** What a pass adds. */
   of(stats: RunStats, tokens: number): number;
   /** A label of `sida_experts_found_total`, or a metric of its own. */
@@ -58,7 +58,7 @@ const COUNTERS = {
   ),
 } satisfies Record<string, PassCounter>;
 
-export type PassCounterName = keyof typeof COUNTERS;
+type PassCounterName = keyof typeof COUNTERS;
 export type PassCounters = Record<PassCounterName, number>;
 
 export const PASS_COUNTERS = Object.entries(COUNTERS) as [PassCounterName, PassCounter][];

@@ -55,7 +55,10 @@ export interface KeptStats {
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
-  /** Totals since the start: requests that came again under their idempotency key, and other requests under a used key. */
+  /**
+   * Totals since the start: requests that came again under their idempotency key, and other requests under a used
+   * key.
+   */
   repeated: number;
   conflicts: number;
   /** Ended jobs that were dropped: by age, or by the limits on the bytes of answers and on their number. */

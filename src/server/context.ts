@@ -30,7 +30,7 @@ export interface ServerContext extends ServerDependencies {
   draining: boolean;
 }
 
-export function notReady({ engine }: ServerContext): SidaError {
+function notReady({ engine }: ServerContext): SidaError {
   const { phase } = engine.state;
   return new SidaError({ code: 'not_ready', message: `The model is not ready: the engine is ${phase}` });
 }

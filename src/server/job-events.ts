@@ -20,7 +20,8 @@ export async function streamJob(
   requireModel(context);
   const early: JobEvent[] = [];
   let take = (event: JobEvent): void => void early.push(event);
-  // Watches before it reads the record. An event in between arrives twice rather than never; JobEvents drops the second.
+  // Watches before it reads the record. An event in between arrives twice rather than never; JobEvents drops the
+  // second.
   const stop = await context.queue.watch(id, owner, (event) => take(event));
   if (stop === undefined) return false;
   try {

@@ -6,7 +6,7 @@ import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-
 import type { ServerContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
 
-export interface RunJobOptions {
+interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
   /** Ends the job before the client goes away. */
   abort?: AbortController;

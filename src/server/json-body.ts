@@ -1,4 +1,7 @@
-/** Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth and fields, then values. */
+/**
+ * Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth and fields, then
+ * values.
+ */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';

@@ -43,7 +43,7 @@ export interface TaskBody {
   model?: string | undefined;
 }
 
-export interface TaskRoute {
+interface TaskRoute {
   /** The route takes POST requests. */
   path: string;
   summary: string;

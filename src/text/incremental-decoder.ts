@@ -1,6 +1,6 @@
 /** Turns token ids that arrive one by one into pieces of text whose concatenation is the decoded whole. */
 
-export type Decode = (ids: number[]) => string;
+type Decode = (ids: number[]) => string;
 
 export class IncrementalDecoder {
   readonly #decode: Decode;

@@ -1,6 +1,6 @@
 /** Bounds of a JSON text, looked at before it is parsed. */
 
-export interface JsonBounds {
+interface JsonBounds {
   /** Objects and lists in one another. */
   depth: number;
   fields: number;

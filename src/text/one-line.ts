@@ -17,7 +17,7 @@ export function oneLine(text: string, most = MOST): string {
 }
 
 /** What is wrong with a value first, and where in it. */
-export function firstIssue({ issues }: z.ZodError): string {
+function firstIssue({ issues }: z.ZodError): string {
   const { path, message } = issues[0]!;
   return oneLine(path.length > 0 ? `${path.join('.')}: ${message}` : message);
 }

@@ -1,7 +1,7 @@
 /** Prompts from templates: `sst2 sentence: {text}`. A field is a name in braces; other braces stand for themselves. */
 import { SidaError } from '../errors.js';
 
-export type TemplateInput = string | Record<string, string>;
+type TemplateInput = string | Record<string, string>;
 
 const FIELD = /\{([A-Za-z_]\w*)\}/g;
 

@@ -2,14 +2,14 @@
 import { SidaError } from '../errors.js';
 import type { Engine, RunResult } from '../native/addon-types.js';
 
-export interface ContinuationStep {
+interface ContinuationStep {
   /** The token that was fed. */
   token: number;
   /** With router logits. */
   run: RunResult;
 }
 
-export interface Continuation {
+interface Continuation {
   /** Of the last stack. */
   sequence: number;
   /** NO_PARENT where the sequence is there already. */

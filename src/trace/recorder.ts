@@ -3,7 +3,7 @@ import { type Engine, NO_PARENT, type RunResult } from '../native/addon-types.js
 import { continueGreedily, pickedBy } from './greedy-continuation.js';
 import type { StackRecord, TraceRecord, TraceShape } from './trace-record.js';
 
-export interface RecorderInput {
+interface RecorderInput {
   line: number;
   tokens: Int32Array;
 }

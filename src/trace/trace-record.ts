@@ -1,5 +1,5 @@
 /** One record of a routing trace: the bytes of docs/trace-format.md. */
-export const RECORD_MAGIC = 0x52444953; // "SIDR" in memory order
+const RECORD_MAGIC = 0x52444953; // "SIDR" in memory order
 export const RECORD_HEADER_BYTES = 16;
 
 /** Stacks as the format names them, in its order. */
@@ -33,7 +33,7 @@ export interface StackRecord {
   logits: Float32Array;
 }
 
-export function stackBytes(tokens: number, layers: number, top: number): number {
+function stackBytes(tokens: number, layers: number, top: number): number {
   return tokens * 4 + align4(tokens * layers * top * 2) + tokens * layers * top * 4;
 }
 

@@ -1,4 +1,5 @@
-// SIGTERM at twelve moments of a start, a conversion and a training: all of them end at once, and what they left does no harm.
+// SIGTERM at twelve moments of a start, a conversion and a training: all of them end at once, and what they left does
+// no harm.
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -29,7 +29,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const SENTENCES = sst2().map(({ text }) => text);
 
-/** Clients of the noisy key, each asking again at once, or after a second where it was refused; its answers by status. */
+/**
+ * Clients of the noisy key, each asking again at once, or after a second where it was refused; its answers by status.
+ */
 async function flood(port: number, clients: number, until: number): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   const client = async (number: number) => {

@@ -7,7 +7,10 @@ import { REPO } from '../support/server-process.js';
 /** Each run of the suite begins with this folder empty. */
 export const RESULTS = join(REPO, 'build', 'faults');
 
-/** A measured value and what it may be at most, or with `least` at least. A busy machine misses it; no answer is wrong. */
+/**
+ * A measured value and what it may be at most, or with `least` at least. A busy machine misses it; no answer is
+ * wrong.
+ */
 export interface Limit {
   what: string;
   value: number;

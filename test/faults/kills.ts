@@ -1,4 +1,7 @@
-/** Kills and freezes workers, their engines and Redis at random, from a seed; each is brought back as a supervisor would. */
+/**
+ * Kills and freezes workers, their engines and Redis at random, from a seed; each is brought back as a supervisor
+ * would.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { randomFrom } from '../support/malformed-requests.js';
 import type { Cluster } from './cluster.js';

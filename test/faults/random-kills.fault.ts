@@ -1,4 +1,5 @@
-// Ten minutes of load (SIDA_LOAD_MINUTES) on a server, Redis and two workers that are killed at random (SIDA_LOAD_SEED).
+// Ten minutes of load (SIDA_LOAD_MINUTES) on a server, Redis and two workers that are killed at random
+// (SIDA_LOAD_SEED).
 import { expect, vi } from 'vitest';
 import { Cluster } from './cluster.js';
 import { fault } from './fault.js';

@@ -1,4 +1,7 @@
-/** Makes files and memory of a server fail: a library preloaded into it, built from shim.c, and the file that steers it. */
+/**
+ * Makes files and memory of a server fail: a library preloaded into it, built from shim.c, and the file that steers
+ * it.
+ */
 import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

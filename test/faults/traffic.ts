@@ -1,6 +1,7 @@
 /**
- * Clients that ask and keep book: of every request that was accepted, how it ended. They behave as careful clients do: a
- * job of /v1/jobs is sent with an idempotency key, and again with it when no answer came; its end is asked for until known.
+ * Clients that ask and keep book: of every request that was accepted, how it ended. They behave as careful
+ * clients do: a job of /v1/jobs is sent with an idempotency key, and again with it when no answer came; its end
+ * is asked for until known.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,4 +1,7 @@
-/** Before any test: installs redis-server where it is missing and this user may. Once, as two installations at a time lock each other out. */
+/**
+ * Before any test: installs redis-server where it is missing and this user may. Once, as two installations at a time
+ * lock each other out.
+ */
 import { spawnSync } from 'node:child_process';
 
 const APT = { stdio: 'ignore', timeout: 180_000 } as const;

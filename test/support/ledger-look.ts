@@ -16,7 +16,10 @@ export function someRun(redis: RedisServer, jobs = 1): Promise<void> {
   return eventually(async () => (await inLedger(redis, 'leases')) >= jobs, `${jobs} runs`);
 }
 
-/** Counts what the ledger tells of each job. What it tells while Redis is away is missed, so a count is at least so much. */
+/**
+ * Counts what the ledger tells of each job. What it tells while Redis is away is missed, so a count is at least so
+ * much.
+ */
 export class LedgerWatch {
   readonly #client: Redis;
   readonly #told = new Map<string, Map<string, number>>();
@@ -32,7 +35,9 @@ export class LedgerWatch {
     });
   }
 
-  /** Jobs that were told of so more than once: `ended` twice is a second visible result, `running` twice a second run. */
+  /**
+   * Jobs that were told of so more than once: `ended` twice is a second visible result, `running` twice a second run.
+   */
   repeated(what: 'ended' | 'running'): number {
     return [...(this.#told.get(what)?.values() ?? [])].filter((count) => count > 1).length;
   }

@@ -1,4 +1,6 @@
-/** Requests that no server should take, with what this one answers. `--max-input-bytes` is 1 KiB where they are sent. */
+/**
+ * Requests that no server should take, with what this one answers. `--max-input-bytes` is 1 KiB where they are sent.
+ */
 
 const deep = (levels: number) =>
   `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;

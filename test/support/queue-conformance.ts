@@ -1,6 +1,6 @@
 /**
- * What every JobQueue must do. The test file of a queue calls `queueConformance` with a function that makes the queue over the
- * scripted engine, and `engineConformance` with one that makes it over a real engine.
+ * What every JobQueue must do. The test file of a queue calls `queueConformance` with a function that makes the
+ * queue over the scripted engine, and `engineConformance` with one that makes it over a real engine.
  */
 import { describe } from 'vitest';
 import { crashConformance } from './queue-conformance/crashes.js';

@@ -6,7 +6,8 @@ export interface RawAnswer {
 }
 
 /**
- * `whole`: the text ends where an answer does, and there was one. An interim answer is none. `toHead`: answers may have a
+ * `whole`: the text ends where an answer does, and there was one. An interim answer is none. `toHead`: answers may
+ * have a
  * length without a body.
  */
 export function parseAnswers(text: string, toHead: boolean): { answers: RawAnswer[]; whole: boolean } {

@@ -1,4 +1,5 @@
-// Files from outside that TypeScript reads, damaged at random: each is taken, or refused with a typed error of one line.
+// Files from outside that TypeScript reads, damaged at random: each is taken, or refused with a typed error of one
+// line.
 // `npm run test:fuzz` does so for longer. What C++ reads is fuzzed in native/fuzz.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

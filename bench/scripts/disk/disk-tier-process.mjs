@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { planResidency } from '../../../dist/inference/residency-planner.js';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { NO_EXPERT } from '../../../dist/native/engine-types.js';
 import { sst2Tokens } from '../../dist/support/sst2.js';
 
@@ -13,14 +13,11 @@ const LOOKAHEAD = 8;
 const WARM_UP = 4;
 
 const { pack, budgetBytes, limits, sentences, reads, trace } = JSON.parse(readFileSync(0, 'utf8'));
-const addon = loadAddon();
 const opening = performance.now();
-const engine = new addon.Engine({
+const engine = openEngine({
   pack,
-  budgetBytes,
-  hostBudgetBytes: 0,
-  linkBandwidth: 0,
-  linkLatency: 0,
+  memoryBudget: String(budgetBytes),
+  hostBudget: '0',
   ...limits,
   ...reads,
 });

@@ -3,8 +3,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { EVICTION_POLICIES } from '../../../dist/inference/eviction/index.js';
+import { openEngine } from '../../../dist/inference/open-engine.js';
 import { planOnDemand } from '../../../dist/inference/residency-planner.js';
-import { loadAddon } from '../../../dist/native/addon.js';
 import { sst2Tokens } from '../../dist/support/sst2.js';
 
 const { pack, budgetBytes, limits, sentences, steps, policy } = JSON.parse(process.argv[2]);
@@ -15,14 +15,11 @@ const inputs = sst2Tokens(sentences).map((tokens) => tokens.subarray(0, limits.m
 globalThis.gc?.();
 writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
 const before = memory('VmRSS');
-const addon = loadAddon();
 const started = performance.now();
-const engine = new addon.Engine({
+const engine = openEngine({
   pack,
-  budgetBytes,
-  hostBudgetBytes: 0,
-  linkBandwidth: 0,
-  linkLatency: 0,
+  memoryBudget: String(budgetBytes),
+  hostBudget: '0',
   ...limits,
 });
 const opened = performance.now();

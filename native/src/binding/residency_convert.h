@@ -12,7 +12,8 @@ namespace sida {
 /// Flat ids from JavaScript. Throws invalid_request where one is not below `experts`.
 std::vector<ExpertId> expert_ids_from_js(std::span<const uint32_t> ids, size_t experts);
 
-/// A copy of a residency plan from JavaScript, which may change its arrays meanwhile. Without one, experts are fetched on
+/// A copy of a residency plan from JavaScript, which may change its arrays meanwhile. Without one, experts are
+/// fetched on
 /// demand and the least recently used is evicted.
 class PlanCopy {
  public:

@@ -11,7 +11,8 @@ struct LosslessFormats {
   WeightFormat dense;
 };
 
-/// bf16 where all matrices of the kind are bf16 in the checkpoint, else f32. Throws checkpoint_invalid where a tensor is
+/// bf16 where all matrices of the kind are bf16 in the checkpoint, else f32. Throws checkpoint_invalid where a tensor
+/// is
 /// missing or misshapen.
 LosslessFormats lossless_formats(const Checkpoint& checkpoint);
 

@@ -11,7 +11,7 @@ import type { Feed } from './feed.js';
 /** A prompt without the picks and queries that a task asks for. */
 export type PromptFeed = Omit<Feed, 'picks' | 'queries' | 'take'>;
 
-export interface LabelFeedOptions {
+interface LabelFeedOptions {
   plan: ScoringPlan;
   prompt: PromptFeed;
   /** Row of its first label token in the prompt's table. */

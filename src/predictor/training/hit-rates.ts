@@ -18,7 +18,7 @@ export interface LayerHits {
   unknown: number;
 }
 
-export interface HitRateOptions {
+interface HitRateOptions {
   /** Tokens of one call. */
   batchTokens?: number;
 }

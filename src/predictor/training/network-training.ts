@@ -29,7 +29,7 @@ export interface SequenceSet {
   sequences: Int32Array;
 }
 
-export interface NetworkJob {
+interface NetworkJob {
   stack: number;
   /** Of the stack. */
   name: StackName;

@@ -47,7 +47,7 @@ function traceCommandOf({
 }
 
 /** The command that gives this predictor again. */
-export function commandOf(manifest: PredictorManifest): string {
+function commandOf(manifest: PredictorManifest): string {
   const flags = (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).flatMap((name) => {
     const { flag, paper } = TRAINING_OPTIONS[name];
     const value = manifest.options[name];

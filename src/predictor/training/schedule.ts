@@ -1,5 +1,5 @@
 export const SCHEDULES = ['constant', 'cosine'] as const;
-export type Schedule = (typeof SCHEDULES)[number];
+type Schedule = (typeof SCHEDULES)[number];
 
 /**
  * Learning rate of a step. `step` counts from 0; `progress` is the part of the whole run that is done, 0 to 1.

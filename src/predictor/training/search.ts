@@ -19,14 +19,14 @@ import { runNetwork } from './train-predictor.js';
 /** The options that help most often, few enough for a quarter of an hour. */
 export const DEFAULT_GRID = 'blocks=0,1,2 hidden=64,128';
 /** Of each candidate, where the user gives no other limit. */
-export const DEFAULT_MINUTES = '2';
+const DEFAULT_MINUTES = '2';
 /** Tokens that the forward time is measured over. */
 const TIMED_TOKENS = 4096;
 const TIMED_RUNS = 5;
 
 type Given = Partial<Record<TrainingOptionName, string>>;
 
-export interface Candidate {
+interface Candidate {
   /** The options of the grid, as text. */
   varied: Given;
   options: TrainingOptions;

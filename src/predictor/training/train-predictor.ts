@@ -19,9 +19,9 @@ const MEASURED_TOKENS = 50_000;
 /** Of --max-minutes where both networks are trained; decoders have few tokens. */
 const ENCODER_SHARE = 0.8;
 
-export type PredictorEvents = TrainingEvents & TableEvents;
+type PredictorEvents = TrainingEvents & TableEvents;
 
-export interface TrainResult {
+interface TrainResult {
   manifest: PredictorManifest;
   /** Nothing was left to do: the same run had ended before. */
   endedBefore: boolean;

@@ -1,6 +1,7 @@
 /**
- * Takes jobs to the engine, those of one owner in their order. Refuses early, runs a job again after a crash, and gives up a
- * job that crashes the engine. A job ends once: the first end counts, and later ones are dropped.
+ * Takes jobs to the engine, those of one owner in their order. Refuses early, runs a job again after a crash,
+ * and gives up a job that crashes the engine. A job ends once: the first end counts, and later ones are
+ * dropped.
  */
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
@@ -15,8 +16,8 @@ export interface SchedulerOptions {
   /** Jobs in the engine at a time; the engine batches them. */
   concurrency: number;
   /**
-   * Tokens of inputs in the engine at a time, without its oldest job, where several owners share it. The engine computes these
-   * before a job that comes now. An owner with less than a fair share of them still finds room.
+   * Tokens of inputs in the engine at a time, without its oldest job, where several owners share it. The engine
+   * computes these before a job that comes now. An owner with less than a fair share of them still finds room.
    */
   tokens: number;
   /** Runs of one job at most. */

@@ -1,6 +1,7 @@
 /**
- * The records of kept jobs in this process's memory, with their owners, idempotency keys and listeners, and when an ended one
- * is dropped. A record is never changed, only replaced, so callers may keep the one they hold.
+ * The records of kept jobs in this process's memory, with their owners, idempotency keys and listeners, and
+ * when an ended one is dropped. A record is never changed, only replaced, so callers may keep the one they
+ * hold.
  */
 
 import { SidaError } from '../../errors.js';
@@ -17,7 +18,7 @@ import {
 } from '../job-queue.js';
 import { answerTooLarge, keyConflict } from '../refusals.js';
 
-export interface Retention {
+interface Retention {
   /** From the end of a job; queued and running ones always stay. */
   retentionMs: number;
   /** Most bytes of all kept answers together. */

@@ -1,4 +1,7 @@
-/** Writes the deltas of a stream into the ledger in order. Deltas that arrive during a write go into the next one together. */
+/**
+ * Writes the deltas of a stream into the ledger in order. Deltas that arrive during a write go into the next one
+ * together.
+ */
 
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';

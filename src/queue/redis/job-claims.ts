@@ -1,10 +1,11 @@
 /**
- * Claims jobs for a worker while its engine is ready and the worker has room: when a message says that a job waits, when a full
- * worker ends a run, and from time to time, since messages of Redis may be lost and dead workers send none.
+ * Claims jobs for a worker while its engine is ready and the worker has room: when a message says that a job
+ * waits, when a full worker ends a run, and from time to time, since messages of Redis may be lost and dead
+ * workers send none.
  */
 import type { JobRuns, Run } from './job-runs.js';
 
-export interface ClaimsOptions {
+interface ClaimsOptions {
   runs: JobRuns;
   /** Runs at a time. */
   concurrency: number;

@@ -1,4 +1,7 @@
-/** Follows one job in the ledger. Reads the record and the new deltas whenever there is news: each delta once, in order. */
+/**
+ * Follows one job in the ledger. Reads the record and the new deltas whenever there is news: each delta once, in
+ * order.
+ */
 
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
@@ -6,7 +9,7 @@ import type { LedgerNews } from './ledger-news.js';
 import { type LedgerRecord, parseDelta } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
-export interface Followed {
+interface Followed {
   /** Another run began since the last look. Called before its deltas. */
   onRun?: (record: LedgerRecord) => void;
   /** Undefined: the ledger does not know the job (any more). Called after every read. */

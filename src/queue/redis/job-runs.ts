@@ -1,4 +1,6 @@
-/** A worker's runs of jobs: claimed from the ledger and computed by the engine; their ends are written to the ledger. */
+/**
+ * A worker's runs of jobs: claimed from the ledger and computed by the engine; their ends are written to the ledger.
+ */
 import { randomUUID } from 'node:crypto';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { type ErrorBody, SidaError } from '../../errors.js';
@@ -23,7 +25,7 @@ export interface Run extends ClaimedRun {
   ended?: 'stopped' | 'handed back';
 }
 
-export interface RunsOptions {
+interface RunsOptions {
   engine: EngineHandle;
   ledger: RedisLedger;
   logger: Logger;
@@ -100,7 +102,10 @@ export class JobRuns {
     for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
   }
 
-  /** Renews the leases of the runs, and ends those that no longer count. `serving`: the worker takes jobs. Gives Redis's time. */
+  /**
+   * Renews the leases of the runs, and ends those that no longer count. `serving`: the worker takes jobs. Gives
+   * Redis's time.
+   */
   async beat(serving: boolean): Promise<number> {
     const { ledger, logger, worker, leaseMs } = this.#options;
     const runs = this.all;

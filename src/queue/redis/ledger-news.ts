@@ -21,7 +21,8 @@ export class LedgerNews {
       for (const looks of this.#followers.values()) for (const look of looks) look();
     };
     subscriber.on('ready', () => {
-      // Channels that could not be subscribed to without a connection are not among those that ioredis subscribes to again.
+      // Channels that could not be subscribed to without a connection are not among those that ioredis subscribes to
+      // again.
       const channels = [...this.#followers.keys()];
       if (channels.length > 0) subscriber.subscribe(...channels).catch(() => undefined);
       lookAll();
@@ -29,7 +30,10 @@ export class LedgerNews {
     this.#timer = setInterval(lookAll, LOOK_MS).unref();
   }
 
-  /** Resolves once messages can arrive, or without a connection at once. `look` is called until the returned function is. */
+  /**
+   * Resolves once messages can arrive, or without a connection at once. `look` is called until the returned function
+   * is.
+   */
   async follow(channel: string, look: () => void): Promise<() => void> {
     const looks = this.#followers.get(channel) ?? new Set();
     looks.add(look);

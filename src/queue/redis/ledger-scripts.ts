@@ -1,4 +1,7 @@
-/** The ledger's scripts: each `.lua` file here is one atomic step of a job's life, and its head says what it takes and gives. */
+/**
+ * The ledger's scripts: each `.lua` file here is one atomic step of a job's life, and its head says what it takes and
+ * gives.
+ */
 import { readFileSync } from 'node:fs';
 
 const NAMES = [

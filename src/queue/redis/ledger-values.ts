@@ -69,7 +69,10 @@ export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undef
   };
 }
 
-/** JSON of a result. Refuses numbers that are not finite: JSON would turn them into null, which a client takes for an answer. */
+/**
+ * JSON of a result. Refuses numbers that are not finite: JSON would turn them into null, which a client takes for an
+ * answer.
+ */
 export function resultText(result: JobResult): string {
   return JSON.stringify(result, (_key, value: unknown) => {
     if (typeof value !== 'number' || Number.isFinite(value)) return value;

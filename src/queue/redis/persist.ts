@@ -18,7 +18,7 @@ export async function persist<T>(command: () => Promise<T>, over: () => boolean)
 }
 
 /** Redis refused the command itself, and would again. */
-export function isReply(error: unknown): boolean {
+function isReply(error: unknown): boolean {
   return (
     error instanceof ReplyError && !/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)
   );

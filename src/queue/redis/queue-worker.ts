@@ -1,6 +1,7 @@
 /**
- * Claims jobs of a queue in Redis and runs them in this process's engine. The event loop here renews leases and never computes:
- * the engine is another process. A run that lost its lease is dropped, and its result does not count.
+ * Claims jobs of a queue in Redis and runs them in this process's engine. The event loop here renews leases and
+ * never computes: the engine is another process. A run that lost its lease is dropped, and its result does not
+ * count.
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
@@ -15,7 +16,7 @@ import { publishModel } from './published-models.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
 import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
 
-export interface QueueWorkerOptions extends LedgerLimits {
+interface QueueWorkerOptions extends LedgerLimits {
   url: string;
   queueName: string;
   /** Jobs in the engine at a time; the engine batches them. */
@@ -86,7 +87,10 @@ export class QueueWorker {
     return this.#options.queueName;
   }
 
-  /** Takes no more jobs, gives running ones up to `drainMs`, and hands back the rest. Resolves true when none was left. */
+  /**
+   * Takes no more jobs, gives running ones up to `drainMs`, and hands back the rest. Resolves true when none was
+   * left.
+   */
   close(drainMs: number): Promise<boolean> {
     this.#closing ??= this.#close(drainMs);
     return this.#closing;

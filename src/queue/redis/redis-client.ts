@@ -1,14 +1,17 @@
-/** Connections to Redis. Producers fail fast, since a client waits. Workers wait for Redis, since their work is done already. */
+/**
+ * Connections to Redis. Producers fail fast, since a client waits. Workers wait for Redis, since their work is done
+ * already.
+ */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
 import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
 
 /** Longest time a producer waits for one command. */
-export const COMMAND_MS = 1_000;
+const COMMAND_MS = 1_000;
 
 /**
- * A connection that owes a reply and is silent for so long is closed and made anew: its other end may be gone, behind a router
- * or on a machine that lost its power, and TCP would wait for a quarter of an hour.
+ * A connection that owes a reply and is silent for so long is closed and made anew: its other end may be gone,
+ * behind a router or on a machine that lost its power, and TCP would wait for a quarter of an hour.
  */
 const SILENT_MS = 4_000;
 

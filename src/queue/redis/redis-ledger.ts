@@ -1,4 +1,6 @@
-/** The ledger of one queue: which jobs wait, who runs which, which run counts, and the one visible result of each job. */
+/**
+ * The ledger of one queue: which jobs wait, who runs which, which run counts, and the one visible result of each job.
+ */
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../../errors.js';
 import type { DropReason, JobStatus, KeptEnd } from '../job-queue.js';
@@ -64,7 +66,7 @@ export interface Claim {
 }
 
 /** What became of the jobs that a claim took. */
-export interface Claimed {
+interface Claimed {
   runs: ClaimedRun[];
   /** Kept jobs that must not run again, and were ended. */
   ended: KeptEnd[];
@@ -141,8 +143,10 @@ export class RedisLedger {
     return as === 'exists' ? { as, id: other } : { as };
   }
 
-  /** Begins runs of the jobs that have waited longest, those of dead workers among them. A claim that is sent again with its
-   *  token gives the same runs. */
+  /**
+   * Begins runs of the jobs that have waited longest, those of dead workers among them. A claim that is sent again with
+   * its token gives the same runs.
+   */
   async claim({ token, worker, room, leaseMs }: Claim): Promise<Claimed> {
     const errors = [expired, GIVEN_UP, streamBroken, tooLarge];
     const most = [this.#limits.attempts, REQUEST_BYTES];
@@ -184,8 +188,8 @@ export class RedisLedger {
   }
 
   /**
-   * A worker's sign of life, which renews the leases of its runs. `serving`: the worker takes jobs. Gives Redis's time, and
-   * for each run whether it still counts.
+   * A worker's sign of life, which renews the leases of its runs. `serving`: the worker takes jobs. Gives
+   * Redis's time, and for each run whether it still counts.
    */
   async beat(
     worker: string,

@@ -1,6 +1,6 @@
 /**
- * The producers' side of a queue in Redis, which servers and workers on any machines share. A job is accepted once it stands in
- * the ledger; workers claim it there.
+ * The producers' side of a queue in Redis, which servers and workers on any machines share. A job is accepted
+ * once it stands in the ledger; workers claim it there.
  */
 import type { Redis } from 'ioredis';
 import { type ErrorCode, SidaError } from '../../errors.js';
@@ -35,7 +35,7 @@ import { lost, soon, unreachable } from './redis-outage.js';
 import { Submission } from './submission.js';
 import { shown, visible, watchJob } from './watch-job.js';
 
-export interface RedisQueueOptions extends LedgerLimits {
+interface RedisQueueOptions extends LedgerLimits {
   url: string;
   /** Jobs that may wait. */
   bound: number;

@@ -3,12 +3,12 @@ import type { Redis } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
 import { redisAddress, workerClient } from './redis-client.js';
 
-export interface RedisFault {
+interface RedisFault {
   found: string;
   hint: string;
 }
 
-export interface RedisSettings {
+interface RedisSettings {
   version: string;
   faults: RedisFault[];
 }

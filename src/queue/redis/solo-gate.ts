@@ -4,7 +4,9 @@ export class SoloGate {
   #soloInside = false;
   readonly #waiting: { solo: boolean; enter: () => void }[] = [];
 
-  /** Resolves with the function that lets the job out again. Jobs enter in their order: none passes a waiting suspect. */
+  /**
+   * Resolves with the function that lets the job out again. Jobs enter in their order: none passes a waiting suspect.
+   */
   async enter(solo: boolean): Promise<() => void> {
     await new Promise<void>((enter) => {
       this.#waiting.push({ solo, enter });

@@ -8,7 +8,7 @@ import type { LedgerRecord } from './ledger-values.js';
 import type { Acceptance, LedgerTotals, NewJob, RedisLedger } from './redis-ledger.js';
 import { lost, soon, unreachable } from './redis-outage.js';
 
-export interface SubmissionEvents {
+interface SubmissionEvents {
   onAccepted: () => void;
   onTotals: (totals: LedgerTotals) => void;
   /** Makes the error of a job that was not accepted. */

@@ -6,7 +6,7 @@ import type { LedgerNews } from './ledger-news.js';
 import type { LedgerRecord } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
-export interface WatchEvents {
+interface WatchEvents {
   onTotals: (totals: LedgerTotals) => void;
   /** Called once: the job has ended, or the listener has left. */
   onEnd: () => void;

@@ -10,7 +10,7 @@ import { callerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
 import { type Allowance, RateLimited, type TokenLimit } from './token-limit.js';
 
-export interface AdmissionDependencies {
+interface AdmissionDependencies {
   keys: KeyRing;
   queue: JobQueue;
   metrics: Metrics;

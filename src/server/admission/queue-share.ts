@@ -11,7 +11,10 @@ export class QueueShare {
     this.#bound = bound;
   }
 
-  /** Returns a function that gives the place back, or undefined when the caller holds its share. `waiting`: requests of all callers. */
+  /**
+   * Returns a function that gives the place back, or undefined when the caller holds its share. `waiting`: requests
+   * of all callers.
+   */
   take(who: string, waiting: number): (() => void) | undefined {
     const held = this.#held.get(who) ?? 0;
     if (waiting > 0 && held >= Math.max(1, this.#bound - waiting)) return undefined;

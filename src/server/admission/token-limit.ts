@@ -10,7 +10,7 @@ export interface Allowance {
   resetSeconds: number;
 }
 
-export interface Reservation {
+interface Reservation {
   allowance: Allowance;
   /** Charges what was used instead of what was reserved. */
   settle(used: number): Promise<void>;

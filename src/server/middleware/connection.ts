@@ -12,7 +12,9 @@ function staysOpen({ method, path }: Request): boolean {
   return OPEN_WHILE_DRAINING.has(path) || (method === 'GET' && path.startsWith('/v1/jobs/'));
 }
 
-/** Closing over unread bytes would send a reset, which may overtake the answer: they are read and dropped for a while. */
+/**
+ * Closing over unread bytes would send a reset, which may overtake the answer: they are read and dropped for a while.
+ */
 function readOn(req: Request): void {
   const { socket } = req;
   socket.destroySoon = () => socket.end();

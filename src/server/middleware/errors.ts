@@ -36,7 +36,7 @@ export function errorAnswer(error: SidaError, under = 'request id'): ErrorAnswer
   };
 }
 
-export function retryAfterSeconds(error: SidaError): number | undefined {
+function retryAfterSeconds(error: SidaError): number | undefined {
   if (error.status !== 429 && error.status !== 503) return undefined;
   const given = error.details?.retry_after_s;
   return typeof given === 'number' ? given : error.status === 429 ? 1 : 5;

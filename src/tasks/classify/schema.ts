@@ -4,7 +4,7 @@ import { MOST_INPUTS } from '../shared/limits.js';
 import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
 /** Template fields of one input. */
-export const MOST_FIELDS = 64;
+const MOST_FIELDS = 64;
 const MOST_LABELS = 64;
 const LABEL_BYTES = 1024;
 

@@ -1,4 +1,5 @@
-// Items 32, 42 and 43: what shows when a model is opened to serve. `directory` is a pack of the tiny checkpoint, with a tokenizer.
+// Items 32, 42 and 43: what shows when a model is opened to serve. `directory` is a pack of the tiny checkpoint, with
+// a tokenizer.
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

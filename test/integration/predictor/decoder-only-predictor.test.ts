@@ -112,7 +112,7 @@ describe('a predictor', () => {
       }
     }
     const card = readFileSync(join(at('p'), 'README.md'), 'utf8');
-    expect(card).toContain('16 experts each, 4 a token');
+    expect(card).toContain('16 experts each, 4 per token');
     expect(card).toContain('(recall@4 / recall@8)');
   });
 

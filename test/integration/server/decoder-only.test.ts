@@ -1,4 +1,5 @@
-// A decoder-only model over HTTP: against transformers, and each answer against itself alone with every expert resident.
+// A decoder-only model over HTTP: against transformers, and each answer against itself alone with every expert
+// resident.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

@@ -1,4 +1,5 @@
-// The promise of exact mode where a GPU computes, over HTTP: the same bits at any budget, experts behind it in host memory.
+// The promise of exact mode where a GPU computes, over HTTP: the same bits at any budget, experts behind it in host
+// memory.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../src/native/addon.js';
 import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';

@@ -28,8 +28,9 @@ export function trace(names: Record<number, string>, specs: readonly Spec[]): Tr
 }
 
 /**
- * Two passes. In the first, of 10 ms, the layer waits for 3 while an expert of 4 KiB comes on demand, and computes for 2
- * with a prefetch beside it, which goes on behind the pass. A hash table is filled beside the second.
+ * Two passes. In the first, of 10 ms, the layer waits for 3 while an expert of 4 KiB comes on demand, and
+ * computes for 2 with a prefetch beside it, which goes on behind the pass. A hash table is filled beside the
+ * second.
  */
 export const TWO_PASSES = trace({ 1: 'inference', 2: 'transfers', 3: 'hash building' }, [
   [1, 'batch', 'loop', 0, 12, { batch: 0, tokens: 5 }],
