@@ -1,6 +1,6 @@
 // The net under every rebuild of the engine: answers must never change by a bit. Serves each Switch model within
-// several
-// memory budgets, sends a fixed set of requests, and prints one SHA-256 of the answers for each (model, budget, what).
+// several memory budgets, sends a fixed set of requests, and prints one SHA-256 of the answers for each (model, budget,
+// what).
 //
 //   npm run build:bench && node scripts/answer-digests.mjs --compare test/data/answer-digests.json
 //
@@ -8,12 +8,10 @@
 //   --compare F.json  exits with 1 and names each digest that differs from those saved
 //   --only TEXT       serves only models whose name contains TEXT
 //
-// A digest is over the JSON of `data` (classify) or `choices` (completions), floats with all their digits, in the
-// order of
-// the requests. An answer does not depend on what shares its batch, on the budget, or on the instruction set, so
-// requests go
-// out several at once. Fixtures are those of ../shared/oracle; where one is absent, that is said and its digests are
-// left out.
+// A digest is over the JSON of `data` (classify) or `choices` (completions), floats with all their digits, in the order
+// of the requests. An answer does not depend on what shares its batch, on the budget, or on the instruction set, so
+// requests go out several at once. Fixtures are those of ../shared/oracle; where one is absent, that is said and its
+// digests are left out.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,8 +1,7 @@
 // The fault suite. Results go to build/faults.json, of which scripts/faults-table.mjs makes the table of
 // test/faults/results.md. Arguments are names of files to run, such as F22; without any, all run. Results of files that
-// do not run stay, each with its commit. What must hold on any machine fails the suite. Limits of time and memory
-// fail it
-// with --strict.
+// do not run stay, each with its commit. What must hold on any machine fails the suite. Limits of time and memory fail
+// it with --strict.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release } from 'node:os';

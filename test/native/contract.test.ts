@@ -1,6 +1,5 @@
-// The addon against the TypeScript types of it: names that it exports, members of its classes, fields of what it
-// gives, fields
-// that it asks of what it is given, and the words of enumerations. The compiler takes all of these on trust.
+// The addon against the TypeScript types of it: names that it exports, members of its classes, fields of what it gives,
+// fields that it asks of what it is given, and the words of enumerations. The compiler takes all of these on trust.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
