@@ -1,4 +1,4 @@
-/** Byte sizes as people write them: `2GiB` (powers of 1024), `700MB` (powers of 1000), or a plain number. */
+/** Byte sizes as people write them: `2GiB`, `2Gi` or `2G` (powers of 1024), `700MB` (powers of 1000), or a plain number. */
 
 const UNITS: Record<string, number> = {
   '': 1,
@@ -7,13 +7,14 @@ const UNITS: Record<string, number> = {
   mb: 1e6,
   gb: 1e9,
   tb: 1e12,
-  kib: 2 ** 10,
-  mib: 2 ** 20,
-  gib: 2 ** 30,
-  tib: 2 ** 40,
+  ...Object.fromEntries(
+    ['k', 'm', 'g', 't'].flatMap((unit, i) =>
+      ['', 'i', 'ib'].map((ending) => [unit + ending, 1024 ** (i + 1)]),
+    ),
+  ),
 };
 
-/** Whole bytes of `2GiB`, `700MB`, `1.5GiB` or `1048576`; undefined when the text is none of these. */
+/** Whole bytes of `2GiB`, `700MB`, `1.5G` or `1048576`; undefined when the text is none of these. */
 export function parseBytes(text: string): number | undefined {
   const match = /^(\d{1,16}(?:\.\d{1,9})?)\s*([a-z]{0,3})$/i.exec(text.trim());
   if (match === null) return undefined;

@@ -58,7 +58,10 @@ const experts = values.experts ?? (quick ? '4' : '64');
 const layers = values.layers ?? (quick ? '4' : '12');
 const threads = Number(values.threads);
 const list = (text) => text.split(',').map((part) => part.trim());
-const kinds = list(values.lengths);
+const DATA_SETS = ['sst2', 'multirc'];
+const kinds = values.lengths === 'both' ? DATA_SETS : list(values.lengths);
+const unknown = kinds.find((kind) => !DATA_SETS.includes(kind));
+if (unknown !== undefined) throw new Error(`--lengths is ${DATA_SETS.join(', ')} or both, found ${unknown}`);
 if (kinds.includes('multirc') && values.data === undefined)
   throw new Error('--lengths multirc needs --data DIR');
 

@@ -3,7 +3,7 @@
  * Origin or, by DNS rebinding, under a foreign Host.
  */
 import { isIP } from 'node:net';
-import type { RequestHandler, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { ServeOptions } from '../../config/options.js';
 import { isLoopback } from '../../config/parsers.js';
 import { SidaError } from '../../errors.js';
@@ -40,7 +40,7 @@ export function originGuard({
       throw refuse('forbidden', 'The host header names another server');
     const origin = req.headers.origin;
     if (origin !== undefined && origins.has(origin)) {
-      shareWith(origin, res);
+      shareWith(origin, req, res);
       // A browser asks first whether it may, and sends no key with that.
       if (req.method === 'OPTIONS' && req.headers['access-control-request-method'] !== undefined) {
         res.status(204).end();
@@ -54,15 +54,24 @@ export function originGuard({
 }
 
 /** Lets pages of a listed origin read answers. */
-function shareWith(origin: string, res: Response): void {
+function shareWith(origin: string, req: Request, res: Response): void {
   res
     .setHeader('access-control-allow-origin', origin)
-    .setHeader('vary', 'origin')
+    .setHeader('vary', 'origin, access-control-request-headers')
     .setHeader('access-control-allow-methods', 'GET, HEAD, POST, PUT, DELETE')
-    .setHeader('access-control-allow-headers', 'authorization, content-type, idempotency-key, x-request-id')
+    .setHeader('access-control-allow-headers', allowedHeaders(req))
     .setHeader('access-control-expose-headers', EXPOSED)
     .setHeader('access-control-max-age', '600');
 }
+
+/** The headers that the page asks for: clients add their own, such as the official OpenAI client's x-stainless-*. */
+function allowedHeaders(req: Request): string {
+  const asked = req.headers['access-control-request-headers'];
+  return asked !== undefined && HEADER_NAMES.test(asked) ? asked : USUAL_HEADERS;
+}
+
+const USUAL_HEADERS = 'authorization, content-type, idempotency-key, x-request-id';
+const HEADER_NAMES = /^[a-z0-9-]{1,64}( ?, ?[a-z0-9-]{1,64}){0,63}$/i;
 
 const EXPOSED =
   'x-request-id, retry-after, location, idempotent-replayed, x-queue-time, x-inference-time, ' +

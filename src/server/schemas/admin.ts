@@ -2,13 +2,15 @@ import { z } from 'zod';
 import { RESIDENCY_STATES } from '../../native/engine-types.js';
 import { parseBytes, parseShare } from '../../text/bytes.js';
 
+const SIZE = 'Expected a size such as 2GiB, 700MB or 50%, or a whole number of bytes';
+
 export const BudgetRequest = z
   .strictObject({
     device: z
-      .string()
-      .max(64)
+      .union([z.string().max(64), z.int().positive()], { error: SIZE })
+      .transform(String)
       .refine((size) => (parseBytes(size) ?? 0) > 0 || parseShare(size) !== undefined, {
-        error: 'Expected a size such as 2GiB, 700MB or 50%',
+        error: SIZE,
       })
       .meta({ example: '1GiB' }),
   })

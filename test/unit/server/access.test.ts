@@ -240,6 +240,14 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
     const answer = await ask({ origin: APP, ...preflight });
     expect([answer.status, answer.text]).toEqual([204, '']);
     expect(answer.headers['access-control-allow-headers']).toMatch(/authorization, content-type/);
+    // The headers that the official OpenAI client adds.
+    const own = 'authorization,content-type,x-stainless-lang,x-stainless-retry-count,openai-organization';
+    const asked = await ask({ origin: APP, ...preflight, 'access-control-request-headers': own });
+    expect(asked.headers['access-control-allow-headers']).toBe(own);
+    for (const odd of ['a b', 'x\u00e9', `${'x'.repeat(65)}`, ',', 'a,,b']) {
+      const answer = await ask({ origin: APP, ...preflight, 'access-control-request-headers': odd });
+      expect(answer.headers['access-control-allow-headers']).toMatch(/^authorization, content-type/);
+    }
     expect((await ask({ origin: APP })).status).toBe(401);
     expect((await ask(preflight)).status).toBe(401);
     const foreign = await ask({ origin: 'https://evil.example', ...preflight });

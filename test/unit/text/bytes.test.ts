@@ -13,16 +13,32 @@ describe('parseBytes', () => {
     ['1kb', 1000],
     ['10b', 10],
     ['1TiB', 2 ** 40],
+    ['2G', 2 * 2 ** 30],
+    ['2Gi', 2 * 2 ** 30],
+    ['64k', 65536],
+    ['1.5m', 1.5 * 2 ** 20],
   ])('reads %s', (text, bytes) => {
     expect(parseBytes(text)).toBe(bytes);
   });
 
-  it.each(['', '-1', '1e9', 'GiB', '2 G i B', '2Gi', '0x10', '50%', '1.', '99999999999999TiB', 'NaN', '٣'])(
-    'refuses %j',
-    (text) => {
-      expect(parseBytes(text)).toBeUndefined();
-    },
-  );
+  it.each([
+    '',
+    '-1',
+    '1e9',
+    'GiB',
+    '2 G i B',
+    '2Gb i',
+    'iB',
+    '2i',
+    '0x10',
+    '50%',
+    '1.',
+    '99999999999999TiB',
+    'NaN',
+    '٣',
+  ])('refuses %j', (text) => {
+    expect(parseBytes(text)).toBeUndefined();
+  });
 
   it('reads back every whole number', () => {
     fc.assert(
