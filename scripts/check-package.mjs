@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Packs the package as npm publishes it, and checks what a user gets: no laboratory and no tests, every module that the
- * build imports, and native sources that configure.
+ * build imports, native sources that configure, and an integrity of every locked dependency.
  *   npm run check:package
  */
 import { execFileSync } from 'node:child_process';
@@ -31,6 +31,12 @@ for (const path of paths) if (UNWANTED.test(path)) faults.push(`${path} does not
 const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 for (const name of Object.keys(dependencies)) {
   if (PLOTTING.test(name)) faults.push(`${name} is a plotting library`);
+}
+
+const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'));
+for (const [path, { integrity, link }] of Object.entries(packages)) {
+  if (path.startsWith('node_modules/') && link !== true && integrity === undefined)
+    faults.push(`package-lock.json has no integrity of ${path}`);
 }
 
 const known = new Set([...Object.keys(dependencies), ...builtinModules]);

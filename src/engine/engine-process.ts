@@ -36,6 +36,11 @@ const CLOSE_MS = 2000;
 
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
 
+/** The engine needs neither the clients' key nor Redis. A process that reads models from outside must not hold them. */
+function withoutSecrets({ SIDA_API_KEY: _, SIDA_REDIS: __, ...rest }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return rest;
+}
+
 export class EngineProcess implements EngineHandle {
   #config: EngineConfig;
   readonly #listeners = new Set<(state: EngineState) => void>();
@@ -180,6 +185,7 @@ export class EngineProcess implements EngineHandle {
     const child = fork(new URL('./engine-host.js', import.meta.url), [JSON.stringify(this.#config)], {
       serialization: 'advanced',
       execArgv: [],
+      env: withoutSecrets(process.env),
       // The engine's output goes to stderr: stdout belongs to the command.
       stdio: ['ignore', 2, 2, 'ipc'],
     });

@@ -128,6 +128,24 @@ describe.skipIf(!hasAddon)('engine process', () => {
     expect(golden).toMatchObject([{ label: 'positive' }, { label: 'negative' }, {}, {}]);
   }, 60_000);
 
+  it.skipIf(process.platform !== 'linux')(
+    'has none of the secrets of its parent',
+    async () => {
+      process.env.SIDA_API_KEY = 'a key of clients';
+      process.env.SIDA_REDIS = 'redis://:a-password@127.0.0.1:1';
+      try {
+        const { pid } = await ready();
+        const environment = readFileSync(`/proc/${pid}/environ`, 'utf8');
+        expect(environment).toContain('SIDA_ADDON=');
+        expect(environment).not.toMatch(/SIDA_API_KEY|SIDA_REDIS|a-password/);
+      } finally {
+        delete process.env.SIDA_API_KEY;
+        delete process.env.SIDA_REDIS;
+      }
+    },
+    60_000,
+  );
+
   it('gives the same bits with few slots, in company and alone', async () => {
     await ready({ memoryBudget: '10%', policy: 'fifo', lookahead: 1 });
     const company = [classify(SENTENCES.toReversed()), complete(['the film is', 'a'], 20)].map((request) =>
