@@ -28,10 +28,10 @@ export type * from './profile-types.js';
 export type * from './store-types.js';
 
 /** Instruction sets that there are kernels for, the widest first. */
-const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
-type Isa = (typeof ISAS)[number];
+export const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
+export type Isa = (typeof ISAS)[number];
 
-interface CpuFeatures {
+export interface CpuFeatures {
   /** The one that the kernels use on this machine. */
   isa: Isa;
   avx2: boolean;

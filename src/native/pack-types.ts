@@ -91,7 +91,7 @@ export interface PackOptions extends PackFormats {
   out: string;
 }
 
-interface DenseTensor {
+export interface DenseTensor {
   /** Of the slot: `decoder.3.query`; not the checkpoint's name. */
   name: string;
   dtype: ExpertDtype;
@@ -131,7 +131,7 @@ export interface PackWriter {
 }
 
 /** Relative to the largest weight that shares a scale with the one that is off. */
-interface WeightErrors {
+export interface WeightErrors {
   /** 0 where nothing was lost. */
   largest: number;
   /** What the element type allows: half a step. */
