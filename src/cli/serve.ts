@@ -154,6 +154,13 @@ function announcement(
   const means =
     worker === 'none'
       ? `by the workers at ${redisAddress(redis!)}`
-      : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts`;
+      : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts, ${predictorOf(model)}`;
   return `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:\n  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}\n`;
+}
+
+function predictorOf({ predictor: { name, warnings } }: ModelInfo): string {
+  if (name !== null) return `predicted by ${name}`;
+  return warnings.length === 0
+    ? 'without a predictor'
+    : 'WITHOUT the predictor that was asked for (see above)';
 }
