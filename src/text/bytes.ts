@@ -1,4 +1,4 @@
-/** Byte sizes as people write them: `2GiB`, `2Gi`, `2G` (powers of 1024), `700MB` (powers of 1000), or a plain number. */
+/** Byte sizes as people write them: `2GiB`, `2Gi`, `2G` (powers of 1024), `700MB` (powers of 1000), a number. */
 
 const UNITS: Record<string, number> = {
   '': 1,
