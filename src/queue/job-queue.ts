@@ -43,7 +43,7 @@ export interface QueueStats {
   fenced?: number;
   /** Times Redis was lost: the connection broke, or a command got no answer. */
   outages: number;
-  /** Round-trip time of the last status query to Redis. */
+  /** Round-trip time of the last status query to Redis, in seconds; 0 for the queue in memory. */
   redisSeconds: number;
   kept: KeptStats;
 }

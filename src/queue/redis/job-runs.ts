@@ -20,7 +20,7 @@ export interface Run extends ClaimedRun {
   readonly sinceMs: number;
   /** No other job was in the engine at any time of the run. */
   alone: boolean;
-  /** Why it was aborted. */
+  /** Why the run was aborted; undefined while it is not. */
   ended?: 'stopped' | 'handed back';
 }
 

@@ -5,7 +5,10 @@ import { SidaError } from '../../errors.js';
 /** Milliseconds between tries of a failed command. */
 const AGAIN_MS = 500;
 
-/** Rejects on an error reply of Redis, on a SidaError, and on any failure once `over` returns true. */
+/**
+ * Rejects on a SidaError, on an error reply that another try would get again, and on any failure once `over` returns
+ * true.
+ */
 export async function persist<T>(command: () => Promise<T>, over: () => boolean): Promise<T> {
   for (;;) {
     try {

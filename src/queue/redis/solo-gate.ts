@@ -1,4 +1,4 @@
-/** Admits jobs to the engine together, but a job that may be the cause of its crashes only alone. */
+/** Admits jobs to the engine together, but a job that may have caused crashes only alone. */
 export class SoloGate {
   #inside = 0;
   #soloInside = false;

@@ -12,7 +12,7 @@ export interface ErrorAnswer {
     type: string;
     code: string;
     param: string | null;
-    /** The numbers behind the message. */
+    /** Numbers of the error, such as limits and sizes, by name. */
     details?: Record<string, number>;
   };
 }

@@ -46,9 +46,9 @@ describe('the file', () => {
 
   const hash = `sha256:${'ab'.repeat(16)}:${'cd'.repeat(32)}`;
   it.each([
-    ['nothing', '', /no keys/],
+    ['an empty file', '', /no keys/],
     ['comments only', '# a\n', /no keys/],
-    ['a key in the clear', 'ci infer sida_abc', /line 1: expected sha256:/],
+    ['a plaintext key', 'ci infer sida_abc', /line 1: expected sha256:/],
     ['no scopes', `ci ${hash}`, /line 1: expected a name, scopes and a hash/],
     ['four words', `ci infer ${hash} x`, /line 1: expected a name, scopes and a hash/],
     [

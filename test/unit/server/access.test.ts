@@ -74,7 +74,7 @@ describe('F25: with a key', () => {
     nothingHandled();
   });
 
-  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('refuses %s too', async (path) => {
+  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('needs a key on %s', async (path) => {
     const answer = await server.ask(path);
     expect(answer.status).toBe(401);
     expect(answer.headers['www-authenticate']).toBe('Bearer');

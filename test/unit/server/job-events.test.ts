@@ -276,7 +276,7 @@ describe('the events of a job', () => {
     while (server.queue.stats.kept.watching === 2 && sent < 1_000) {
       running.options.onDelta!(delta('x'.repeat(65_536)));
       sent += 1;
-      // The good reader keeps up.
+      // Wait until the good reader has caught up.
       await eventually(() => good.text.length > sent * 65_536);
     }
     expect(sent).toBeLessThan(1_000);

@@ -226,7 +226,7 @@ describe('the idempotency key', () => {
 describe('a job', () => {
   it.each([
     ['an unknown id', '/v1/jobs/00000000-0000-4000-8000-000000000000'],
-    ['what is no id', '/v1/jobs/..%2f..%2fetc'],
+    ['a text that is not an id', '/v1/jobs/..%2f..%2fetc'],
     ['a name of an object', '/v1/jobs/__proto__'],
   ])('is not found under %s', async (_, path) => {
     for (const [method, at] of [

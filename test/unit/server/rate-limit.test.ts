@@ -35,7 +35,7 @@ describe('--rate-limit', () => {
     expect(first.status).toBe(200);
     expect(tokensOf(first)).toEqual(['100', '50']);
     expect(first.headers['x-ratelimit-reset-tokens']).toMatch(/^\d+s$/);
-    // The engine says that it were nine tokens, and one generated.
+    // The engine reports nine prompt tokens and one generated token.
     expect(tokensOf(await complete('noisy', 49))).toEqual(['100', '40']);
   });
 
@@ -88,7 +88,7 @@ describe('--rate-limit', () => {
     expect((await keep(59, 'b')).status).toBe(429);
     await eventually(() => server.engine.runs.length === 1);
     server.engine.runs[0]!.finish();
-    // The engine says that it were nine tokens, and one generated.
+    // The engine reports nine prompt tokens and one generated token.
     await eventually(async () => tokensOf(await keep(49, 'c'))[1] === '40');
     expect((await keep(29, 'd')).status).toBe(202);
     const again = await keep(1, 'e');

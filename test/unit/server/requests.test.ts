@@ -10,7 +10,7 @@ beforeAll(async () => {
   server = await TestServer.start({ maxInputBytes: '1KiB' });
 });
 afterEach(async () => {
-  // The server answers a good request after every bad one.
+  // The server still answers a valid request after each invalid one.
   expect((await server.post('/v1/classify', { task: 'sst2', input: 'a fine film' })).status).toBe(200);
 });
 afterAll(() => server.close());
@@ -38,7 +38,7 @@ describe('error answers', () => {
     ['unknown route', 'GET', '/v2/nothing', 404, 'not_found'],
     ['route with a double slash', 'POST', '//v1/classify', 404, 'not_found'],
     ['route in capitals', 'GET', '/V1/models', 404, 'not_found'],
-    ['route with a slash behind it', 'GET', '/v1/models/', 404, 'not_found'],
+    ['route with a trailing slash', 'GET', '/v1/models/', 404, 'not_found'],
     ['unknown model', 'GET', '/v1/models/other', 404, 'model_not_found'],
     ['undecodable path', 'GET', '/v1/models/%ff', 400, 'invalid_request'],
     ['NUL in a model name', 'GET', '/v1/models/%00', 404, 'model_not_found'],
@@ -111,7 +111,7 @@ describe('body', () => {
     'application/json; charset=latin1',
     'application/jsonx',
     '',
-  ])('must be JSON by its type: not %j', async (type) => {
+  ])('must have a JSON content type, not %j', async (type) => {
     const answer = await server.ask('/v1/classify', {
       method: 'POST',
       body: '{}',
@@ -120,7 +120,7 @@ describe('body', () => {
     expect([answer.status, answer.json.error.code]).toEqual([415, 'unsupported_media_type']);
   });
 
-  it('may name its charset', async () => {
+  it('may declare its charset', async () => {
     const body = { task: 'sst2', input: 'a' };
     const headers = { 'content-type': 'application/json; charset=UTF-8' };
     expect((await server.post('/v1/classify', body, headers)).status).toBe(200);

@@ -1,4 +1,4 @@
-// What each route answers.
+// The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
@@ -177,7 +177,7 @@ describe('POST /v1/completions', () => {
       [[5, 6], 'b', [7]],
     ],
     ['', ['']],
-  ])('takes the prompt %j', async (prompt, prompts) => {
+  ])('accepts the prompt %j', async (prompt, prompts) => {
     expect((await server.post('/v1/completions', { prompt })).status).toBe(200);
     expect(last).toMatchObject({ prompts });
   });
@@ -237,15 +237,15 @@ describe('POST /v1/completions', () => {
     ['an empty list', { prompt: [] }, 'prompt', 400],
     ['33 prompts', { prompt: Array(33).fill('a') }, 'prompt', 400],
     ['a negative id', { prompt: [-1] }, 'prompt.0', 400],
-    ['an id that is no integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
+    ['an id that is not an integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
     ['a text among ids', { prompt: [[7], [7, 'a']] }, 'prompt.1.1', 400],
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
-    ['more ids than a pass takes', { prompt: Array(2049).fill(5) }, 'prompt', 422],
+    ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 422],
     ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
     ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
     ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
-    ['a part of a token as top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
-    ['a seed that is no integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
+    ['a fractional top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
+    ['a seed that is not an integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
     ['17 choices', { prompt: 'a', n: 17 }, 'n', 400],
     ['65 choices of all prompts', { prompt: Array(13).fill('a'), n: 5 }, 'n', 400],
     ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],

@@ -1,4 +1,4 @@
-// The rate limit that servers share over Redis.
+// The rate limit that servers share through Redis.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { redisLimiter, type SharedLimiter } from '../../../../src/server/admission/redis-limiter.js';
