@@ -1,7 +1,7 @@
 /**
- * Keys and what is stored of them: a salted SHA-256. A slow hash would protect keys that people choose; these are 256
- * random bits, which no speed of guessing finds, and a slow hash on every request would itself be a way to overload the
- * server.
+ * API keys and their stored form, a salted SHA-256. Slow hashes protect passwords that people choose. These keys are
+ * 256 random bits, which cannot be guessed at any speed, and a slow hash on every request would let clients overload
+ * the server.
  */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
@@ -12,7 +12,7 @@ export interface KeyHash {
   digest: Buffer;
 }
 
-/** The beginning lets scanners for leaked secrets know it. */
+/** The prefix lets scanners for leaked secrets recognize the key. */
 export function newApiKey(): string {
   return `sida_${randomBytes(32).toString('base64url')}`;
 }
@@ -21,7 +21,7 @@ export function hashKey(key: string, salt: Buffer = randomBytes(SALT_BYTES)): Ke
   return { salt, digest: createHash('sha256').update(salt).update(key).digest() };
 }
 
-/** Takes the same time whatever the key: digests have one length. */
+/** Compares the digests in constant time, so that the time reveals nothing about the stored key. */
 export function isKey(key: string, { salt, digest }: KeyHash): boolean {
   return timingSafeEqual(hashKey(key, salt).digest, digest);
 }

@@ -1,7 +1,8 @@
 /**
- * The file of `--api-keys`, a line a key: its name, its scopes, and `sha256:` with salt and digest in hexadecimal.
+ * The file of `--api-keys`. Each line holds the name of a key, its scopes, and `sha256:` with salt and digest in
+ * hexadecimal.
  *
- *     # who    what             stored
+ *     # name   scopes           hash
  *     ci       infer            sha256:8f0c…:51d7…
  *     grafana  metrics          sha256:07aa…:e94b…
  */
@@ -14,13 +15,13 @@ interface NamedKey {
   hash: KeyHash;
 }
 
-/** Each key is hashed and compared on every request, which takes about two microseconds. */
+/** Every request is compared with every key, which takes about two microseconds for each. */
 export const MOST_KEYS = 256;
 
-/** Owners of requests without a key of the file: see key-ring.ts. */
+/** Owners of requests whose key is not in the file; see key-ring.ts. */
 const RESERVED = new Set(['default', 'anyone']);
 
-/** What is wrong with a name; undefined when nothing is. */
+/** Describes what is wrong with a name; undefined when it is valid. */
 export function nameFault(name: string): string | undefined {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(name)) {
     return 'expected a name of 1 to 64 letters, digits, dots, dashes and underscores';
@@ -28,7 +29,7 @@ export function nameFault(name: string): string | undefined {
   return RESERVED.has(name) ? `the name "${name}" has a meaning of its own; choose another` : undefined;
 }
 
-/** `infer,metrics`; undefined when it names none, or one that there is not. */
+/** Parses scopes such as `infer,metrics`; undefined when the text is empty or names an unknown scope. */
 export function parseScopes(text: string): Scope[] | undefined {
   const scopes = text.split(',');
   return scopes.every(isScope) ? [...new Set(scopes)] : undefined;
@@ -39,7 +40,8 @@ export function keyLine({ name, scopes, hash }: NamedKey): string {
 }
 
 /**
- * Throws an Error that names the line. A file without keys is an error: an editor may just have emptied it to write.
+ * Throws an Error that names the line. A file without keys is an error, because an editor may have truncated it
+ * before writing it again.
  */
 export function parseKeyFile(text: string): NamedKey[] {
   const keys: NamedKey[] = [];

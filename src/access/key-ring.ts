@@ -1,39 +1,39 @@
-/** The keys that a server takes, and where they came from. */
+/** The keys that a server accepts: the key of `--api-key` and the keys of the file of `--api-keys`. */
 import { readFileSync, statSync } from 'node:fs';
 import { UsageError } from '../config/resolve.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
 import { SCOPES, type Scope } from './scopes.js';
 
-/** The caller of a request. Jobs and limits belong to the caller; a new key under the old name keeps them. */
+/** The caller of a request. Jobs and limits belong to the key's name, so a new key with the old name keeps them. */
 export interface Caller {
   owner: string;
   scopes: ReadonlySet<Scope>;
 }
 
-/** Without any key, every client that reaches the server has all scopes. */
+/** The caller of every request when the server has no keys. It has all scopes. */
 export const ANYONE: Caller = { owner: 'anyone', scopes: new Set(SCOPES) };
 
 interface KeySources {
   /** One key with all scopes. */
   apiKey?: string | undefined;
-  /** A file of keys. */
+  /** Path of a file of keys. */
   apiKeys?: string | undefined;
 }
 
 type Stored = Caller & { hash: KeyHash };
 
-/** How often a changed file is looked for. */
+/** Milliseconds between checks for a changed file. */
 const WATCH_MS = 2_000;
-/** Longer than any key; a header may be much longer, and each key would hash it. */
+/** Longer than any key. Longer headers are not hashed, since the server would hash them once for each key. */
 const MOST_CHARACTERS = 512;
 
 export class KeyRing {
   readonly #file: string | undefined;
-  /** The key of `--api-key`, where there is one. */
+  /** The key of `--api-key`; empty without one. */
   readonly #single: Stored[];
   #named: Stored[];
-  /** What the file was when it was last read. */
+  /** Version of the file when it was last read. */
   #read = '';
 
   /** Throws UsageError when the file cannot be used. */
@@ -49,15 +49,16 @@ export class KeyRing {
     return this.#single.length + this.#named.length;
   }
 
+  /** The caller whose key this is; undefined for an unknown key. */
   find(key: string): Caller | undefined {
     const given = key.length > MOST_CHARACTERS ? '' : key;
     let found: Caller | undefined;
-    // All of them, so that the time does not tell which one matched, or whether one did.
+    // Compares all keys, so that the time reveals neither which key matched nor whether one did.
     for (const stored of [...this.#single, ...this.#named]) if (isKey(given, stored.hash)) found = stored;
     return found;
   }
 
-  /** Reads the file again; when it cannot be used, throws and keeps the keys it has. */
+  /** Reads the file again. Throws UsageError and keeps the present keys when the file cannot be used. */
   reload(): void {
     if (this.#file === undefined) return;
     this.#read = versionOf(this.#file);
@@ -65,13 +66,13 @@ export class KeyRing {
   }
 
   /**
-   * Calls `onChange`, which is to reload, while the file is not the one that was read, until the returned function is
-   * called.
+   * Checks the file periodically until the returned function is called. Calls `onChange`, which must call `reload`,
+   * when the file differs from the one that was read.
    */
   watch(onChange: () => void): () => void {
     const file = this.#file;
     if (file === undefined) return () => undefined;
-    // By polling: it follows the links by which mounted secrets are exchanged, and sees files replaced by renaming.
+    // Polling follows the links through which mounted secrets are replaced, and notices files replaced by renaming.
     const timer = setInterval(() => {
       if (versionOf(file) !== this.#read) onChange();
     }, WATCH_MS);
@@ -80,6 +81,7 @@ export class KeyRing {
   }
 }
 
+/** Differs when the file was replaced or changed; `none` without a file. */
 function versionOf(file: string): string {
   const stat = statSync(file, { throwIfNoEntry: false });
   return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;

@@ -1,8 +1,8 @@
-/** What a key may do. A route asks for one of these, for any key, or for none. */
+/** What a key may do. A route requires one of these scopes, any key, or no key. */
 export const SCOPES = ['infer', 'admin', 'metrics'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** `public`: no key. `any`: every key. */
+/** `public` requires no key; `any` accepts every key. */
 export type RouteScope = Scope | 'any' | 'public';
 
 export function isScope(text: string): text is Scope {

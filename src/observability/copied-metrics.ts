@@ -1,7 +1,9 @@
-/** Metrics whose values live elsewhere and are read at a scrape. */
+/** Metrics whose values are kept elsewhere and read at each scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** A counter whose value lives elsewhere; undefined is an engine that has not reported yet. */
+/**
+ * Registers a counter with the value of `read`, or 0 while that is undefined because the engine has not reported yet.
+ */
 export function copyCounter(
   registry: Registry,
   name: string,
@@ -19,6 +21,7 @@ export function copyCounter(
   });
 }
 
+/** Registers a gauge with the value of `read`, or 0 while that is undefined. */
 export function copyGauge(
   registry: Registry,
   name: string,

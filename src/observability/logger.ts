@@ -1,4 +1,4 @@
-/** JSON lines on standard error, so that standard output stays free for answers of the command line. */
+/** Logs JSON lines to standard error, so that standard output carries only the output of commands. */
 import { type Logger, pino } from 'pino';
 
 export type { Logger };

@@ -1,4 +1,4 @@
-/** Prometheus metrics. Events are counted and the reader divides; the engine's own counters are copied at a scrape. */
+/** The server's Prometheus metrics. They count events, and the reader derives ratios. */
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
 import type { JobTiming } from '../protocol/engine-messages.js';
 
@@ -11,26 +11,26 @@ interface HttpRequestSample {
   seconds: number;
 }
 
-/** A job that was answered. */
+/** A job that has a result. */
 interface JobSample {
   result: { timing: JobTiming };
-  /** From submission to the start of the run that answered. */
+  /** Milliseconds from submission to the start of the run that gave the result. */
   queueMs: number;
 }
 
 export interface Metrics {
   readonly registry: Registry;
   observeRequest(sample: HttpRequestSample): void;
-  /** A connection or request that no route saw: malformed, timed out, or over the connection limit. */
+  /** Counts a connection or request that reached no route: malformed, timed out, or over the connection limit. */
   countConnectionError(reason: string): void;
   observeOutcome(kind: string, outcome: JobSample): void;
-  /** A request was refused before it came to the queue, by its caller's tokens or its share of the queue. */
+  /** Counts a request refused before the queue, because of its caller's tokens or its share of the queue. */
   countRefusal(reason: 'rate' | 'share'): void;
-  /** A stream was closed because its reader fell too far behind. */
+  /** Counts a stream closed because its reader fell too far behind. */
   countSlowReader(): void;
 }
 
-/** Of a server process. What its engine and its queue count is added to the registry by them. */
+/** Creates the metrics of a server process. serverMetrics adds those of its engine and its queue to the registry. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sida_' });

@@ -1,67 +1,68 @@
-/** A queue of jobs in front of the engine: refuses early, runs again after a crash, answers each job once. */
+/**
+ * The interface of the job queue in front of the engine. A queue refuses jobs early, runs them again after a crash,
+ * and answers each job exactly once.
+ */
 
 import type { ErrorBody } from '../errors.js';
 import type { AnswerForm, CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
 
 export interface JobOptions {
-  /** The owner of the job. The queue in memory lets owners take turns. */
+  /** The owner of the job. The queue in memory shares the engine fairly between owners. */
   owner?: string;
   /** Aborting removes a waiting job and cancels a running one. */
   signal?: AbortSignal;
-  /** Receives the deltas of a streamed completion. A job whose deltas were seen never runs again. */
+  /** Receives the deltas of a streamed completion. After the first delta, the job never runs again. */
   onDelta?: (delta: CompletionDelta) => void;
 }
 
 export interface JobOutcome {
   result: JobResult;
-  /** From submission to the start of the run that answered. */
+  /** Milliseconds from submission to the start of the run that gave the result. */
   queueMs: number;
-  /** Runs it took; more than 1 after a crash of the engine. */
+  /** Number of runs; more than 1 after a crash of the engine. */
   attempts: number;
 }
 
 export interface QueueStats {
   waiting: number;
   active: number;
-  /** Totals since the start. */
+  /** This field and those below, up to `outages`, are totals since the start. */
   accepted: number;
   completed: number;
   failed: number;
   cancelled: number;
-  /** Refused because the queue was full. */
+  /** Jobs refused because the queue was full. */
   refused: number;
   /** Runs repeated after a crash of the engine. */
   retried: number;
-  /** Jobs given up because they were in flight in too many crashes. */
+  /** Jobs that the queue gave up because they were running in too many crashes. */
   quarantined: number;
-  /** Jobs past their deadline. */
+  /** Jobs that passed their deadline. */
   expired: number;
-  /** Late results of runs that another run had replaced: dropped. Only a queue that others share has them. */
+  /** Late results dropped because another run had replaced theirs. Undefined for the queue in memory. */
   fenced?: number;
-  /** Times that Redis could not be reached: the connection broke, or no answer came. */
+  /** Times Redis was lost: the connection broke, or a command got no answer. */
   outages: number;
-  /** Time that Redis took for its last answer, with the way there and back. */
+  /** Round-trip time of the last status query to Redis, in seconds; 0 for the queue in memory. */
   redisSeconds: number;
   kept: KeptStats;
 }
 
-/** Of kept jobs, as far as this process knows. The totals above count kept jobs too. */
+/** Figures of kept jobs, as far as this process knows. The totals in `QueueStats` include kept jobs. */
 export interface KeptStats {
   queued: number;
   running: number;
-  /** Ended and still kept. */
+  /** Jobs that have ended and are still kept. */
   ended: number;
-  /** Bytes of the answers of those. */
+  /** Bytes of the answers of those ended jobs. */
   answerBytes: number;
   /** Listeners on kept jobs. */
   watching: number;
-  /**
-   * Totals since the start: requests that came again under their idempotency key, and other requests under a used
-   * key.
-   */
+  /** Requests since the start that repeated an earlier request under the same idempotency key. */
   repeated: number;
+  /** Requests since the start refused because their idempotency key belonged to a different request. */
   conflicts: number;
-  /** Ended jobs that were dropped: by age, or by the limits on the bytes of answers and on their number. */
+  /** Ended jobs that the queue dropped, by the limit that was reached: age, bytes of answers, or number of jobs. */
   dropped: Record<DropReason, number>;
 }
 
@@ -98,33 +99,34 @@ export function noStats(): QueueStats {
 export const JOB_STATUSES = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const;
 export type JobStatus = (typeof JOB_STATUSES)[number];
 
-/** A job whose answer is kept: a client may ask for it later. */
+/** A job whose answer is kept, so that a client can ask for it later. */
 export interface JobRecord {
   id: string;
   kind: JobRequest['kind'];
   status: JobStatus;
   /** Unix milliseconds. */
   createdMs: number;
-  /** The process that is asked for the answer may not have the request. */
+  /** How to write the answer. The process that writes it may not have the request. */
   form: AnswerForm;
-  /** Of the run that answered or runs; null before the first. */
+  /** Unix milliseconds at which the latest run started; null before the first run. */
   startedMs: number | null;
+  /** Unix milliseconds at which the job ended; null before that. */
   finishedMs: number | null;
   /** Runs so far. */
   attempts: number;
-  /** Once completed. */
+  /** Null until the job has completed. */
   result: JobResult | null;
-  /** Once failed or cancelled. */
+  /** Null unless the job has failed or was cancelled. */
   error: ErrorBody | null;
 }
 
-/** How a kept job ended, for logs and figures. */
+/** How a kept job ended, for the log and the metrics. */
 export type KeptEnd = Pick<
   JobRecord,
   'id' | 'status' | 'createdMs' | 'startedMs' | 'attempts' | 'result' | 'error'
 > & {
   kind: string;
-  /** Null: about now. */
+  /** Null means that the job ended just now. */
   finishedMs: number | null;
 };
 
@@ -134,41 +136,41 @@ export function hasEnded({ status }: JobRecord): boolean {
 
 export interface Idempotency {
   key: string;
-  /** Of the request: the same key with another one is refused. */
+  /** Digest of the request. The queue refuses the same key with another digest. */
   digest: string;
 }
 
 export interface Accepted {
   record: JobRecord;
-  /** False: an earlier request with the same key made it. */
+  /** False when an earlier request with the same idempotency key created the job. */
   created: boolean;
 }
 
 export type JobEvent =
   | { type: 'status'; record: JobRecord }
-  /** A part of a streamed completion. Another run begins the stream again: `attempt` counts the runs. */
+  /** A delta of a streamed completion. `attempt` counts the runs; each run starts the stream again. */
   | { type: 'delta'; attempt: number; delta: CompletionDelta };
 
 export interface JobQueue {
   readonly stats: QueueStats;
-  /** Why no job would run now, in words for a client. Undefined: the queue is ready; the engine may still not be. */
+  /** Why no job can run now, as a message for clients. Undefined when the queue is ready; the engine may not be. */
   readonly outage?: string | undefined;
-  /** Resolves with the one answer of the job; rejects with SidaError. */
+  /** Resolves with the job's answer; rejects with SidaError. */
   submit(id: string, request: JobRequest, options?: JobOptions): Promise<JobOutcome>;
   /**
-   * Accepts a job whose answer is kept. Resolves once it is accepted; rejects with queue_full, idempotency_conflict,
-   * not_ready or shutting_down. Only `owner` may see the job.
+   * Accepts a job whose answer is kept. Resolves once the job is accepted; rejects with queue_full,
+   * idempotency_conflict, not_ready or shutting_down. Only `owner` can see the job.
    */
   enqueue(id: string, owner: string, request: JobRequest, idempotency?: Idempotency): Promise<Accepted>;
-  /** Undefined: unknown, of another owner, or no longer kept. */
+  /** Resolves with undefined when the job is unknown, belongs to another owner, or is no longer kept. */
   find(id: string, owner: string): Promise<JobRecord | undefined>;
-  /** Ends a job that has not ended; resolves with its record, undefined as `find`. */
+  /** Cancels a job unless it has ended. Resolves with its record, or with undefined as `find` does. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
   /**
-   * Tells the deltas of the current run so far, then every status and delta from now on, until the job has ended or the
-   * returned function is called; undefined as `find`.
+   * Reports the deltas of the current run so far, then every new status and delta, until the job ends or the returned
+   * function is called. Resolves with undefined as `find` does.
    */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;
-  /** Refuses new jobs with `shutting_down`; resolves true when none is left, false when `drainMs` ended first. */
+  /** Refuses new jobs with `shutting_down`. Resolves true when no job is left, false when `drainMs` passes first. */
   drain(drainMs: number): Promise<boolean>;
 }

@@ -1,4 +1,4 @@
-/** The queue's figures as metrics, and the end of a kept job in the log. */
+/** Exports the queue's figures as metrics and logs the end of each kept job. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { ERROR_CODES } from '../errors.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
@@ -6,7 +6,7 @@ import type { Logger } from '../observability/logger.js';
 import type { Metrics } from '../observability/metrics.js';
 import { DROP_REASONS, type JobQueue, type KeptEnd, type QueueStats } from './job-queue.js';
 
-/** Writes the end of a kept job to the log and the metrics: its client may be gone. */
+/** Records the end of a kept job in the log and the metrics. */
 export function recordKeptJob(
   record: KeptEnd,
   metrics: Pick<Metrics, 'observeOutcome'> | undefined,

@@ -1,7 +1,7 @@
-/** The errors with which every queue refuses and ends jobs. */
+/** The errors that both queues refuse and end jobs with. */
 import { SidaError } from '../errors.js';
 
-/** `seconds`: until there may be room. */
+/** `seconds` is the expected time until the queue has room. */
 export function queueFull(bound: number, seconds: number): SidaError {
   return new SidaError({
     code: 'queue_full',

@@ -1,4 +1,4 @@
-/** The Express application: middleware in the order a request meets it, then the route table. */
+/** Creates the Express application: middleware in the order in which it runs, then the route table. */
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import { SidaError } from '../errors.js';
@@ -60,7 +60,7 @@ function securityHeaders(): RequestHandler {
       directives: {
         defaultSrc: none,
         scriptSrc: self,
-        // The page sets the widths of its bars through the DOM, which needs no inline styles.
+        // Inline styles stay forbidden. The page sets the widths of its bars through the DOM.
         styleSrc: self,
         connectSrc: self,
         imgSrc: ["'self'", 'data:'],
@@ -69,7 +69,7 @@ function securityHeaders(): RequestHandler {
         frameAncestors: none,
       },
     },
-    // The server speaks plain HTTP; a proxy that adds TLS adds this too.
+    // The server speaks plain HTTP. A proxy that adds TLS also adds this header.
     strictTransportSecurity: false,
   });
   return (req, res, next) => {

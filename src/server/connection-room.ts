@@ -1,14 +1,14 @@
 /**
- * Keeps room for clients that speak. Near the limit of connections the one that has been silent for longest makes way
- * for the next: sockets that are only held open would otherwise shut everybody out until their time is over.
+ * Keeps room for active clients. Near the limit of connections, each new connection closes the oldest one that has
+ * sent no request yet. Otherwise idle sockets could block all other clients until their timeout.
  */
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { LIMITS } from './limits.js';
 
-/** `onShed` is called for each connection that made way. */
+/** `onShed` is called for each connection that is closed to make room. */
 export function keepRoom(server: Server, onShed: () => void): void {
-  /** Connections whose first request has not come whole, in the order of their arrival. */
+  /** Connections whose first request headers are not complete, in the order of their arrival. */
   const silent = new Set<Socket>();
   let open = 0;
   server.on('connection', (socket: Socket) => {

@@ -1,4 +1,4 @@
-/** What every route can reach. */
+/** The dependencies of every route, and functions that query the engine for them. */
 
 import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import type { KeyRing } from '../access/key-ring.js';
@@ -18,15 +18,15 @@ export interface ServerDependencies {
   keys: KeyRing;
   logger: Logger;
   metrics: Metrics;
-  /** Counts the tokens of --rate-limit; undefined: this process does by itself. */
+  /** Counts the tokens of --rate-limit. When undefined, this process counts them in memory. */
   rateLimiter?: RateLimiterAbstract | undefined;
 }
 
 export interface ServerContext extends ServerDependencies {
-  /** Unix seconds. */
+  /** Start of the server in Unix seconds. */
   startedAt: number;
   admission: Admission;
-  /** Set once, at the first signal to end: new requests are refused from then on. */
+  /** True from the first termination signal on. The server then refuses new requests. */
   draining: boolean;
 }
 
@@ -35,7 +35,10 @@ function notReady({ engine }: ServerContext): SidaError {
   return new SidaError({ code: 'not_ready', message: `The model is not ready: the engine is ${phase}` });
 }
 
-/** The model, once it was open; it stays known while the engine restarts. */
+/**
+ * The served model, which stays known while the engine restarts. Throws not_ready before the engine has first opened
+ * it, and model_not_found when `asked` is another name.
+ */
 export function requireModel(context: ServerContext, asked?: string): ModelInfo {
   const { model } = context.engine;
   if (model === undefined) throw notReady(context);
@@ -49,7 +52,10 @@ export function requireModel(context: ServerContext, asked?: string): ModelInfo 
   return model;
 }
 
-/** Asks the engine, but never longer than a request may take. */
+/**
+ * Sends a control request to the engine. Rejects with not_ready while the engine is not ready, and with
+ * deadline_exceeded after the deadline of requests.
+ */
 export async function control<K extends ControlRequest['kind']>(
   context: ServerContext,
   request: Extract<ControlRequest, { kind: K }>,

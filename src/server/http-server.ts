@@ -1,4 +1,4 @@
-/** The listening server: limits of connections and time, malformed HTTP, and an orderly end. */
+/** The listening server. It limits connections and times, answers malformed HTTP, and drains before it ends. */
 import {
   createServer,
   type IncomingMessage,
@@ -24,13 +24,13 @@ export interface RunningServer {
   readonly url: string;
   readonly port: number;
   /**
-   * Answers new requests with 503 and ends their connections. Resolves true when no earlier request and no job is left,
-   * false when `drainMs` ended first; no connection is taken after that.
+   * Answers new requests with 503 and ends their connections. Resolves true when no earlier request and no job is
+   * left, false when `drainMs` passes first. The server accepts no connection after that.
    */
   drain(drainMs: number): Promise<boolean>;
-  /** Refuses requests, but for probes and scrapes. */
+  /** Refuses all requests except probes, scrapes and reads of jobs. */
   refuse(): void;
-  /** Ends every connection. */
+  /** Stops listening and closes every connection. */
   close(): Promise<void>;
 }
 
@@ -61,10 +61,10 @@ export async function startServer(
     async drain(drainMs) {
       await inFlight.settled();
       context.draining = true;
-      // Keep listening: a refused connection gets an answer, but one left in the backlog would be reset.
+      // The server keeps listening, so that a new connection gets a refusal. One left in the backlog would be reset.
       const end = performance.now() + drainMs;
       const answered = await inFlight.whenNone(drainMs);
-      // No client waits for kept jobs, and requests about them are still answered.
+      // Kept jobs are drained last. No client waits for them, and requests about them are still answered.
       const finished = answered && (await context.queue.drain(Math.max(0, end - performance.now())));
       server.close();
       return finished;
@@ -88,10 +88,10 @@ function createAdmission({ keys, queue, metrics, options, rateLimiter }: ServerD
   return new Admission({ keys, queue, metrics, queueBound, tokenLimit });
 }
 
-/** Counts accepted requests from their headers to the end of their answer. */
+/** Counts accepted requests, each from its headers to the end of its answer. */
 class InFlight {
   #count = 0;
-  /** Connections and requests so far. */
+  /** Number of connections and requests since the start. */
   #arrivals = 0;
   #whenNone: (() => void) | undefined;
 
@@ -111,7 +111,10 @@ class InFlight {
     });
   }
 
-  /** Resolves when nothing has arrived for a moment: what was on its way at the signal is taken in first. */
+  /**
+   * Resolves when nothing has arrived for LIMITS.quietMs, or after LIMITS.settleMs. Requests that were on their way
+   * at the termination signal are accepted in this time.
+   */
   async settled(): Promise<void> {
     const end = performance.now() + LIMITS.settleMs;
     let before: number;
@@ -121,6 +124,7 @@ class InFlight {
     } while (this.#arrivals !== before && performance.now() < end);
   }
 
+  /** Resolves true when no accepted request is left, false when `limitMs` passes first. */
   whenNone(limitMs: number): Promise<boolean> {
     if (this.#count === 0) return Promise.resolve(true);
     return new Promise((resolve) => {
@@ -142,16 +146,17 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
       headersTimeout: LIMITS.headersTimeoutMs,
       requestTimeout: LIMITS.requestTimeoutMs,
       keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
-      // Node looks for overdue connections this often, so a limit holds to within it.
+      // Node checks for overdue connections at this interval, so time limits are exact only to one second.
       connectionsCheckingInterval: 1_000,
-      // Node's own refusal would carry no request id; the origin guard refuses instead.
+      // Node's own refusal has no request id. The origin guard refuses such requests instead.
       requireHostHeader: false,
     },
     app,
   );
   server.maxConnections = LIMITS.connections;
   keepRoom(server, () => metrics.countConnectionError('silent'));
-  // A client that reads nothing for this long holds its answer no longer; a waiting request is quiet for less.
+  // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
+  // request that waits for its answer is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
   server.on('drop', () => metrics.countConnectionError('too_many_connections'));
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -159,7 +164,7 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
     metrics.countConnectionError(code);
     refuse(socket, status, new SidaError({ code, message }));
   });
-  // The body reader says when to go on, after the headers were checked.
+  // The body reader sends 100 Continue after the headers have been checked.
   server.on('checkContinue', app);
   server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
     const message = 'The expect header may only be 100-continue';
@@ -189,9 +194,9 @@ function connectionFault({ code }: NodeJS.ErrnoException): {
   return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
 }
 
-/** Answers on the bare socket: there is no response object for a request that could not be read. */
+/** Answers on the socket itself, because a request that cannot be parsed has no response object. */
 function refuse(socket: Socket, status: number, error: SidaError): void {
-  // An answer that has begun cannot be followed by another one.
+  // Another answer has begun on this connection, so the error cannot follow it.
   const begun = (socket as Socket & { _httpMessage?: ServerResponse })._httpMessage?.headersSent === true;
   if (!socket.writable || begun) {
     socket.destroy();

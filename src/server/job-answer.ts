@@ -1,4 +1,4 @@
-/** The answer about a kept job. */
+/** Builds the answer of the job routes from the record of a kept job. */
 import { SidaError } from '../errors.js';
 import type { JobResult } from '../protocol/engine-messages.js';
 import type { JobRecord } from '../queue/job-queue.js';
@@ -26,12 +26,12 @@ export function jobAnswer(context: ServerContext, record: JobRecord): JobAnswer 
   try {
     return { ...common, answer: answers.whole(result), error: null };
   } catch (thrown) {
-    // Where the type's own route would answer with an error, such as nonfinite_output, the job has failed.
+    // The type's own route would answer with this error, such as nonfinite_output, so the job counts as failed.
     return { ...common, status: 'failed', answer: null, error: jobError(SidaError.from(thrown)) };
   }
 }
 
-/** Writes the answer of a kept job. The chunks that one of these writes belong to one run. */
+/** Creates the writer of a kept job's answers. One writer writes the chunks of only one run. */
 export function answersOf(context: ServerContext, record: JobRecord): Answers<JobResult> {
   const { id, createdMs, form } = record;
   return taskOf(record).answers({ model: requireModel(context).name, id, createdMs, form });

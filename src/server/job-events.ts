@@ -1,4 +1,4 @@
-/** A kept job as server-sent events, from its present status to its last. */
+/** Streams a kept job as server-sent events, from its present status to its last. */
 import type { Response } from 'express';
 import type { JobResult } from '../protocol/engine-messages.js';
 import { hasEnded, type JobEvent, type JobRecord } from '../queue/job-queue.js';
@@ -9,26 +9,26 @@ import { joinDeltas } from './join-deltas.js';
 import { LIMITS } from './limits.js';
 import { SseStream } from './sse.js';
 
-/** Resolves when the stream has ended; false, with nothing sent, where `owner` has no such job. */
+/** Resolves true when the stream has ended. Resolves false, with nothing sent, when `owner` has no such job. */
 export async function streamJob(
   context: ServerContext,
   res: Response,
   id: string,
   owner: string,
 ): Promise<boolean> {
-  // The model stays known from here on, and answers need its name.
+  // Answers need the model's name. Throws before the model is known; afterwards it stays known.
   requireModel(context);
   const early: JobEvent[] = [];
   let take = (event: JobEvent): void => void early.push(event);
-  // Watches before it reads the record. An event in between arrives twice rather than never; JobEvents drops the
-  // second.
+  // The queue is watched before the record is read, so an event in between arrives twice rather than never. JobEvents
+  // drops the second one.
   const stop = await context.queue.watch(id, owner, (event) => take(event));
   if (stop === undefined) return false;
   try {
     const record = await context.queue.find(id, owner);
     if (record === undefined) return false;
     const events = new JobEvents(context, res);
-    // A reader who comes late is sent joined deltas rather than thousands of single ones.
+    // A late reader gets joined deltas rather than thousands of single ones.
     for (const event of [{ type: 'status', record } as const, ...joinDeltas(early)]) events.take(event);
     take = (event) => events.take(event);
     await events.ended;
@@ -39,7 +39,7 @@ export async function streamJob(
 }
 
 class JobEvents {
-  /** Resolves when the last status was sent, or the reader has gone. */
+  /** Resolves when the last status has been sent or the reader has gone. */
   readonly ended: Promise<void>;
   readonly #context: ServerContext;
   readonly #res: Response;
@@ -68,7 +68,7 @@ class JobEvents {
     res.once('close', this.#end);
     if (res.destroyed) this.#end();
     this.#sse.open();
-    // A HEAD request asks for the headers alone.
+    // A HEAD request needs only the headers.
     if (res.req.method === 'HEAD') this.#end();
   }
 
@@ -77,7 +77,7 @@ class JobEvents {
       if (event.type === 'status') this.#status(event.record);
       else this.#delta(event);
     } catch (error) {
-      // The queue reports to other readers too. Close only this stream.
+      // The queue reports to other readers as well. Close only this stream.
       this.#context.logger.error({ requestId: this.#res.locals.requestId, err: error }, 'stream failed');
       this.#res.destroy();
     }
@@ -91,7 +91,7 @@ class JobEvents {
   }
 
   #delta({ attempt, delta }: Extract<JobEvent, { type: 'delta' }>): void {
-    // The reader knows that this delta's run is over: leave it out.
+    // Drop a delta whose run has ended according to the last status sent.
     if (this.#record === undefined || stageOfRun(attempt) < stageOf(this.#record)) return;
     if (attempt !== this.#attempt || this.#answers === undefined) {
       this.#answers = answersOf(this.#context, this.#record);

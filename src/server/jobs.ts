@@ -1,4 +1,4 @@
-/** Hands a request's job to the queue. The job ends when its client goes away. */
+/** Submits a request's job to the queue and cancels it when the client goes away. */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
 import { SidaError } from '../errors.js';
@@ -8,11 +8,11 @@ import { callerOf } from './middleware/auth.js';
 
 interface RunJobOptions {
   onDelta?: (delta: CompletionDelta) => void;
-  /** Ends the job before the client goes away. */
+  /** Aborting this controller cancels the job. */
   abort?: AbortController;
 }
 
-/** Runs a job to its end and sets the timing headers, where the answer has not begun. */
+/** Runs a job to its end. Sets the timing headers unless the answer has begun. Rejects with SidaError. */
 export async function runJob(
   { admission, queue, metrics }: ServerContext,
   res: Response,

@@ -1,7 +1,7 @@
 import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { JobEvent } from '../queue/job-queue.js';
 
-/** Joins the deltas between two statuses: one for each run and choice stays. */
+/** Joins the deltas between two statuses into one for each run and choice. The given events stay unchanged. */
 export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
   const joined: JobEvent[] = [];
   let open = new Map<string, Extract<JobEvent, { type: 'delta' }>>();

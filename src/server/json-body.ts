@@ -1,6 +1,6 @@
 /**
- * Reads a JSON body with its bounds checked while it arrives: type, encoding, bytes, UTF-8, depth and fields, then
- * values.
+ * Reads a JSON body. It checks the content type and encoding first, the bytes while they arrive, then UTF-8, depth
+ * and number of fields, and the values last.
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -61,7 +61,7 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
       settle();
     };
     req.on('data', onData).on('end', onEnd).on('close', onGone);
-    // A client that goes away makes the stream fail too; `close` follows and has already settled it.
+    // A client that goes away also causes an error of the stream. The `close` event settles the promise.
     req.on('error', () => undefined);
   });
 }
@@ -76,10 +76,10 @@ function checkShape(body: Buffer): void {
   }
 }
 
-/** In valid UTF-8 a lone surrogate can only come of this. */
+/** In valid UTF-8, a lone surrogate can only come from such an escape. */
 const SURROGATE_ESCAPE = /\\u[dD][89a-fA-F]/;
 
-/** Refuses what JSON.parse lets through and later code could trip over. Recursion is bounded by checkShape. */
+/** Refuses values that JSON.parse accepts but that later code cannot handle. checkShape bounds the recursion. */
 function checkValues(value: unknown, surrogates: boolean): void {
   if (typeof value === 'number') {
     if (!Number.isFinite(value))

@@ -1,4 +1,4 @@
-/** Hands a job whose answer is kept to the queue, and settles what its request reserved when it has ended. */
+/** Enqueues a job whose answer is kept, and settles its request's reservation when the job has ended. */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
 import { type ErrorBody, SidaError } from '../errors.js';
@@ -26,7 +26,7 @@ export async function keepJob(
     await ticket.failed(SidaError.from(error));
     throw error;
   }
-  // The first request under the key pays.
+  // Only the first request with an idempotency key is charged.
   if (!accepted.created) await ticket.unused();
   else if (ticket.holds) {
     settleAtEnd(context, accepted.record, owner, ticket).catch(async (error) => {
@@ -50,7 +50,7 @@ async function settleAtEnd(
   await queue.watch(id, owner, (event) => {
     if (event.type === 'status' && hasEnded(event.record)) tell(event.record);
   });
-  // It may have ended before anybody watched.
+  // The job may have ended before the watch began.
   const now = await queue.find(id, owner);
   if (now === undefined || hasEnded(now)) tell!(now);
   const record = await ended;

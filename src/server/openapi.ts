@@ -1,4 +1,4 @@
-/** The OpenAPI document of the route table. */
+/** Generates the OpenAPI document from the route table. */
 import { OpenAPIRegistry, OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { VERSION } from '../version.js';
 import type { Route, RouteAnswer } from './routes/route.js';

@@ -1,21 +1,22 @@
-/** Checks of what a request brings against the schemas of its route. */
+/** Checks the body, path and headers of a request against the schemas of its route. */
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
 import type { Route } from './routes/route.js';
 
-/** Checks a request body; the first fault becomes a 400 that names the field. */
+/** Checks a request body. The first fault becomes a 400 that names the field. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   throw fromIssue(parsed.error.issues[0]!);
 }
 
+/** A path with invalid parameters becomes a 404. */
 export function checkParams({ params }: Route, given: unknown): void {
   if (params === undefined || params.safeParse(given).success) return;
   throw new SidaError({ code: 'not_found', message: 'There is nothing under this path' });
 }
 
-/** The first fault becomes a 400 that names the header. */
+/** Checks the headers that the route reads. The first fault becomes a 400 that names the header. */
 export function checkHeaders({ headers }: Route, given: unknown): void {
   const issue = headers?.safeParse(given).error?.issues[0];
   if (issue === undefined) return;

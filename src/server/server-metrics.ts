@@ -1,4 +1,4 @@
-/** All metrics of a process that serves: its own, its engine's, its queue's. */
+/** Creates all metrics of a server process: its own and those of its engine and queue. */
 import type { EngineHandle } from '../engine/engine-handle.js';
 import { copyEngine } from '../engine/engine-metrics.js';
 import { createMetrics, type Metrics } from '../observability/metrics.js';

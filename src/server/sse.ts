@@ -1,4 +1,4 @@
-/** Server-sent events with a bound on what a slow reader makes the server keep. */
+/** Server-sent events with a limit on the bytes that the server buffers for a slow reader. */
 import type { ServerResponse } from 'node:http';
 import { LIMITS } from './limits.js';
 
@@ -8,7 +8,7 @@ export class SseStream {
   readonly #stallMs: number;
   #largest = 0;
 
-  /** `onOverflow` is called once, when the reader fell too far behind; the connection is closed then. */
+  /** `onOverflow` is called once when the reader falls too far behind; the connection is then closed. */
   constructor(res: ServerResponse, onOverflow: () => void, stallMs: number = LIMITS.streamStallMs) {
     this.#res = res;
     this.#onOverflow = onOverflow;
@@ -19,31 +19,31 @@ export class SseStream {
     return this.#res.headersSent;
   }
 
-  /** Sends the headers: until then an error can have a status of its own. */
+  /** Sends the headers. Before that, an error can still be answered with its own status. */
   open(): void {
     if (this.opened || this.#res.destroyed) return;
     this.#res.writeHead(200, {
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
-      // Proxies would otherwise collect chunks before passing them on.
+      // Without this header, proxies collect chunks before they pass them on.
       'x-accel-buffering': 'no',
     });
   }
 
-  /** Sends one event, and the headers before the first. Without a name it is what readers take for a `message`. */
+  /** Sends one event, and the headers before the first one. Without `name`, readers get it as a `message`. */
   send(data: unknown, name?: string): void {
     const event = name === undefined ? '' : `event: ${name}\n`;
     this.#write(`${event}data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
   }
 
-  /** Sends what readers leave out: it keeps a quiet connection from being closed. */
+  /** Sends a comment, which readers ignore. It keeps a quiet connection open. */
   comment(): void {
     this.#write(':\n\n');
   }
 
   end(): void {
     if (this.#res.destroyed || this.#res.writableEnded) return;
-    // Nothing more is sent that would show how far behind the reader is.
+    // No later event would reveal a slow reader, so a timeout takes over.
     this.#res.setTimeout(this.#stallMs, () => this.#overflow());
     this.#res.end();
   }
@@ -56,7 +56,8 @@ export class SseStream {
   #write(text: string): void {
     if (this.#res.destroyed || this.#res.writableEnded) return;
     this.open();
-    // One event may be larger than the bound; a reader is slow that has not taken it when the next ones come.
+    // One event may be larger than the bound. The reader is slow if that event is still buffered along with as many
+    // bytes as the bound when the next event comes.
     if (this.#res.writableLength > LIMITS.streamBufferBytes + this.#largest) {
       this.#overflow();
       return;

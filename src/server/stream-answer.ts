@@ -1,4 +1,4 @@
-/** Runs a job and sends its answer as server-sent events that end with `[DONE]`, as OpenAI does. */
+/** Runs a job and streams its answer as server-sent events that end with `[DONE]`, as in OpenAI's API. */
 import type { Response } from 'express';
 import { SidaError } from '../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../protocol/engine-messages.js';
@@ -27,7 +27,7 @@ export async function streamAnswer(
       const chunk = answers.chunk?.(delta);
       if (chunk !== undefined) events.send(chunk);
     } catch (error) {
-      // The queue reports to other streams too. Close only this one.
+      // The queue reports to other streams as well. Close only this one.
       failure = error;
       abort.abort();
     }

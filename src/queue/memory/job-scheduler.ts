@@ -1,7 +1,6 @@
 /**
- * Takes jobs to the engine, those of one owner in their order. Refuses early, runs a job again after a crash,
- * and gives up a job that crashes the engine. A job ends once: the first end counts, and later ones are
- * dropped.
+ * Sends jobs to the engine, the jobs of each owner in order. The scheduler refuses jobs early, runs a job again after
+ * a crash, and gives up a job that crashes the engine. A job ends once; later outcomes are dropped.
  */
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
@@ -11,30 +10,32 @@ import { type JobOutcome, noStats, type QueueStats } from '../job-queue.js';
 import { expired, queueFull, shuttingDown } from '../refusals.js';
 
 export interface SchedulerOptions {
-  /** Jobs that may wait. */
+  /** Most jobs that may wait. */
   bound: number;
-  /** Jobs in the engine at a time; the engine batches them. */
+  /** Most jobs in the engine at a time; the engine batches them. */
   concurrency: number;
   /**
-   * Tokens of inputs in the engine at a time, without its oldest job, where several owners share it. The engine
-   * computes these before a job that comes now. An owner with less than a fair share of them still finds room.
+   * Input tokens that the jobs in the engine may have together, not counting its oldest job, once there is more than
+   * one owner. The engine runs these tokens before those of a new job. An owner that holds less than a fair share of
+   * the limit may still add a job when the limit is reached.
    */
   tokens: number;
-  /** Runs of one job at most. */
+  /** Most runs of one job. */
   attempts: number;
 }
 
 export interface NewJob {
   id: string;
-  /** Owners take turns. */
+  /** Owners share the engine fairly. */
   owner: string;
   request: JobRequest;
-  /** From acceptance to the end. */
+  /** Milliseconds from acceptance to the end. */
   deadlineMs: number;
-  /** Receives the deltas of a streamed completion, with the number of the run that made them. */
+  /** Receives the deltas of a streamed completion, with the number of their run. */
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
-  /** Whether the job may run again after its deltas were handed out. */
+  /** Whether the job may run again after `onDelta` has received deltas. */
   repeatsDeltas: boolean;
+  /** A run of the job starts. */
   onRun?: (attempt: number) => void;
   /** The job waits again after `attempts` runs. */
   onRequeue?: (attempts: number) => void;
@@ -43,7 +44,7 @@ export interface NewJob {
 
 interface Job extends NewJob {
   order: number;
-  /** Of its inputs. */
+  /** Input tokens. */
   tokens: number;
   submittedAt: number;
   startedAt: number;
@@ -51,30 +52,31 @@ interface Job extends NewJob {
   crashes: number;
   /** No other job was in the engine at any time of the current run. */
   alone: boolean;
-  /** Deltas were handed out. */
+  /** `onDelta` has received a delta. */
   streamed: boolean;
   ended: boolean;
   deadline: NodeJS.Timeout | undefined;
   abort: AbortController;
 }
 
-/** Ends a job that has not ended. */
+/** Ends a job; does nothing when the job has ended. */
 export type EndJob = (error: SidaError) => void;
 
 export class JobScheduler {
   readonly stats: QueueStats = noStats();
   readonly #engine: EngineHandle;
   readonly #options: SchedulerOptions;
-  /** In the order of submission. */
+  /** Waiting jobs in the order of submission. */
   readonly #waiting: Job[] = [];
   readonly #active = new Set<Job>();
-  /** Accepted and not ended yet: waiting, or running without having been ended early. */
+  /** Accepted jobs that have not ended, whether they wait or run. */
   readonly #open = new Set<Job>();
+  /** Every owner seen since the start. */
   readonly #owners = new Set<string>();
   #nextOrder = 0;
   #draining = false;
   #whenEmpty: (() => void) | undefined;
-  /** Running average of a run, for Retry-After. */
+  /** Running average of a run's duration, for Retry-After. */
   #runMs = 100;
 
   constructor(engine: EngineHandle, options: SchedulerOptions) {
@@ -83,7 +85,7 @@ export class JobScheduler {
     engine.onState((state) => this.#onEngineState(state));
   }
 
-  /** Throws queue_full, not_ready or shutting_down where a job would be refused now. */
+  /** Throws queue_full, not_ready or shutting_down when a new job must be refused. */
   admit(): void {
     if (this.#draining) throw shuttingDown();
     const { phase } = this.#engine.state;
@@ -91,13 +93,13 @@ export class JobScheduler {
     const { bound, concurrency } = this.#options;
     if (this.#waiting.length < bound) return;
     this.stats.refused += 1;
-    // While the engine starts, none are active.
+    // No job is active while the engine starts.
     const atOnce = this.#active.size || concurrency;
     const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
     throw queueFull(bound, seconds);
   }
 
-  /** Takes a job that `admit` let pass. It may start to run before this returns, but does not end. */
+  /** Adds a job after `admit` has passed. The job may start before this returns, but it does not end before. */
   add(newJob: NewJob): EndJob {
     this.stats.accepted += 1;
     const job: Job = {
@@ -161,7 +163,7 @@ export class JobScheduler {
     this.#onEngineState(this.#engine.state);
   }
 
-  /** Removes an ended job. A running one keeps its place in the engine until its run ends. */
+  /** Removes an ended job. A running job keeps its place in the engine until its run ends. */
   #leave(job: Job): void {
     this.#open.delete(job);
     const at = this.#waiting.indexOf(job);
@@ -176,7 +178,7 @@ export class JobScheduler {
     while (this.#engine.state.phase === 'ready') {
       const job = this.#next();
       if (job === undefined || this.#active.size >= this.#options.concurrency) return;
-      // A job that ran in two crashes runs alone, so that a third crash shows whether the job caused them.
+      // A job that was running in two crashes runs alone, so that a third crash shows whether the job causes them.
       if (this.#suspect(job) && this.#active.size > 0) return;
       for (const running of this.#active) {
         if (this.#suspect(running)) return;
@@ -188,7 +190,10 @@ export class JobScheduler {
     }
   }
 
-  /** The oldest job of the owner with the fewest tokens in the engine: no owner waits for all jobs of another. */
+  /**
+   * The oldest waiting job of the owner with the fewest tokens in the engine, so that no owner waits for all jobs of
+   * another. Undefined when no job may start.
+   */
   #next(): Job | undefined {
     const held = new Map<string, number>();
     for (const { owner, tokens } of this.#active) held.set(owner, (held.get(owner) ?? 0) + tokens);
@@ -204,11 +209,13 @@ export class JobScheduler {
 
   #full(): boolean {
     if (this.#owners.size < 2) return false;
-    // A job counts until its last input is done, so the tokens without the oldest job's must fill batches.
+    // A job counts in full until its last input is done. The younger jobs alone must therefore suffice to fill
+    // batches.
     const [, ...younger] = this.#active;
     return younger.reduce((sum, { tokens }) => sum + tokens, 0) >= this.#options.tokens;
   }
 
+  /** The job may be the cause of the crashes. */
   #suspect(job: Job): boolean {
     return job.crashes >= 2;
   }
@@ -246,7 +253,7 @@ export class JobScheduler {
 
   #onRunFailed(job: Job, error: SidaError): void {
     if (job.ended) return;
-    // The engine was no longer ready when it got the job: the job never ran.
+    // The engine was no longer ready when it received the job, so the job never ran.
     if (error.code === 'not_ready' && this.#engine.state.phase !== 'ready') {
       job.attempts -= 1;
       this.#requeue(job);

@@ -1,7 +1,6 @@
 /**
- * The records of kept jobs in this process's memory, with their owners, idempotency keys and listeners, and
- * when an ended one is dropped. A record is never changed, only replaced, so callers may keep the one they
- * hold.
+ * Keeps the records of jobs in this process's memory, with their owners, idempotency keys and listeners, and drops
+ * ended jobs by age, bytes and number. A record is never changed, only replaced, so callers may hold on to it.
  */
 
 import { SidaError } from '../../errors.js';
@@ -19,11 +18,11 @@ import {
 import { answerTooLarge, keyConflict } from '../refusals.js';
 
 interface Retention {
-  /** From the end of a job; queued and running ones always stay. */
+  /** Milliseconds that a job is kept after its end. Queued and running jobs always stay. */
   retentionMs: number;
   /** Most bytes of all kept answers together. */
   answerBytes: number;
-  /** Most ended jobs. */
+  /** Most ended jobs that are kept. */
   answers: number;
 }
 
@@ -32,14 +31,14 @@ type Listener = (event: JobEvent) => void;
 interface Kept {
   owner: string;
   record: JobRecord;
-  /** Monotonic times behind the record's: the wall clock may be set. */
+  /** Monotonic times, because the wall clock of the record's times may be set back or forward. */
   createdAt: number;
   endedAt: number;
-  /** Of the answer, as JSON. */
+  /** Size of the answer as JSON; 0 without an answer. */
   bytes: number;
   idempotency: Idempotency | undefined;
   listeners: Set<Listener>;
-  /** Of the current run, for listeners that come later. The KV cache bounds their number. */
+  /** Deltas of the current run, for listeners that arrive later. The KV cache bounds their number. */
   deltas: Extract<JobEvent, { type: 'delta' }>[];
 }
 
@@ -48,9 +47,9 @@ export class KeptJobs {
   readonly #stats: KeptStats;
   readonly #onEnd: (record: JobRecord) => void;
   readonly #byId = new Map<string, Kept>();
-  /** Ids by owner and idempotency key. */
+  /** Job ids by owner and idempotency key. */
   readonly #byKey = new Map<string, string>();
-  /** In the order of their ends. */
+  /** Ended jobs in the order of their ends. */
   readonly #ended = new Set<Kept>();
   #sweep: NodeJS.Timeout | undefined;
 
@@ -61,7 +60,10 @@ export class KeptJobs {
     this.#onEnd = onEnd;
   }
 
-  /** The job that came with this key before. Throws idempotency_conflict where it came with another request. */
+  /**
+   * The job that an earlier request created with this key; undefined without one. Throws idempotency_conflict when
+   * that request was a different one.
+   */
   repeated(owner: string, { key, digest }: Idempotency): JobRecord | undefined {
     this.#dropOld();
     const kept = this.#byId.get(this.#byKey.get(keyOf(owner, key)) ?? '');
@@ -113,7 +115,7 @@ export class KeptJobs {
     if (kept === undefined) return undefined;
     const { listeners } = kept;
     for (const event of kept.deltas) listener(event);
-    // A new function, so that one listener may watch twice.
+    // The set needs a new function for each call, so that one listener can watch twice.
     const own: Listener = (event) => listener(event);
     listeners.add(own);
     this.#stats.watching += 1;
@@ -181,7 +183,7 @@ export class KeptJobs {
     kept.listeners.clear();
   }
 
-  /** Drops ended jobs that are too old or too many, the oldest end first. */
+  /** Drops ended jobs that exceed a limit, those that ended first before the others. */
   #dropOld(): void {
     const { retentionMs, answerBytes, answers } = this.#retention;
     const oldest = performance.now() - retentionMs;
@@ -203,7 +205,7 @@ export class KeptJobs {
     this.#stats.dropped[reason] += 1;
   }
 
-  /** Drops old jobs in time, even when no request comes. */
+  /** Sets a timer that drops old jobs even when no request arrives. */
   #scheduleSweep(): void {
     if (this.#sweep !== undefined || this.#ended.size === 0) return;
     const [first] = this.#ended;
@@ -215,7 +217,7 @@ export class KeptJobs {
   }
 }
 
-/** Unix milliseconds, never before the job's creation. */
+/** The current time in Unix milliseconds, never before the job's creation. */
 function now({ record, createdAt }: Kept): number {
   return record.createdMs + Math.round(performance.now() - createdAt);
 }
@@ -229,7 +231,7 @@ function tell({ listeners }: Kept, event: JobEvent): void {
   for (const listener of [...listeners]) listener(event);
 }
 
-/** Neither part holds a NUL. */
+/** Neither part contains a NUL, so the key is unambiguous. */
 function keyOf(owner: string, key: string): string {
   return `${owner}\0${key}`;
 }

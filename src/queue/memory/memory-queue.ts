@@ -1,4 +1,4 @@
-/** A job queue in this process's memory. Its jobs end with the process. */
+/** A job queue in this process's memory. Its jobs are lost when the process ends. */
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { JobRequest } from '../../protocol/engine-messages.js';
@@ -19,21 +19,23 @@ import { KeptJobs } from './kept-jobs.js';
 const HOUR_MS = 3_600_000;
 
 export interface MemoryQueueOptions {
-  /** Jobs that may wait. */
+  /** Most jobs that may wait. */
   bound: number;
-  /** From submission to the answer, of jobs whose client waits. */
+  /** Milliseconds from submission to the answer, for jobs whose client waits. */
   deadlineMs: number;
-  /** From acceptance to the end of a kept job. */
+  /** Milliseconds from acceptance to the end of a kept job. */
   keptDeadlineMs?: number;
-  /** Jobs in the engine at a time; the engine batches them. */
+  /** Most jobs in the engine at a time; the engine batches them. */
   concurrency?: number;
-  /** Tokens of inputs in the engine at a time where owners share it: see SchedulerOptions. */
+  /** Input tokens in the engine at a time when several owners share it; see SchedulerOptions. */
   engineTokens?: number;
-  /** Runs of one job at most. */
+  /** Most runs of one job. */
   attempts?: number;
-  /** Limits of what is kept of ended jobs: time, bytes of their answers, and their number. */
+  /** Milliseconds that an ended job is kept. */
   retentionMs?: number;
+  /** Most bytes of all kept answers together. */
   answerBytes?: number;
+  /** Most ended jobs that are kept. */
   answers?: number;
   /** Receives the last record of each kept job. */
   onKeptEnd?: (record: JobRecord) => void;
@@ -45,7 +47,7 @@ export class MemoryQueue implements JobQueue {
   readonly #keptDeadlineMs: number;
   readonly #scheduler: JobScheduler;
   readonly #kept: KeptJobs;
-  /** Of kept jobs that have not ended, by their ids. */
+  /** Functions that end the kept jobs that have not ended, by job id. */
   readonly #enders = new Map<string, EndJob>();
 
   constructor(engine: EngineHandle, options: MemoryQueueOptions) {

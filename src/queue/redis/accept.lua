@@ -1,25 +1,25 @@
 --[[
-  Accepts a job.
+  Accepts a job and lets it wait for a run.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
     ARGV[1]  id
     ARGV[2]  kind
     ARGV[3]  owner
-    ARGV[4]  sync: 1 where a client waits for the job, 0 where its answer is kept
-    ARGV[5]  form: what to read back beside the result, as JSON
+    ARGV[4]  sync: 1 when a client waits for the job, 0 when its answer is kept
+    ARGV[5]  form: the form of the answer, as JSON
     ARGV[6]  request, as JSON
-    ARGV[7]  deadline in ms from now; 0: none
-    ARGV[8]  bound: jobs that may wait
-    ARGV[9]  idempotency key, hashed with the owner; empty: none
-    ARGV[10] digest of the request, to compare with the one that came with the key before
-    ARGV[11] longest time in ms that the job is kept if it never ends
+    ARGV[7]  deadline in ms from now; 0 means none
+    ARGV[8]  bound: most jobs that may wait
+    ARGV[9]  idempotency key, hashed with the owner; empty means none
+    ARGV[10] digest of the request, compared with that of an earlier request with the same key
+    ARGV[11] time in ms after which the record expires if the job never ends
 
   Returns
     {'accepted'}
-    {'exists', id}: the job came with this key before
-    {'conflict'}: the key came with another request
+    {'exists', id}: an earlier request with this key created job id
+    {'conflict'}: the key belongs to a different request
     {'full'}: the bound is reached
-    {'taken'}: the id is another job's
+    {'taken'}: another job has the id
 ]]
 local id, kind, owner, sync, form, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local deadline, bound, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[11])

@@ -1,13 +1,13 @@
 --[[
-  Adds deltas of a streamed completion.
+  Appends deltas of a streamed completion.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
     ARGV[1]  id
     ARGV[2]  token
     ARGV[3]  most bytes of all deltas of a run
     ARGV[4]… deltas, as JSON
 
-  Returns 'ok', 'full', or why the run does not count: see `stale`.
+  Returns 'ok', 'full' when the run's deltas exceed the bytes, or the result of `stale` when the run does not count.
 ]]
 local id, token, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local why = stale(id, token)

@@ -1,14 +1,16 @@
 --[[
-  A worker's sign of life: renews the leases of its runs.
+  The heartbeat of a worker. It renews the leases of the worker's runs.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
     ARGV[1]  lease in ms
-    ARGV[2]  grace: see `spare`
+    ARGV[2]  grace in ms; see `spare`
     ARGV[3]  worker id
     ARGV[4]  1 while the worker takes jobs
-    ARGV[5]  id of the first run's job, ARGV[6] its token; and so on in pairs
+    ARGV[5]  job id of the first run
+    ARGV[6]  token of the first run; the other runs follow in the same pairs
 
-  Returns {time, for each run 'ok' or why it no longer counts: see `stale`, …}.
+  Returns {time, answer, …}: Redis's time in Unix ms, then for each run 'ok', or the result of `stale` when it no
+  longer counts.
 ]]
 spare(tonumber(ARGV[1]), tonumber(ARGV[2]))
 redis.call('HSET', base .. 'counters', 'beatMs', now)

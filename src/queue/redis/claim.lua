@@ -1,26 +1,27 @@
 --[[
-  Puts back the jobs of dead workers, and gives the oldest jobs that wait to a worker. Each run holds a lease on its job:
-  a worker that does not renew it in time loses the job.
+  Requeues the jobs of dead workers, then starts runs of the oldest waiting jobs on one worker. Each run holds a lease
+  on its job; a worker that does not renew the lease in time loses the job.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
-    ARGV[1]-[3] limits of `finish`
-    ARGV[4]  token of the runs that this begins
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
+    ARGV[1]-[3] the `limits` of `finish` in ledger.lua
+    ARGV[4]  token of the runs that this claim starts
     ARGV[5]  worker id
-    ARGV[6]  jobs for which the worker has room
+    ARGV[6]  number of jobs that the worker has room for
     ARGV[7]  lease in ms
-    ARGV[8]  grace in ms: see `spare`
+    ARGV[8]  grace in ms; see `spare`
     ARGV[9]  most runs of a job
     ARGV[10] most bytes of a request
     ARGV[11] error of a job past its deadline
-    ARGV[12] error of a job that had its most runs
-    ARGV[13] error of a job whose client has seen a part of the answer
+    ARGV[12] error of a job that has reached the limit on runs
+    ARGV[13] error of a job whose client has received a part of the answer
     ARGV[14] error of a job whose request is too large
 
-  Returns {more, found}. more: 1 where jobs may wait that the worker has not got, for want of room or since others get their
-  share; 0 where none waits, and the worker is idle until it is woken. Each of found is one of
+  Returns {more, found}. `more` is 1 when other jobs may wait, because the worker lacks room or other workers get
+  their share. It is 0 when no job waits; the worker is then idle until it gets a wake-up. `found` has one entry a
+  job:
     {'run', id, attempt, crashes, request, sync, kind, createdMs, startedMs}
-    {'failed', id, attempts, sync, kind, createdMs, error}: the job must not run, and was ended
-    {'broken', id}: the job's record was not one, and was removed
+    {'failed', id, attempts, sync, kind, createdMs, error}: the job must not run, and has been ended
+    {'broken', id}: the value in place of the job's record was no record, and has been removed
 ]]
 local token, worker, room = ARGV[4], ARGV[5], tonumber(ARGV[6])
 local last = base .. 'claim:' .. worker
@@ -69,7 +70,7 @@ local function begin(id)
   give(id)
 end
 
--- The command was sent again with its token, since its first reply was lost: the same runs.
+-- The worker repeats a claim with the same token when the first reply is lost. It gets the same runs again.
 if redis.call('GET', last) == token then
   for _, id in ipairs(redis.call('ZRANGE', base .. 'leases', 0, -1)) do
     if isRecord(id) and redis.call('HGET', jobKey(id), 'token') == token then give(id) end
@@ -77,7 +78,8 @@ if redis.call('GET', last) == token then
   if #found > 0 then return {1, found} end
 end
 
--- Its share only, so that a burst of jobs is spread over the workers; a worker with more room claims again.
+-- A worker gets only its share, so that a burst of jobs is spread over the workers. A worker with more room claims
+-- again.
 local workers = redis.call('ZCOUNT', base .. 'workers', now - SILENT_MS, '+inf')
 local share = math.ceil(redis.call('ZCARD', base .. 'queued') / math.max(1, workers))
 while #found < math.min(room, share) and size <= bytes do

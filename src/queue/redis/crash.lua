@@ -1,16 +1,16 @@
 --[[
-  The engine stopped while it ran the job: the job waits for another run, or is given up.
+  Ends a run whose engine crashed. The job waits for another run, or is given up.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
-    ARGV[1]-[3] limits of `finish`
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
+    ARGV[1]-[3] the `limits` of `finish` in ledger.lua
     ARGV[4]  id
     ARGV[5]  token
-    ARGV[6]  1 where no other job was in the engine at any time of the run
+    ARGV[6]  1 when no other job was in the engine at any time of the run
     ARGV[7]  most runs of a job
     ARGV[8]  error of a job that is given up
-    ARGV[9]  error of a job whose client has seen a part of the answer
+    ARGV[9]  error of a job whose client has received a part of the answer
 
-  Returns 'retry', 'ended', or why the run does not count: see `stale`.
+  Returns 'retry', 'ended', or the result of `stale` when the run does not count.
 ]]
 local id, token = ARGV[4], ARGV[5]
 local why = stale(id, token)

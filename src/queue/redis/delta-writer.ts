@@ -1,6 +1,5 @@
 /**
- * Writes the deltas of a stream into the ledger in order. Deltas that arrive during a write go into the next one
- * together.
+ * Writes the deltas of a stream to the ledger in order. The next write sends all deltas that arrive during a write.
  */
 
 import { SidaError } from '../../errors.js';
@@ -13,12 +12,12 @@ export class DeltaWriter {
   #writing: Promise<void> | undefined;
   #error: SidaError | undefined;
 
-  /** `append` answers `full` when the job's deltas have become too large. */
+  /** `append` resolves with `full` when the run's deltas exceed DELTA_BYTES. */
   constructor(append: (deltas: string[]) => Promise<string>) {
     this.#append = append;
   }
 
-  /** Resolves when it is written, or will not be. */
+  /** Resolves when the delta has been written or, after an error, dropped. Never rejects. */
   add(delta: CompletionDelta): Promise<void> {
     if (this.#error === undefined) {
       this.#waiting.push(JSON.stringify(delta));
@@ -27,7 +26,7 @@ export class DeltaWriter {
     return this.#writing ?? Promise.resolve();
   }
 
-  /** Resolves when all deltas are written; rejects when they were too many bytes. */
+  /** Resolves when all deltas are written. Rejects when they exceed DELTA_BYTES or a write failed. */
   async written(): Promise<void> {
     await this.#writing;
     if (this.#error !== undefined) throw this.#error;

@@ -1,11 +1,11 @@
-/** A request as the ledger holds it. */
+/** Turns a request into the job that the ledger stores. */
 import { createHash } from 'node:crypto';
 import type { JobRequest } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
 import type { Idempotency } from '../job-queue.js';
 import type { NewJob } from './redis-ledger.js';
 
-/** A kept job. Only `owner` may see it. */
+/** Describes a kept job, which only `owner` can see. */
 export function describeJob(
   id: string,
   request: JobRequest,
@@ -19,7 +19,8 @@ export function describeJob(
     sync: false,
     form: JSON.stringify(taskOf(request).form(request)),
     request: JSON.stringify(request),
-    // Hashed: a key may be as long as a header, and readers of Redis need not see clients' keys.
+    // The ledger stores a hash, because a key can be as long as a header and readers of Redis need not see clients'
+    // keys.
     key: idempotency === undefined ? '' : hashOf(owner, idempotency.key),
     digest: idempotency?.digest ?? '',
   };

@@ -1,15 +1,15 @@
 --[[
   Ends a job with the outcome of its run.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
-    ARGV[1]-[3] limits of `finish`
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
+    ARGV[1]-[3] the `limits` of `finish` in ledger.lua
     ARGV[4]  id
     ARGV[5]  token
     ARGV[6]  status
-    ARGV[7]  field of the record that takes the outcome: result or error
+    ARGV[7]  field of the record that holds the outcome: result or error
     ARGV[8]  the outcome, as JSON
 
-  Returns 'ended', or why the run does not count: see `stale`.
+  Returns 'ended', or the result of `stale` when the run does not count.
 ]]
 local id, token = ARGV[4], ARGV[5]
 local why = stale(id, token)

@@ -1,17 +1,16 @@
 /**
- * Claims jobs for a worker while its engine is ready and the worker has room: when a message says that a job
- * waits, when a full worker ends a run, and from time to time, since messages of Redis may be lost and dead
- * workers send none.
+ * Claims jobs for a worker while its engine is ready and the worker has room. It claims on a wake-up, when a full
+ * worker ends a run, and periodically, because Redis may lose messages and dead workers send none.
  */
 import type { JobRuns, Run } from './job-runs.js';
 
 interface ClaimsOptions {
   runs: JobRuns;
-  /** Runs at a time. */
+  /** Most runs at a time. */
   concurrency: number;
-  /** Between claims without a message. */
+  /** Milliseconds between periodic claims. */
   everyMs: number;
-  /** The engine is ready. */
+  /** True while the engine is ready. */
   ready: () => boolean;
   onError: (error: Error) => void;
 }
@@ -19,10 +18,10 @@ interface ClaimsOptions {
 export class JobClaims {
   readonly #options: ClaimsOptions;
   readonly #timer: NodeJS.Timeout;
-  /** Claims and runs under way. */
+  /** Claims and runs in progress. */
   readonly #active = new Set<Promise<void>>();
   #claiming = false;
-  /** There may be a job that waits. */
+  /** Set when a job may be waiting. */
   #again = false;
   #leaving = false;
 
@@ -31,13 +30,13 @@ export class JobClaims {
     this.#timer = setInterval(() => this.look(), options.everyMs);
   }
 
-  /** Claims what waits, now or when the claim under way has ended. */
+  /** Claims waiting jobs now, or after the claim in progress. */
   look(): void {
     this.#again = true;
     if (!this.#claiming) this.#track(this.#claim());
   }
 
-  /** Claims no more. Resolves once no run is left. */
+  /** Stops claiming. Resolves once no run is left. */
   async leave(): Promise<void> {
     this.#leaving = true;
     clearInterval(this.#timer);
@@ -65,7 +64,7 @@ export class JobClaims {
 
   async #run(run: Run): Promise<void> {
     await this.#options.runs.finish(run);
-    // Jobs may wait that this worker had no room for.
+    // Jobs may be waiting that this worker had no room for.
     if (this.#again) this.look();
   }
 

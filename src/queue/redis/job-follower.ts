@@ -1,6 +1,5 @@
 /**
- * Follows one job in the ledger. Reads the record and the new deltas whenever there is news: each delta once, in
- * order.
+ * Follows one job in the ledger. On each signal it reads the record and the new deltas, each delta once and in order.
  */
 
 import { SidaError } from '../../errors.js';
@@ -10,9 +9,9 @@ import { type LedgerRecord, parseDelta } from './ledger-values.js';
 import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 interface Followed {
-  /** Another run began since the last look. Called before its deltas. */
+  /** Another run has started since the last read. Called before that run's deltas. */
   onRun?: (record: LedgerRecord) => void;
-  /** Undefined: the ledger does not know the job (any more). Called after every read. */
+  /** Called after every read. `record` is undefined when the ledger has no such job, or no longer has it. */
   onRecord: (record: LedgerRecord | undefined) => void;
   onDelta?: (delta: CompletionDelta, attempt: number) => void;
   onTotals: (totals: LedgerTotals) => void;
@@ -37,14 +36,14 @@ export class JobFollower {
     this.#followed = followed;
   }
 
-  /** Resolves once news can arrive. Reads nothing before there is news. */
+  /** Resolves once signals can arrive. Does not read the record by itself. */
   async start(news: LedgerNews): Promise<void> {
     const unfollow = await news.follow(this.#ledger.newsOf(this.#id), () => void this.look());
     if (this.#ended) unfollow();
     else this.#unfollow = unfollow;
   }
 
-  /** The record's run is known: `onRun` is not called for it. */
+  /** Takes the record's run as known, so that `onRun` is not called for it. */
   from(record: LedgerRecord): void {
     this.#attempt = record.attempts;
   }
@@ -58,6 +57,7 @@ export class JobFollower {
     this.#unfollow?.();
   }
 
+  /** Reads the job now, or again after the read in progress. Never rejects. */
   async look(): Promise<void> {
     this.#again = true;
     if (this.#reading) return;
@@ -68,7 +68,7 @@ export class JobFollower {
         await this.#read();
       }
     } catch (error) {
-      // Redis is away. There will be news once it is back.
+      // Any other error means that Redis is away. A signal follows once it is back.
       if (error instanceof SidaError) this.#followed.onBroken(error);
     } finally {
       this.#reading = false;

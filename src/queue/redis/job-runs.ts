@@ -1,6 +1,4 @@
-/**
- * A worker's runs of jobs: claimed from the ledger and computed by the engine; their ends are written to the ledger.
- */
+/** A worker's runs: claims jobs from the ledger, runs them in the engine and writes their outcomes to the ledger. */
 import { randomUUID } from 'node:crypto';
 import type { EngineHandle } from '../../engine/engine-handle.js';
 import { type ErrorBody, SidaError } from '../../errors.js';
@@ -16,12 +14,13 @@ import { SoloGate } from './solo-gate.js';
 
 export interface Run extends ClaimedRun {
   readonly abort: AbortController;
-  /** It is in the engine, or next. */
+  /** The run has passed the gate to the engine. */
   inside: boolean;
+  /** Monotonic time of the claim. */
   readonly sinceMs: number;
-  /** No other job was in the engine at any time of it. */
+  /** No other job was in the engine at any time of the run. */
   alone: boolean;
-  /** Why it was aborted. */
+  /** Why the run was aborted; undefined while it is not. */
   ended?: 'stopped' | 'handed back';
 }
 
@@ -31,11 +30,11 @@ interface RunsOptions {
   logger: Logger;
   /** Id of the worker. */
   worker: string;
-  /** Bytes of the answers of all ended jobs that are kept. */
+  /** Most bytes of all kept answers together. */
   keptBytes: number;
-  /** A worker that does not renew its run for so long loses the job. */
+  /** A worker that does not renew a run's lease for this long loses the job. */
   leaseMs: number;
-  /** Called for kept jobs that this worker ended. */
+  /** Called for each kept job that this worker ends. */
   onKeptEnd?: ((end: KeptEnd) => void) | undefined;
 }
 
@@ -57,7 +56,7 @@ export class JobRuns {
     return [...this.#runs];
   }
 
-  /** Claims up to `room` jobs. `more`: others may wait. */
+  /** Claims up to `room` jobs. `more` is true when other jobs may be waiting. */
   async claim(room: number): Promise<{ runs: Run[]; more: boolean }> {
     const { ledger, logger, worker, leaseMs } = this.#options;
     const token = randomUUID();
@@ -66,7 +65,7 @@ export class JobRuns {
       logger.error({ job: id }, 'a job whose record in Redis is broken is dropped');
     for (const end of claimed.ended) this.#options.onKeptEnd?.(end);
     const runs = claimed.runs.map((run) => this.#add(run));
-    // This worker was told to end during the claim.
+    // The worker may have started to leave during the claim.
     if (this.#leaving) for (const run of runs) this.#end(run, 'handed back');
     return { runs, more: claimed.more };
   }
@@ -78,7 +77,7 @@ export class JobRuns {
     return run;
   }
 
-  /** Runs it to its end. */
+  /** Runs a claimed job and writes its outcome. Resolves when both are done. */
   async finish(run: Run): Promise<void> {
     const leave = await this.#gate.enter(run.crashes >= 2);
     const inside = this.all.filter((other) => other.inside);
@@ -97,14 +96,14 @@ export class JobRuns {
     }
   }
 
-  /** Ends the runs of a job that was ended elsewhere. */
+  /** Ends the runs of a job that another process has ended. */
   stop(id: string): void {
     for (const run of this.#runs) if (run.id === id) this.#end(run, 'stopped');
   }
 
   /**
-   * Renews the leases of the runs, and ends those that no longer count. `serving`: the worker takes jobs. Gives
-   * Redis's time.
+   * Renews the leases of all runs and ends the runs that no longer count. `serving` says whether the worker takes
+   * jobs. Resolves with Redis's time in Unix milliseconds.
    */
   async beat(serving: boolean): Promise<number> {
     const { ledger, logger, worker, leaseMs } = this.#options;
@@ -119,12 +118,13 @@ export class JobRuns {
     return now;
   }
 
-  /** No run waits for the engine any more, and what is still claimed is handed back. */
+  /** Stops waiting for the engine, and hands back the jobs of any claim still in progress. */
   leave(): void {
     this.#leaving = true;
     this.#wake();
   }
 
+  /** Ends all runs and hands their jobs back. */
   handBack(): void {
     for (const run of this.#runs) this.#end(run, 'handed back');
   }
@@ -134,12 +134,12 @@ export class JobRuns {
     this.#offState();
   }
 
-  /** Tries until Redis is back. */
+  /** Repeats the command until Redis is back. */
   #persist<T>(command: () => Promise<T>): Promise<T> {
     return persist(command, () => this.#closed);
   }
 
-  /** Computes, and writes what became of it. */
+  /** Runs the job in the engine and writes the outcome to the ledger. */
   async #toEnd(run: Run): Promise<RunEnd> {
     const { ledger, logger } = this.#options;
     try {
@@ -151,7 +151,7 @@ export class JobRuns {
     } catch (thrown) {
       const error = SidaError.from(thrown);
       if (run.ended === 'stopped') return 'stopped';
-      // The engine was told to end; the job is not at fault.
+      // The engine is shutting down, so the job is not at fault.
       if (error.code === 'shutting_down') this.#end(run, 'handed back');
       if (run.ended === 'handed back') return this.#persist(() => ledger.handBack(run.id, run.token));
       if (error.code === 'engine_crashed') {
@@ -189,7 +189,7 @@ export class JobRuns {
     const deltas = new DeltaWriter((all) => ledger.append(run.id, run.token, all));
     for (;;) {
       try {
-        // The token tells this run from an earlier run of the job that may still be in the engine.
+        // The token distinguishes this run from an earlier run of the same job that may still be in the engine.
         const result = await engine.run(`${run.token}/${run.id}`, request, {
           signal,
           onDelta: (delta) => deltas.add(delta),
@@ -197,7 +197,7 @@ export class JobRuns {
         await deltas.written();
         return result;
       } catch (error) {
-        // The engine was no longer ready when it got the job: the job never ran.
+        // The engine was no longer ready when it received the job, so the job never ran.
         if (SidaError.from(error).code !== 'not_ready' || run.abort.signal.aborted) throw error;
         if (!(await this.#engineReady())) {
           this.#end(run, 'handed back');
@@ -207,14 +207,14 @@ export class JobRuns {
     }
   }
 
-  /** A kept answer must fit into the limit of all kept answers. */
+  /** Throws cannot_run when one kept answer is larger than the limit for all kept answers. */
   #checkSize(text: string, { sync }: Run): void {
     const { keptBytes: limit } = this.#options;
     const bytes = Buffer.byteLength(text);
     if (!sync && bytes > limit) throw answerTooLarge(bytes, limit);
   }
 
-  /** False: the engine never will be, or this worker leaves. */
+  /** Waits for the engine. Resolves false when it cannot become ready any more, or when this worker leaves. */
   async #engineReady(): Promise<boolean> {
     for (;;) {
       const { phase } = this.#options.engine.state;

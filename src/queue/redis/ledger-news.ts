@@ -1,10 +1,10 @@
 /**
- * Tells followers of jobs when to read the ledger again: on a message, after a reconnection, and once a second, since
- * messages of Redis may be lost. A message says only that there is news; the news itself stands in the ledger.
+ * Signals followers of jobs to read the ledger again: on a message, after a reconnection, and once a second, because
+ * Redis may lose messages. A message carries no data; the follower reads the change from the ledger.
  */
 import type { Redis } from 'ioredis';
 
-/** Between looks of a follower that gets no message. */
+/** Milliseconds between reads of a follower that gets no message. */
 const LOOK_MS = 1_000;
 
 export class LedgerNews {
@@ -21,8 +21,7 @@ export class LedgerNews {
       for (const looks of this.#followers.values()) for (const look of looks) look();
     };
     subscriber.on('ready', () => {
-      // Channels that could not be subscribed to without a connection are not among those that ioredis subscribes to
-      // again.
+      // ioredis does not resubscribe to channels whose first subscription failed because there was no connection.
       const channels = [...this.#followers.keys()];
       if (channels.length > 0) subscriber.subscribe(...channels).catch(() => undefined);
       lookAll();
@@ -31,14 +30,14 @@ export class LedgerNews {
   }
 
   /**
-   * Resolves once messages can arrive, or without a connection at once. `look` is called until the returned function
-   * is.
+   * Calls `look` on each signal until the returned function is called. Resolves once messages can arrive, or at once
+   * without a connection.
    */
   async follow(channel: string, look: () => void): Promise<() => void> {
     const looks = this.#followers.get(channel) ?? new Set();
     looks.add(look);
     this.#followers.set(channel, looks);
-    // Without a connection the timer calls the followers.
+    // Without a connection, the timer still calls the followers.
     if (looks.size === 1) await this.#subscriber.subscribe(channel).catch(() => undefined);
     return () => {
       looks.delete(look);

@@ -1,6 +1,6 @@
 /**
- * The ledger's scripts: each `.lua` file here is one atomic step of a job's life, and its head says what it takes and
- * gives.
+ * The ledger's scripts. Each `.lua` file is one atomic step of a job's life; the comment at its head lists the
+ * arguments and results.
  */
 import { readFileSync } from 'node:fs';
 
@@ -20,10 +20,10 @@ const NAMES = [
 
 export type LedgerScript = `ledger-${(typeof NAMES)[number]}`;
 
-/** What every script begins with. */
+/** The shared beginning of every script. */
 const SHARED = textOf('ledger');
 
-/** As ioredis defines commands. */
+/** The scripts in the form in which ioredis defines commands. */
 export const LEDGER_SCRIPTS = Object.fromEntries(
   NAMES.map((name) => [`ledger-${name}`, { numberOfKeys: 1, lua: `${SHARED}\n${textOf(name)}` }]),
 ) as Record<LedgerScript, { numberOfKeys: number; lua: string }>;

@@ -1,4 +1,4 @@
-/** Checks what is read from Redis: a value that was edited there must not break a server or a worker. */
+/** Checks values read from Redis, because a value edited there must not break a server or a worker. */
 import { z } from 'zod';
 import { ERROR_CODES, type ErrorBody, type ErrorCode, SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest, JobResult } from '../../protocol/engine-messages.js';
@@ -6,7 +6,7 @@ import { findTask, taskOf } from '../../tasks/registry.js';
 import { storedDelta } from '../../tasks/shared/stored.js';
 import { JOB_STATUSES, type JobRecord } from '../job-queue.js';
 
-/** Most bytes of one request: the body of an HTTP request and what the templates add to each of its inputs. */
+/** Most bytes of one request: the HTTP body plus the text that the template adds to each input. */
 export const REQUEST_BYTES = 8 << 20;
 
 const errorBody = z.object({
@@ -34,14 +34,14 @@ const record = z.object({
   error: z.string().nullable(),
 });
 
-/** A record with fields that clients do not see. */
+/** A job record with the fields that clients do not see. */
 export interface LedgerRecord extends JobRecord {
   owner: string;
-  /** A client waits for the job; no other request may see it. */
+  /** True when a client waits for the job; no other request can see it. */
   sync: boolean;
 }
 
-/** Refuses with `invalid_request`. */
+/** Throws `internal` when the text is not a request of this version. */
 export function parseRequest(text: string): JobRequest {
   const value = parseJson(text, 'request');
   return check(taskOf(check(ofKind, value, 'request')).stored.job, value, 'request');
@@ -51,7 +51,10 @@ export function parseDelta(text: string): CompletionDelta {
   return parse(storedDelta, text, 'delta');
 }
 
-/** `fields` in the order of the ledger's read; undefined: there is no such job. */
+/**
+ * `fields` are in the order of read.lua. Undefined when there is no such job; throws `internal` when a field is
+ * invalid.
+ */
 export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undefined {
   if (fields.every((field) => field === null)) return undefined;
   const named = Object.fromEntries(Object.keys(record.shape).map((name, at) => [name, fields[at]]));
@@ -70,8 +73,8 @@ export function parseRecord(id: string, fields: unknown[]): LedgerRecord | undef
 }
 
 /**
- * JSON of a result. Refuses numbers that are not finite: JSON would turn them into null, which a client takes for an
- * answer.
+ * Returns the JSON of a result. Throws nonfinite_output for a number that is not finite, because JSON would turn it
+ * into null, which a client could take for an answer.
  */
 export function resultText(result: JobResult): string {
   return JSON.stringify(result, (_key, value: unknown) => {

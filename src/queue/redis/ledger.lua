@@ -1,33 +1,34 @@
 --[[
-  What every script of the ledger begins with: its keys, its clock, and the steps that several scripts share.
+  The shared beginning of every script of the ledger: its keys, its clock, and the functions that several scripts use.
 
-    KEYS[1] prefix of the queue's keys. It holds a hash tag, so all keys made from it share a slot of a cluster.
+    KEYS[1] prefix of the queue's keys. It contains a hash tag, so all keys with the prefix share a slot of a cluster.
 
-  Times are Unix milliseconds of Redis's own clock: no other machine's clock decides anything.
+  Times are Unix milliseconds of Redis's own clock. No decision depends on the clock of another machine.
 
   Keys under <prefix>:ledger:
-    job:<id>       hash: order (of acceptance) kind owner sync form digest request status createdMs deadlineMs startedMs
-                   finishedMs attempts crashes spared (runs that were handed back) token (of the run that counts) over
-                   (token of the run that ended it) overAs streamed deltaBytes stopped result error
-    deltas:<id>    list: deltas of a streamed completion, of the current run
-    queued         sorted set: ids that wait for a run, by order
-    leases         sorted set: ids that run, by when the lease of their run ends
-    deadlines      sorted set: ids that have not ended and have a deadline, by it
-    ended          sorted set: kept ids that have ended, by when they are dropped
-    sizes          hash: bytes of the answer of each of those
-    key:<hash>     string: the id that an idempotency key made
-    fenced:<token>:<id>  string: this run was counted as fenced
+    job:<id>       hash: order (of acceptance) kind owner sync form digest request status createdMs deadlineMs
+                   startedMs finishedMs attempts crashes spared (runs that were handed back) token (of the run that
+                   counts) over (token of the last run that ended or was requeued) overAs (what that run's command
+                   returned) streamed deltaBytes stopped result error
+    deltas:<id>    list: deltas of the current run of a streamed completion
+    queued         sorted set: ids of waiting jobs, by order
+    leases         sorted set: ids of running jobs, by the end of the run's lease
+    deadlines      sorted set: ids of jobs that have a deadline and have not ended, by deadline
+    ended          sorted set: ids of kept jobs that have ended, by the time at which they are dropped
+    sizes          hash: bytes of the answer of each job in `ended`
+    key:<hash>     string: the id of the job that an idempotency key created
+    fenced:<token>:<id>  string: set once this run is counted as fenced
     claim:<worker> string: token of the worker's last claim that found a job
-    workers        sorted set: ids of workers that take jobs, by their last sign of life
-    idle           set: ids of workers that have room when no job waits
-    counters       hash: accepted fenced retried quarantined, bytes (of the answers that are kept), how many ended jobs
-                   were dropped for which reason (retention number dropped-bytes), beatMs (last beat of any worker)
+    workers        sorted set: ids of workers that take jobs, by their last heartbeat
+    idle           set: ids of workers that have room while no job waits
+    counters       hash: accepted fenced retried quarantined, bytes (of the kept answers), the number of ended jobs
+                   dropped for each reason (retention number dropped-bytes), beatMs (last heartbeat of any worker)
   Channels under <prefix>:ledger:
-    events:<id>   there is news of the job
-    stops         the id of a job that was stopped: its run ends
-    work:<worker> a job waits for this worker to claim it
+    events:<id>   a follower of the job should read it again
+    stops         the message is the id of a job that was stopped; its run must end
+    work:<worker> a wake-up: a job waits for this worker to claim it
 ]]
--- A worker that gave no sign of life for so long is dead.
+-- A worker without a heartbeat for this long is dead.
 local SILENT_MS = 15000
 
 local base = KEYS[1] .. ':ledger:'
@@ -38,17 +39,17 @@ local function jobKey(id) return base .. 'job:' .. id end
 local function tell(id, what) redis.call('PUBLISH', base .. 'events:' .. id, what) end
 local function count(name) redis.call('HINCRBY', base .. 'counters', name, 1) end
 
--- False where the record is gone, or where a value of another type stands in its place.
+-- False when the record is gone or a value of another type stands in its place.
 local function isRecord(id) return redis.call('TYPE', jobKey(id)).ok == 'hash' end
 
--- Adds to a number of the record and gives it; what is not a number counts as 0.
+-- Adds to a number of the record and returns the sum. A value that is not a number counts as 0.
 local function add(id, field, by)
   local value = (tonumber(redis.call('HGET', jobKey(id), field)) or 0) + by
   redis.call('HSET', jobKey(id), field, value)
   return value
 end
 
--- Removes a kept job that has ended.
+-- Removes an ended job. `why` is the counter to increment; nil counts nothing.
 local function drop(id, why)
   redis.call('ZREM', base .. 'ended', id)
   redis.call('HINCRBY', base .. 'counters', 'bytes', 0 - tonumber(redis.call('HGET', base .. 'sizes', id) or 0))
@@ -63,26 +64,27 @@ local function dropOld()
   end
 end
 
--- The job neither waits nor runs any more.
+-- Removes the job from the sets of jobs that wait, run or have a deadline.
 local function close(id)
   redis.call('ZREM', base .. 'queued', id)
   redis.call('ZREM', base .. 'leases', id)
   redis.call('ZREM', base .. 'deadlines', id)
 end
 
--- Removes a job whose record is not one.
+-- Removes a job whose record is gone or is of another type.
 local function forget(id)
   close(id)
   drop(id)
   tell(id, 'ended')
 end
 
--- Ends a job. limits: {ms that an ended job is kept, bytes of all kept answers, number of ended jobs}.
+-- Ends a job. `limits` is {ms that an ended job is kept, most bytes of all kept answers, most ended jobs}.
 local function finish(id, status, field, value, limits)
   local key = jobKey(id)
   local job = redis.call('HMGET', key, 'sync', 'deadlineMs', 'stopped')
   local sync = job[1] == '1'
-  -- The client takes the answer at once or, when Redis goes away now, once it is back: it waits until its deadline.
+  -- The client takes the answer at once. When Redis goes away first, the client takes it once Redis is back, but not
+  -- after the deadline.
   local waits = sync and job[3] ~= '1' and math.ceil((tonumber(job[2]) or 0) - now) or 0
   local taken = math.max(60000, waits)
   redis.call('HSET', key, 'status', status, 'finishedMs', now, field, value)
@@ -110,7 +112,8 @@ local function finish(id, status, field, value, limits)
   tell(id, 'ended')
 end
 
--- Wakes one worker that has room. Where it has died, others find the job when they look.
+-- Sends a wake-up to one worker that has room. If the worker has died, another finds the job at its next periodic
+-- claim.
 local function wake()
   while true do
     local worker = redis.call('SPOP', base .. 'idle')
@@ -120,7 +123,7 @@ local function wake()
   end
 end
 
--- Puts a job that ran back among those that wait, at its place in the order of acceptance.
+-- Requeues a running job at its place in the order of acceptance.
 local function wait(id)
   local key = jobKey(id)
   redis.call('HSET', key, 'status', 'queued')
@@ -131,8 +134,9 @@ local function wait(id)
   wake()
 end
 
--- Without a beat of any worker for half a lease, Redis may have been away: leases that ended meanwhile last for the
--- grace, in which workers that are alive come back and renew theirs.
+-- Extends leases after an outage. When no worker has sent a heartbeat for half a lease, Redis may have been away.
+-- Leases that ended in the meantime then last for another `grace` ms, so that live workers can reconnect and renew
+-- them.
 local function spare(lease, grace)
   local before = tonumber(redis.call('HGET', base .. 'counters', 'beatMs')) or now
   if now - before <= lease / 2 then return end
@@ -147,14 +151,15 @@ local function totals()
     'fenced', 'retried', 'quarantined', 'bytes', 'retention', 'number', 'dropped-bytes')
 end
 
--- Remembers how a run ended its job, for a command that is sent again.
+-- Stores what this run's command returned, for a worker that repeats the command.
 local function over(id, token, as)
   if isRecord(id) then redis.call('HSET', jobKey(id), 'over', token, 'overAs', as) end
   return as
 end
 
--- Nil where the run still counts. Otherwise how this same run ended the job before (the command was sent again),
--- 'stopped' where the job was stopped on purpose, or 'fenced' where another run took its place, counted once a run.
+-- Returns nil while the run counts. Otherwise it returns the earlier result of this run's command (the worker repeats
+-- the command), 'stopped' when the job was stopped on purpose, or 'fenced' when another run has replaced this one. A
+-- fenced run is counted once.
 local function stale(id, token)
   -- The job may have ended and be gone.
   if isRecord(id) then
@@ -167,7 +172,7 @@ local function stale(id, token)
   return 'fenced'
 end
 
--- Ends a job that has not ended, and its run. Gives 1 where it did.
+-- Ends a job and its run. Returns 1, or 0 when the job had ended before or is gone.
 local function stop(id, status, error, limits)
   if not isRecord(id) then
     forget(id)
@@ -181,7 +186,7 @@ local function stop(id, status, error, limits)
   return 1
 end
 
--- A client that waits for the job has seen some of its answer, so another run must not begin the answer again.
+-- True when a client waits for the job and has received deltas, so that another run must not start the answer again.
 local function seen(id)
   local run = redis.call('HMGET', jobKey(id), 'sync', 'streamed')
   return run[1] == '1' and run[2] == '1'

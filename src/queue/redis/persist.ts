@@ -1,11 +1,14 @@
-/** Commands of workers are repeated until Redis is back, since the work that they report is done already. */
+/** Repeats a worker's commands until Redis is back, because the work that they report is already done. */
 import { ReplyError } from 'ioredis';
 import { SidaError } from '../../errors.js';
 
-/** Between tries of a command that failed. */
+/** Milliseconds between tries of a failed command. */
 const AGAIN_MS = 500;
 
-/** An error reply of Redis is final, and so is every failure once `over` is true. */
+/**
+ * Rejects on a SidaError, on an error reply that another try would get again, and on any failure once `over` returns
+ * true.
+ */
 export async function persist<T>(command: () => Promise<T>, over: () => boolean): Promise<T> {
   for (;;) {
     try {
@@ -17,7 +20,7 @@ export async function persist<T>(command: () => Promise<T>, over: () => boolean)
   }
 }
 
-/** Redis refused the command itself, and would again. */
+/** True when Redis refused the command itself, so that trying again is useless. */
 function isReply(error: unknown): boolean {
   return (
     error instanceof ReplyError && !/^(OOM|LOADING|READONLY|BUSY|MISCONF)/.test((error as Error).message)

@@ -1,4 +1,4 @@
-/** Workers publish the model that they serve, for servers without an engine of their own. */
+/** Workers publish the models that they serve to servers that have no engine of their own. */
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
@@ -6,16 +6,16 @@ import { KEY_PREFIX, PROTOCOL } from './queue-name.js';
 
 export interface PublishedModel {
   queueName: string;
-  /** When a worker last published it: Unix milliseconds of Redis's clock. */
+  /** Time of the last publication, in Unix milliseconds of Redis's clock. */
   seenMs: number;
   model: ModelInfo;
 }
 
 const MODELS = `${KEY_PREFIX}:models:v${PROTOCOL}`;
-/** A model that no worker has served for so long is forgotten. */
+/** A model that no worker has served for this long is removed. */
 const FORGET_MS = 7 * 86_400_000;
 
-// Only what servers use is checked: the rest passes through.
+// The schema checks only the fields that servers use; other fields pass through.
 const published = z.object({
   queueName: z.string().max(100),
   seenMs: z.number(),
@@ -44,7 +44,7 @@ export async function publishModel(client: Redis, entry: PublishedModel): Promis
   }
 }
 
-/** The latest first. Values that are not such entries are left out. */
+/** All published models, the most recently published first. Invalid values are skipped. */
 export async function publishedModels(client: Redis): Promise<PublishedModel[]> {
   const all = Object.values(await client.hgetall(MODELS)).map(parse);
   return all.filter((entry) => entry !== undefined).sort((a, b) => b.seenMs - a.seenMs);

@@ -1,14 +1,14 @@
-/** The name of a queue: only workers that would give the same answers share one. */
+/** Names a queue so that only workers that give the same answers share it. */
 import { createHash } from 'node:crypto';
 import type { EngineConfig, ModelInfo } from '../../protocol/engine-messages.js';
 
-/** Counts up whenever jobs, results or the ledger's keys change their form or meaning. */
+/** Version of the ledger. It increases whenever jobs, results or keys change their form or meaning. */
 export const PROTOCOL = 3;
 
-/** What every key begins with. */
+/** The first part of every key. */
 export const KEY_PREFIX = 'sida';
 
-/** In braces, which keep all keys of a queue in one slot of a Redis cluster. */
+/** The braces make the name a hash tag, which keeps all keys of a queue in one slot of a Redis cluster. */
 export function queueNameOf(
   { fingerprint, predictor }: Pick<ModelInfo, 'fingerprint' | 'predictor'>,
   {
@@ -18,7 +18,7 @@ export function queueNameOf(
     routingK,
   }: Pick<EngineConfig, 'activations' | 'device' | 'routing' | 'routingK'>,
 ): string {
-  // In exact mode a predictor changes no answer.
+  // In exact mode the predictor does not change answers, so the name leaves it out.
   const tables = routing === 'predicted' ? predictor.name : null;
   const computed = JSON.stringify([fingerprint, activations, device, routing, routingK, tables]);
   const hash = createHash('sha256').update(computed).digest('hex');

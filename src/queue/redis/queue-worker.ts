@@ -1,7 +1,7 @@
 /**
- * Claims jobs of a queue in Redis and runs them in this process's engine. The event loop here renews leases and
- * never computes: the engine is another process. A run that lost its lease is dropped, and its result does not
- * count.
+ * Claims jobs from a queue in Redis and runs them in this process's engine. The engine is a separate process, so this
+ * event loop never computes and can always renew leases. A run that has lost its lease is dropped, and its result
+ * does not count.
  */
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
@@ -19,17 +19,17 @@ import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
 interface QueueWorkerOptions extends LedgerLimits {
   url: string;
   queueName: string;
-  /** Jobs in the engine at a time; the engine batches them. */
+  /** Most jobs in the engine at a time; the engine batches them. */
   concurrency: number;
-  /** A worker that was silent for so long loses its jobs to others. */
+  /** A worker that is silent for this long loses its jobs to other workers. */
   leaseMs: number;
-  /** Between looks for jobs of silent workers. */
+  /** Milliseconds between periodic claims, which find the jobs of silent workers. */
   lookMs: number;
-  /** Called for kept jobs that this worker ended. */
+  /** Called for each kept job that this worker ends. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
-/** Longest time between a worker's signs of life. */
+/** Longest time between two heartbeats of a worker. */
 const ALIVE_MS = 2_000;
 
 export class QueueWorker {
@@ -50,7 +50,7 @@ export class QueueWorker {
   #closed = false;
   #closing: Promise<boolean> | undefined;
 
-  /** Starts at once. `engine` has been ready. */
+  /** The worker starts at once. `engine` must have been ready before, since `model` comes from it. */
   constructor(engine: EngineHandle, model: ModelInfo, options: QueueWorkerOptions, logger: Logger) {
     const { url, queueName, concurrency, leaseMs, lookMs, keptBytes, onKeptEnd } = options;
     this.#engine = engine;
@@ -72,10 +72,10 @@ export class QueueWorker {
     this.#subscribe();
     this.#offState = engine.onState(({ phase }) => {
       if (phase === 'ready') this.#claims.look();
-      // Servers need not wait for the next beat.
+      // A heartbeat reports the new state to servers at once.
       void this.#beat();
     });
-    // Leases are renewed three times before they end.
+    // A lease is renewed at least three times before it would end.
     this.#timer = setInterval(() => void this.#beat(), Math.min(ALIVE_MS, leaseMs / 4));
     this.#client.on('ready', () => {
       void this.#beat();
@@ -88,8 +88,8 @@ export class QueueWorker {
   }
 
   /**
-   * Takes no more jobs, gives running ones up to `drainMs`, and hands back the rest. Resolves true when none was
-   * left.
+   * Stops taking jobs, waits up to `drainMs` for the running ones, and hands back the rest. Resolves true when none
+   * was handed back.
    */
   close(drainMs: number): Promise<boolean> {
     this.#closing ??= this.#close(drainMs);
@@ -105,7 +105,7 @@ export class QueueWorker {
       finished = this.#runs.all.length === 0;
       this.#runs.handBack();
     }, drainMs);
-    // Without Redis no job can be handed back. Other workers run them once their leases have ended.
+    // Without Redis no job can be handed back. Other workers run the jobs once the leases have ended.
     const away = this.#client.status !== 'ready' && this.#runs.all.length === 0;
     await Promise.race([closing, later((away ? 0 : drainMs) + 2_000)]);
     clearTimeout(timer);
@@ -123,7 +123,7 @@ export class QueueWorker {
     const { stops } = this.#ledger;
     const work = this.#ledger.workOf(this.id);
     this.#subscriber.on('ready', () => {
-      // Jobs may have come before the subscription.
+      // Jobs may have arrived before the subscription.
       const look = () => this.#claims.look();
       this.#subscriber.subscribe(stops, work).then(look, () => undefined);
     });
@@ -143,7 +143,7 @@ export class QueueWorker {
         const { queueName } = this.#options;
         await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
       }
-      // Deadlines hold without a server too.
+      // The status query ends jobs that are past their deadline, also while no server runs.
       for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);

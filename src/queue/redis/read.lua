@@ -1,12 +1,12 @@
 --[[
-  Reads a job's record and the deltas that the reader does not know.
+  Reads a job's record and the deltas that the reader does not have yet.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
     ARGV[1]  id
-    ARGV[2]  attempt: the run of which the reader knows deltas
-    ARGV[3]  how many of that run it knows
+    ARGV[2]  attempt: the number of the run whose deltas the reader has
+    ARGV[3]  number of that run's deltas that the reader has
 
-  Returns {fields, deltas, totals}, with the fields
+  Returns {fields, deltas, totals}. A field that is absent is nil; fields is
     {kind, owner, sync, form, status, createdMs, startedMs, finishedMs, attempts, result, error}
 ]]
 local id = ARGV[1]

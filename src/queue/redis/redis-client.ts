@@ -1,17 +1,17 @@
 /**
- * Connections to Redis. Producers fail fast, since a client waits. Workers wait for Redis, since their work is done
- * already.
+ * Connections to Redis. Producers fail fast, because a client waits. Workers wait for Redis, because their work is
+ * already done.
  */
 import { Redis, type RedisOptions } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
 import { LEDGER_SCRIPTS, type LedgerScript } from './ledger-scripts.js';
 
-/** Longest time a producer waits for one command. */
+/** Longest time that a producer waits for one command. */
 const COMMAND_MS = 1_000;
 
 /**
- * A connection that owes a reply and is silent for so long is closed and made anew: its other end may be gone,
- * behind a router or on a machine that lost its power, and TCP would wait for a quarter of an hour.
+ * A connection that owes a reply and is silent for this long is closed and opened again. Its other end may have lost
+ * power or its route, and TCP alone would wait for a quarter of an hour.
  */
 const SILENT_MS = 4_000;
 
@@ -22,36 +22,36 @@ const COMMON = {
   scripts: LEDGER_SCRIPTS,
 } satisfies RedisOptions;
 
-/** Commands are refused at once without a connection, and fail after COMMAND_MS. */
+/** Commands fail at once without a connection, and after COMMAND_MS without a reply. */
 export function producerClient(url: string): Redis {
   return new Redis(url, {
     ...COMMON,
     enableOfflineQueue: false,
-    // A command whose client was told that it failed must not run later.
+    // A command that was reported to its client as failed must not run later.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_MS,
   });
 }
 
-/** Commands wait for the connection to come back. */
+/** Commands wait until the connection is back. */
 export function workerClient(url: string): Redis {
   return new Redis(url, { ...COMMON, maxRetriesPerRequest: null });
 }
 
-/** Subscriptions are taken up again after every reconnection. */
+/** Subscriptions are restored after every reconnection. */
 export function subscriberClient(url: string): Redis {
   return new Redis(url, {
     ...COMMON,
     enableOfflineQueue: false,
     autoResubscribe: true,
     maxRetriesPerRequest: 0,
-    // After that its followers do without, and look from time to time.
+    // Followers whose subscription fails read the ledger periodically instead.
     commandTimeout: 500,
   });
 }
 
-/** `prefix`: of every key of the queue. */
+/** `prefix` is the prefix of the queue's keys. */
 export function callScript(
   client: Redis,
   script: LedgerScript,
@@ -65,10 +65,12 @@ export function callScript(
   return commands[script](prefix, ...values);
 }
 
-/** Between two equal lines of the log. */
+/** Shortest time between two equal lines of the log. */
 const QUIET_MS = 30_000;
 
-/** Every try to connect again fails with the same message, which is logged once in a while. */
+/**
+ * Logs Redis errors. Each failed reconnection gives the same message, so equal messages are logged once per QUIET_MS.
+ */
 export function logFaults(logger: Logger): (error: Error) => void {
   const told = new Map<string, number>();
   return ({ message }) => {
@@ -79,7 +81,7 @@ export function logFaults(logger: Logger): (error: Error) => void {
   };
 }
 
-/** For logs: without name and password. */
+/** The address for logs, without user name and password. */
 export function redisAddress(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;

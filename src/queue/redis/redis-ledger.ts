@@ -1,5 +1,6 @@
 /**
- * The ledger of one queue: which jobs wait, who runs which, which run counts, and the one visible result of each job.
+ * The ledger of one queue. It records which jobs wait, which worker runs each job, which run counts, and the one
+ * visible result of each job.
  */
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../../errors.js';
@@ -12,11 +13,11 @@ import { callScript } from './redis-client.js';
 export interface LedgerLimits {
   /** Most runs of one job. */
   attempts: number;
-  /** An ended job is kept for this long. */
+  /** Milliseconds that an ended job is kept. */
   keptMs: number;
-  /** Bytes of the answers of all ended jobs that are kept. */
+  /** Most bytes of all kept answers together. */
   keptBytes: number;
-  /** Number of ended jobs that are kept. */
+  /** Most ended jobs that are kept. */
   keptJobs: number;
 }
 
@@ -24,32 +25,33 @@ export interface NewJob {
   id: string;
   kind: string;
   owner: string;
-  /** A client waits: it gets deltas as they come, and the result is kept until the client has it, or the deadline. */
+  /** True when a client waits for the job. The result is then kept until the client has it or the deadline passes. */
   sync: boolean;
-  /** Read back beside the result. */
+  /** Form of the answer, as JSON. Servers read it back with the result. */
   form: string;
   request: string;
-  /** 0: none. */
+  /** Milliseconds from now; 0 means no deadline. */
   deadlineMs: number;
-  /** Jobs that may wait. */
+  /** Most jobs that may wait. */
   bound: number;
-  /** Hashed with the owner; empty: none. */
+  /** Idempotency key, hashed with the owner; empty without a key. */
   key: string;
+  /** Digest of the request; empty without a key. */
   digest: string;
 }
 
 export type Acceptance = { as: 'accepted' | 'conflict' | 'full' | 'taken' } | { as: 'exists'; id: string };
 
-/** A run that a worker has begun. */
+/** A run that a worker has claimed. */
 export interface ClaimedRun {
   id: string;
-  /** Of this run of the job. */
+  /** Token of this run. */
   token: string;
   attempt: number;
-  /** Crashes of engines that this job was in. */
+  /** Number of engine crashes during which this job was running. */
   crashes: number;
   request: string;
-  /** Its client waits for it. */
+  /** True when a client waits for the job. */
   sync: boolean;
   kind: string;
   createdMs: number;
@@ -57,61 +59,64 @@ export interface ClaimedRun {
 }
 
 export interface Claim {
-  /** Of the runs that this begins. */
+  /** Token of the runs that this claim starts. */
   token: string;
   worker: string;
-  /** Jobs for which the worker has room. */
+  /** Number of jobs that the worker has room for. */
   room: number;
   leaseMs: number;
 }
 
-/** What became of the jobs that a claim took. */
+/** The result of a claim. */
 interface Claimed {
   runs: ClaimedRun[];
-  /** Kept jobs that must not run again, and were ended. */
+  /** Kept jobs that must not run again and that the claim has ended. */
   ended: KeptEnd[];
-  /** Ids of jobs whose records were none, and were removed. */
+  /** Ids of jobs that the claim has removed because their records were broken. */
   broken: string[];
-  /** Jobs may wait that the worker has not got. False: the worker gets a message when one does. */
+  /** True when other jobs may be waiting. When false, the worker gets a wake-up for the next job. */
   more: boolean;
 }
 
-/** The end of a run. `fenced`: another run replaced it. `stopped`: its job was cancelled or past its deadline. */
+/**
+ * The end of a run. `retry` means that the job waits again, `fenced` that another run has replaced this one, and
+ * `stopped` that the job was cancelled or passed its deadline.
+ */
 export type RunEnd = 'ended' | 'retry' | 'fenced' | 'stopped';
 
 export interface LedgerStatus {
   queued: number;
   running: number;
   workers: number;
-  /** Ended jobs that are kept. */
+  /** Ended jobs that are still kept. */
   ended: number;
   totals: LedgerTotals;
-  /** Kept jobs that were past their deadline and were ended by this look. */
+  /** Kept jobs that were past their deadline and that this query has ended. */
   expired: KeptEnd[];
 }
 
 /** Totals of the whole queue, over all servers and workers. */
 export interface LedgerTotals {
-  /** Late results of runs that another run had replaced. */
+  /** Runs whose late reports were dropped because another run had replaced them. */
   fenced: number;
   retried: number;
   quarantined: number;
-  /** Bytes of the answers that are kept. */
+  /** Bytes of all kept answers. */
   answerBytes: number;
   dropped: Record<DropReason, number>;
 }
 
-/** A worker that was silent for so long is dead; the scripts know it too. */
+/** A worker that is silent for this long is dead. ledger.lua has the same constant. */
 export const SILENT_MS = 15_000;
-/** Deltas of one streamed completion. */
+/** Most bytes of the deltas of one run. */
 export const DELTA_BYTES = 16 << 20;
-/** Longest wait for a run. */
+/** A job that has not ended is removed after this time. */
 const LONGEST_WAIT_MS = 7 * 86_400_000;
-/** Workers are connected to a Redis that is back, and have renewed their leases, within this. */
+/** Time for workers to reconnect and renew their leases once Redis is back. */
 const GRACE_MS = 2_000;
 
 const expired = failure('deadline_exceeded', 'The request was not answered within its deadline');
-/** Of a job that is not run again for its crashes. */
+/** Error of a job that does not run again because of its crashes. */
 export const GIVEN_UP = failure(
   'engine_crashed',
   'This request was given up: it was running when its engine or worker stopped, again and again, so it is not run once more',
@@ -123,12 +128,12 @@ const streamBroken = failure(
 const tooLarge = failure('internal', `The job's request in Redis is larger than ${REQUEST_BYTES} bytes`);
 
 export class RedisLedger {
-  /** Of every key. */
+  /** Prefix of every key. */
   readonly prefix: string;
   readonly #client: Redis;
   readonly #limits: LedgerLimits;
 
-  /** `queue`: see queueNameOf. */
+  /** `queue` is a name from queueNameOf. */
   constructor(client: Redis, queue: string, limits: LedgerLimits) {
     this.prefix = `${KEY_PREFIX}:${queue}`;
     this.#client = client;
@@ -144,8 +149,8 @@ export class RedisLedger {
   }
 
   /**
-   * Begins runs of the jobs that have waited longest, those of dead workers among them. A claim that is sent again with
-   * its token gives the same runs.
+   * Starts runs of the oldest waiting jobs, including the jobs of dead workers. A repeated claim with the same token
+   * gives the same runs.
    */
   async claim({ token, worker, room, leaseMs }: Claim): Promise<Claimed> {
     const errors = [expired, GIVEN_UP, streamBroken, tooLarge];
@@ -172,24 +177,26 @@ export class RedisLedger {
     return (await this.#run('ledger-finish', ...this.#kept, id, token, 'failed', 'error', text)) as RunEnd;
   }
 
-  /** `alone`: no other job was in the engine at any time of the run. */
+  /** `alone` says that no other job was in the engine at any time of the run. */
   async crash(id: string, token: string, alone: boolean): Promise<RunEnd> {
     const all = [id, token, alone ? 1 : 0, this.#limits.attempts, GIVEN_UP, streamBroken];
     return (await this.#run('ledger-crash', ...this.#kept, ...all)) as RunEnd;
   }
 
+  /** Returns a running job to the queue. The run does not count towards the limit on runs. */
   async handBack(id: string, token: string): Promise<RunEnd> {
     return (await this.#run('ledger-hand-back', ...this.#kept, id, token, streamBroken)) as RunEnd;
   }
 
+  /** Appends deltas to the run. `full` means that the run's deltas exceed DELTA_BYTES. */
   async append(id: string, token: string, deltas: string[]): Promise<'ok' | 'full' | 'fenced' | 'stopped'> {
     const answer = await this.#run('ledger-append', id, token, DELTA_BYTES, ...deltas);
     return answer as 'ok' | 'full' | 'fenced' | 'stopped';
   }
 
   /**
-   * A worker's sign of life, which renews the leases of its runs. `serving`: the worker takes jobs. Gives
-   * Redis's time, and for each run whether it still counts.
+   * Sends a worker's heartbeat, which renews the leases of its runs. `serving` says whether the worker takes jobs.
+   * Resolves with Redis's time in Unix milliseconds and, for each run, `ok` or why it no longer counts.
    */
   async beat(
     worker: string,
@@ -203,12 +210,12 @@ export class RedisLedger {
     return { now, answers };
   }
 
-  /** The worker has ended. */
+  /** Removes a worker that has ended. */
   async leave(worker: string): Promise<void> {
     await this.#client.zrem(`${this.prefix}:ledger:workers`, worker);
   }
 
-  /** Ends a job that has not ended, and its run in any worker. False: it had ended before. */
+  /** Ends a job and its run in any worker. Resolves false when the job had already ended. */
   async stop(
     id: string,
     status: Extract<JobStatus, 'cancelled' | 'failed'>,
@@ -217,12 +224,15 @@ export class RedisLedger {
     return (await this.#run('ledger-stop', ...this.#kept, id, status, JSON.stringify(error))) === 1;
   }
 
-  /** Drops an answer that its client has. */
+  /** Drops an answer that its client has received. */
   async taken(id: string): Promise<void> {
     await this.#run('ledger-take', id);
   }
 
-  /** The record and its run's deltas after the first `known` ones, which are of run `attempt`. */
+  /**
+   * Reads a job's record and the deltas of its current run. When that run is `attempt`, its first `known` deltas are
+   * left out. `record` is undefined when there is no such job.
+   */
   async read(
     id: string,
     attempt = 0,
@@ -233,7 +243,9 @@ export class RedisLedger {
     return { record: parseRecord(id, fields), deltas, totals: totalsOf(totals) };
   }
 
-  /** Ends what is past its deadline, drops what was kept long enough, and gives what there is. */
+  /**
+   * Ends jobs past their deadline, drops jobs whose retention has ended, and resolves with the state of the queue.
+   */
   async status(): Promise<LedgerStatus> {
     const answer = await this.#run('ledger-status', ...this.#kept, expired);
     const [queued, running, workers, ended, totals, late] = answer as [
@@ -247,22 +259,22 @@ export class RedisLedger {
     return { queued, running, workers, ended, totals: totalsOf(totals), expired: expiredOf(late) };
   }
 
-  /** Channel of news about one job. */
+  /** Channel of the signals to followers of one job. */
   newsOf(id: string): string {
     return `${this.prefix}:ledger:events:${id}`;
   }
 
-  /** Channel of the ids of jobs that were stopped. */
+  /** Channel that carries the ids of stopped jobs. */
   get stops(): string {
     return `${this.prefix}:ledger:stops`;
   }
 
-  /** Channel that says that a job waits for the worker. */
+  /** Channel of the wake-ups for one worker. */
   workOf(worker: string): string {
     return `${this.prefix}:ledger:work:${worker}`;
   }
 
-  /** What the scripts that end jobs begin with. */
+  /** The first arguments of every script that can end jobs. */
   get #kept(): number[] {
     const { keptMs, keptBytes, keptJobs } = this.#limits;
     return [keptMs, keptBytes, keptJobs];
@@ -273,7 +285,7 @@ export class RedisLedger {
   }
 }
 
-/** As the script gives it. */
+/** One entry of the reply of claim.lua. */
 type ClaimReply =
   | ['run', string, number, number, string, string, string, string, string]
   | ['failed', string, number, string, string, string, string]

@@ -1,10 +1,10 @@
-/** The errors that clients get while Redis does not answer, and how soon. */
+/** The errors that clients get while Redis does not answer, and the time limit for its answer. */
 import { SidaError } from '../../errors.js';
 
-/** A client that needs Redis is refused after this. */
+/** A request that needs Redis is refused after this time. */
 const REFUSE_MS = 1_000;
 
-/** Redis's answer, or a refusal after a second. */
+/** Resolves with Redis's answer, or rejects with not_ready after REFUSE_MS or any failure. */
 export async function soon<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -27,7 +27,7 @@ export function unreachable(cause?: unknown): SidaError {
   return new SidaError({ code: 'not_ready', message }, { cause });
 }
 
-/** Redis had the job and has lost it. */
+/** The error of a job that Redis accepted and has lost. */
 export function lost(): SidaError {
   return new SidaError({ code: 'not_ready', message: 'Redis no longer knows the request; send it again' });
 }

@@ -1,6 +1,6 @@
 /**
- * The producers' side of a queue in Redis, which servers and workers on any machines share. A job is accepted
- * once it stands in the ledger; workers claim it there.
+ * The producers' side of a queue in Redis, which servers and workers on several machines share. A job is accepted
+ * once the ledger has stored it; workers claim it from there.
  */
 import type { Redis } from 'ioredis';
 import { type ErrorCode, SidaError } from '../../errors.js';
@@ -37,21 +37,21 @@ import { shown, visible, watchJob } from './watch-job.js';
 
 interface RedisQueueOptions extends LedgerLimits {
   url: string;
-  /** Jobs that may wait. */
+  /** Most jobs that may wait. */
   bound: number;
-  /** From submission to the answer, of jobs whose client waits. */
+  /** Milliseconds from submission to the answer, for jobs whose client waits. */
   deadlineMs: number;
-  /** From acceptance to the end, of jobs that are kept. */
+  /** Milliseconds from acceptance to the end, for kept jobs. */
   keptDeadlineMs: number;
-  /** Name of the queue; undefined while it is not known which model is served. */
+  /** Name of the queue; undefined while the served model is unknown. */
   queueName: () => string | undefined;
-  /** Why nothing runs while the name is not known. Undefined: the engine's state says why. */
+  /** Why nothing runs while the name is unknown. Undefined when the engine's state gives the reason. */
   unnamed?: () => string;
-  /** Called for kept jobs that ended in this process. */
+  /** Called for each kept job that this process ends. */
   onKeptEnd?: (end: KeptEnd) => void;
 }
 
-/** Between looks at the state of the queue. */
+/** Milliseconds between status queries. */
 const STATUS_MS = 500;
 
 export class RedisQueue implements JobQueue {
@@ -63,12 +63,13 @@ export class RedisQueue implements JobQueue {
   readonly #timer: NodeJS.Timeout;
   /** Jobs whose clients wait. */
   readonly #open = new Set<Submission>();
-  /** Undefined while the name of the queue is not known. */
+  /** Undefined until the first use after the queue's name is known. */
   #ledger: RedisLedger | undefined;
+  /** The last status; undefined while Redis is lost. */
   #status: LedgerStatus | undefined;
   #draining = false;
   #whenEmpty: (() => void) | undefined;
-  /** Running average of a run, for Retry-After. */
+  /** Running average of a run's duration, for Retry-After. */
   #runMs = 100;
 
   constructor(options: RedisQueueOptions, onError: (error: Error) => void) {
@@ -117,7 +118,7 @@ export class RedisQueue implements JobQueue {
     request: JobRequest,
     idempotency?: Idempotency,
   ): Promise<Accepted> {
-    // One limit for both commands, since the client waits for both.
+    // One time limit covers both commands, because the client waits for both.
     return soon(this.#keep(id, owner, request, idempotency));
   }
 
@@ -180,14 +181,14 @@ export class RedisQueue implements JobQueue {
     return finished;
   }
 
-  /** Counts a kept job that ended in this process: in this queue or in the process's worker. */
+  /** Counts a kept job that this process ended, in this queue or in the process's worker. */
   keptEnded(end: KeptEnd): void {
     if (end.result !== null) this.stats.completed += 1;
     else this.#countError(end.error!.code);
     this.#options.onKeptEnd?.(end);
   }
 
-  /** Ends the connections; kept jobs stay in Redis. */
+  /** Closes the connections. Kept jobs stay in Redis. */
   async close(): Promise<void> {
     this.#draining = true;
     clearInterval(this.#timer);
@@ -196,12 +197,13 @@ export class RedisQueue implements JobQueue {
     this.#subscriber.disconnect();
   }
 
-  /** For new jobs. */
+  /** The ledger for a new job. Throws shutting_down while draining, or not_ready as `#opened` does. */
   #accepting(): RedisLedger {
     if (this.#draining) throw shuttingDown();
     return this.#opened();
   }
 
+  /** The ledger. Throws not_ready without a connection or without the queue's name. */
   #opened(): RedisLedger {
     if (this.#client.status !== 'ready') throw unreachable();
     const name = this.#options.queueName();

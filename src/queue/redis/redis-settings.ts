@@ -1,4 +1,4 @@
-/** Whether a Redis is set up so that it loses no accepted job. */
+/** Checks that a Redis is configured so that it loses no accepted job. */
 import type { Redis } from 'ioredis';
 import type { Logger } from '../../observability/logger.js';
 import { redisAddress, workerClient } from './redis-client.js';
@@ -14,7 +14,7 @@ interface RedisSettings {
 }
 
 export async function redisSettings(client: Redis): Promise<RedisSettings> {
-  // Managed services forbid CONFIG and allow INFO.
+  // Managed services forbid CONFIG but allow INFO.
   const info = fieldsOf(await client.info());
   const faults: RedisFault[] = [];
   if (info.aof_enabled !== '1') {
@@ -47,7 +47,7 @@ function fieldsOf(info: string): Record<string, string> {
   );
 }
 
-/** Warns of faults once Redis can be reached; aborting the returned controller ends the wait. */
+/** Logs a warning for each fault once Redis can be reached. Abort the returned controller to end the wait. */
 export function warnOfRedisSettings(url: string, logger: Logger): AbortController {
   const client = workerClient(url).on('error', () => undefined);
   const ended = new AbortController();

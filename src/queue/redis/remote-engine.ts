@@ -1,4 +1,6 @@
-/** Stands in for a server's engine where workers run the jobs. It knows the model that the workers published. */
+/**
+ * Replaces the engine of a server whose jobs run on workers. It provides the model that the workers have published.
+ */
 import { basename, resolve } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
@@ -8,7 +10,7 @@ import { type PublishedModel, publishedModels } from './published-models.js';
 import { producerClient } from './redis-client.js';
 import { SILENT_MS } from './redis-ledger.js';
 
-/** Between looks for the model. */
+/** Milliseconds between queries for the model. */
 const LOOK_MS = 1_000;
 
 export class RemoteEngine implements EngineHandle {
@@ -22,7 +24,7 @@ export class RemoteEngine implements EngineHandle {
   #timer: NodeJS.Timeout | undefined;
   #found: PublishedModel | undefined;
 
-  /** `model`: as given to workers. Its last part is the model's name. */
+  /** `model` is the path given to workers. Its last part is the model's name. */
   constructor(url: string, model: string) {
     this.#url = url;
     this.#name = basename(resolve(model));
@@ -46,7 +48,7 @@ export class RemoteEngine implements EngineHandle {
 
   start(): void {
     if (this.#client !== undefined) return;
-    // The queue logs the faults of Redis.
+    // The queue logs errors of Redis.
     this.#client = producerClient(this.#url).on('error', () => undefined);
     this.#client.on('ready', () => void this.#look());
     this.#timer = setInterval(() => void this.#look(), LOOK_MS).unref();
@@ -79,11 +81,11 @@ export class RemoteEngine implements EngineHandle {
       const now = Number((await client.time())[0]) * 1000;
       this.#choose(named, now);
     } catch {
-      // Redis is away. The next look will find it.
+      // Redis is away. The next query tries again.
     }
   }
 
-  /** Once found, the model stays: answers must not change under a running server. */
+  /** Chooses a model once and keeps it, because answers must not change under a running server. */
   #choose(named: PublishedModel[], now: number): void {
     if (this.#found !== undefined || this.#state.phase === 'closed') return;
     const served = named.filter(({ seenMs }) => now - seenMs < SILENT_MS);

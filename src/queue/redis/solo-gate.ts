@@ -1,11 +1,12 @@
-/** Lets jobs into the engine together, and a job that is suspected of its crashes only alone. */
+/** Admits jobs to the engine together, but a job that may have caused crashes only alone. */
 export class SoloGate {
   #inside = 0;
   #soloInside = false;
   readonly #waiting: { solo: boolean; enter: () => void }[] = [];
 
   /**
-   * Resolves with the function that lets the job out again. Jobs enter in their order: none passes a waiting suspect.
+   * Waits until the job may enter, and resolves with the function that lets it leave. `solo` admits the job alone.
+   * Jobs enter in the order of their calls; none overtakes a waiting solo job.
    */
   async enter(solo: boolean): Promise<() => void> {
     await new Promise<void>((enter) => {

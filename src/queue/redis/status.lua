@@ -1,11 +1,13 @@
 --[[
-  Ends what is past its deadline, drops what was kept long enough, and counts what there is.
+  Ends jobs that are past their deadline, drops kept jobs whose retention has ended, and returns the numbers of jobs
+  and workers.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
-    ARGV[1]-[3] limits of `finish`
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
+    ARGV[1]-[3] the `limits` of `finish` in ledger.lua
     ARGV[4]  error of a job past its deadline
 
-  Returns {queued, running, workers, ended, totals, late}, with four values in late for each kept job that this ended:
+  Returns {queued, running, workers, ended, totals, late}. `late` has four values for each kept job that this call
+  ended:
     id, kind, createdMs, attempts
 ]]
 local late = {}

@@ -1,4 +1,4 @@
-/** A job whose client waits. It is followed in the ledger until it ends, its deadline passes or its client leaves. */
+/** Submits a job whose client waits, and follows it until it ends, its deadline passes or its client leaves. */
 import { SidaError } from '../../errors.js';
 import type { JobOptions, JobOutcome } from '../job-queue.js';
 import { clientGone, expired } from '../refusals.js';
@@ -11,12 +11,12 @@ import { lost, soon, unreachable } from './redis-outage.js';
 interface SubmissionEvents {
   onAccepted: () => void;
   onTotals: (totals: LedgerTotals) => void;
-  /** Makes the error of a job that was not accepted. */
+  /** Creates the error of a job that was not accepted. */
   refused: (as: Acceptance['as']) => SidaError;
 }
 
 export class Submission {
-  /** How the job ended for its client. Rejects when the job was not accepted. */
+  /** The outcome of an accepted job. Rejects when the job was not accepted. */
   readonly outcome: Promise<JobOutcome | SidaError>;
   readonly #ledger: RedisLedger;
   readonly #job: NewJob;
@@ -54,7 +54,7 @@ export class Submission {
     void this.#begin(news, events);
   }
 
-  /** Answers the client and ends the job. Where Redis cannot be reached, the job's deadline ends it. */
+  /** Gives the client this error and ends the job. If Redis cannot be reached, the job's deadline ends it. */
   giveUp(error: SidaError): void {
     if (this.#settled) return;
     this.#stop(error);
@@ -63,7 +63,7 @@ export class Submission {
 
   async #begin(news: LedgerNews, events: SubmissionEvents): Promise<void> {
     try {
-      // The subscription comes first, so that no news is missed.
+      // The subscription is sent first, so that no signal is missed.
       const [, { as }] = await soon(
         Promise.all([this.#follower.start(news), this.#ledger.accept(this.#job)]),
       );
@@ -102,7 +102,7 @@ export class Submission {
   }
 }
 
-/** Undefined while the job runs or waits. */
+/** The outcome of an ended or lost job; undefined while the job runs or waits. */
 function outcomeOf(record: LedgerRecord | undefined): JobOutcome | SidaError | undefined {
   if (record === undefined) return lost();
   const { status, result, error, createdMs, startedMs, attempts } = record;

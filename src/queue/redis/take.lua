@@ -1,7 +1,7 @@
 --[[
-  Removes a job whose client has its answer: no other client may ask for it.
+  Removes a completed job after its waiting client has received the answer. No other client can ask for it.
 
-    KEYS[1]  prefix of the queue's keys: see ledger.lua
+    KEYS[1]  prefix of the queue's keys; see ledger.lua
     ARGV[1]  id
 
   Returns 1.

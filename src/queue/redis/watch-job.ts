@@ -1,4 +1,4 @@
-/** A listener to a kept job in the ledger: its statuses and deltas from now on. */
+/** Reports the statuses and deltas of a kept job in the ledger to a listener. */
 
 import { hasEnded, type JobEvent, type JobRecord } from '../job-queue.js';
 import { JobFollower } from './job-follower.js';
@@ -8,11 +8,14 @@ import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 interface WatchEvents {
   onTotals: (totals: LedgerTotals) => void;
-  /** Called once: the job has ended, or the listener has left. */
+  /** Called once, when the job has ended or the listener has left. */
   onEnd: () => void;
 }
 
-/** The job of `record` has not ended. Ends with the job, or when the returned function is called. */
+/**
+ * Watches the job of `record`, which must not have ended, until the job ends or the returned function is called.
+ * Resolves once signals can arrive.
+ */
 export async function watchJob(
   ledger: RedisLedger,
   news: LedgerNews,
@@ -32,7 +35,7 @@ export async function watchJob(
     follower.end();
   };
   const follower = new JobFollower(ledger, id, {
-    // The job may have ended between two looks. The listener still hears that it ran.
+    // The job may have ended between two reads. The listener still gets the status `running`.
     onRun: (found) =>
       tell({ ...shown(found), status: 'running', finishedMs: null, result: null, error: null }),
     onRecord: (found) => {
@@ -50,10 +53,12 @@ export async function watchJob(
   return stop;
 }
 
+/** True when `owner` can see the record: it exists, is kept, and belongs to `owner`. */
 export function visible(record: LedgerRecord | undefined, owner: string): record is LedgerRecord {
   return record !== undefined && !record.sync && record.owner === owner;
 }
 
+/** The record without the fields that clients do not see. */
 export function shown({ owner: _owner, sync: _sync, ...record }: LedgerRecord): JobRecord {
   return record;
 }

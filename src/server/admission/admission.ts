@@ -1,4 +1,6 @@
-/** Admits a request to the queue or refuses it, by what its caller holds already and has used in this minute. */
+/**
+ * Admits or refuses a request by its caller's share of the queue and the tokens that the caller has used this minute.
+ */
 import type { Response } from 'express';
 import type { KeyRing } from '../../access/key-ring.js';
 import { SidaError } from '../../errors.js';
@@ -15,17 +17,19 @@ interface AdmissionDependencies {
   queue: JobQueue;
   metrics: Metrics;
   queueBound: number;
-  /** Undefined: no limit. */
+  /** Undefined without --rate-limit. */
   tokenLimit: TokenLimit | undefined;
 }
 
-/** Call one of these, once. */
+/** An admitted request. Call exactly one of `done`, `failed` and `unused`, once. */
 export interface Ticket {
-  /** Whether anything is held until one of these is called. */
+  /** True when the ticket holds a place in the queue or a token reservation until it is settled. */
   holds: boolean;
+  /** The job has a result. Charges the tokens that it used. */
   done(result: JobResult): Promise<void>;
+  /** The job has no result. Returns the reserved tokens unless the job may have run. */
   failed(error: SidaError): Promise<void>;
-  /** No job was made of the request. */
+  /** The request created no job. Returns the reserved tokens. */
   unused(): Promise<void>;
 }
 
@@ -42,7 +46,7 @@ export class Admission {
   async admit(res: Response, request: JobRequest): Promise<Ticket> {
     const { keys, queue, metrics, tokenLimit } = this.#needs;
     const who = keys.size > 0 ? callerOf(res).owner : `address ${res.req.socket.remoteAddress ?? ''}`;
-    // A single caller need not leave room for others.
+    // With a single key there are no other callers to leave room for.
     const leave = keys.size > 1 ? this.#shares.take(who, queue.stats.waiting) : () => undefined;
     if (leave === undefined) {
       metrics.countRefusal('share');
@@ -81,7 +85,9 @@ export class Admission {
   }
 }
 
-/** After a client has gone or a deadline has passed, it is unknown how much was computed: the reservation stands. */
+/**
+ * After a cancellation or a missed deadline it is unknown how much was computed, so the reservation stays charged.
+ */
 function mayHaveRun({ code }: SidaError): boolean {
   return code === 'cancelled' || code === 'deadline_exceeded';
 }

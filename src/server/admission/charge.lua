@@ -1,12 +1,12 @@
 --[[
-  Charges a caller's tokens, as the script of rate-limiter-flexible does but for one thing: the sum never falls below 0.
-  A reservation that was made while Redis was away is given back although it was never taken here.
+  Charges a caller's tokens. It differs from the script of rate-limiter-flexible in that the sum never falls below 0.
+  A reservation made while Redis was away may be returned here although it was never charged here.
 
     KEYS[1]  the caller's counter
-    ARGV[1]  tokens; below 0 gives back
-    ARGV[2]  seconds after which the counter ends
+    ARGV[1]  tokens to charge; negative to return them
+    ARGV[2]  seconds after which a new counter expires
 
-  Returns {tokens charged so far, ms until the counter ends}.
+  Returns {tokens charged so far, ms until the counter expires}.
 ]]
 redis.call('set', KEYS[1], 0, 'EX', ARGV[2], 'NX')
 local consumed = redis.call('incrby', KEYS[1], ARGV[1])

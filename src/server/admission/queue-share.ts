@@ -1,6 +1,7 @@
 /**
- * A caller may hold as many places of the queue as are free. One caller alone fills half of it, two fill a third each,
- * so a later caller finds room. (Choudhury and Hahne's dynamic thresholds, 1998, for buffers of switches.)
+ * A caller may hold as many places of the queue as are free. One caller alone fills half of the queue and two fill a
+ * third each, so a later caller always finds room. These are the dynamic thresholds that Choudhury and Hahne (1998)
+ * proposed for the buffers of switches.
  */
 export class QueueShare {
   readonly #bound: number;
@@ -12,8 +13,8 @@ export class QueueShare {
   }
 
   /**
-   * Returns a function that gives the place back, or undefined when the caller holds its share. `waiting`: requests
-   * of all callers.
+   * Takes a place for the caller. Returns the function that frees the place, or undefined when the caller already
+   * holds its share. `waiting` is the number of waiting requests of all callers.
    */
   take(who: string, waiting: number): (() => void) | undefined {
     const held = this.#held.get(who) ?? 0;

@@ -1,4 +1,4 @@
-/** The rate limit of several servers over one Redis: they count together, and each by itself while Redis is away. */
+/** A rate limit that several servers share through Redis. While Redis is away, each server counts by itself. */
 import { readFileSync } from 'node:fs';
 import { type RateLimiterAbstract, RateLimiterRedis } from 'rate-limiter-flexible';
 import { KEY_PREFIX } from '../../queue/redis/queue-name.js';
@@ -12,7 +12,9 @@ export interface SharedLimiter {
   close(): void;
 }
 
-/** Its servers have the same limit; one that has another counts what the others use against its own. */
+/**
+ * All servers should have the same limit. A server with a different one compares the common count with its own limit.
+ */
 export function redisLimiter(
   url: string,
   tokensPerMinute: number,

@@ -1,4 +1,6 @@
-/** Tokens a minute: reserved when a request comes, settled when it is known what it used. */
+/**
+ * Limits each caller's tokens per minute. A request reserves tokens when it arrives and settles them when it ends.
+ */
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import { SidaError } from '../../errors.js';
 import type { TokenCost } from '../../tasks/shared/token-estimates.js';
@@ -6,19 +8,19 @@ import type { TokenCost } from '../../tasks/shared/token-estimates.js';
 export interface Allowance {
   limit: number;
   remaining: number;
-  /** Until the minute ends. */
+  /** Seconds until the minute ends. */
   resetSeconds: number;
 }
 
 interface Reservation {
   allowance: Allowance;
-  /** Charges what was used instead of what was reserved. */
+  /** Replaces the reserved tokens with the tokens that were used. */
   settle(used: number): Promise<void>;
 }
 
 export const MINUTE_S = 60;
 
-/** Counts in this process. */
+/** A limiter that counts in this process's memory. */
 export function memoryLimiter(tokensPerMinute: number): RateLimiterAbstract {
   return new RateLimiterMemory({ points: tokensPerMinute, duration: MINUTE_S });
 }
@@ -26,12 +28,12 @@ export function memoryLimiter(tokensPerMinute: number): RateLimiterAbstract {
 export class TokenLimit {
   readonly #limiter: RateLimiterAbstract;
 
-  /** `limiter` has the tokens of a minute as its points. */
+  /** One point of `limiter` is one token; its duration is a minute. */
   constructor(limiter: RateLimiterAbstract) {
     this.#limiter = limiter;
   }
 
-  /** Rejects with rate_limited, or with cannot_run when a whole minute would not be enough. */
+  /** Rejects with rate_limited, or with cannot_run when the known tokens exceed the limit of a whole minute. */
   async reserve(who: string, { known, estimated }: TokenCost): Promise<Reservation> {
     const limit = this.#limiter.points;
     if (known > limit) {
@@ -41,7 +43,7 @@ export class TokenLimit {
         details: { tokens: known, limit },
       });
     }
-    // An estimate alone makes no request impossible.
+    // The reservation is capped at the limit, so that an estimate alone never makes a request impossible.
     const tokens = Math.min(known + estimated, limit);
     const { msBeforeNext, remainingPoints } = await this.#consume(who, tokens);
     const windowEnd = performance.now() + msBeforeNext;
@@ -49,7 +51,7 @@ export class TokenLimit {
       allowance: { limit, remaining: remainingPoints, resetSeconds: seconds(msBeforeNext) },
       settle: async (used) => {
         if (used > tokens) await this.#limiter.penalty(who, used - tokens);
-        // What was charged to a minute that has ended is no credit for the next one.
+        // Tokens charged to a minute that has ended give no credit in the next one.
         else if (used < tokens && performance.now() < windowEnd) {
           await this.#limiter.reward(who, tokens - used);
         }
@@ -62,7 +64,7 @@ export class TokenLimit {
       return await this.#limiter.consume(who, tokens);
     } catch (refusal) {
       if (!(refusal instanceof RateLimiterRes)) throw refusal;
-      // The library charges what it refuses; a large request must not keep smaller ones out.
+      // The library also charges a request that it refuses. Return the tokens, so that smaller requests still fit.
       await this.#limiter.reward(who, tokens);
       const limit = this.#limiter.points;
       const remaining = Math.max(0, limit - (refusal.consumedPoints - tokens));
@@ -71,7 +73,7 @@ export class TokenLimit {
   }
 }
 
-/** A refusal that knows what the headers of its answer say. */
+/** A rate_limited error that carries the values of the rate-limit headers. */
 export class RateLimited extends SidaError {
   readonly allowance: Allowance;
 

@@ -1,4 +1,4 @@
-/** Logs and counts each request once, when its answer ended or its client went away. */
+/** Logs and counts each request once, when its answer has ended or its client has gone away. */
 import type { RequestHandler } from 'express';
 import type { ServerContext } from '../context.js';
 import { callerOf } from './auth.js';
@@ -9,7 +9,7 @@ export function accessLog({ logger, metrics }: ServerContext): RequestHandler {
     res.once('close', () => {
       const seconds = (performance.now() - start) / 1000;
       const status = res.writableFinished ? res.statusCode : 499;
-      // Only names of the route table become labels: a client must not be able to make new ones.
+      // Only paths of the route table become labels, so that clients cannot create new label values.
       const route = typeof req.route?.path === 'string' ? req.route.path : 'unmatched';
       const method = KNOWN_METHODS.has(req.method) ? req.method : 'other';
       metrics.observeRequest({ route, method, status, seconds });

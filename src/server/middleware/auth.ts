@@ -1,4 +1,4 @@
-/** Asks for a key on every path, known or not, except the public ones; a route then asks for its scope. */
+/** Requires a key on every path, known or unknown, except the public ones. Each route then requires its scope. */
 import type { RequestHandler, Response } from 'express';
 import { ANYONE, type Caller, type KeyRing } from '../../access/key-ring.js';
 import type { RouteScope } from '../../access/scopes.js';
@@ -21,10 +21,12 @@ export function auth(keys: KeyRing, publicPaths: ReadonlySet<string>): RequestHa
   };
 }
 
+/** The caller that `auth` has found; ANYONE on public paths and without keys. */
 export function callerOf(res: Response): Caller {
   return (res.locals.caller as Caller | undefined) ?? ANYONE;
 }
 
+/** Throws forbidden when the caller lacks the scope. */
 export function requireScope(res: Response, scope: RouteScope): void {
   if (scope === 'public' || scope === 'any' || callerOf(res).scopes.has(scope)) return;
   throw new SidaError({ code: 'forbidden', message: `This key lacks the scope "${scope}"` });

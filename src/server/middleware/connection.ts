@@ -1,34 +1,41 @@
-/** Ends connections that must not live on: while draining, and behind an answered request whose body still comes. */
+/** Closes connections while the server drains, and after an answer whose request body is still arriving. */
 import type { Request, RequestHandler } from 'express';
 import { SidaError } from '../../errors.js';
 import type { ServerContext } from '../context.js';
 import { LIMITS } from '../limits.js';
 
-/** Probes and scrapes see a draining server for as long as it answers. */
+/** Between two looks at what a refused body has sent. */
+const LOOK_MS = 10;
+
+/** Paths of probes and scrapes, which a draining server still answers. */
 const OPEN_WHILE_DRAINING = new Set(['/health/live', '/health/ready', '/metrics']);
 
-/** Connections that poll accepted jobs stay open too. */
+/** Requests that a draining server still answers: probes, scrapes, and reads of accepted jobs. */
 function staysOpen({ method, path }: Request): boolean {
   return OPEN_WHILE_DRAINING.has(path) || (method === 'GET' && path.startsWith('/v1/jobs/'));
 }
 
 /**
- * Closing over unread bytes would send a reset, which may overtake the answer: they are read and dropped for a while.
+ * Reads and drops the rest of the body for LIMITS.unreadBodyMs, and LIMITS.unreadBodyBytes at most. Closing a socket
+ * with unread bytes would send a reset, which can overtake the answer.
  */
 function readOn(req: Request): void {
   const { socket } = req;
   socket.destroySoon = () => socket.end();
-  const stop = () => {
+  const end = performance.now() + LIMITS.unreadBodyMs;
+  const most = socket.bytesRead + LIMITS.unreadBodyBytes;
+  const timer = setInterval(() => {
+    if (performance.now() < end && socket.bytesRead < most && !socket.destroyed) return;
+    clearInterval(timer);
     Reflect.deleteProperty(socket, 'destroySoon');
     if (!req.complete) socket.destroy();
     else if (socket.writableEnded) socket.destroySoon();
-  };
-  setTimeout(stop, LIMITS.unreadBodyMs).unref();
+  }, LOOK_MS).unref();
 }
 
 export function connection(context: ServerContext): RequestHandler {
   return (req, res, next) => {
-    // Ahead of Node's own listener, which ends the connection where the client asked for that.
+    // This must run before Node's own listener, which ends the connection if the client asked for that.
     res.prependOnceListener('finish', () => {
       if (!req.complete) readOn(req);
       if (context.draining) req.socket.end();

@@ -1,9 +1,9 @@
-/** Answers an error in OpenAI's shape. What may name files or code stays in the log. */
+/** Answers errors in OpenAI's shape. Messages that may name files or code appear only in the log. */
 import type { ErrorRequestHandler } from 'express';
 import { ERROR_CODES, type ErrorCode, SidaError } from '../../errors.js';
 import type { ServerContext } from '../context.js';
 
-/** Messages of these come from deep inside and may hold paths. */
+/** Codes whose messages may contain paths or other internals. */
 const INTERNAL = new Set<ErrorCode>(['internal', 'checkpoint_invalid', 'pack_invalid', 'io_error']);
 
 export interface ErrorAnswer {
@@ -12,12 +12,12 @@ export interface ErrorAnswer {
     type: string;
     code: string;
     param: string | null;
-    /** The numbers behind the message. */
+    /** Numbers of the error, such as limits and sizes, by name. */
     details?: Record<string, number>;
   };
 }
 
-/** `under`: what names the error's reason in the log. */
+/** `under` names the id that leads to the error in the log; the message for a hidden error mentions it. */
 export function errorAnswer(error: SidaError, under = 'request id'): ErrorAnswer {
   const hidden = INTERNAL.has(error.code);
   const numbers = Object.entries(error.details ?? {}).filter(
@@ -45,11 +45,11 @@ function retryAfterSeconds(error: SidaError): number | undefined {
 export function errors({ logger }: ServerContext): ErrorRequestHandler {
   return (thrown, _req, res, _next) => {
     const error = fromThrown(thrown);
-    // A server that starts or drains refuses by design: the request's own line says so.
+    // A starting or draining server refuses by design, and the access log already has a line for the request.
     if (error.status >= 500 && error.code !== 'not_ready' && error.code !== 'shutting_down') {
       logger.error({ requestId: res.locals.requestId, err: error }, 'request failed');
     }
-    // A client that went away reads no answer, and half an answer must not look whole.
+    // A client that has gone away reads no answer. An answer that has begun must not look complete.
     if (error.code === 'cancelled' || res.headersSent) {
       res.destroy();
       return;

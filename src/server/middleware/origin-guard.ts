@@ -1,6 +1,6 @@
 /**
- * Keeps web pages of other sites out: a page may make a browser send requests to a local server, under a foreign
- * Origin or, by DNS rebinding, under a foreign Host.
+ * Refuses requests from web pages of other sites. Such a page can make a browser send requests to a local server,
+ * with a foreign Origin or, by DNS rebinding, with a foreign Host.
  */
 import { isIP } from 'node:net';
 import type { Request, RequestHandler, Response } from 'express';
@@ -23,9 +23,10 @@ export function originGuard({
   const listensEverywhere = ANY_ADDRESS.has(configured);
   const allowed = (name: string) => {
     if (isLoopback(name) || name === configured || names.has(name)) return true;
-    // A name is what rebinding needs. An address is none, and probes of orchestrators use it.
+    // DNS rebinding needs a name, so addresses are safe. The probes of orchestrators use them.
     if (listensEverywhere && isIP(name) !== 0) return true;
-    // No names were given: there is none to check, and then a key is required, which a foreign page lacks.
+    // Without --allowed-hosts there is no name to compare with. The server then requires a key, which a foreign page
+    // lacks.
     return listensEverywhere && names.size === 0;
   };
 
@@ -33,7 +34,7 @@ export function originGuard({
     if (!req.url.startsWith('/')) throw refuse('invalid_request', 'Expected the request target to be a path');
     const host = req.headers.host;
     if (host === undefined) throw refuse('invalid_request', 'The host header is missing');
-    // A proxy in front may have gone by the other one.
+    // With two host headers, a proxy may have checked the other one.
     if (req.headersDistinct.host!.length > 1) throw refuse('invalid_request', 'There are two host headers');
     const name = hostName(host);
     if (name === undefined || !allowed(name))
@@ -77,7 +78,7 @@ const EXPOSED =
   'x-request-id, retry-after, location, idempotent-replayed, x-queue-time, x-inference-time, ' +
   'x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens';
 
-/** The name without port and brackets, in lower case; undefined when the header is malformed. */
+/** The host name in lower case, without port and brackets; undefined when the header is malformed. */
 function hostName(host: string): string | undefined {
   const match = /^(?:\[([0-9a-f:.]{2,45})\]|([a-z0-9._-]{1,253}))(?::\d{1,5})?$/i.exec(host);
   if (match === null) return undefined;

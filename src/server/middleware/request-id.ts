@@ -1,4 +1,6 @@
-/** Names each request, in the words of the client when they are sane, so that an answer leads to its log lines. */
+/**
+ * Gives each request an id, so that an answer leads to its log lines. A valid `x-request-id` of the client is kept.
+ */
 import { randomUUID } from 'node:crypto';
 import type { RequestHandler } from 'express';
 

@@ -30,7 +30,7 @@ export const ready: Route = {
   },
 };
 
-/** In fixed words: the engine's own may name files, and this route is public. */
+/** Fixed texts, because the engine's own may name files and this route is public. */
 const REASONS: Record<Exclude<EnginePhase, 'ready'>, string> = {
   starting: 'The engine process is starting',
   converting: 'The checkpoint is being packed',

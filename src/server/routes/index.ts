@@ -1,4 +1,6 @@
-/** The route table. Tests of keys, methods and the OpenAPI document walk it, so a route cannot be forgotten. */
+/**
+ * The route table. The tests of keys, methods and the OpenAPI document iterate over it, so they cover every route.
+ */
 import { ALL_TASKS } from '../../tasks/registry.js';
 import { getBudget, getExperts, putBudget } from './admin.js';
 import { live, ready } from './health.js';
@@ -11,7 +13,7 @@ import { postProfile } from './profile.js';
 import type { Route } from './route.js';
 import { taskRoute } from './task.js';
 
-/** Of a process that takes no requests: for probes and scrapes. */
+/** The routes of a worker, which serves only probes and scrapes. */
 export const SERVICE_ROUTES: readonly Route[] = [live, ready, metrics];
 
 export const ROUTES: readonly Route[] = [

@@ -1,4 +1,4 @@
-/** Jobs whose answers are kept and can be asked for later. */
+/** The routes of jobs whose answers are kept, so that clients can ask for them later. */
 import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import { SidaError } from '../../errors.js';
@@ -96,6 +96,6 @@ function unknown(): SidaError {
 function idempotencyOf(req: Request, asked: unknown): Idempotency | undefined {
   const key = req.headers['idempotency-key'];
   if (typeof key !== 'string') return undefined;
-  // Digests the job, so that the order of fields and defaults that are written out make no difference.
+  // The digest covers the prepared job, so the order of fields and explicit defaults make no difference.
   return { key, digest: createHash('sha256').update(JSON.stringify(asked)).digest('hex') };
 }

@@ -1,7 +1,7 @@
 import { openApiDocument } from '../openapi.js';
 import type { Route } from './route.js';
 
-/** `table` is asked for when the route is first used: the table holds this route too. */
+/** `table` is called at the first request, because the table contains this route itself. */
 export function openapiRoute(table: () => readonly Route[]): Route {
   let document: string | undefined;
   return {

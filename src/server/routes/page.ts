@@ -1,11 +1,13 @@
-/** A page for people: what is served, how full the budget is, where the experts are, and a form to try it. */
+/**
+ * The web page of the server. It shows the model, the budget and the residency of experts, and has a form to try it.
+ */
 import type { Response } from 'express';
 import { PAGE_HTML } from '../page/html.js';
 import { PAGE_SCRIPT } from '../page/script.js';
 import { PAGE_STYLE } from '../page/style.js';
 import type { Route } from './route.js';
 
-/** Script and style are files of their own: the content security policy allows none inside the page. */
+/** Script and style are separate files, because the content security policy allows none inside the page. */
 function file(path: string, summary: string, contentType: string, text: string): Route {
   return {
     method: 'get',

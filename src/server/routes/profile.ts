@@ -1,4 +1,4 @@
-/** A profile of the running server, recorded while the request waits. */
+/** Records a profile of the running engine while the request waits. */
 import { createReadStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ export const postProfile = bodyRoute({
       await control(context, { kind: 'stop-profile', file });
       res.type('json');
       await pipeline(createReadStream(file), res).catch((error: NodeJS.ErrnoException) => {
-        // A client that went away needs no answer.
+        // A client that has gone away needs no answer.
         if (error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
       });
     } finally {

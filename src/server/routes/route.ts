@@ -1,4 +1,4 @@
-/** One row of the route table: enough to register the route and to describe it in the OpenAPI document. */
+/** One row of the route table, with all that the Express application and the OpenAPI document need. */
 import type { Request, Response } from 'express';
 import type { z } from 'zod';
 import type { RouteScope } from '../../access/scopes.js';
@@ -7,23 +7,25 @@ import type { ServerContext } from '../context.js';
 export interface RouteAnswer {
   description: string;
   schema?: z.ZodType;
-  /** Where it is not JSON. */
+  /** Set when the answer is not JSON. */
   contentType?: string;
 }
 
 export interface Route {
   method: 'get' | 'post' | 'put' | 'delete';
-  /** As Express writes it: `/v1/models/:id`. */
+  /** Path in Express's syntax, such as `/v1/models/:id`. */
   path: string;
   scope: RouteScope;
   summary: string;
-  /** The names in the path. What a path says otherwise is not found. */
+  /** Schema of the parameters in the path. A path that does not match it gives 404. */
   params?: z.ZodObject;
-  /** Headers that the route reads, by their names in small letters. */
+  /** Schema of the headers that the route reads, by lower-case names. */
   headers?: z.ZodObject;
   body?: z.ZodType;
   answers: Record<number, RouteAnswer>;
-  /** A rejection becomes an error answer. `body` is read and parsed already where the route has one. */
+  /**
+   * Handles a request. `body` has been parsed if the route has a body schema. A rejection becomes an error answer.
+   */
   handle(context: ServerContext, req: Request, res: Response, body: unknown): void | Promise<void>;
 }
 

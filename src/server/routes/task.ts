@@ -1,4 +1,4 @@
-/** The route of a task: the answer comes with the response, whole or as a stream. */
+/** Builds the route of a task. The response carries the answer, whole or as a stream. */
 import type { AnyTask, TaskBody } from '../../tasks/task.js';
 import { requireModel } from '../context.js';
 import { runJob } from '../jobs.js';

@@ -1,4 +1,4 @@
-/** Requests and answers of /v1/jobs. Their types are those of the tasks that keep answers. */
+/** Schemas of /v1/jobs. The job types are those of the tasks whose answers can be kept. */
 import { z } from 'zod';
 import { JOB_STATUSES } from '../../queue/job-queue.js';
 import { ALL_TASKS } from '../../tasks/registry.js';
@@ -15,7 +15,7 @@ export function taskOfType(type: string): AnyTask {
   return KEPT.find(({ jobType }) => jobType === type)!;
 }
 
-/** The request of the task, with the type beside it. */
+/** The schema of the task's own request, extended by the job type. */
 function jobRequest({ jobType, schemas }: KeptTask) {
   const id = `${jobType[0]!.toUpperCase()}${jobType.slice(1)}Job`;
   return schemas.request.safeExtend({ type: z.literal(jobType) }).meta({ id });
@@ -63,5 +63,5 @@ export const JobAnswer = z
   })
   .meta({ id: 'Job' });
 
-/** The task has written its answer by its own schema. */
+/** `answer` follows the task's own schema, which its type does not show. */
 export type JobAnswer = Omit<z.infer<typeof JobAnswer>, 'answer'> & { answer: object | null };

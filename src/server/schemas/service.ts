@@ -1,4 +1,4 @@
-/** Answers about the service itself: models and health. */
+/** Schemas of the answers about the service itself: models and health. */
 import { z } from 'zod';
 
 export const ModelPath = z.object({ id: z.string().meta({ description: "The model's name" }) });

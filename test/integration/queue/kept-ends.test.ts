@@ -62,7 +62,7 @@ describeWithRedis('kept jobs in Redis', () => {
     return { engine, own, other, told, keep, ended };
   }
 
-  it('that are answered or fail are reported by the worker, wherever they came from', async () => {
+  it('that are answered or fail are reported by the worker, from whichever server they came', async () => {
     const { engine, own, other, told, keep, ended } = await queues();
     engine.script = (run) => run.finish();
     const [first, second] = [await keep(own), await keep(other)];
@@ -114,11 +114,11 @@ describeWithRedis('kept jobs in Redis', () => {
     expect(other.stats.cancelled).toBe(1);
   });
 
-  it('that are past their deadline are reported once, by the first process that sees it', async () => {
+  it('that pass their deadline are reported once, by the first process that notices', async () => {
     const { own, other, told, keep, ended } = await queues(300);
     const ids = [await keep(own), await keep(other)];
     await ended(2);
-    // Both have looked again.
+    // Both processes have queried the ledger again.
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     const all = [...told.own, ...told.other];
     expect(all.map(({ id }) => id).sort()).toEqual(ids.sort());

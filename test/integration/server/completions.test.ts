@@ -1,4 +1,4 @@
-// Completions over HTTP against the continuations of Hugging Face transformers.
+// Completions over HTTP, compared with the continuations of Hugging Face transformers.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ interface Case {
   greedy: number[][];
 }
 
-/** input_ids of a case, rows without padding. */
+/** The input_ids of a case, as rows without padding. */
 function inputIds(name: string, lengths: number[]): number[][] {
   const file = readFileSync(join(FIXTURE, 'cases.safetensors'));
   const headerBytes = Number(file.readBigUInt64LE(0));
@@ -31,7 +31,7 @@ describe('a model without a tokenizer', () => {
   });
   afterAll(() => server.stop());
 
-  it('continues token ids as transformers does, all cases at once', async () => {
+  it('continues token ids as transformers does, with all cases at once', async () => {
     const cases = JSON.parse(readFileSync(join(FIXTURE, 'cases.json'), 'utf8')) as Case[];
     const answers = await Promise.all(
       cases.map((c) =>
@@ -46,7 +46,7 @@ describe('a model without a tokenizer', () => {
       expect(answer.status, JSON.stringify(answer.body)).toBe(200);
       cases[i]!.greedy.forEach((ids, row) => {
         const found = answer.body.choices[row].token_ids;
-        // A finished row of a padded batch goes on with padding in the reference.
+        // In the reference, a finished row of a padded batch continues with padding.
         expect(found).toEqual(ids.slice(1, 1 + found.length));
         if (found.length < 16) expect(found.at(-1)).toBe(1);
       });
@@ -87,7 +87,7 @@ describe('a model with a tokenizer', () => {
     };
   }
 
-  it('classifies the sentence of the README as positive and says what it cost', async () => {
+  it('classifies the sentence of the README as positive and reports the cost in experts', async () => {
     const answer = await server.post('/v1/classify', {
       task: 'sst2',
       input: 'a gripping , beautifully acted film',
@@ -131,7 +131,7 @@ describe('a model with a tokenizer', () => {
     });
   });
 
-  it('gives the same answer to many clients at once as to one', async () => {
+  it('gives many concurrent clients the same answer as one', async () => {
     const one = await server.post('/v1/completions', { prompt, max_tokens: 8, return_token_ids: true });
     const many = await Promise.all(
       Array.from({ length: 24 }, (_, i) =>

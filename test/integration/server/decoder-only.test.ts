@@ -1,5 +1,5 @@
-// A decoder-only model over HTTP: against transformers, and each answer against itself alone with every expert
-// resident.
+// A decoder-only model over HTTP. Answers are compared with transformers, and with the answers that each request gets
+// alone when every expert is resident.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -25,7 +25,7 @@ function inputIds(name: string, length: number): number[] {
   return Array.from({ length }, (_, i) => Number(file.readBigInt64LE(start + i * 8)));
 }
 
-/** Passes of 32 tokens: prompts run in chunks. */
+/** Passes have 32 tokens, so that prompts run in chunks. */
 const start = (budget: string, model = FIXTURE, more: string[] = []) =>
   ServerProcess.start([
     ...['--model', model, '--memory-budget', budget],
@@ -57,7 +57,7 @@ describe('a model without a tokenizer', () => {
     await smallest.stop();
   });
 
-  it('continues token ids as transformers does, all cases at once', async () => {
+  it('continues token ids as transformers does, with all cases at once', async () => {
     const answers = await Promise.all(
       PROMPTS.map((prompt) =>
         server.post('/v1/completions', { prompt, max_tokens: 16, return_token_ids: true }),
@@ -70,14 +70,14 @@ describe('a model without a tokenizer', () => {
     });
   });
 
-  it('gives every request the answer it gets alone, at the smallest budget and among all others', async () => {
+  it('gives every request the answer that it gets alone, at the smallest budget and under load', async () => {
     const alone: number[][][] = [];
     for (const request of REQUESTS) alone.push(tokensOf(await server.post('/v1/completions', request)));
     const mixed = await Promise.all(REQUESTS.map((request) => smallest.post('/v1/completions', request)));
     expect(mixed.map(tokensOf)).toEqual(alone);
   });
 
-  it('gives the first of several choices the text of one alone, and the others their own', async () => {
+  it('gives the first of several choices the text of a single one, and the others different texts', async () => {
     const request = { prompt: PROMPTS[2], max_tokens: 16, return_token_ids: true, temperature: 1.5, seed: 3 };
     const [one] = tokensOf(await server.post('/v1/completions', request));
     const three = tokensOf(await server.post('/v1/completions', { ...request, n: 3 }));
@@ -85,7 +85,7 @@ describe('a model without a tokenizer', () => {
     expect(new Set(three.map(String)).size).toBe(3);
   });
 
-  it('refuses more than its context with the numbers', async () => {
+  it('refuses more tokens than its context, with the numbers', async () => {
     const { status, body } = await server.post('/v1/completions', {
       prompt: Array(400).fill(5),
       max_tokens: 200,
@@ -94,7 +94,7 @@ describe('a model without a tokenizer', () => {
     expect(body.error.message).toMatch(/400 tokens.*200.*599.*512/);
   });
 
-  it('tells what it is', async () => {
+  it('describes itself in /v1/models', async () => {
     const { body } = await server.get('/v1/models');
     expect(body.data[0]).toMatchObject({
       family: 'olmoe',
@@ -139,7 +139,7 @@ describe.skipIf(!hasMini)('a model with a tokenizer', () => {
     expect(whole.body.usage.completion_tokens).toBeGreaterThan(2);
   });
 
-  it('scores labels as continuations, in a list as alone', async () => {
+  it('scores labels as continuations, the same in a list as alone', async () => {
     const ask = (input: string | string[]) =>
       server.post('/v1/classify', {
         template: '{text}',
@@ -156,7 +156,7 @@ describe.skipIf(!hasMini)('a model with a tokenizer', () => {
     expect(sum).toBeCloseTo(1, 9);
   });
 
-  it('says what an answer cost in experts', async () => {
+  it('reports the cost of an answer in experts', async () => {
     const { body } = await server.post('/v1/completions', { prompt, max_tokens: 8, include: ['experts'] });
     expect(body.experts.needed).toBeGreaterThan(0);
     expect(body.experts).toMatchObject({ hits_top_k: expect.any(Number), hits_top_2k: expect.any(Number) });

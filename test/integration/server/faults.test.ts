@@ -1,4 +1,4 @@
-// What must hold when the engine dies, the server is told to stop, or the budget moves under load.
+// Guarantees while the engine dies, the server drains, or the budget changes under load.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Answer, classifyAll, MINI, ServerProcess, sst2 } from '../../support/server-process.js';
@@ -12,7 +12,7 @@ describe('kill -9 of the engine process', () => {
   });
   afterAll(() => server.stop());
 
-  it('runs again what was in flight; every answer is right; ready again within 5 s', async () => {
+  it('repeats the jobs in flight with correct answers, and is ready again within 5 s', async () => {
     const golden = await classifyAll(server, sentences);
     const [pid] = server.enginePids();
     expect(pid).toBeDefined();
@@ -27,7 +27,7 @@ describe('kill -9 of the engine process', () => {
     expect(await classifyAll(server, sentences)).toEqual(golden);
   });
 
-  it('keeps the API up through three crashes in a row', async () => {
+  it('keeps the API up during three crashes in a row', async () => {
     for (let i = 0; i < 3; i++) {
       const [pid] = server.enginePids();
       process.kill(pid!, 'SIGKILL');
@@ -39,7 +39,7 @@ describe('kill -9 of the engine process', () => {
 });
 
 describe('a frozen engine process', () => {
-  it('is found out and replaced, and the request it held is answered', async () => {
+  it('is detected and replaced, and its request is answered', async () => {
     const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '50%']);
     const ask = () =>
       server.post('/v1/classify', { task: 'sst2', input: sentences.slice(0, 4).map((s) => s.text) });
@@ -55,7 +55,7 @@ describe('a frozen engine process', () => {
 });
 
 describe('SIGTERM under load', () => {
-  it('answers what it took, refuses the rest and exits 0', async () => {
+  it('answers accepted requests, refuses the rest and exits with 0', async () => {
     const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '10%']);
     const send = (i: number): Promise<Answer | string> => {
       const input = sentences.slice((i * 8) % 300, ((i * 8) % 300) + 8).map((s) => s.text);
@@ -67,13 +67,13 @@ describe('SIGTERM under load', () => {
     const late = Array.from({ length: 10 }, (_, i) => send(i));
     for (const answer of await Promise.all(taken)) expect(answer).toMatchObject({ status: 200 });
     for (const answer of await Promise.all(late)) {
-      // One that arrived before the signal did is served as well.
+      // A request that arrived before the signal is answered as well.
       expect([200, 503, 'refused']).toContain(typeof answer === 'string' ? answer : answer.status);
     }
     expect(await server.exit).toBe(0);
   });
 
-  it('exits at once, not 0, on a second signal', async () => {
+  it('exits at once and not with 0 on a second signal', async () => {
     const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '1%']);
     const busy = Array.from({ length: 30 }, () =>
       server
@@ -99,7 +99,7 @@ describe('the budget under load', () => {
   });
   afterAll(() => server.stop());
 
-  it('refuses less than the smallest workable budget with the bytes needed', async () => {
+  it('is refused below the smallest workable budget, with the bytes needed', async () => {
     const { body } = await server.get('/admin/budget');
     const answer = await server.request('PUT', '/admin/budget', { device: '1MiB' });
     expect(answer.status).toBe(422);
@@ -108,7 +108,7 @@ describe('the budget under load', () => {
     expect((await server.get('/admin/budget')).body.device.budget_bytes).toBe(body.device.budget_bytes);
   });
 
-  it('holds at every sample of 50 random changes, and no answer is wrong', async () => {
+  it('holds at every sample during 50 random changes, and every answer is correct', async () => {
     const golden = await classifyAll(server, sentences);
     const { smallest_bytes: smallest, budget_bytes: largest } = (await server.get('/admin/budget')).body
       .device;

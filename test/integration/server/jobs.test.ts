@@ -25,7 +25,7 @@ async function accept(
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
-/** Asks until the job has ended. */
+/** Polls the job until it has ended. */
 async function ended(server: ServerProcess, path: string) {
   let job: Answer['body'];
   await server.until(async () => {
@@ -35,7 +35,7 @@ async function ended(server: ServerProcess, path: string) {
   return job;
 }
 
-/** The events of the job to its end. */
+/** Reads the events of the job until its end. */
 async function events(
   server: ServerProcess,
   path: string,
@@ -81,7 +81,7 @@ describe('jobs', () => {
     });
   });
 
-  it('tell a completion piece by piece, which makes up the answer', async () => {
+  it('stream the deltas of a completion, which make up the answer', async () => {
     const { headers } = await accept(server, { type: 'completion', ...COMPLETION, stream: true });
     const told = await events(server, headers.get('location')!);
     const last = told.at(-1)!;
@@ -100,7 +100,7 @@ describe('jobs', () => {
     expect(last.data.answer.choices).toEqual(direct.choices);
   });
 
-  it('of 100 requests with one idempotency key are one, with 100 equal answers', async () => {
+  it('are created once for 100 requests with one idempotency key, with 100 equal answers', async () => {
     const key = { 'idempotency-key': 'one-of-100' };
     const body = { type: 'classify', task: 'sst2', input: SENTENCES };
     const before = (await metricsOf(server))('sida_queue_accepted_total');
@@ -114,10 +114,10 @@ describe('jobs', () => {
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_conflict']);
   });
 
-  it('are cancelled while the engine runs them, and the next answer is right', async () => {
+  it('are cancelled while the engine runs them, and the next answer is correct', async () => {
     const golden = (await server.post('/v1/classify', { task: 'sst2', input: SENTENCES })).body;
     const [engine] = server.enginePids();
-    // A frozen engine has the job for sure when it is cancelled.
+    // A frozen engine still has the job when the job is cancelled.
     process.kill(engine!, 'SIGSTOP');
     const { headers } = await accept(server, { type: 'completion', ...COMPLETION, stream: true });
     const path = headers.get('location')!;
@@ -131,7 +131,7 @@ describe('jobs', () => {
     expect((await metricsOf(server))('sida_queue_active_jobs')).toBe(0);
   });
 
-  it('run again after a kill -9 of the engine, and their answers are right', async () => {
+  it('run again after a kill -9 of the engine, and their answers are correct', async () => {
     const golden = await Promise.all(
       SENTENCES.map(async (input) => (await server.post('/v1/classify', { task: 'sst2', input })).body),
     );
@@ -147,7 +147,7 @@ describe('jobs', () => {
   });
 });
 
-it('that run at SIGTERM are finished and told to who listens, and no new ones are taken', async () => {
+it('finishes running jobs on SIGTERM and reports them to their readers, and accepts no new ones', async () => {
   const server = await ServerProcess.start(['--model', MINI, '--memory-budget', '50%']);
   const [engine] = server.enginePids();
   process.kill(engine!, 'SIGSTOP');

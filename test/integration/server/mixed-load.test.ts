@@ -1,5 +1,5 @@
-// Everything at once, both kinds of model in turn: 300 requests, 16 at a time, at the smallest workable budget. Each
-// answer must be the one that the request gets alone with every expert resident, whatever shared its passes.
+// A mixed load for each kind of model: 300 requests, 16 at a time, at the smallest workable budget. Each answer must
+// be the one that the request gets alone with every expert resident, whatever other requests share its passes.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -21,14 +21,14 @@ const AT_A_TIME = 16;
 interface Request {
   path: string;
   body: Record<string, unknown>;
-  /** How the client takes the answer; `cancel` leaves it after some pieces. */
+  /** How the client reads the answer. `cancel` closes the stream after some chunks. */
   how: 'whole' | 'stream' | 'cancel';
 }
 
 const sentences = sst2();
 const text = (i: number) => sentences[(i * 37) % sentences.length]!.text;
 
-/** Completions of three lengths, scoring, streams and cancels, greedy and sampled. */
+/** Mixes completions of three lengths, classifications, streams and cancellations, greedy and sampled. */
 function requestsOf(kind: 'encoder-decoder' | 'decoder-only'): Request[] {
   return Array.from({ length: REQUESTS }, (_, i): Request => {
     if (i % 4 === 3) {
@@ -48,7 +48,7 @@ function requestsOf(kind: 'encoder-decoder' | 'decoder-only'): Request[] {
   });
 }
 
-/** Text of each choice, or the scores. */
+/** The text of each choice, or the scores. */
 async function answerOf(server: ServerProcess, { path, body }: Request): Promise<unknown> {
   const answer = await server.post(path, body);
   expect(answer.status, JSON.stringify(answer.body)).toBe(200);
@@ -57,7 +57,7 @@ async function answerOf(server: ServerProcess, { path, body }: Request): Promise
     : answer.body.choices.map((choice: { text: string }) => choice.text);
 }
 
-/** The same from the pieces of a stream; undefined where the client left early. */
+/** The text of each choice, joined from the chunks of a stream; undefined when the client left early. */
 async function streamed(server: ServerProcess, { path, body, how }: Request): Promise<string[] | undefined> {
   const controller = new AbortController();
   const response = await fetch(server.url + path, {
@@ -120,7 +120,7 @@ describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
     for (const server of servers) expect(await server.stop()).toBe(0);
   });
 
-  it('answers a mixed load at the smallest budget as each request is answered alone at 100 %', async () => {
+  it('gives a mixed load at the smallest budget the answers that each request gets alone at 100 %', async () => {
     const requests = requestsOf(kind);
     const resident = await start('100%');
     const alone: unknown[] = [];
@@ -141,7 +141,7 @@ describe.each(KINDS)('$kind: $model', ({ kind, model }) => {
     expect(compared).toBeGreaterThan(REQUESTS / 2);
     const { device: after } = (await smallest.get('/admin/budget')).body;
     expect(after.used_bytes).toBeLessThanOrEqual(after.budget_bytes);
-    // Nothing of those that left stays behind.
+    // Cancelled requests leave no jobs behind.
     await smallest.until(async () => {
       const free = (await smallest.get('/metrics')).body.match(/^sida_kv_pages_free (\d+)/m)?.[1];
       const total = (await smallest.get('/metrics')).body.match(/^sida_kv_pages (\d+)/m)?.[1];

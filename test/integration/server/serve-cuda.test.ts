@@ -1,13 +1,12 @@
-// The promise of exact mode where a GPU computes, over HTTP: the same bits at any budget, experts behind it in host
-// memory.
+// Exact mode on a GPU over HTTP: the same bits at any budget, with the other experts in host memory.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadAddon } from '../../../src/native/addon.js';
 import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
 const { devices, emulated, message } = loadAddon().cuda();
-/** `npm run test:cuda` sets it: there a machine without a GPU is a failure. */
+/** Set by `npm run test:cuda`, which fails on a machine without a GPU. */
 const required = process.env.SIDA_REQUIRE_CUDA === '1';
-// A GPU that the CPU stands in for takes seconds for what a GPU does in milliseconds.
+// An emulated GPU takes seconds for the work that a GPU does in milliseconds.
 const sentences = sst2().slice(0, emulated ? 8 : 256);
 const SERVER = ['--model', MINI, '--max-batch-tokens', '512'];
 
@@ -30,7 +29,7 @@ describe.runIf(devices > 0)('a server with --device cuda', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('gives the labels of the cpu', async () => {
+  it('gives the same labels as the CPU', async () => {
     const cpu = await ServerProcess.start([...SERVER, '--memory-budget', '100%']);
     const answers = await classifyAll(cpu, sentences);
     expect(resident.map(({ label }) => label)).toEqual(answers.map(({ label }) => label));
@@ -43,7 +42,7 @@ describe.runIf(devices > 0)('a server with --device cuda', () => {
     const changed = await server.request('PUT', '/admin/budget', { device });
     expect(changed.status, JSON.stringify(changed.body)).toBe(200);
     expect(await classifyAll(server, sentences)).toEqual(resident);
-    // Few sentences find the experts of all of them in a fifth. Counters are sent about ten times a second.
+    // A budget of 20% can hold all experts of a few sentences. The counters arrive about ten times a second.
     if (device === '5%') await server.until(async () => (await moved()) > before);
     const usage = (await server.get('/admin/budget')).body.device;
     expect(usage.used_bytes).toBeLessThanOrEqual(usage.budget_bytes);

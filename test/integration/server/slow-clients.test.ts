@@ -1,4 +1,4 @@
-// Clients that send slowly, not at all, or too many at a time. The limits are real, so this takes their time.
+// Clients that send slowly or not at all, and too many clients at a time. The limits are real, so the tests are slow.
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -15,10 +15,10 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe.concurrent('a connection', () => {
-  /** Node checks once a second. */
+  /** Node checks for overdue connections once a second. */
   const limit = LIMITS.headersTimeoutMs + 2_500;
 
-  it('that never sends its headers whole is answered 408', async () => {
+  it('that never completes its headers is answered with 408', async () => {
     const started = performance.now();
     const answer = await server.raw('GET /health/live HTTP/1.1\r\nhost: localhost\r\n', 20_000);
     expect(performance.now() - started).toBeLessThan(limit);
@@ -40,7 +40,7 @@ describe.concurrent('a connection', () => {
     expect(performance.now() - started).toBeLessThan(LIMITS.keepAliveTimeoutMs + 2_500);
   });
 
-  it('whose body goes on after its refusal is ended', async () => {
+  it('whose body continues after the refusal is closed', async () => {
     const started = performance.now();
     const head = 'POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n';
     expect(await server.raw(head, 20_000)).toMatch(/^HTTP\/1\.1 404 /);
@@ -51,7 +51,9 @@ describe.concurrent('a connection', () => {
 describe.concurrent('a stream that has ended', () => {
   const STALL_MS = 2_000;
 
-  /** Streams until the server has to keep some of it, ends, and gives the times it was told of a slow reader. */
+  /**
+   * Streams until the server has to buffer, then ends. Resolves with the calls of `onOverflow` and the bytes read.
+   */
   async function endTo(reader: (socket: Socket) => void): Promise<{ slow: number; bytes: number }> {
     let slow = 0;
     const http = createServer(async (_, res) => {
@@ -59,7 +61,7 @@ describe.concurrent('a stream that has ended', () => {
         slow += 1;
       };
       const events = new SseStream(res, onOverflow, STALL_MS);
-      // The kernel takes some megabytes, each turn some more, before the server has to keep anything.
+      // The kernel's buffers hold some megabytes and grow with each turn before the server has to buffer anything.
       while (res.writableLength < LIMITS.streamBufferBytes / 2) {
         events.send('x'.repeat(16_384));
         await new Promise((resolve) => setImmediate(resolve));
@@ -82,14 +84,14 @@ describe.concurrent('a stream that has ended', () => {
     return { slow, bytes };
   }
 
-  it('is closed on a reader that takes nothing any more', async () => {
+  it('is closed when its reader stops reading', async () => {
     const started = performance.now();
     expect((await endTo((socket) => socket.pause())).slow).toBe(1);
     expect(performance.now() - started).toBeLessThan(2 * STALL_MS + 5_000);
   });
 
-  it('goes on for one that takes its time', async () => {
-    // Now and then a chunk: longer in all than a reader may take nothing.
+  it('stays open for a slow reader', async () => {
+    // The reader takes a chunk now and then, in total for longer than it may stop reading.
     const { slow, bytes } = await endTo((socket) => {
       socket.pause();
       const timer = setInterval(() => socket.resume().once('data', () => socket.pause()), 100);
@@ -100,7 +102,7 @@ describe.concurrent('a stream that has ended', () => {
   }, 30_000);
 });
 
-/** Connections that send `first` and stay; resolves when each was taken or refused. */
+/** Opens connections that send `first` and stay open. Resolves when each was accepted or refused. */
 async function stay(
   count: number,
   first: string,
@@ -120,9 +122,9 @@ async function stay(
       })
       .resume();
     sockets.push(socket);
-    // More at once than the listen backlog holds would wait for the kernel's retries.
+    // More connections at once than the listen backlog holds would wait for the kernel's retries.
     if (sockets.length % 100 === 0) await eventually(() => settled + closed >= sockets.length);
-    // Near the limit one that has not been heard would make way.
+    // Near the limit, the server would close a connection whose request it has not read yet.
     if (sockets.length > 800) await eventually(() => heard(Math.min(sockets.length, LIMITS.connections)));
   }
   return { sockets, closed: () => closed };
@@ -136,7 +138,7 @@ async function leave({ sockets, closed }: Awaited<ReturnType<typeof stay>>): Pro
 const errorsOf = async (reason: string) =>
   Number(new RegExp(`reason="${reason}"\\} (\\d+)`).exec((await server.ask('/metrics')).text)?.[1] ?? 0);
 
-it('lets silent connections make way near the limit, the oldest first', async () => {
+it('closes silent connections near the limit, the oldest first', async () => {
   const most = LIMITS.connections - LIMITS.connectionsKeptFree;
   const silent = await stay(most + 200, '');
   await eventually(() => silent.closed() >= 200);
@@ -147,7 +149,7 @@ it('lets silent connections make way near the limit, the oldest first', async ()
   await leave(silent);
 });
 
-it('holds the limit of connections, and serves again when some end', async () => {
+it('enforces the limit of connections, and serves again when some end', async () => {
   const body = JSON.stringify({ input: 'a' });
   const held = await stay(
     LIMITS.connections + 50,

@@ -1,4 +1,4 @@
-// Keys, the file that holds their hashes, and the ring that compares them.
+// API keys, the file of their hashes, and the ring that compares them.
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ function line(name: string, key = newApiKey(), scopes: Scope[] = ['infer']): str
 }
 
 describe('a key', () => {
-  it('is 256 random bits with a beginning of its own', () => {
+  it('is 256 random bits with a prefix', () => {
     const keys = new Set(Array.from({ length: 100 }, newApiKey));
     expect(keys.size).toBe(100);
     for (const key of keys) expect(key).toMatch(/^sida_[A-Za-z0-9_-]{43}$/);
@@ -36,7 +36,7 @@ describe('a key', () => {
 });
 
 describe('the file', () => {
-  it('has a line a key, comments and blank lines', () => {
+  it('has one line for each key, comments and blank lines', () => {
     const text = `# who\n\n${line('ci')}\r\n  ${line('ops.1', newApiKey(), ['admin', 'metrics'])}  \n`;
     expect(parseKeyFile(text).map(({ name, scopes }) => [name, scopes])).toEqual([
       ['ci', ['infer']],
@@ -46,9 +46,9 @@ describe('the file', () => {
 
   const hash = `sha256:${'ab'.repeat(16)}:${'cd'.repeat(32)}`;
   it.each([
-    ['nothing', '', /no keys/],
+    ['an empty file', '', /no keys/],
     ['comments only', '# a\n', /no keys/],
-    ['a key in the clear', 'ci infer sida_abc', /line 1: expected sha256:/],
+    ['a plaintext key', 'ci infer sida_abc', /line 1: expected sha256:/],
     ['no scopes', `ci ${hash}`, /line 1: expected a name, scopes and a hash/],
     ['four words', `ci infer ${hash} x`, /line 1: expected a name, scopes and a hash/],
     [
@@ -76,7 +76,7 @@ describe('the ring', () => {
   const file = join(folder, 'keys');
   writeFileSync(file, `${line('ci', infer)}\n${line('ops', admin, ['admin', 'metrics'])}\n`);
 
-  it('finds the owner of a key, and none for anything else', () => {
+  it('finds the owner of a key, and no owner for other texts', () => {
     const ring = new KeyRing({ apiKey: 'one for all', apiKeys: file });
     expect(ring.size).toBe(3);
     expect(ring.find(infer)).toMatchObject({ owner: 'ci', scopes: new Set(['infer']) });
@@ -89,7 +89,7 @@ describe('the ring', () => {
     for (const other of others) expect(ring.find(other)).toBeUndefined();
   });
 
-  it('takes in a changed file, and keeps its keys when that is broken', () => {
+  it('reloads a changed file, and keeps its keys when the file is broken', () => {
     const changing = join(folder, 'changing');
     const [before, after] = [newApiKey(), newApiKey()];
     writeFileSync(changing, line('ci', before));
@@ -107,7 +107,7 @@ describe('the ring', () => {
     expect(ring.find(after)?.owner).toBe('ci');
   });
 
-  it('hears of a file that was replaced', async () => {
+  it('notices a replaced file', async () => {
     const watched = join(folder, 'watched');
     writeFileSync(watched, line('ci'));
     const ring = new KeyRing({ apiKeys: watched });

@@ -1,4 +1,4 @@
-/** An engine handle whose runs a test ends by hand, or answers from a script. */
+/** An engine handle whose runs end by hand in the test or by a script. */
 import type {
   EngineHandle,
   EnginePhase,
@@ -110,12 +110,12 @@ export class ScriptedEngine implements EngineHandle {
   model: ModelInfo | undefined = MODEL;
   counters: EngineCounters | undefined = undefined;
   restarts = 0;
-  /** Runs not ended yet, in the order they were started. */
+  /** Runs that have not ended, in the order of their start. */
   runs: ScriptedRun[] = [];
   started: string[] = [];
   mostAtOnce = 0;
   controls: ControlRequest[] = [];
-  /** Ends a run at once; undefined leaves it to the test. */
+  /** Called at the start of each run, to end it. When undefined, the test ends the run itself. */
   script: ((run: ScriptedRun) => void) | undefined;
   onControl: (request: ControlRequest) => ControlReply = () => {
     throw new SidaError({ code: 'not_ready', message: 'no reply was scripted' });
@@ -147,7 +147,7 @@ export class ScriptedEngine implements EngineHandle {
     });
   }
 
-  /** Kills the engine: every run ends with `engine_crashed`. It stays `restarting` until `enter('ready')`. */
+  /** Crashes the engine. Every run ends with `engine_crashed`; the phase is `restarting` until `enter('ready')`. */
   crash(): void {
     this.restarts += 1;
     this.state = { phase: 'restarting', detail: 'exited on signal SIGKILL' };

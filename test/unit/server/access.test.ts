@@ -1,4 +1,4 @@
-// Who may ask: key, Host and Origin, on every route of the table.
+// Checks of key, Host and Origin on every route of the table.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -74,14 +74,14 @@ describe('F25: with a key', () => {
     nothingHandled();
   });
 
-  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('refuses %s too', async (path) => {
+  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('needs a key on %s', async (path) => {
     const answer = await server.ask(path);
     expect(answer.status).toBe(401);
     expect(answer.headers['www-authenticate']).toBe('Bearer');
     expect(answer.json.error.type).toBe('authentication_error');
   });
 
-  it('takes the key', async () => {
+  it('accepts the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
     for (const route of ROUTES) {
       const path = route.path.startsWith('/v1/jobs/')
@@ -90,13 +90,13 @@ describe('F25: with a key', () => {
       const { status } = await (route.path === '/admin/profile'
         ? server.ask(path, { method: 'POST', headers: bearer(KEY) })
         : send(path, route, bearer(KEY)));
-      // The profile was scripted without a file, so it is asked for without a body.
+      // The scripted engine writes no profile, so the request has no body and gets 415.
       const expected = { '/admin/profile': 415, '/v1/jobs': 202 }[route.path] ?? 200;
       expect([path, status]).toEqual([path, expected]);
     }
   });
 
-  it('never logs it', () => {
+  it('never logs the key', () => {
     expect(JSON.stringify(server.log)).not.toContain(KEY);
   });
 });
@@ -116,14 +116,14 @@ describe('keys with scopes', () => {
     rmSync(dirname(file), { recursive: true });
   });
 
-  it.each(SCOPES)('%s opens its routes and no others', async (scope) => {
+  it.each(SCOPES)('%s gives access to its routes and no others', async (scope) => {
     for (const route of ROUTES) {
       const answer = await server.ask(withId(route.path), {
         method: route.method.toUpperCase(),
         headers: bearer(keys[scope]),
       });
       const open = [scope, 'any', 'public'].includes(route.scope);
-      // A body is read after the scope was checked; those that need one miss it.
+      // The body is read after the scope check. Routes that need a body fail without one.
       const found = route.path.startsWith('/v1/jobs/') ? 404 : 200;
       const expected = open ? (route.body === undefined ? found : 415) : 403;
       expect([route.path, answer.status]).toEqual([route.path, expected]);
@@ -131,7 +131,7 @@ describe('keys with scopes', () => {
     }
   });
 
-  it('log the name of the key, and neither key nor hash', () => {
+  it('appear in the log by name, without key or hash', () => {
     expect(new Set(server.log.map(({ key }) => key))).toEqual(new Set([...SCOPES, undefined]));
     for (const key of Object.values(keys)) expect(JSON.stringify(server.log)).not.toContain(key);
   });
@@ -173,7 +173,7 @@ describe('F26: Host and Origin', () => {
     }
   });
 
-  it('serves any name when it listens on every address, behind its key', async () => {
+  it('accepts any host name when it listens on every address and requires a key', async () => {
     const open = await TestServer.start({ host: '0.0.0.0', apiKey: KEY });
     for (const host of ['sida.example', '10.1.2.3:8080', '[fe80::1]']) {
       expect((await open.ask('/v1/models', { headers: { host, ...bearer(KEY) } })).status).toBe(200);
@@ -219,7 +219,7 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
     expect((await get({ host, origin: APP })).status).toBe(403);
   });
 
-  it('let pages of a listed origin read answers, refusals too', async () => {
+  it('let pages of a listed origin read answers, including refusals', async () => {
     for (const [headers, status] of [
       [{}, 200],
       [{ authorization: 'Bearer wrong' }, 401],
@@ -233,7 +233,7 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
     }
   });
 
-  it('answer their preflights without a key, and nothing else', async () => {
+  it('answer preflights of listed origins without a key, and no other request', async () => {
     const ask = (headers: Record<string, string>) =>
       server.ask('/v1/classify', { method: 'OPTIONS', headers: { host: 'sida.example', ...headers } });
     const preflight = { 'access-control-request-method': 'POST' };
@@ -270,7 +270,7 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
     expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([403, undefined]);
   });
 
-  it('need to be names and origins', () => {
+  it('must be host names and origins', () => {
     for (const hosts of ['', 'a,,b', 'a/b', 'https://a', 'a:80', '*.a']) {
       expect(() => resolveServeOptions({ flags: { model: 'm', allowedHosts: hosts }, env: {} })).toThrow(
         /"--allowed-hosts" option to be host names/,

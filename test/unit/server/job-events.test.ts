@@ -1,4 +1,4 @@
-// The events of a kept job.
+// The event stream of a kept job.
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -36,7 +36,7 @@ async function run() {
 
 interface Event {
   name: string;
-  // The tests look into data of two shapes.
+  // The data has one of two shapes.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   data: any;
 }
@@ -78,7 +78,7 @@ class Reader {
       });
   }
 
-  /** In few words. */
+  /** The events in short form. */
   get told(): string[] {
     return this.events.map(({ name, data }) =>
       name === 'status' ? `${data.status} ${data.attempts}` : `piece ${data.choices[0].text}`,
@@ -91,7 +91,7 @@ class Reader {
 }
 
 describe('the events of a job', () => {
-  it('begin with its status, tell pieces and statuses, and end with the answer', async () => {
+  it('begin with its status, report deltas and statuses, and end with the answer', async () => {
     server.engine.enter('restarting');
     const path = await accept();
     const reader = await Reader.open(path);
@@ -115,7 +115,7 @@ describe('the events of a job', () => {
     ]);
   });
 
-  it('tell who comes late what the run has made so far', async () => {
+  it('give a late reader the deltas of the current run so far', async () => {
     const path = await accept();
     const running = await run();
     running.options.onDelta!(delta('one'));
@@ -129,7 +129,7 @@ describe('the events of a job', () => {
     expect(reader.told).toEqual(['running 1', 'piece one two', 'piece other', 'piece  three', 'completed 1']);
   });
 
-  it('begin the pieces again after a crash', async () => {
+  it('start the deltas again after a crash', async () => {
     const path = await accept({ ...COMPLETION, logprobs: 0 });
     const reader = await Reader.open(path);
     const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: -1, top: [] }];
@@ -144,11 +144,11 @@ describe('the events of a job', () => {
     await eventually(() => reader.ended);
     expect(reader.told).toEqual(['running 1', 'piece a', 'queued 1', 'running 2', 'piece a', 'completed 2']);
     const pieces = reader.events.filter(({ name }) => name === 'piece');
-    // Where a text stands is counted from the beginning of the run.
+    // Text offsets count from the start of the run.
     expect(pieces.map(({ data }) => data.choices[0].logprobs.text_offset)).toEqual([[0], [0]]);
   });
 
-  it('of an ended job are its last status', async () => {
+  it('of an ended job consist of its last status', async () => {
     server.engine.script = (each) => each.finish();
     const path = await accept();
     await eventually(async () => (await server.ask(path)).json.status === 'completed');
@@ -166,7 +166,7 @@ describe('the events of a job', () => {
     expect(reader.told).toEqual(['running 1', 'cancelled 1']);
   });
 
-  it('are only headers for a HEAD request, which does not wait', async () => {
+  it('consist of headers only for a HEAD request, which does not wait', async () => {
     const path = await accept();
     const { status, headers, text } = await server.ask(`${path}/events`, { method: 'HEAD' });
     expect([status, text]).toEqual([200, '']);
@@ -174,7 +174,7 @@ describe('the events of a job', () => {
     expect(server.queue.stats.kept.watching).toBe(0);
   });
 
-  it('do not hold the job: it runs on when the reader leaves', async () => {
+  it('do not stop the job when the reader leaves', async () => {
     const path = await accept();
     const running = await run();
     const reader = await Reader.open(path);
@@ -187,7 +187,7 @@ describe('the events of a job', () => {
     await eventually(async () => (await server.ask(path)).json.status === 'completed');
   });
 
-  it('leave nothing behind of a reader who goes before they begin', async () => {
+  it('release the listener of a reader that leaves before they begin', async () => {
     const path = await accept();
     const running = await run();
     const find = server.queue.find.bind(server.queue);
@@ -209,7 +209,7 @@ describe('the events of a job', () => {
     expect(running.options.signal.aborted).toBe(false);
   });
 
-  it('end for their reader alone when a piece cannot be told', async () => {
+  it('end only for their reader when a delta cannot be written', async () => {
     const path = await accept({ ...COMPLETION, logprobs: 0 });
     const running = await run();
     const reader = await Reader.open(path);
@@ -223,7 +223,7 @@ describe('the events of a job', () => {
     await eventually(async () => (await server.ask(path)).json.status === 'completed');
   });
 
-  it('are told once each, also by a queue that tells them twice or late', async () => {
+  it('are sent once each, even when the queue reports them twice or late', async () => {
     const watch = server.queue.watch.bind(server.queue);
     server.queue.watch = (id, owner, listener) => {
       const told: JobEvent[] = [];
@@ -248,7 +248,7 @@ describe('the events of a job', () => {
     expect(reader.told).toEqual(['queued 0', 'running 1', 'piece a', 'queued 1', 'running 2', 'completed 2']);
   });
 
-  it('keep a quiet connection from being closed', async () => {
+  it('include comments that keep a quiet connection open', async () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
       const reader = await Reader.open(await accept());
@@ -263,7 +263,7 @@ describe('the events of a job', () => {
     }
   });
 
-  it('are closed on a reader that falls too far behind; the job and other readers go on', async () => {
+  it('end for a reader that falls too far behind, while the job and other readers continue', async () => {
     const path = await accept();
     const running = await run();
     const good = await Reader.open(path);
@@ -272,11 +272,11 @@ describe('the events of a job', () => {
     slow.write(`GET ${path}/events HTTP/1.1\r\nhost: localhost\r\n\r\n`);
     await eventually(() => server.queue.stats.kept.watching === 2);
     let sent = 0;
-    // Kernel buffers take some megabytes before the server has to keep anything.
+    // Kernel buffers hold some megabytes before the server has to buffer anything.
     while (server.queue.stats.kept.watching === 2 && sent < 1_000) {
       running.options.onDelta!(delta('x'.repeat(65_536)));
       sent += 1;
-      // The good reader keeps up.
+      // Wait until the good reader has caught up.
       await eventually(() => good.text.length > sent * 65_536);
     }
     expect(sent).toBeLessThan(1_000);

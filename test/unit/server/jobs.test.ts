@@ -1,4 +1,4 @@
-// Jobs whose answers are kept: accepting, asking, cancelling, idempotency.
+// Kept jobs: acceptance, answers, cancellation, idempotency.
 
 import { connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -23,7 +23,7 @@ afterAll(() => server.close());
 
 const post = (body: unknown, headers: Record<string, string> = {}) => server.post('/v1/jobs', body, headers);
 
-/** Asks for the job until it has ended. */
+/** Polls the job until it has ended. */
 async function ended(location: unknown): Promise<Answer> {
   let answer: Answer | undefined;
   await eventually(async () => {
@@ -42,7 +42,7 @@ async function running(body: unknown = CLASSIFY) {
 }
 
 describe('POST /v1/jobs', () => {
-  it('answers 202 with the place of the job, which then has the answer of its route', async () => {
+  it('answers 202 with the location of the job, which then has the answer of its route', async () => {
     const accepted = await post(CLASSIFY);
     expect(accepted.status).toBe(202);
     const { id } = accepted.json;
@@ -72,7 +72,7 @@ describe('POST /v1/jobs', () => {
     });
   });
 
-  it('gives a completion as its route does, with all that was asked for', async () => {
+  it('gives a completion as its route does, with all requested fields', async () => {
     const body = { prompt: ['a', [5]], logprobs: 1, return_token_ids: true, include: ['experts'] };
     const direct = await server.post('/v1/completions', body);
     const accepted = await post({ type: 'completion', ...body, stream: true });
@@ -102,7 +102,7 @@ describe('POST /v1/jobs', () => {
     expect([answer.status, answer.json.error.param]).toEqual([status, param]);
   });
 
-  it('runs the job on when its client has gone', async () => {
+  it('continues the job after its client has gone', async () => {
     server.engine.script = undefined;
     const body = JSON.stringify(CLASSIFY);
     const socket = connect({ host: '127.0.0.1', port: server.running.port });
@@ -119,7 +119,7 @@ describe('POST /v1/jobs', () => {
     expect((await ended(`/v1/jobs/${run!.id}`)).json.status).toBe('completed');
   });
 
-  it('passes on why a job failed, and keeps from the answer what may name files', async () => {
+  it('reports why a job failed, but hides messages that may name files', async () => {
     server.engine.script = (run) => run.fail('cannot_run');
     const failed = await ended((await post(CLASSIFY)).headers.location);
     expect(failed.json).toMatchObject({
@@ -139,7 +139,7 @@ describe('POST /v1/jobs', () => {
     expect(line).toMatchObject({ msg: 'job failed', level: 50, err: { message: 'scripted io_error' } });
   });
 
-  it('never gives null for a number that is none', async () => {
+  it('never gives null for a number that is not finite', async () => {
     server.engine.script = (run) =>
       run.finish({
         ...answerTo(run.request),
@@ -150,7 +150,7 @@ describe('POST /v1/jobs', () => {
     expect(json).toMatchObject({ status: 'failed', answer: null, error: { code: 'nonfinite_output' } });
   });
 
-  it('does not log what was asked', async () => {
+  it('does not log the input', async () => {
     await ended((await post({ ...CLASSIFY, input: 'a very private film' })).headers.location);
     expect(JSON.stringify(server.log)).not.toContain('private');
   });
@@ -160,7 +160,7 @@ describe('the idempotency key', () => {
   let lastKey = 0;
   const key = () => `key-${lastKey++}`;
 
-  it('makes one job of 100 requests at once', async () => {
+  it('creates one job for 100 concurrent requests', async () => {
     const headers = { 'idempotency-key': key() };
     const before = server.engine.started.length;
     const answers = await Promise.all(Array.from({ length: 100 }, () => post(CLASSIFY, headers)));
@@ -174,14 +174,14 @@ describe('the idempotency key', () => {
     expect(late.headers['idempotent-replayed']).toBe('true');
   });
 
-  it('looks at what is asked, not at how it is written', async () => {
+  it('compares the meaning of requests, not their text', async () => {
     const headers = { 'idempotency-key': key() };
     const first = await post({ type: 'completion', prompt: 'a' }, headers);
     const same = { max_tokens: 16, prompt: ['a'], model: 'switch-mini', temperature: 0, type: 'completion' };
     expect((await post(same, headers)).json.id).toBe(first.json.id);
   });
 
-  it('looks past the seed that it draws for a request without one', async () => {
+  it('ignores the seed that the server draws for a request without one', async () => {
     const headers = { 'idempotency-key': key() };
     const body = { type: 'completion', prompt: 'a', temperature: 1 };
     const first = await post(body, headers);
@@ -206,7 +206,7 @@ describe('the idempotency key', () => {
     expect([status, json.error.param]).toEqual([400, 'idempotency-key']);
   });
 
-  it('refuses two of them', async () => {
+  it('refuses two keys', async () => {
     const body = JSON.stringify(CLASSIFY);
     const answer = await server.raw(
       `POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nidempotency-key: a\r\nidempotency-key: a\r\n` +
@@ -215,7 +215,7 @@ describe('the idempotency key', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  it('takes the longest and the strangest that are allowed', async () => {
+  it('accepts the longest allowed key and every allowed character', async () => {
     for (const text of ['~'.repeat(255), '!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~']) {
       const first = await post(CLASSIFY, { 'idempotency-key': text });
       expect((await post(CLASSIFY, { 'idempotency-key': text })).json.id).toBe(first.json.id);
@@ -226,7 +226,7 @@ describe('the idempotency key', () => {
 describe('a job', () => {
   it.each([
     ['an unknown id', '/v1/jobs/00000000-0000-4000-8000-000000000000'],
-    ['what is no id', '/v1/jobs/..%2f..%2fetc'],
+    ['a text that is not an id', '/v1/jobs/..%2f..%2fetc'],
     ['a name of an object', '/v1/jobs/__proto__'],
   ])('is not found under %s', async (_, path) => {
     for (const [method, at] of [
@@ -239,7 +239,7 @@ describe('a job', () => {
     }
   });
 
-  it('names the methods of its routes', async () => {
+  it('lists the methods of its routes', async () => {
     const at = `/v1/jobs/00000000-0000-4000-8000-000000000000`;
     for (const [path, allow] of [
       ['/v1/jobs', 'POST'],
@@ -273,14 +273,14 @@ describe('a job', () => {
     expect(server.engine.started.length).toBe(before);
   });
 
-  it('stays as it is when it has ended', async () => {
+  it('does not change after it has ended', async () => {
     const { headers } = await post(CLASSIFY);
     const { json } = await ended(headers.location);
     expect((await server.ask(String(headers.location), { method: 'DELETE' })).json).toEqual(json);
     expect((await server.ask(String(headers.location))).json).toEqual(json);
   });
 
-  it('shows in the metrics', async () => {
+  it('appears in the metrics', async () => {
     const { path } = await running();
     const figure = async (name: string) => {
       const { text } = await server.ask('/metrics');
@@ -302,7 +302,7 @@ describe('a job', () => {
   });
 });
 
-describe('the bounds of jobs', () => {
+describe('the limits on jobs', () => {
   let other: TestServer | undefined;
   afterEach(() => other?.close());
 
@@ -320,7 +320,7 @@ describe('the bounds of jobs', () => {
     expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(1);
   });
 
-  it('ends a job at the deadline of jobs, and forgets it after its time', async () => {
+  it('ends a job at the deadline of jobs, and drops it after its retention', async () => {
     const s = await start({ jobDeadline: '30ms', jobRetention: '1s', deadline: '60s' });
     const path = String((await s.post('/v1/jobs', CLASSIFY)).headers.location);
     await eventually(async () => (await s.ask(path)).json.status === 'failed');
@@ -330,7 +330,7 @@ describe('the bounds of jobs', () => {
     await eventually(async () => (await s.ask(path)).status === 404);
   });
 
-  it('lets jobs finish while draining, answers who asks for them, and takes no new ones', async () => {
+  it('finishes jobs while draining, still answers requests about them, and accepts no new ones', async () => {
     const s = await start({});
     const path = String((await s.post('/v1/jobs', CLASSIFY)).headers.location);
     const drained = s.running.drain(20_000);

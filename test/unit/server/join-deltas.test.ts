@@ -13,7 +13,7 @@ function piece(text: string, { index = 0, attempt = 1, last = false } = {}): Job
 const text = (event: JobEvent) =>
   event.type === 'status' ? 'status' : `${event.attempt}.${event.delta.index} ${event.delta.text}`;
 
-it('joins the pieces of a run and a choice between two statuses, in the order they began', () => {
+it('joins the deltas of each run and choice between two statuses, in the order of their first deltas', () => {
   const events = [
     piece('a'),
     piece('x', { index: 1 }),
@@ -29,7 +29,7 @@ it('joins the pieces of a run and a choice between two statuses, in the order th
   });
 });
 
-it('leaves the events it was given as they are', () => {
+it('does not change the given events', () => {
   const events = [piece('a'), piece('b')];
   const before = structuredClone(events);
   joinDeltas(events);

@@ -1,4 +1,4 @@
-// The rate limit and the shares of keys as their clients meet them.
+// The rate limit and the queue shares of keys over HTTP.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,17 +29,17 @@ const tokensOf = ({ headers }: Answer) => [
 ];
 
 describe('--rate-limit', () => {
-  it('answers with what is left, and settles by what was used', async () => {
+  it('reports the remaining tokens, and charges the tokens that were used', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100' });
     const first = await complete('noisy', 49);
     expect(first.status).toBe(200);
     expect(tokensOf(first)).toEqual(['100', '50']);
     expect(first.headers['x-ratelimit-reset-tokens']).toMatch(/^\d+s$/);
-    // The engine says that it were nine tokens, and one generated.
+    // The engine reports nine prompt tokens and one generated token.
     expect(tokensOf(await complete('noisy', 49))).toEqual(['100', '40']);
   });
 
-  it('refuses with 429, Retry-After and the numbers, and logs whose request it was', async () => {
+  it('refuses with 429, Retry-After and the numbers, and logs the name of the key', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100' });
     server.engine.script = undefined;
     const running = complete('noisy', 89);
@@ -62,20 +62,20 @@ describe('--rate-limit', () => {
     expect((await server.ask('/health/live')).headers['x-ratelimit-limit-tokens']).toBeUndefined();
   });
 
-  it('gives back what a refusal or a fault of the server reserved', async () => {
+  it('returns the reservation after a server error', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100' });
     server.engine.script = (run) => run.fail('internal');
     for (let i = 0; i < 5; i += 1) expect((await complete('noisy', 89)).status).toBe(500);
   });
 
-  it('keeps the reservation of a client that goes away', async () => {
+  it('keeps the reservation when the deadline passes', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100', deadline: '30ms' });
     server.engine.script = undefined;
     expect((await complete('noisy', 89)).status).toBe(504);
     expect((await complete('noisy', 89)).status).toBe(429);
   });
 
-  it('has a kept job charged when it is taken, settled when it ends, and once for each idempotency key', async () => {
+  it('charges a kept job at acceptance, settles it at its end, and charges each idempotency key once', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100' });
     server.engine.script = undefined;
     const keep = (tokens: number, key: string) =>
@@ -88,7 +88,7 @@ describe('--rate-limit', () => {
     expect((await keep(59, 'b')).status).toBe(429);
     await eventually(() => server.engine.runs.length === 1);
     server.engine.runs[0]!.finish();
-    // The engine says that it were nine tokens, and one generated.
+    // The engine reports nine prompt tokens and one generated token.
     await eventually(async () => tokensOf(await keep(49, 'c'))[1] === '40');
     expect((await keep(29, 'd')).status).toBe(202);
     const again = await keep(1, 'e');
@@ -97,7 +97,7 @@ describe('--rate-limit', () => {
     expect(tokensOf(await keep(1, 'f'))).toEqual(['100', '6']);
   });
 
-  it('counts by address without keys', async () => {
+  it('counts by client address without keys', async () => {
     server = await TestServer.start({ rateLimit: '100' });
     server.engine.script = undefined;
     void server.post('/v1/completions', ids(89)).catch(() => undefined);
@@ -106,7 +106,7 @@ describe('--rate-limit', () => {
     expect((await server.post('/v1/completions', { prompt: [5], max_tokens: 200 })).status).toBe(422);
   });
 
-  it('is none by default', async () => {
+  it('is off by default', async () => {
     server = await TestServer.start({ apiKeys });
     const answer = await complete('noisy', 100);
     expect([answer.status, answer.headers['x-ratelimit-limit-tokens']]).toEqual([200, undefined]);
@@ -117,9 +117,9 @@ describe('F29: a key that floods', () => {
   const flood = (count: number, tokens: number) =>
     Promise.all(Array.from({ length: count }, () => complete('noisy', tokens)));
 
-  it('is held to its tokens, and every request of another key is answered', async () => {
+  it('gets no more than its tokens, and every request of another key is answered', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '1000' });
-    // What it sends is what it is charged.
+    // Each request uses exactly the tokens that it reserves.
     server.engine.script = (run) => {
       setTimeout(() => run.finish({ ...answerTo(run.request), promptTokens: 9, completionTokens: 1 }), 1);
     };
@@ -133,7 +133,7 @@ describe('F29: a key that floods', () => {
     expect((await server.ask('/health/ready')).status).toBe(200);
   });
 
-  it('fills no more than half of the queue, and the other key finds room', async () => {
+  it('fills at most half of the queue, and the other key finds room', async () => {
     server = await TestServer.start({ apiKeys, queueBound: '40' });
     server.engine.script = undefined;
     const noise = flood(200, 9);

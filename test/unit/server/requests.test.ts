@@ -1,4 +1,4 @@
-// What a request may look like: type, encoding, size, UTF-8, depth, values; and what every answer carries.
+// Checks of requests (type, encoding, size, UTF-8, depth, values) and the headers of every answer.
 import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { ROUTES } from '../../../src/server/routes/index.js';
@@ -10,7 +10,7 @@ beforeAll(async () => {
   server = await TestServer.start({ maxInputBytes: '1KiB' });
 });
 afterEach(async () => {
-  // The server answers a good request after every bad one.
+  // The server still answers a valid request after each invalid one.
   expect((await server.post('/v1/classify', { task: 'sst2', input: 'a fine film' })).status).toBe(200);
 });
 afterAll(() => server.close());
@@ -18,12 +18,12 @@ afterAll(() => server.close());
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 describe('request id', () => {
-  it('is made when the client sends none', async () => {
+  it('is generated when the client sends none', async () => {
     const { headers } = await server.ask('/health/live');
     expect(headers['x-request-id']).toMatch(/^req_[0-9a-f]{32}$/);
   });
 
-  it('is taken from the client when it is sane', async () => {
+  it('is taken from the client when it is valid', async () => {
     const ask = async (id: string) =>
       (await server.ask('/nowhere', { headers: { 'x-request-id': id } })).headers;
     expect((await ask('abc-1.2_3:4'))['x-request-id']).toBe('abc-1.2_3:4');
@@ -38,7 +38,7 @@ describe('error answers', () => {
     ['unknown route', 'GET', '/v2/nothing', 404, 'not_found'],
     ['route with a double slash', 'POST', '//v1/classify', 404, 'not_found'],
     ['route in capitals', 'GET', '/V1/models', 404, 'not_found'],
-    ['route with a slash behind it', 'GET', '/v1/models/', 404, 'not_found'],
+    ['route with a trailing slash', 'GET', '/v1/models/', 404, 'not_found'],
     ['unknown model', 'GET', '/v1/models/other', 404, 'model_not_found'],
     ['undecodable path', 'GET', '/v1/models/%ff', 400, 'invalid_request'],
     ['NUL in a model name', 'GET', '/v1/models/%00', 404, 'model_not_found'],
@@ -73,7 +73,7 @@ describe('error answers', () => {
     }
   });
 
-  it('keep what may name files in the log', async () => {
+  it('leave messages that may name files to the log', async () => {
     server.engine.script = (run) => run.fail('io_error');
     const answer = await server.post('/v1/tokenize', { input: 'a' }, { 'x-request-id': 'find-me' });
     server.engine.script = (run) => run.finish();
@@ -100,7 +100,7 @@ describe('body', () => {
     expect((await server.ask('/v1/classify', { method: 'POST', body })).status).toBe(200);
   });
 
-  it('may have brackets and quotes in texts', async () => {
+  it('may contain brackets and quotes in strings', async () => {
     const body = { task: 'sst2', input: `\\"${'[{'.repeat(100)}` };
     expect((await server.post('/v1/classify', body)).status).toBe(200);
   });
@@ -111,7 +111,7 @@ describe('body', () => {
     'application/json; charset=latin1',
     'application/jsonx',
     '',
-  ])('must be JSON by its type: not %j', async (type) => {
+  ])('must have a JSON content type, not %j', async (type) => {
     const answer = await server.ask('/v1/classify', {
       method: 'POST',
       body: '{}',
@@ -120,7 +120,7 @@ describe('body', () => {
     expect([answer.status, answer.json.error.code]).toEqual([415, 'unsupported_media_type']);
   });
 
-  it('may name its charset', async () => {
+  it('may declare its charset', async () => {
     const body = { task: 'sst2', input: 'a' };
     const headers = { 'content-type': 'application/json; charset=UTF-8' };
     expect((await server.post('/v1/classify', body, headers)).status).toBe(200);
@@ -133,7 +133,7 @@ describe('body', () => {
     expect([answer.status, answer.json.error.code]).toEqual([415, 'unsupported_media_type']);
   });
 
-  it('is counted while it arrives in chunks', async () => {
+  it('is limited in size while it arrives in chunks', async () => {
     const chunk = `${(65_536).toString(16)}\r\n${' '.repeat(65_536)}\r\n`;
     const head =
       'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
@@ -142,8 +142,8 @@ describe('body', () => {
     expect(answer).toMatch(/x-request-id: req_/);
   });
 
-  it('is read on for a while when it was refused, so that the answer is seen', async () => {
-    // Node would close the connection behind this answer at once, and a reset overtake it.
+  it('is read for a while after its refusal, so that the client gets the answer', async () => {
+    // By default Node closes the connection right after this answer, and a reset can overtake it.
     for (const headers of [{}, { connection: 'close' }, { connection: 'keep-alive' }]) {
       const body = Buffer.alloc(32 << 20, 0x20);
       const answer = await server.ask('/v1/classify', { method: 'POST', body, headers });
@@ -151,13 +151,13 @@ describe('body', () => {
     }
   });
 
-  it('that was refused leaves the connection to the next request', async () => {
+  it('that was refused does not prevent the next request on the connection', async () => {
     const refused = 'POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhello';
     const answer = await server.raw(refused + head('GET /health/live HTTP/1.1'));
     expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 404', 'HTTP/1.1 200']);
   });
 
-  it('is asked for only after its headers were checked', async () => {
+  it('is requested with 100 Continue only after the headers are checked', async () => {
     const expecting = (length: number) =>
       `POST /v1/classify HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nexpect: 100-continue\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
     expect(await server.raw(expecting(2 << 20))).toMatch(/^HTTP\/1\.1 413 /);

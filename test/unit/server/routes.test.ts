@@ -1,4 +1,4 @@
-// What each route answers.
+// The answers of each route.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import { ROUTES } from '../../../src/server/routes/index.js';
@@ -48,13 +48,13 @@ describe('POST /v1/classify', () => {
     expect(last).toMatchObject({ inputs: ['mrpc sentence1: a {text2} sentence2: $& b'] });
   });
 
-  it('takes a template and labels of the request', async () => {
+  it('uses the template and labels of the request', async () => {
     const body = { template: 'is {x} {curly }?', labels: ['no', 'yes'], input: ['a', { x: 'b' }] };
     expect((await server.post('/v1/classify', body)).json.data).toHaveLength(2);
     expect(last).toMatchObject({ inputs: ['is a {curly }?', 'is b {curly }?'], labels: ['no', 'yes'] });
   });
 
-  it('says what it cost when asked', async () => {
+  it('reports the cost in experts on request', async () => {
     const { json } = await server.post('/v1/classify', { task: 'sst2', input: 'a', include: ['experts'] });
     expect(json.experts).toEqual({
       needed: 5,
@@ -122,7 +122,7 @@ describe('POST /v1/classify', () => {
     expect([status, json.error.code]).toEqual([404, 'model_not_found']);
   });
 
-  it('never answers null for a number that is none', async () => {
+  it('never answers null for a number that is not finite', async () => {
     server.engine.script = (run) =>
       run.finish({
         ...answerTo(run.request),
@@ -133,7 +133,7 @@ describe('POST /v1/classify', () => {
     expect([status, json.error.code]).toEqual([500, 'nonfinite_output']);
   });
 
-  it('needs a tokenizer', async () => {
+  it('requires a tokenizer', async () => {
     server.engine.model = { ...MODEL, hasTokenizer: false };
     const { status, json } = await server.post('/v1/classify', { task: 'sst2', input: 'a' });
     expect(status).toBe(400);
@@ -177,12 +177,12 @@ describe('POST /v1/completions', () => {
       [[5, 6], 'b', [7]],
     ],
     ['', ['']],
-  ])('takes the prompt %j', async (prompt, prompts) => {
+  ])('accepts the prompt %j', async (prompt, prompts) => {
     expect((await server.post('/v1/completions', { prompt })).status).toBe(200);
     expect(last).toMatchObject({ prompts });
   });
 
-  it('draws tokens where a temperature is given, with the seed of the request or one of its own', async () => {
+  it('samples tokens when a temperature is given, with the seed of the request or a random one', async () => {
     const body = { prompt: 'a', temperature: 0.7, top_p: 0.9, top_k: 40, min_p: 0.05, seed: -3, n: 2 };
     expect((await server.post('/v1/completions', body)).status).toBe(200);
     const { temperature, top_p: topP, top_k: topK, min_p: minP, seed } = body;
@@ -195,7 +195,7 @@ describe('POST /v1/completions', () => {
     expect([Number.isSafeInteger(first), first === second]).toEqual([true, false]);
   });
 
-  it('gives token ids, log-probabilities and cost when asked', async () => {
+  it('gives token ids, log-probabilities and cost on request', async () => {
     const { json } = await server.post('/v1/completions', {
       prompt: 'a',
       return_token_ids: true,
@@ -214,7 +214,7 @@ describe('POST /v1/completions', () => {
     expect(json.experts.needed).toBe(5);
   });
 
-  it("takes OpenAI's other fields where they change nothing", async () => {
+  it("accepts OpenAI's other fields with values that change nothing", async () => {
     const body = {
       prompt: 'a',
       n: 1,
@@ -237,15 +237,15 @@ describe('POST /v1/completions', () => {
     ['an empty list', { prompt: [] }, 'prompt', 400],
     ['33 prompts', { prompt: Array(33).fill('a') }, 'prompt', 400],
     ['a negative id', { prompt: [-1] }, 'prompt.0', 400],
-    ['an id that is no integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
+    ['an id that is not an integer', { prompt: [7, 1.5] }, 'prompt.1', 400],
     ['a text among ids', { prompt: [[7], [7, 'a']] }, 'prompt.1.1', 400],
     ['an id outside the vocabulary', { prompt: [[1], [8000]] }, 'prompt.1', 400],
-    ['more ids than a pass takes', { prompt: Array(2049).fill(5) }, 'prompt', 422],
+    ['more ids than a pass can hold', { prompt: Array(2049).fill(5) }, 'prompt', 422],
     ['a temperature above 2', { prompt: 'a', temperature: 2.1 }, 'temperature', 400],
     ['a top_p of 0', { prompt: 'a', top_p: 0 }, 'top_p', 400],
     ['a min_p above 1', { prompt: 'a', min_p: 1.5 }, 'min_p', 400],
-    ['a part of a token as top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
-    ['a seed that is no integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
+    ['a fractional top_k', { prompt: 'a', top_k: 1.5 }, 'top_k', 400],
+    ['a seed that is not an integer', { prompt: 'a', seed: 0.5 }, 'seed', 400],
     ['17 choices', { prompt: 'a', n: 17 }, 'n', 400],
     ['65 choices of all prompts', { prompt: Array(13).fill('a'), n: 5 }, 'n', 400],
     ['no tokens', { prompt: 'a', max_tokens: 0 }, 'max_tokens', 400],
@@ -261,7 +261,7 @@ describe('POST /v1/completions', () => {
     expect([found, json.error.param]).toEqual([status, param]);
   });
 
-  it('serves token ids alone without a tokenizer', async () => {
+  it('serves only token ids without a tokenizer', async () => {
     server.engine.model = { ...MODEL, hasTokenizer: false };
     expect((await server.post('/v1/completions', { prompt: [5] })).status).toBe(200);
     expect((await server.post('/v1/completions', { prompt: 'a' })).json.error.message).toMatch(
@@ -288,7 +288,7 @@ describe('POST /v1/tokenize', () => {
 });
 
 describe('models', () => {
-  it('lists the served one', async () => {
+  it('lists the served model', async () => {
     const { json } = await server.ask('/v1/models');
     expect(json.object).toBe('list');
     expect(json.data).toEqual([(await server.ask('/v1/models/switch-mini')).json]);
@@ -300,7 +300,7 @@ describe('models', () => {
     });
   });
 
-  it('lists none before it is open', async () => {
+  it('lists no model before it is open', async () => {
     server.engine.model = undefined;
     expect((await server.ask('/v1/models')).json.data).toEqual([]);
   });
@@ -329,12 +329,12 @@ describe('readiness', () => {
     },
   );
 
-  it('is 200 when the engine takes jobs', async () => {
+  it('is 200 when the engine accepts jobs', async () => {
     const { status, json } = await server.ask('/health/ready');
     expect([status, json.status]).toEqual([200, 'ready']);
   });
 
-  it('keeps requests out until the model is known', async () => {
+  it('refuses requests until the model is known', async () => {
     server.engine.model = undefined;
     server.engine.state = { phase: 'loading', detail: '' };
     const { status, json, headers } = await server.post('/v1/classify', { task: 'sst2', input: 'a' });
@@ -344,7 +344,7 @@ describe('readiness', () => {
 });
 
 describe('admin', () => {
-  it('answers budgets and changes them', async () => {
+  it('reports and changes budgets', async () => {
     server.engine.onControl = ({ kind }) => ({ kind: kind as 'usage', usage: MODEL.usage });
     const answer = {
       device: { budget_bytes: 2 ** 30, used_bytes: 1000, peak_bytes: 2000, smallest_bytes: 500 },
@@ -390,7 +390,7 @@ describe('admin', () => {
     expect([status, json.error.message]).toEqual([400, expect.not.stringMatching(/invalid input/i)]);
   });
 
-  it('answers where the experts are', async () => {
+  it('reports the residency of the experts', async () => {
     const layers = [
       { layer: 'encoder.1', experts: [{ index: 0, state: 'resident' as const, pinned: false, uses: 12 }] },
     ];
@@ -416,7 +416,7 @@ describe('metrics', () => {
     }
   });
 
-  it('counts requests by the routes of the table, and nothing a client makes up', async () => {
+  it('labels requests only with routes of the table', async () => {
     await server.ask('/made/up/path');
     await server.ask('/v1/models/made-up');
     const { text } = await server.ask('/metrics');
@@ -431,7 +431,7 @@ describe('metrics', () => {
 });
 
 describe('openapi.json', () => {
-  it('holds every route, with schemas that resolve', async () => {
+  it('describes every route, with schemas that resolve', async () => {
     const { json, text } = await server.ask('/openapi.json');
     expect(json.openapi).toBe('3.1.0');
     for (const { path, method } of ROUTES) {
@@ -457,7 +457,7 @@ describe('openapi.json', () => {
 });
 
 describe('the page', () => {
-  it('brings script and style as files its content security policy allows', async () => {
+  it('loads script and style from files that its content security policy allows', async () => {
     const { text, headers } = await server.ask('/');
     expect(headers['content-type']).toMatch(/^text\/html/);
     expect(headers['content-security-policy']).toMatch(/default-src 'none'.*script-src 'self'/);

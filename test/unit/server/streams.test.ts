@@ -1,4 +1,4 @@
-// Streams, clients that go away, and the end of the server.
+// Streams, clients that go away, and draining.
 import { request as httpRequest } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -33,7 +33,7 @@ describe('a stream', () => {
       .filter(Boolean)
       .map((event) => event.slice('data: '.length));
 
-  it("comes in OpenAI's pieces and ends with [DONE]", async () => {
+  it("comes in OpenAI's chunks and ends with [DONE]", async () => {
     const answer = server.post('/v1/completions', {
       prompt: 'a',
       stream: true,
@@ -57,7 +57,7 @@ describe('a stream', () => {
     expect(new Set(pieces.map(({ id }) => id)).size).toBe(1);
   });
 
-  it('has a status of its own while nothing was sent', async () => {
+  it('answers an error with its own status before anything was sent', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true });
     (await firstRun()).fail('cannot_run');
     const { status, json } = await answer;
@@ -69,7 +69,7 @@ describe('a stream', () => {
     const run = await firstRun();
     const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];
     run.options.onDelta!(piece('a'));
-    // The engine's messages arrive outside of any request: what this throws would end the process.
+    // Messages of the engine arrive outside of any request, so an exception here would end the process.
     run.options.onDelta!({ ...piece('b'), logprobs });
     run.options.onDelta!(piece('c'));
     expect(run.options.signal.aborted).toBe(true);
@@ -78,7 +78,7 @@ describe('a stream', () => {
     expect(found[1].error.code).toBe('nonfinite_output');
   });
 
-  it('has a status of its own when its first piece cannot be told', async () => {
+  it('answers with the status of the error when the first delta cannot be written', async () => {
     const answer = server.post('/v1/completions', { prompt: 'a', stream: true, logprobs: 0 });
     const logprobs = [{ id: 7, token: 'a', offset: 0, logprob: Number.NaN, top: [] }];
     (await firstRun()).options.onDelta!({ ...piece('a'), logprobs });
@@ -95,7 +95,7 @@ describe('a stream', () => {
     expect(found).not.toContain('[DONE]');
   });
 
-  it('closes on a reader that falls too far behind, and cancels the job', async () => {
+  it('is closed when its reader falls too far behind, and its job is cancelled', async () => {
     const body = JSON.stringify({ prompt: 'a', stream: true });
     const socket = connect({ host: '127.0.0.1', port: server.running.port });
     socket.on('error', () => undefined).pause();
@@ -104,7 +104,7 @@ describe('a stream', () => {
     );
     const run = await firstRun();
     let sent = 0;
-    // Kernel buffers take some megabytes before the server has to keep anything.
+    // Kernel buffers hold some megabytes before the server has to buffer anything.
     while (server.engine.runs.length > 0 && sent < 64 << 20) {
       run.options.onDelta!(piece('x'.repeat(65_536)));
       sent += 65_536;
@@ -127,10 +127,10 @@ describe('a client that goes away', () => {
   });
   const statusIs499 = () => server.log.some(({ status }) => status === 499);
 
-  it('while it uploads: nothing is queued', async () => {
+  it('during its upload causes no job', async () => {
     const { headers, ...rest } = options();
     const request = httpRequest({ ...rest, headers: { ...headers, expect: '100-continue' } });
-    // The server asks for the body when it begins to read it.
+    // The server sends 100 Continue when it starts to read the body.
     const reading = new Promise((resolve) => request.on('error', () => undefined).once('continue', resolve));
     request.flushHeaders();
     await reading;
@@ -140,7 +140,7 @@ describe('a client that goes away', () => {
     expect(server.queue.stats.accepted).toBe(0);
   });
 
-  it('while its job waits: the job is removed', async () => {
+  it('while its job waits causes the job to be removed', async () => {
     server.engine.enter('restarting');
     const request = httpRequest(options()).on('error', () => undefined);
     request.end(body);
@@ -151,7 +151,7 @@ describe('a client that goes away', () => {
     await eventually(statusIs499);
   });
 
-  it('while its job runs: the job is cancelled', async () => {
+  it('while its job runs causes the job to be cancelled', async () => {
     const request = httpRequest(options()).on('error', () => undefined);
     request.end(body);
     const run = await firstRun();
@@ -160,7 +160,7 @@ describe('a client that goes away', () => {
     await eventually(() => server.queue.stats.active === 0);
   });
 
-  it('after the first piece: the job is cancelled', async () => {
+  it('after the first delta causes the job to be cancelled', async () => {
     const request = httpRequest(options()).on('error', () => undefined);
     request.on('response', (response) =>
       response.once('data', () => response.destroy()).on('error', () => undefined),
@@ -196,7 +196,7 @@ describe('the queue', () => {
     expect([status, json.error.code]).toEqual([504, 'deadline_exceeded']);
   });
 
-  it('lets requests wait while the engine restarts', async () => {
+  it('keeps requests waiting while the engine restarts', async () => {
     server.engine.enter('restarting');
     const answer = server.post('/v1/tokenize', { input: 'a' });
     await eventually(() => server.queue.stats.waiting === 1);
@@ -207,12 +207,12 @@ describe('the queue', () => {
 });
 
 describe('draining', () => {
-  it('finishes what it has and refuses new requests', async () => {
+  it('finishes accepted requests and refuses new ones', async () => {
     const running = server.post('/v1/tokenize', { input: 'a' });
     const run = await firstRun();
     const live = connect({ host: '127.0.0.1', port: server.running.port });
     await new Promise((resolve) => live.once('connect', resolve));
-    // The server has to have taken the connection before it stops to.
+    // The server must have accepted the connection before it stops listening.
     await server.ask('/health/live');
     const drained = server.running.drain(5_000);
     while ((await server.ask('/health/ready')).status === 200);
@@ -233,7 +233,7 @@ describe('draining', () => {
     await expect(server.ask('/health/live')).rejects.toThrow(/ECONNREFUSED/);
   });
 
-  it('gives up at its limit', async () => {
+  it('ends at its time limit', async () => {
     const running = server.post('/v1/tokenize', { input: 'a' });
     await firstRun();
     expect(await server.running.drain(20)).toBe(false);

@@ -1,4 +1,4 @@
-/** A listening server over the scripted engine, and raw HTTP to provoke it with. */
+/** A listening server with a scripted engine, and a client for HTTP and raw bytes. */
 import { pino } from 'pino';
 import { KeyRing } from '../../../src/access/key-ring.js';
 import { resolveServeOptions, type Sources } from '../../../src/config/resolve.js';

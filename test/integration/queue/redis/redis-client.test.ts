@@ -5,7 +5,7 @@ import { describeWithRedis, RedisServer } from '../../../support/redis.js';
 import { TcpProxy } from '../../../support/tcp-proxy.js';
 
 describeWithRedis('a connection that stays open and is silent', () => {
-  it('is closed, and made anew', async () => {
+  it('is closed and opened again', async () => {
     const redis = await RedisServer.start();
     const proxy = await TcpProxy.to(redis.port);
     const clients = [producerClient, subscriberClient].map((client) =>

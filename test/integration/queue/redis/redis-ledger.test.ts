@@ -1,4 +1,4 @@
-// The ledger by itself: who runs a job, which run counts, what is visible, what is kept.
+// The ledger by itself: which worker runs a job, which run counts, what is visible and what is kept.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
@@ -48,7 +48,7 @@ describeWithRedis('the ledger', () => {
   const beat = () => ledger.beat('worker', true, 60_000, []);
   const totals = async () => (await ledger.status()).totals;
 
-  /** Begins the run `token` of the only job that waits. */
+  /** Starts the run `token` of the only waiting job. */
   const begin = async (token: string, leaseMs = 60_000) => {
     const claimed = await claim(token, leaseMs);
     expect(claimed.runs).toMatchObject([{ token }]);
@@ -57,7 +57,7 @@ describeWithRedis('the ledger', () => {
   };
   const claim = (token: string, leaseMs = 60_000, room = 64) =>
     ledger.claim({ token, worker: 'worker', room, leaseMs });
-  /** Begins a run, and ends its lease. */
+  /** Starts a run and ends its lease. */
   const loseLease = async (token: string) => {
     const run = await begin(token);
     await client.zadd('sida:{test}:ledger:leases', 1, run.id);
@@ -66,13 +66,13 @@ describeWithRedis('the ledger', () => {
   const check = async (id: string, token: string) =>
     (await ledger.beat('worker', true, 60_000, [{ id, token }])).answers;
 
-  // Workers beat, so Redis was not away when a lease ends.
+  // A recent heartbeat shows that Redis was not away when a lease ends.
   beforeEach(async () => {
     await client.del('sida:{test}:ledger:queued', 'sida:{test}:ledger:leases');
     await beat();
   });
 
-  it('fences off the late result of a run that another one replaced, and counts it once', async () => {
+  it('drops the late result of a run that another has replaced, and counts it once', async () => {
     const before = await totals();
     const id = await accept();
     expect(await loseLease('frozen')).toMatchObject({ id, attempt: 1 });
@@ -87,7 +87,7 @@ describeWithRedis('the ledger', () => {
     expect((await totals()).fenced - before.fenced).toBe(1);
   });
 
-  it('fences off a late crash and late deltas too, while the next run goes on', async () => {
+  it('drops a late crash and late deltas, while the next run continues', async () => {
     const id = await accept();
     await loseLease('frozen');
     await begin('next');
@@ -109,7 +109,7 @@ describeWithRedis('the ledger', () => {
     expect((await totals()).fenced - before.fenced).toBe(1);
   });
 
-  it('takes a command that was sent twice as one', async () => {
+  it('treats a repeated command as one', async () => {
     const id = await accept();
     const first = await claim('a');
     await accept();
@@ -133,13 +133,13 @@ describeWithRedis('the ledger', () => {
       (await claim(token, 60_000, room)).runs.map(({ id }) => id);
     expect(await taken('a', 2)).toEqual(ids.slice(0, 2));
     expect(await ledger.crash(ids[0]!, 'a', false)).toBe('retry');
-    // A job that ran keeps its place.
+    // A requeued job keeps its place.
     expect(await taken('b', 2)).toEqual([ids[0], ids[2]]);
     expect(await taken('c', 64)).toEqual(ids.slice(3));
     expect(await claim('d')).toEqual({ runs: [], ended: [], broken: [], more: false });
   });
 
-  it('spreads the jobs that wait over the workers', async () => {
+  it('spreads waiting jobs over the workers', async () => {
     for (let i = 0; i < 6; i += 1) await accept();
     await ledger.beat('another worker', true, 60_000, []);
     expect((await claim('a')).runs.length).toBe(3);
@@ -148,7 +148,7 @@ describeWithRedis('the ledger', () => {
     expect((await claim('c')).runs.length).toBe(1);
   });
 
-  it('wakes one worker that has room for each job that waits', async () => {
+  it('sends a wake-up to one worker with room for each waiting job', async () => {
     const workers = ['one', 'two'];
     const woken: string[] = [];
     const subscriber = client.duplicate();
@@ -165,7 +165,7 @@ describeWithRedis('the ledger', () => {
     await accept();
     await eventually(() => woken.length === 2, 'two messages');
     expect([...woken].sort()).toEqual(workers);
-    // Without more room, no more messages.
+    // Workers without room get no wake-ups.
     for (const worker of workers) expect(await claimAs(worker)).toMatchObject({ runs: [{}], more: true });
     await accept();
     await ledger.beat('one', false, 60_000, []);
@@ -190,7 +190,7 @@ describeWithRedis('the ledger', () => {
     expect((await claim('b', 60_000)).runs).toMatchObject([{ id, attempt: 2 }]);
   });
 
-  it('leaves jobs with workers that could not renew their leases while Redis was away', async () => {
+  it('extends leases that could not be renewed while Redis was away', async () => {
     const id = await accept();
     await begin('a', 20);
     await delay(100);
@@ -208,7 +208,7 @@ describeWithRedis('the ledger', () => {
     expect((await totals()).fenced).toBe(before.fenced);
   });
 
-  it('gives up a job whose runs all ended with their worker, and says so', async () => {
+  it('gives up a job whose worker died in every run, and reports its end', async () => {
     const before = await totals();
     const id = await accept();
     for (const token of ['a', 'b', 'c']) await loseLease(token);
@@ -219,7 +219,7 @@ describeWithRedis('the ledger', () => {
     expect((await totals()).quarantined - before.quarantined).toBe(1);
   });
 
-  it('does not count a run that was handed back', async () => {
+  it('does not count a run that was handed back towards the limit', async () => {
     const id = await accept();
     for (let run = 1; run <= 5; run += 1) {
       expect(await begin(`run ${run}`)).toMatchObject({ attempt: run });
@@ -228,7 +228,7 @@ describeWithRedis('the ledger', () => {
     expect((await ledger.read(id)).record).toMatchObject({ status: 'queued' });
   });
 
-  it('never runs again a job whose waiting client has seen deltas', async () => {
+  it('never repeats a job whose waiting client has received deltas', async () => {
     const id = await accept({ sync: true, kind: 'complete' });
     await loseLease('a');
     expect(await ledger.append(id, 'a', ['{}'])).toBe('ok');
@@ -239,7 +239,7 @@ describeWithRedis('the ledger', () => {
     });
   });
 
-  it('ends what is past its deadline, running or waiting', async () => {
+  it('ends running and waiting jobs that are past their deadline', async () => {
     const running = await accept({ deadlineMs: 30 });
     await begin('a');
     const waiting = await accept({ deadlineMs: 30 });
@@ -254,7 +254,7 @@ describeWithRedis('the ledger', () => {
     expect(await ledger.status()).toMatchObject({ queued: 0, running: 0 });
   });
 
-  it('drops jobs whose records somebody removed or replaced, and goes on with the others', async () => {
+  it('drops jobs whose records were removed or replaced, and continues with the others', async () => {
     const ids = [await accept(), await accept(), await accept()];
     const key = (id: string) => `sida:{test}:ledger:job:${id}`;
     await client.del(key(ids[0]!));
@@ -268,18 +268,18 @@ describeWithRedis('the ledger', () => {
   });
 
   it.each([
-    ['a number that is none', 'attempts', 'many'],
-    ['a status that there is not', 'status', 'finished'],
-    ['a result of another form', 'result', '{"kind":"classify"}'],
-    ['a result that is no JSON', 'result', 'x'.repeat(100)],
-    ['an error with a code that there is not', 'error', '{"code":"boom","message":""}'],
+    ['a field that is not a number', 'attempts', 'many'],
+    ['an unknown status', 'status', 'finished'],
+    ['a result of another shape', 'result', '{"kind":"classify"}'],
+    ['a result that is not JSON', 'result', 'x'.repeat(100)],
+    ['an error with an unknown code', 'error', '{"code":"boom","message":""}'],
   ])('refuses to read %s', async (_name, field, value) => {
     const id = await accept();
     await client.hset(`${ledger.prefix}:ledger:job:${id}`, field, value);
     await expect(ledger.read(id)).rejects.toMatchObject({ code: 'internal' });
   });
 
-  it('keeps an answer that its client waits for until the deadline: Redis may be away when it is there', async () => {
+  it('keeps the answer for a waiting client until the deadline, in case Redis goes away', async () => {
     const leftMs = async (deadlineMs: number) => {
       const id = await accept({ sync: true, deadlineMs });
       await begin('a');
@@ -297,7 +297,7 @@ describeWithRedis('the ledger', () => {
     expect(await client.pttl(`sida:{test}:ledger:job:${stopped}`)).toBeLessThanOrEqual(60_000);
   });
 
-  it('fails a request that grew in Redis without reading it', async () => {
+  it('fails a job whose request in Redis is too large, without reading the request', async () => {
     const id = await accept();
     await client.hset(`${ledger.prefix}:ledger:job:${id}`, 'request', 'x'.repeat(100 << 20));
     const end = { status: 'failed', error: { code: 'internal' } };

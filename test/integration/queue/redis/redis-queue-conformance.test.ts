@@ -52,7 +52,7 @@ describeWithRedis('with Redis', () => {
         () => undefined,
       );
       await eventually(() => producer.outage === undefined, 'the connection');
-      // As `sida serve` ends: what clients wait for first, then the runs of its own worker.
+      // `sida serve` ends in the same order: first the jobs whose clients wait, then the runs of its own worker.
       const queue: JobQueue = new Proxy(producer, {
         get(target, name) {
           if (name === 'drain') {

@@ -1,4 +1,4 @@
-// Servers and workers that share a Redis: answers, faults, isolation. Real processes, a real redis-server.
+// Servers and workers that share a Redis: answers, faults, isolation. The processes and redis-server are real.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { EDITS, editJobs } from '../../../support/edited-jobs.js';
@@ -17,13 +17,13 @@ import { WorkerProcess } from '../../../support/worker-process.js';
 
 const sentences = sst2().slice(0, 320);
 const COMPLETION = { prompt: 'The film was <extra_id_0>.', max_tokens: 40, return_token_ids: true };
-// Short times, so that the tests need not wait for the usual ones.
+// Short times keep the tests fast.
 const FAST = ['--lock-duration', '2s', '--stalled-interval', '500ms'];
 const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 
 const workerArgs = (redis: RedisServer) => ['--redis', redis.url, '--model', MINI, ...SMALL, ...FAST];
 
-/** Classifies one sentence a request, and gives the statuses and answers in order. */
+/** Sends one request for each sentence. Resolves with the statuses and answers in order. */
 function askOneByOne(server: ServerProcess, count: number): Promise<Answer[]> {
   const ask = (i: number) =>
     server.post('/v1/classify', { task: 'sst2', input: sentences[i % sentences.length]!.text });
@@ -70,7 +70,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     await redis.end();
   });
 
-  it('answers what an embedded engine answers', async () => {
+  it('gives the same answers as an embedded engine', async () => {
     expect(await classifyAll(server, sentences)).toEqual(await classifyAll(embedded, sentences));
     const whole = await server.post('/v1/completions', COMPLETION);
     const golden = await embedded.post('/v1/completions', COMPLETION);
@@ -83,12 +83,12 @@ describeWithRedis('a server without an engine and two workers', () => {
     );
   });
 
-  it('streams what it answers whole', async () => {
+  it('streams the same text that it answers whole', async () => {
     const whole = await server.post('/v1/completions', COMPLETION);
     expect(await streamed(server)).toBe(whole.body.choices[0].text);
   });
 
-  it('refuses with the words of the route, and passes on why a worker could not run', async () => {
+  it('refuses invalid requests and those that need an engine of its own', async () => {
     expect((await server.post('/v1/classify', { task: 'sst2', input: '' })).status).toBeLessThan(500);
     const unknown = await server.post('/v1/classify', { task: 'nothing', input: 'a' });
     expect([unknown.status, unknown.body.error.code]).toEqual([400, 'invalid_request']);
@@ -96,7 +96,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     expect([elsewhere.status, elsewhere.body.error.code]).toEqual([422, 'cannot_run']);
   });
 
-  it('answers every request, each rightly, when a worker is killed under load', async () => {
+  it('answers every request correctly when a worker is killed under load', async () => {
     const golden = await askOneByOne(embedded, 200);
     const running = askOneByOne(server, 200);
     await someRun(redis);
@@ -113,7 +113,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     const before = await fenced();
     const completion = { ...COMPLETION, max_tokens: 300 };
     const golden = await embedded.post('/v1/completions', completion);
-    // Only the first one can take it.
+    // Only the first worker can claim the job.
     await second.stop();
     const running = server.post('/v1/completions', completion);
     await someRun(redis);
@@ -128,7 +128,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     expect((await server.post('/v1/completions', completion)).body.choices).toEqual(golden.body.choices);
   });
 
-  it('lets a worker finish what it runs when it is told to end', async () => {
+  it('lets a worker finish its runs on SIGTERM', async () => {
     const running = askOneByOne(server, 100);
     await someRun(redis);
     expect(await workers[0]!.stop()).toBe(0);
@@ -136,7 +136,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     workers[0] = await WorkerProcess.start(workerArgs(redis));
   });
 
-  it('hands back what a worker cannot finish in time: another runs it', async () => {
+  it('requeues a job that a worker cannot finish in time, and another worker runs it', async () => {
     const completion = { ...COMPLETION, max_tokens: 300 };
     const golden = await embedded.post('/v1/completions', completion);
     await Promise.all(workers.map((worker) => worker.stop()));
@@ -150,7 +150,7 @@ describeWithRedis('a server without an engine and two workers', () => {
     expect([answer.status, answer.body.choices]).toEqual([200, golden.body.choices]);
   });
 
-  it('says that nobody serves the model when all workers have gone, and goes on with the next', async () => {
+  it('reports that no worker serves the model when all have gone, and continues with the next one', async () => {
     await Promise.all(workers.map((worker) => worker.stop()));
     await server.until(async () => (await server.get('/health/ready')).status === 503);
     const { body } = await server.get('/health/ready');
@@ -161,9 +161,9 @@ describeWithRedis('a server without an engine and two workers', () => {
   });
 });
 
-describeWithRedis('Redis goes away', () => {
+describeWithRedis('an outage of Redis', () => {
   it.each(['SIGTERM', 'SIGKILL', 'SIGSTOP'] as const)(
-    '%s for 2 s under load: nothing accepted is lost, refusals are quick, and it goes on',
+    'by %s for 2 s under load loses no accepted job; the server refuses quickly and recovers',
     async (signal) => {
       const redis = await RedisServer.start();
       const server = await ServerProcess.start(['--model', MINI, '--redis', redis.url, ...SMALL, ...FAST]);
@@ -200,7 +200,7 @@ describeWithRedis('Redis goes away', () => {
         await delay(1_000);
         loading = false;
         await clients;
-        // An answer or a refusal: no request that was accepted ended in any other way.
+        // Every request ended with an answer or a refusal.
         const failed = seen.filter(({ status, code }) => status !== 200 && code !== 'not_ready');
         expect(failed).toEqual([]);
         const answers = seen.filter(({ status }) => status === 200);
@@ -215,7 +215,7 @@ describeWithRedis('Redis goes away', () => {
     },
   );
 
-  it('has no memory left: jobs are refused until it has', async () => {
+  it('for lack of memory causes refusals until memory is free', async () => {
     const redis = await RedisServer.start();
     const server = await ServerProcess.start(['--model', MINI, '--redis', redis.url, ...SMALL]);
     try {
@@ -231,7 +231,7 @@ describeWithRedis('Redis goes away', () => {
     }
   });
 
-  it('never was there: the server ends all the same when it is told to', async () => {
+  it('that never ends does not stop server and worker from exiting on SIGTERM', async () => {
     const redis = await RedisServer.absent();
     const server = await ServerProcess.launch(['--model', MINI, '--redis', redis.url, ...SMALL]);
     const worker = await WorkerProcess.start(workerArgs(redis));
@@ -240,7 +240,7 @@ describeWithRedis('Redis goes away', () => {
     await redis.end();
   });
 
-  it('is not there at the start: the server says so, and begins when it comes', async () => {
+  it('at the start is reported, and the server serves once Redis is up', async () => {
     const redis = await RedisServer.absent();
     const server = await ServerProcess.launch(['--model', MINI, '--redis', redis.url, ...SMALL]);
     try {
@@ -263,7 +263,7 @@ describeWithRedis('Redis goes away', () => {
 });
 
 describeWithRedis('a server whose port is taken', () => {
-  it('ends, although it has reached Redis', async () => {
+  it('exits, although it has reached Redis', async () => {
     const redis = await RedisServer.start();
     const server = await ServerProcess.launch([
       '--model',
@@ -280,7 +280,7 @@ describeWithRedis('a server whose port is taken', () => {
 });
 
 describeWithRedis('a server that is killed', () => {
-  it('leaves its jobs to others, and the next server answers for them and for their keys', async () => {
+  it('leaves its jobs in Redis, and the next server answers for them and their idempotency keys', async () => {
     const redis = await RedisServer.start();
     const args = ['--model', 'switch-mini', '--redis', redis.url, '--no-worker', '--log-level', 'warn'];
     const first = await ServerProcess.launch(args);
@@ -320,9 +320,9 @@ describeWithRedis('a server that is killed', () => {
 });
 
 describeWithRedis('two models on one Redis', () => {
-  it('never mixes them', async () => {
+  it('never mixes their jobs', async () => {
     const redis = await RedisServer.start();
-    // Other numbers meet the weights, so the answers are not the same: it counts as another model.
+    // The rounded weights give other answers, so they count as another model.
     const exact = ['--model', MINI, '--redis', redis.url, ...SMALL];
     const rounded = ['--model', MINI, '--experts', 'int8', '--redis', redis.url, ...SMALL];
     const servers = await Promise.all([ServerProcess.start(exact), ServerProcess.start(rounded)]);
@@ -336,7 +336,7 @@ describeWithRedis('two models on one Redis', () => {
       expect(alone[0]).not.toEqual(alone[1]);
       const together = await Promise.all(servers.map((server) => askOneByOne(server, 30)));
       expect(together.map(scores)).toEqual(alone);
-      // With the second one's worker gone, the first one's takes none of its jobs.
+      // A server without a worker cannot choose between two models of the same name.
       const third = await ServerProcess.launch([
         '--model',
         'switch-mini',
@@ -357,8 +357,8 @@ describeWithRedis('two models on one Redis', () => {
   });
 });
 
-describeWithRedis('job data in Redis that somebody edited', () => {
-  it('fails the job with a reason, and the worker lives', async () => {
+describeWithRedis('edited job data in Redis', () => {
+  it('fails the job with an error, and the worker survives', async () => {
     const redis = await RedisServer.start();
     const server = await ServerProcess.launch([
       '--model',

@@ -1,4 +1,4 @@
-// The rate limit that servers share over Redis.
+// The rate limit that servers share through Redis.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { redisLimiter, type SharedLimiter } from '../../../../src/server/admission/redis-limiter.js';
@@ -23,7 +23,7 @@ describeWithRedis('servers that share a rate limit', () => {
 
   const reserve = (server: number, tokens: number, who = 'someone') =>
     servers[server]!.reserve(who, { known: tokens, estimated: 0 });
-  /** Waits until the first one counts in Redis. */
+  /** Waits until the first server counts in Redis. */
   const connected = () =>
     eventually(async () => {
       const { settle } = await reserve(0, 1, 'probe');
@@ -31,23 +31,23 @@ describeWithRedis('servers that share a rate limit', () => {
       return redis.use(async (client) => (await client.keys('*probe*')).length === 1);
     }, 'the connection');
 
-  it('count together, a caller each', async () => {
+  it('count each caller together', async () => {
     await connected();
     expect((await reserve(0, 60)).allowance.remaining).toBe(40);
     expect((await reserve(1, 30)).allowance.remaining).toBe(10);
     await expect(reserve(0, 20)).rejects.toThrow(RateLimited);
     expect((await reserve(0, 20, 'another')).allowance.remaining).toBe(80);
-    // What was refused is not charged.
+    // A refused request is not charged.
     expect((await reserve(1, 10)).allowance.remaining).toBe(0);
   });
 
-  it('settle what another one sees', async () => {
+  it('see what another server has settled', async () => {
     const { settle } = await reserve(0, 90);
     await settle(10);
     expect((await reserve(1, 50)).allowance.remaining).toBe(40);
   });
 
-  it('go on by themselves while Redis is away, and together again after it', async () => {
+  it('count by themselves while Redis is away, and together again afterwards', async () => {
     await redis.down();
     const { allowance, settle } = await reserve(0, 70, 'insured');
     expect(allowance.remaining).toBe(30);
@@ -55,7 +55,7 @@ describeWithRedis('servers that share a rate limit', () => {
     expect((await reserve(1, 70, 'insured')).allowance.remaining).toBe(30);
     await redis.up();
     await connected();
-    // Given back in Redis, where it was never taken: that is no credit.
+    // The tokens are returned in Redis, where they were never charged, and give no credit.
     await settle(0);
     await delay(10);
     expect((await reserve(0, 100, 'insured')).allowance.remaining).toBe(0);

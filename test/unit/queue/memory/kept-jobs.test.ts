@@ -1,4 +1,4 @@
-// What is the memory queue's own in keeping jobs.
+// Behaviour of kept jobs that only the memory queue has.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { JobRecord } from '../../../../src/queue/job-queue.js';
@@ -33,8 +33,8 @@ afterEach(async () => {
 const keep = async (id: string) => (await queue.enqueue(id, '', REQUEST)).record;
 const find = async (id: string) => (await queue.find(id, ''))!;
 
-describe('a clock that is set', () => {
-  it('back gives no negative durations', async () => {
+describe('a wall clock', () => {
+  it('that is set back causes no negative durations', async () => {
     const { createdMs } = await keep('a');
     vi.spyOn(Date, 'now').mockReturnValue(createdMs - 3_600_000);
     engine.runs[0]!.finish();
@@ -45,7 +45,7 @@ describe('a clock that is set', () => {
     expect(finishedMs! - createdMs).toBeLessThan(60_000);
   });
 
-  it('forward lets nothing go early', async () => {
+  it('that is set forward drops no job early', async () => {
     engine.script = (run) => run.finish();
     await keep('a');
     await eventually(async () => (await find('a')).status === 'completed');
@@ -57,7 +57,7 @@ describe('a clock that is set', () => {
   });
 });
 
-it('gives memory back in time without further requests', async () => {
+it('drops old jobs without further requests', async () => {
   makeQueue({ retentionMs: 50 });
   engine.script = (run) => run.finish();
   for (const id of ['a', 'b', 'c']) await keep(id);
@@ -65,7 +65,7 @@ it('gives memory back in time without further requests', async () => {
   expect(queue.stats.kept).toMatchObject({ queued: 0, running: 0, ended: 0, answerBytes: 0 });
 });
 
-it('tells the last record of each kept job once, and of no other', async () => {
+it('reports the last record of each kept job once, and of no other job', async () => {
   engine.script = (run) => run.finish();
   await queue.submit('waited', REQUEST);
   await keep('a');
@@ -80,7 +80,7 @@ it('tells the last record of each kept job once, and of no other', async () => {
   expect(last).toEqual([await find('a'), await find('b')]);
 });
 
-it('drops an answer that comes after the job was cancelled', async () => {
+it('drops an answer that arrives after the job was cancelled', async () => {
   let answer: (result: TaskResult) => void = () => undefined;
   engine.run = () =>
     new Promise((resolve) => {
@@ -95,7 +95,7 @@ it('drops an answer that comes after the job was cancelled', async () => {
   expect(queue.stats).toMatchObject({ cancelled: 1, completed: 0, active: 0 });
 });
 
-it('counts what it keeps, and who watches', async () => {
+it('counts kept jobs and their listeners', async () => {
   const stop = async (id: string) => (await queue.watch(id, '', () => undefined))!;
   await keep('a');
   engine.enter('restarting');
@@ -121,7 +121,7 @@ it('counts what it keeps, and who watches', async () => {
   expect(queue.stats.kept).toMatchObject({ queued: 0, ended: 2, watching: 0, answerBytes: bytes });
 });
 
-it('ends kept jobs that wait when the engine fails for good, and refuses further ones', async () => {
+it('ends waiting kept jobs when the engine fails for good, and refuses new ones', async () => {
   engine.enter('restarting');
   await keep('a');
   engine.enter('failed');
@@ -130,7 +130,7 @@ it('ends kept jobs that wait when the engine fails for good, and refuses further
   expect(await queue.find('b', '')).toBeUndefined();
 });
 
-it('runs a kept job again whose deltas were seen, but not one whose client waits', async () => {
+it('runs a kept job again after it has sent deltas, but not a job whose client waits', async () => {
   const stream: TaskJob = {
     kind: 'complete',
     prompts: ['a'],

@@ -1,4 +1,4 @@
-// What is the memory queue's own; what any queue must do is in the conformance suite.
+// Behaviour that only the memory queue has. The conformance suite tests what every queue must do.
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -20,7 +20,7 @@ function makeQueue(options: Partial<MemoryQueueOptions> = {}): void {
   queue = new MemoryQueue(engine, { bound: 4, deadlineMs: 5_000, concurrency: 2, ...options });
 }
 
-/** The attempts of an answered job, or the code and message of the error. */
+/** Submits a job. Resolves with its number of runs, or with the error. */
 async function ending(id: string, options?: JobOptions): Promise<string> {
   try {
     const { attempts } = await queue.submit(id, REQUEST, options);
@@ -31,13 +31,13 @@ async function ending(id: string, options?: JobOptions): Promise<string> {
   }
 }
 
-/** Lets rejected runs come back to the queue. */
+/** Waits until the queue has seen rejected runs. */
 const settle = () => delay(0);
 
 beforeEach(() => makeQueue());
 
 describe('admission', () => {
-  it('refuses at once when as many wait as its bound, with the limit in the text', async () => {
+  it('refuses at once when the number of waiting jobs is at the bound, with the limit in the message', async () => {
     const jobs = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ending(id));
     const error = await queue.submit('g', REQUEST).catch((e: SidaError) => e as SidaError);
     expect(error).toMatchObject({
@@ -51,11 +51,11 @@ describe('admission', () => {
     expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
   });
 
-  it('tells to come back when the engine has restarted and runs as many as ever', async () => {
+  it('computes Retry-After for the full concurrency while the engine restarts', async () => {
     makeQueue({ bound: 80, concurrency: 4 });
     engine.crash();
     const jobs = Array.from({ length: 80 }, (_, i) => ending(`${i}`));
-    // A run takes 100 ms before any has ended: 80 jobs, four at a time.
+    // Before any run has ended, a run is assumed to take 100 ms. There are 80 jobs, four at a time.
     await expect(queue.submit('late', REQUEST)).rejects.toMatchObject({ details: { retry_after_s: 2 } });
     engine.script = (run) => run.finish();
     engine.enter('ready');
@@ -79,7 +79,7 @@ describe('admission', () => {
   });
 });
 
-it('lets owners take turns, each with its jobs in their order', async () => {
+it('alternates between owners and keeps the order of the jobs of each', async () => {
   makeQueue({ bound: 8 });
   engine.script = undefined;
   const jobs = ['a1', 'a2', 'a3', 'a4', 'b1', 'b2'].map((id) => ending(id, { owner: id[0]! }));
@@ -92,7 +92,7 @@ it('lets owners take turns, each with its jobs in their order', async () => {
 });
 
 describe('crash of the engine', () => {
-  it('runs again what was in flight once the engine is back, in the same order', async () => {
+  it('runs the jobs that were in flight again once the engine is back, in the same order', async () => {
     const jobs = [ending('a'), ending('b'), ending('c')];
     engine.crash();
     await settle();
@@ -104,7 +104,7 @@ describe('crash of the engine', () => {
     expect(queue.stats).toMatchObject({ retried: 2, completed: 3, failed: 0 });
   });
 
-  it('does not run a job again whose deltas were seen', async () => {
+  it('does not run a job again that has sent deltas', async () => {
     const deltas: CompletionDelta[] = [];
     const job = ending('a', { onDelta: (delta) => deltas.push(delta) });
     const other = ending('b', { onDelta: () => undefined });
@@ -127,7 +127,7 @@ describe('crash of the engine', () => {
     expect(queue.stats).toMatchObject({ quarantined: 1, failed: 1 });
   });
 
-  it('names the culprit among jobs that crashed together twice by running each by itself', async () => {
+  it('runs jobs that were in two crashes alone, to find the one that causes them', async () => {
     makeQueue({ concurrency: 8, bound: 8 });
     const jobs = ['a', 'poison', 'b', 'c'].map((id) => ending(id));
     for (let crashes = 0; crashes < 2; crashes += 1) {
@@ -163,7 +163,7 @@ describe('crash of the engine', () => {
     for (const end of await Promise.all(jobs)) expect(end).toMatch(/^not_ready/);
   });
 
-  it('waits again when the engine was not ready after all', async () => {
+  it('requeues a job when the engine was no longer ready', async () => {
     engine.script = (run) => {
       engine.state = { phase: 'restarting', detail: '' };
       run.fail('not_ready');
@@ -190,7 +190,7 @@ describe('room in the engine', () => {
     await Promise.all(jobs);
   };
 
-  it('has no bound but the number of jobs while one owner is alone', async () => {
+  it('is limited only by the number of jobs while there is one owner', async () => {
     makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
     const jobs = ['a', 'b', 'c', 'd'].map((id) => ask(id, 'one', 300));
     await settle();
@@ -198,33 +198,33 @@ describe('room in the engine', () => {
     await end(jobs);
   });
 
-  it('ends with its tokens beside the oldest job, but not for who holds less than a fair share', async () => {
+  it('is limited in tokens, except for the oldest job and for owners below a fair share', async () => {
     makeQueue({ bound: 20, concurrency: 8, engineTokens: 100 });
     const jobs = [ask('m0', 'other', 3), ...['n1', 'n2', 'n3', 'n4'].map((id) => ask(id, 'noisy', 150))];
     await settle();
     expect(running()).toEqual(['m0', 'n1', 'n2']);
-    // The share of three is 33 tokens.
+    // The fair share of each of three owners is 33 tokens.
     jobs.push(ask('q1', 'quiet', 60), ask('q2', 'quiet', 60), ask('q3', 'quiet', 60));
     await settle();
     expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2']);
-    // A job that goes on for long is the oldest: its owner is not kept out for it.
+    // A long job becomes the oldest, which does not count, so its owner may add another.
     jobs.push(ask('m1', 'other', 30));
     await settle();
     expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2', 'm1']);
     await end(jobs);
   });
 
-  it('is what Retry-After counts with: the jobs that run', async () => {
+  it('determines Retry-After by the number of running jobs', async () => {
     makeQueue({ bound: 40, concurrency: 8, engineTokens: 10 });
     const jobs = [ask('m', 'other', 3), ...Array.from({ length: 41 }, (_, i) => ask(`n${i}`, 'noisy', 300))];
     await settle();
     expect([running().length, queue.stats.waiting]).toEqual([2, 40]);
-    // A run takes 100 ms before any has ended: 42 jobs, two at a time.
+    // Before any run has ended, a run is assumed to take 100 ms. There are 42 jobs, two at a time.
     await expect(queue.submit('late', of(3))).rejects.toMatchObject({ details: { retry_after_s: 3 } });
     await end(jobs);
   });
 
-  it('lets a job larger than all of it in', async () => {
+  it('admits a job that is larger than the whole limit', async () => {
     makeQueue({ engineTokens: 10 });
     const job = queue.submit('a', of(9_000));
     await settle();
@@ -240,7 +240,7 @@ it('answers every accepted job exactly once, whatever happens in between', async
   const steps = fc.array(fc.constantFrom<Step>('submit', 'submit', 'finish', 'crash', 'ready', 'cancel'), {
     maxLength: 60,
   });
-  // A job of these tests counts for one token.
+  // Each of these jobs counts as one token.
   const room = fc.record({
     owners: fc.integer({ min: 1, max: 3 }),
     engineTokens: fc.integer({ min: 1, max: 4 }),

@@ -8,14 +8,14 @@ const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
 };
 const config = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
 
-it('is the same for those who give the same answers', () => {
+it('is the same for workers that give the same answers', () => {
   const name = queueNameOf(model, config);
   expect(name).toMatch(/^\{v\d+-[0-9a-f]{24}\}$/);
-  // In exact mode a predictor moves experts and changes no answer.
+  // In exact mode the predictor loads experts but does not change answers.
   expect(queueNameOf({ ...model, predictor: { name: null, warnings: [] } }, config)).toBe(name);
 });
 
-it('is another for another model, arithmetic or routing', () => {
+it('differs for another model, arithmetic or routing', () => {
   const names = [
     queueNameOf(model, config),
     queueNameOf({ ...model, fingerprint: 'b'.repeat(64) }, config),

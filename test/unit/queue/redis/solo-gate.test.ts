@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { SoloGate } from '../../../../src/queue/redis/solo-gate.js';
 
-/** Enters and tells when it is inside. */
+/** Asks to enter. `inside` becomes true once the gate admits the job. */
 function enter(gate: SoloGate, solo: boolean): { inside: boolean; leave: () => void } {
   const state = { inside: false, leave: (): void => undefined };
   void gate.enter(solo).then((leave) => {
@@ -12,7 +12,7 @@ function enter(gate: SoloGate, solo: boolean): { inside: boolean; leave: () => v
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-it('lets jobs in side by side, and a suspect only by itself', async () => {
+it('admits jobs together, but a suspect only alone', async () => {
   const gate = new SoloGate();
   const [a, b, suspect, c] = [false, false, true, false].map((solo) => enter(gate, solo)) as [
     ReturnType<typeof enter>,
@@ -28,7 +28,7 @@ it('lets jobs in side by side, and a suspect only by itself', async () => {
   expect(suspect.inside).toBe(false);
   b.leave();
   await turn();
-  // Those behind the suspect wait for it.
+  // The jobs behind the suspect wait until it has left.
   expect([suspect.inside, c.inside]).toEqual([true, false]);
   suspect.leave();
   suspect.leave();

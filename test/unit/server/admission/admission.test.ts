@@ -1,9 +1,9 @@
-// What a minute holds, and what one caller may hold of the queue.
+// The token limit of each minute and each caller's share of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { QueueShare } from '../../../../src/server/admission/queue-share.js';
 import { memoryLimiter, TokenLimit } from '../../../../src/server/admission/token-limit.js';
 
-describe('tokens a minute', () => {
+describe('tokens per minute', () => {
   beforeEach(() => {
     vi.useFakeTimers();
   });
@@ -15,7 +15,7 @@ describe('tokens a minute', () => {
   const left = async (limit: TokenLimit, who = 'a') =>
     (await limit.reserve(who, known(0))).allowance.remaining;
 
-  it('are reserved, and settled by what was used', async () => {
+  it('are reserved, then settled with the tokens that were used', async () => {
     const limit = limitOf(100);
     const reservation = await limit.reserve('a', { known: 30, estimated: 30 });
     expect(reservation.allowance).toEqual({ limit: 100, remaining: 40, resetSeconds: 60 });
@@ -26,7 +26,7 @@ describe('tokens a minute', () => {
     expect(await left(limit)).toBe(65);
   });
 
-  it('end in a refusal that costs nothing and says when to come back', async () => {
+  it('cause a refusal when used up, which charges nothing and has a retry time', async () => {
     const limit = limitOf(100);
     await limit.reserve('a', known(80));
     vi.advanceTimersByTime(20_500);
@@ -43,21 +43,21 @@ describe('tokens a minute', () => {
     await limit.reserve('a', known(100));
   });
 
-  it("are each caller's own", async () => {
+  it('are counted for each caller separately', async () => {
     const limit = limitOf(100);
     await limit.reserve('a', known(100));
     await expect(limit.reserve('a', known(1))).rejects.toThrow(/0 of 100/);
     expect(await left(limit, 'b')).toBe(100);
   });
 
-  it('refuse for good what a minute cannot hold, but not for an estimate', async () => {
+  it('never admit a request whose known tokens exceed a minute, but cap an estimate', async () => {
     const limit = limitOf(100);
     await expect(limit.reserve('a', known(101))).rejects.toMatchObject({ code: 'cannot_run' });
     const { allowance } = await limit.reserve('a', { known: 60, estimated: 1_000 });
     expect(allowance.remaining).toBe(0);
   });
 
-  it('of a minute that ended are no credit for the next', async () => {
+  it('of a minute that has ended give no credit in the next', async () => {
     const limit = limitOf(100);
     const old = await limit.reserve('a', known(90));
     vi.advanceTimersByTime(60_000);
@@ -66,7 +66,7 @@ describe('tokens a minute', () => {
     expect(await left(limit)).toBe(90);
   });
 
-  it('that were underestimated are charged even when their minute has ended', async () => {
+  it('that were underestimated are charged even after their minute has ended', async () => {
     const limit = limitOf(100);
     const old = await limit.reserve('a', known(10));
     vi.advanceTimersByTime(60_000);
@@ -76,7 +76,7 @@ describe('tokens a minute', () => {
 });
 
 describe('the share of the queue', () => {
-  /** Takes until refused; every request waits. */
+  /** Takes places in turn until all callers are refused. Every request waits. */
   function fill(share: QueueShare, callers: string[], bound: number) {
     const held = new Map(callers.map((who) => [who, 0]));
     const leave: (() => void)[] = [];
@@ -101,7 +101,7 @@ describe('the share of the queue', () => {
     [1, 50],
     [2, 33],
     [4, 20],
-  ])('of each of %i callers leaves as much free as it takes', (callers, each) => {
+  ])('of each of %i callers is as large as the free part of the queue', (callers, each) => {
     const names = Array.from({ length: callers }, (_, i) => `c${i}`);
     const share = new QueueShare(100);
     const { held, waiting } = fill(share, names, 100);
@@ -109,7 +109,7 @@ describe('the share of the queue', () => {
     expect(share.take('another', waiting)).toBeDefined();
   });
 
-  it('is given back', () => {
+  it('can be taken again after it is freed', () => {
     const share = new QueueShare(10);
     const { leave, waiting } = fill(share, ['a'], 10);
     expect(share.take('a', waiting)).toBeUndefined();
@@ -117,7 +117,7 @@ describe('the share of the queue', () => {
     expect(share.take('a', 0)).toBeDefined();
   });
 
-  it('does not count while no request waits', () => {
+  it('is unlimited while no request waits', () => {
     const share = new QueueShare(1);
     for (let i = 0; i < 64; i += 1) expect(share.take('a', 0)).toBeDefined();
   });
