@@ -46,8 +46,7 @@ export class Generations {
   }
 
   /**
-   * Groups the generations that may share a pass, by experts per token that tables route; 0 means the model's
-   * routers.
+   * Groups the generations that may share a pass, by experts per token that tables route; 0 for the model's routers.
    */
   byRouting(): Map<number, Generation[]> {
     const groups = new Map<number, Generation[]>();

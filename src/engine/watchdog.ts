@@ -19,8 +19,7 @@ export class Watchdog {
   start(): void {
     this.stop();
     this.#silentLooks = 0;
-    // Count checks instead of time: after a freeze of this process, one check runs before the waiting messages are
-    // read.
+    // Count checks, not time: after a freeze of this process, one check runs before the waiting messages are read.
     this.#timer = setInterval(() => {
       this.#silentLooks += 1;
       if (this.#silentLooks > SILENT_LOOKS) this.#onSilence();

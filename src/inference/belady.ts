@@ -115,9 +115,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
   }
 }
 
-/**
- * By flat id: the index of the visit that next needs the expert, and of the one after it, or an estimate behind all.
- */
+/** By flat id: indices of the next two visits that need the expert, or estimates behind the last visit. */
 interface Future {
   next: Float64Array;
   second: Float64Array;

@@ -1,7 +1,4 @@
-/**
- * The loop of the inference thread: takes batches and runs prompts, scores or generates, one native pass after the
- * other.
- */
+/** The loop of the inference thread: takes batches and runs prompts, scores or generates, pass by pass. */
 
 import { Generations } from '../batching/generations.js';
 import { HeldBatch } from '../batching/held-batch.js';

@@ -29,10 +29,10 @@ export const PREFETCH_CHANCE = 0.95;
 const EXPENDABLE = 2 ** 40;
 
 /**
- * With a forecast, an expert's key is its expected next use, in visits from now: Σ t · P(first needed at t) + P(not
- * needed) · (visits + the policy's estimate). With certain tables this is Belady's rule. A rehearsal of the visits
- * finds the experts that are evicted before that use; only these make room for prefetches. Without a forecast, only
- * the needs of this pass are protected.
+ * With a forecast, an expert's key is its expected next use, in visits from now:
+ * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's estimate).
+ * With certain tables this is Belady's rule. A rehearsal of the visits finds the experts that are evicted before that
+ * use; only these make room for prefetches. Without a forecast, only the needs of this pass are protected.
  *
  * Loads are the experts that are likely needed and are not resident, or will have been evicted by then, nearest need
  * first. Loads that have begun are listed too, because the store cancels a prefetch that the plan omits. The store

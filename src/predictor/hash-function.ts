@@ -38,10 +38,7 @@ export interface HashFunction {
 
 /** Predicts the experts of a generation's tokens, one step at a time. */
 export interface DecoderStepper {
-  /**
-   * `context` is what precedes the sequence, as in HashInput: the encoder's tokens, or the prompt. The caller chooses
-   * the ids.
-   */
+  /** `context` is what precedes the sequence: the encoder's tokens, or the prompt. The caller chooses the ids. */
   begin(sequence: number, context: Int32Array): void;
   /**
    * Adds one token to each of S sequences and overwrites `experts`, `alpha` and `chance`, (layers, S, k). Returns

@@ -38,10 +38,7 @@ export interface EngineConfig extends FormatChoices {
   hashFunction: HashFunctionName | 'auto';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
-  /**
-   * Most experts per token that tables may route to, and the default of requests that name no number. Null means the
-   * model's top-k.
-   */
+  /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
   routingK: number | null;
   lookahead: number;
   maxBatchTokens: number;
@@ -100,8 +97,7 @@ export interface ExpertCost {
   hits_top1?: number;
   hits_top3?: number;
   /**
-   * Predicted routings whose expert was among the first k entries, or the first 2k. Present for models that choose k
-   * > 1.
+   * Predicted routings whose expert was among the first k entries, or the first 2k. Present if models choose k > 1.
    */
   hits_top_k?: number;
   hits_top_2k?: number;

@@ -1,7 +1,4 @@
-/**
- * The interface of a task to the server, the queue and the engine process. They reference no task directly: see
- * index.ts.
- */
+/** The interface of a task to the server, the queue and the engine process. index.ts lists the tasks. */
 import type { z } from 'zod';
 import type {
   AnswerForm,

@@ -10,10 +10,7 @@ export class LstmFunction implements HashFunction {
   readonly #shape: RoutingShape;
   readonly #networks: readonly (Predictor | null)[];
 
-  /**
-   * `networks` has one entry per stack; the function does not predict a stack whose entry is null. `close` closes the
-   * networks.
-   */
+  /** One network per stack; a stack whose entry is null is not predicted. `close` closes the networks. */
   constructor(shape: RoutingShape, networks: readonly (Predictor | null)[]) {
     this.#shape = shape;
     this.#networks = networks;

@@ -101,8 +101,7 @@ export interface SearchEvents extends TrainingEvents {
 
 /**
  * Trains the network of each candidate in a subdirectory of `out`. The network is that of the first stack, unless the
- * request names another. Each run can resume. Returns the results in the order of the grid and writes them to
- * search.json.
+ * request names another. Each run can resume. Returns the results in grid order and writes them to search.json.
  */
 export async function searchOptions(
   request: Omit<TrainRequest, 'options'>,

@@ -38,10 +38,7 @@ export function prepareClassify(
   return { job };
 }
 
-/**
- * Finds the template and labels of a task that the model's sida.json declares. Throws invalid_request if it is
- * unknown.
- */
+/** Finds the template and labels of a task that the model's sida.json declares, or throws invalid_request. */
 function declaredTask({ name, tasks }: ModelInfo, task: string): { template: string; labels: string[] } {
   const found = Object.hasOwn(tasks, task) ? tasks[task] : undefined;
   if (found !== undefined) return found;

@@ -12,10 +12,7 @@ export interface TokenCost {
 
 /** Plain texts have 2.4 to 4.5 bytes per token. */
 const BYTES_PER_TOKEN = 3;
-/**
- * Below that of plain texts: a reservation should be too large rather than too small. It is later reduced to actual
- * use.
- */
+/** Below that of plain texts, because a reservation should rather be too large. It is later reduced to actual use. */
 const BYTES_PER_RESERVED_TOKEN = 2;
 
 /** Approximate tokens of the inputs, at least 1 for each. */

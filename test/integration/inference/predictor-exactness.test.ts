@@ -1,5 +1,4 @@
-// Exact mode with hash tables: answers keep their bits for every predictor, whether its predictions are right or
-// wrong.
+// Exact mode with hash tables: answers keep their bits for every predictor, right or wrong.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';

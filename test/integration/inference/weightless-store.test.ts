@@ -167,18 +167,14 @@ describe('the store without weights', () => {
     continuations = await batchesOf('continuations');
   });
 
-  /**
-   * Runs both stores with the same plans, made for the engine's residency, and compares their contents after every
-   * pass.
-   */
+  /** Runs both stores with the same plans, made for the engine's residency, and compares them after every pass. */
   async function compareOnDemand(
     batches: ReplayBatch<RealPass>[],
     slots: number,
     policy: EvictionPolicyName,
   ): Promise<void> {
     // A single reader finishes loads in the order in which they begin. With more readers, chance decides which of a
-    // layer's experts arrives first, and thus which is evicted first if the layer needs more experts than there are
-    // slots.
+    // layer's experts arrives first, and thus which is evicted first if the layer needs more experts than fit.
     const real = await openReal(slots, 1);
     const weightless = openWeightless(slots);
     const held: [Residency, Residency][] = [];

@@ -146,8 +146,7 @@ describe('jobs', () => {
       { item: 1, choice: 1, id: a! },
     ];
     jobs.onInference({ type: 'tokens', tokens });
-    // A stop string ends the first choice of the second prompt, and an end token the first choice of the first
-    // prompt.
+    // A stop string ends choice 0 of the second prompt, and an end token ends choice 0 of the first prompt.
     expect(control).toEqual([
       { type: 'stop', item: 1, choice: 0 },
       { type: 'stop', item: 0, choice: 0 },

@@ -28,8 +28,7 @@ describe('token table', () => {
   it('lists the expert a token went to most often first, with its mean probability', () => {
     const records = [recordOf(0, [3, 3, 3, 3], [0]), recordOf(1, [3], [0])];
     const { experts, alpha, chance } = filled(learned(records), [3], 2);
-    // The token at position 3 of line 0 is routed by its position, which is also 3. Expert 3 is thus chosen 5 of 5
-    // times.
+    // The token at position 3 of line 0 is routed by its position, also 3. Expert 3 is thus chosen 5 of 5 times.
     expect(experts[0]).toBe(3);
     const sure = 1 / Array.from({ length: 8 }, (_, i) => Math.exp(-i)).reduce((a, b) => a + b);
     const backedOff = (5 * sure + 0.5 * ((5 * sure + 1 / 8) / 6)) / 5.5;
