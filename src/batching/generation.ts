@@ -25,7 +25,7 @@ export interface Generation {
   parent: number;
   /** Tokens in the sequence. */
   length: number;
-  /** Token to feed in the next pass. It is the start token, or the last token of the prompt, at first. */
+  /** Token to feed in the next pass; initially the start token or the last token of the prompt. */
   nextToken: number;
   tokensLeft: number;
 }

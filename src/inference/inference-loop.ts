@@ -127,9 +127,7 @@ export class InferenceLoop {
     this.#options.emit({ type: 'closed' });
   }
 
-  /**
-   * Runs one round: control messages, new inputs, then a step of all running inputs. Returns false if it was idle.
-   */
+  /** Runs one round: control messages, new inputs, a step of all running inputs. Returns false if it was idle. */
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;

@@ -138,7 +138,7 @@ export class JobCosts {
       this.#marks.fill(0);
       this.#mark = 1;
     }
-    // `dispatch` has one entry per token and layer, or k if a table routes.
+    // `dispatch` is (layers, tokens, k), where k is the routers' topK, or the table's k if a table routes.
     const k = result.dispatch.length / (result.layers.length * tokens);
     for (const [begin, end] of spans) {
       for (let entry = begin * k; entry < end * k; entry++) {

@@ -37,7 +37,7 @@ interface RehearsalInput {
 interface Rehearsal {
   /** (experts), 1 if the expert is evicted before its next use, so that it may be evicted at once. */
   goesNow: Uint8Array;
-  /** (experts), 1 if the expert is evicted after any use by the pass and before the use after that. */
+  /** (experts), 1 if the expert is evicted between its use by the pass, if there is one, and the next use. */
   goesAfterUse: Uint8Array;
   /** Flat ids in the order of their first load. Loads already under way are listed at the visit that needs them. */
   loads: number[];

@@ -43,8 +43,8 @@ export interface OpenedPredictor {
 }
 
 /**
- * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory holds
- * neither, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Another
+ * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
+ * hold one, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Another
  * fingerprint only gives a warning.
  */
 export async function openPredictor(

@@ -97,7 +97,7 @@ export interface ExpertCost {
   hits_top1?: number;
   hits_top3?: number;
   /**
-   * Predicted routings whose expert was among the first k entries, or the first 2k. Present if models choose k > 1.
+   * Predicted routings whose expert was among the first k entries, or the first 2k. Present for models with k > 1.
    */
   hits_top_k?: number;
   hits_top_2k?: number;

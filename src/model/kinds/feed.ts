@@ -18,7 +18,7 @@ export interface Feed {
   picks: readonly TokenPick[];
   /** Returns the queries for the tokens [begin, begin + count). */
   queries(begin: number, count: number): TokenQuery[];
-  /** Takes the results of a pass over these tokens; called after each of its passes. Throws nonfinite_output. */
+  /** Takes a pass's results for the tokens [begin, begin + count). Throws nonfinite_output. */
   take(begin: number, count: number, answer: PassAnswer): void;
 }
 

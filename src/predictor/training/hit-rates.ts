@@ -19,7 +19,7 @@ export interface LayerHits {
 }
 
 interface HitRateOptions {
-  /** Tokens per call of the function, at least: a batch ends once it has as many. */
+  /** Fewest tokens of the first stack in a call of the function; the last call may have fewer. */
   batchTokens?: number;
 }
 
