@@ -9,16 +9,16 @@ import type { PendingItem } from './prompt-batch.js';
 interface BatchFeedOptions {
   batcher: BatchMaker;
   queue: QueueGauge;
-  /** Puts the batch into the queue; calls keep their order. */
+  /** Puts the batch into the queue. Calls keep their order. */
   handOn: (batch: PromptBatch) => void;
-  /** Milliseconds. */
+  /** In milliseconds. */
   clock?: () => number;
 }
 
 export class BatchFeed {
   readonly #options: BatchFeedOptions;
   readonly #clock: () => number;
-  /** Batches handed on so far. */
+  /** Batches sent so far. */
   #handed = 0;
   #timer: NodeJS.Timeout | undefined;
 
@@ -32,14 +32,14 @@ export class BatchFeed {
     this.#handOn();
   }
 
-  /** Removes the job's waiting items. Returns the id of the last batch that may hold any of them. */
+  /** Removes the job's waiting items. Returns the id of the last batch that may hold any of the job's items. */
   cancel(job: number): number {
     const { batcher } = this.#options;
     batcher.cancel(job);
     return batcher.lastBatch;
   }
 
-  /** Sends batches whenever the inference thread has taken one or is idle. Never resolves. */
+  /** Sends due batches whenever the inference thread takes a batch or becomes idle. Never resolves. */
   async follow(): Promise<never> {
     const { departures } = this.#options.queue;
     for (;;) {
@@ -60,11 +60,11 @@ export class BatchFeed {
     }
     clearTimeout(this.#timer);
     if (batcher.waiting === 0 || this.#ahead > 0) return;
-    // A timer may fire a little early; it is then set again.
+    // A timer may fire slightly early. In that case #handOn sets it again.
     this.#timer = setTimeout(() => this.#handOn(), Math.ceil(batcher.dueIn(this.#clock())));
   }
 
-  /** Batches that the inference thread has not taken. */
+  /** Batches that were sent and not yet taken by the inference thread. */
   get #ahead(): number {
     return (this.#handed - this.#options.queue.taken) | 0;
   }
@@ -72,9 +72,9 @@ export class BatchFeed {
   #due(): boolean {
     const { batcher, queue } = this.#options;
     if (batcher.waiting === 0) return false;
-    // While another batch is ahead, a batch that is not full costs nothing by waiting, and may fill up.
+    // While another batch is ahead, a partial batch loses no time by waiting, and it may fill up.
     if (this.#ahead > 0) return batcher.full && this.#ahead < queue.capacity;
-    // The inference thread is idle: more inputs can arrive while this batch runs.
+    // If the inference thread is idle, send the batch at once. More inputs can arrive while it runs.
     return queue.consumerIdle || batcher.dueIn(this.#clock()) === 0;
   }
 }

@@ -1,17 +1,17 @@
-/** Groups inputs into batches within a token budget, in the order they came. */
+/** Groups inputs into batches within a token budget, in order of arrival. */
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import { type PendingItem, promptBatch } from './prompt-batch.js';
 
 interface BatcherOptions {
-  /** Tokens of one batch; no item has more. */
+  /** Most tokens in a batch. No item has more. */
   maxBatchTokens: number;
-  /** How long the first item of a batch waits for others. */
+  /** Longest time in milliseconds that the first item of a batch waits for others. */
   waitMs: number;
 }
 
 export interface MadeBatch {
   batch: PromptBatch;
-  /** When its oldest item came. */
+  /** When the oldest item of the batch arrived, in milliseconds. */
   arrivedMs: number;
 }
 
@@ -20,7 +20,7 @@ interface WaitingItem {
   readonly arrivedMs: number;
 }
 
-/** What the batch feed asks of a batcher. */
+/** The part of a batcher that the batch feed uses. */
 export type BatchMaker = Pick<Batcher, keyof Batcher>;
 
 export class Batcher {
@@ -33,7 +33,7 @@ export class Batcher {
     this.#options = options;
   }
 
-  /** Id of the last batch made, -1 before the first. */
+  /** Id of the last batch, or -1 before the first. */
   get lastBatch(): number {
     return this.#lastBatch;
   }
@@ -42,7 +42,7 @@ export class Batcher {
     return this.#waiting.length;
   }
 
-  /** Whether what waits fills a batch. */
+  /** Whether the waiting items fill a batch. */
   get full(): boolean {
     return this.#tokens >= this.#options.maxBatchTokens;
   }
@@ -54,12 +54,12 @@ export class Batcher {
     }
   }
 
-  /** Removes the job's waiting items; those in batches that were made stay there. */
+  /** Removes the job's waiting items. Items in batches that were already made stay there. */
   cancel(job: number): void {
     this.#keep(this.#waiting.filter(({ item }) => item.job !== job));
   }
 
-  /** Milliseconds until the next batch is due, 0 when it is; Infinity when nothing waits. */
+  /** Milliseconds until the next batch is due: 0 if it is due now, Infinity if no item waits. */
   dueIn(nowMs: number): number {
     const first = this.#waiting[0];
     if (first === undefined) return Number.POSITIVE_INFINITY;
@@ -68,8 +68,8 @@ export class Batcher {
   }
 
   /**
-   * The next batch; there must be an item. The oldest is in it, then those routed like it, up to the first that does
-   * not fit.
+   * Makes the next batch. At least one item must wait. The batch holds the oldest item and the items with the same
+   * routing after it, up to the first that does not fit.
    */
   take(): MadeBatch {
     const { item: oldest, arrivedMs } = this.#waiting[0]!;
@@ -85,7 +85,7 @@ export class Batcher {
         tokens += item.tokens.length;
         continue;
       }
-      // Later items do not overtake the one that does not fit.
+      // Items must not overtake an earlier one that does not fit.
       if (joins) room = false;
       left.push(waiting);
     }

@@ -1,36 +1,36 @@
-/** One choice of an input as its tokens are picked. */
+/** The state of one choice of an input while its tokens are generated. */
 import type { GenerateWork } from '../protocol/item-work.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
 import { type PassSequence, type PickedToken, type TokenPick, tokenOf } from './pass-batch.js';
 
-/** An input that has started, and what it holds until all of it is done. */
+/** An input that has started, and the resources it holds until all its parts are done. */
 export interface RunningInput {
   item: number;
   job: number;
   /** KV pages of all its sequences. */
   pages: number;
-  /** Experts that tables route its tokens to; 0: the model's routers do. */
+  /** Experts per token if tables route the input; 0 if the model's routers do. */
   routingK: number;
-  /** Sequence of its prompt. Later sequences attend across to it (encoder-decoder) or continue it. */
+  /** Sequence of the prompt. Later sequences attend to it (encoder-decoder) or continue it (decoder-only). */
   prompt: number;
 }
 
 export interface Generation {
   input: RunningInput;
-  /** Of its input's choices. */
+  /** Index among the input's choices. */
   choice: number;
   work: GenerateWork;
   sequence: number;
-  /** The sequence that it attends across to or continues; NO_PARENT: it is the prompt's own sequence. */
+  /** The sequence that this one attends to or continues; NO_PARENT if it is the prompt's own sequence. */
   parent: number;
-  /** Tokens that its sequence has. */
+  /** Tokens in the sequence. */
   length: number;
-  /** Fed with its next pass: the start token first, or the last of the prompt. */
+  /** Token to feed in the next pass; initially the start token or the last token of the prompt. */
   nextToken: number;
   tokensLeft: number;
 }
 
-/** The generation's part of the next pass: the token to feed and the token to pick. */
+/** Describes the next step of a generation for a pass: the token to feed and the token to pick. */
 export function nextStep(generation: Generation): PassSequence {
   const { input, sequence, parent, length, nextToken } = generation;
   const picks = [pickAt(generation, length + 1)];
@@ -41,7 +41,7 @@ export function pickAt({ work, choice }: Pick<Generation, 'work' | 'choice'>, po
   return { sampling: work.choices[choice]!, position, top: work.logprobs ?? 0 };
 }
 
-/** Takes the token that a pass picked after `nextToken`; throws nonfinite_output. */
+/** Records the token that a pass picked after `nextToken`. Throws nonfinite_output. */
 export function takeToken(generation: Generation, picked: PickedToken): GeneratedToken {
   const { input, choice, work } = generation;
   const id = tokenOf(picked);

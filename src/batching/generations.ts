@@ -1,4 +1,4 @@
-/** All running generations: their steps' tables and tokens, and what they give back as they end. */
+/** All running generations: builds the tables of their steps, takes their tokens, and releases them as they end. */
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { StepTables } from '../predictor/step-tables.js';
@@ -11,15 +11,15 @@ import type { PickedToken } from './pass-batch.js';
 
 interface GenerationsOptions {
   engine: Engine;
-  /** Whether a forecast can save anything: an expert may have to be evicted. */
+  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   planner: { readonly needsForecast: boolean };
-  /** Null: generations are not predicted. */
+  /** Null if generations are not predicted. */
   stepTables: StepTables | null;
   inputs: HeldInputs;
   outcomes: Outcomes;
 }
 
-/** What a pass picked for a generation. */
+/** The token that a pass picked for a generation. */
 export interface StepAnswer {
   generation: Generation;
   picked: PickedToken;
@@ -37,7 +37,7 @@ export class Generations {
     return this.#running.size;
   }
 
-  /** `context`: the tokens that its sequence attends across to, or continues. */
+  /** `context` holds the tokens that the sequence attends to or continues. */
   begin(generation: Generation, context: Int32Array): void {
     const { planner, stepTables } = this.#options;
     this.#running.add(generation);
@@ -45,7 +45,9 @@ export class Generations {
     if (required || planner.needsForecast) stepTables?.begin(generation.sequence, context, required);
   }
 
-  /** Groups that may share a pass, by the experts that tables route each token to; 0: the model's routers do. */
+  /**
+   * Groups the generations that may share a pass, by experts per token that tables route; 0 for the model's routers.
+   */
   byRouting(): Map<number, Generation[]> {
     const groups = new Map<number, Generation[]>();
     for (const generation of this.#running) {
@@ -57,7 +59,10 @@ export class Generations {
     return groups;
   }
 
-  /** The hash table of their next step; null where none can be built. All have the same routing. */
+  /**
+   * Builds the hash table of the generations' next step, or returns null if that is not possible. All must have the
+   * same routing.
+   */
   stepTable(generations: readonly Generation[]): HashTable | null {
     const { planner, stepTables } = this.#options;
     const sequences = generations.map(({ sequence }) => sequence);
@@ -75,7 +80,7 @@ export class Generations {
   }
 
   /**
-   * Takes the tokens of one round. An ended generation frees its sequence; a failed one keeps it until its job is
+   * Takes the tokens of one round. An ended generation releases its sequence. A failed one keeps it until its job is
    * released.
    */
   take(answers: readonly StepAnswer[]): void {
@@ -95,14 +100,14 @@ export class Generations {
     for (const generation of ended) this.#end(generation);
   }
 
-  /** Ends a choice early; does nothing when it has ended. */
+  /** Ends a choice early. Does nothing if the choice has already ended. */
   stop(item: number, choice: number): void {
     for (const generation of this.#running) {
       if (generation.input.item === item && generation.choice === choice) this.#end(generation);
     }
   }
 
-  /** HeldInputs releases the job's inputs. */
+  /** Drops the job's generations. HeldInputs releases the job's inputs. */
   dropJob(job: number): void {
     for (const generation of this.#running) if (generation.input.job === job) this.#drop(generation);
   }

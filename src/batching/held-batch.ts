@@ -1,14 +1,14 @@
-/** The batch taken from the queue, whose inputs start one after the other as KV pages become free. */
+/** The batch taken from the queue. Its inputs start in order as KV pages become free. */
 import type { OpenTables } from '../predictor/expected-visits.js';
 import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
 import { itemPages, type KvPages } from './kv-pages.js';
 
-/** An input that has its pages. */
+/** An input whose KV pages are reserved. */
 export interface AdmittedItem extends BatchItem {
   tokens: Int32Array;
-  /** Place of its first token in the batch. */
+  /** Index of its first token in the batch. */
   begin: number;
-  /** Place of its first label token among those of the batch. */
+  /** Index of its first label token among the batch's label tokens. */
   labelBegin: number;
   pages: number;
 }
@@ -31,7 +31,7 @@ export class HeldBatch {
     return this.#next === this.batch.items.length;
   }
 
-  /** Inputs that may start now, in order; inputs of dropped jobs are skipped. */
+  /** Reserves pages and returns the inputs that may start now, in order. Skips inputs of dropped jobs. */
   admit(pages: KvPages, pageTokens: number, dropped: (job: number) => boolean): AdmittedItem[] {
     const admitted: AdmittedItem[] = [];
     const { items, offsets, tokens } = this.batch;

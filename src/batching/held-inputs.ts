@@ -8,7 +8,7 @@ export class HeldInputs {
   readonly #engine: Pick<Engine, 'releaseSequences'>;
   readonly #pages: KvPages;
   readonly #outcomes: Outcomes;
-  /** Choices of each that are not done; an input that is scored has one part. */
+  /** Unfinished parts of each input: its choices, or 1 if the input is scored. */
   readonly #partsLeft = new Map<RunningInput, number>();
 
   constructor(engine: Pick<Engine, 'releaseSequences'>, pages: KvPages, outcomes: Outcomes) {
@@ -25,7 +25,7 @@ export class HeldInputs {
     this.#partsLeft.set(input, parts);
   }
 
-  /** Counts one part as done; with the last one the input is done. */
+  /** Counts one part as done. The last part releases the input and reports it done. */
   partDone(input: RunningInput, scores?: number[]): void {
     const left = this.#partsLeft.get(input)! - 1;
     this.#partsLeft.set(input, left);

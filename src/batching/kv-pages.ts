@@ -1,11 +1,11 @@
 import type { ItemWork } from '../protocol/item-work.js';
-/** KV cache pages, counted before the native engine is asked, so that a pass never fails for want of room. */
+/** Counts KV cache pages before a pass is run, so that no native pass fails because the cache is full. */
 
 export function pagesOf(tokens: number, pageTokens: number): number {
   return Math.ceil(tokens / pageTokens);
 }
 
-/** Pages an input holds at most, its prompt and all that follows it. */
+/** Most pages that an input holds, for its prompt and everything generated or scored after it. */
 export function itemPages(
   promptTokens: number,
   work: ItemWork,
@@ -18,25 +18,31 @@ export function itemPages(
     : continuingPages(promptTokens, work.kind, fed, pageTokens);
 }
 
-/** Tokens that each sequence after the prompt is fed. */
+/** Tokens fed to each sequence after the prompt. */
 function fedTokens(work: ItemWork): number[] {
   if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
   return work.choices.map(() => work.maxTokens);
 }
 
-/** The decoder's sequences attend across to the encoder's: start token and every new token but the last. */
+/**
+ * For an encoder-decoder model: the decoder's sequences attend to the encoder's and have pages of their own. They are
+ * fed the start token and every new token but the last.
+ */
 function besidePages(promptTokens: number, fed: readonly number[], pageTokens: number): number {
   return fed.reduce((sum, tokens) => sum + pagesOf(tokens, pageTokens), pagesOf(promptTokens, pageTokens));
 }
 
-/** They continue the prompt's: one alone in its pages, several share its full pages, and each copies its last one. */
+/**
+ * For a decoder-only model: a single generation continues in the prompt's pages. Several sequences share the prompt's
+ * full pages, and each copies its last page.
+ */
 function continuingPages(
   promptTokens: number,
   kind: ItemWork['kind'],
   fed: readonly number[],
   pageTokens: number,
 ): number {
-  // A generation feeds every new token but the last.
+  // A generation is not fed its last new token.
   const more = kind === 'generate' ? fed.map((tokens) => tokens - 1) : fed;
   if (kind === 'generate' && more.length === 1) return pagesOf(promptTokens + more[0]!, pageTokens);
   const shared = Math.floor(promptTokens / pageTokens);
@@ -59,7 +65,7 @@ export class KvPages {
     return this.#free;
   }
 
-  /** Takes the pages, or nothing when they are not free. */
+  /** Reserves the pages and returns true, or returns false if fewer are free. */
   reserve(pages: number): boolean {
     if (pages > this.#free) return false;
     this.#free -= pages;

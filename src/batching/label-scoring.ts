@@ -1,4 +1,4 @@
-/** Scores the labels of one input: names the log-probabilities that its passes must give, and sums them. */
+/** Scores the labels of one input: determines the log-probabilities its passes must return, and sums them. */
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 import { assertFiniteLogprobs, type TokenQuery } from './pass-batch.js';
 import { LabelScores } from './scoring-plan.js';
@@ -12,7 +12,7 @@ export class LabelScoring {
     this.#scores = new LabelScores(plan.labels);
   }
 
-  /** Takes the log-probabilities of `targets`, in order; throws nonfinite_output. */
+  /** Takes the log-probabilities of `targets`, in order. Throws nonfinite_output. */
   take(targets: readonly ScoringTarget[], logprobs: Float64Array): void {
     assertFiniteLogprobs(logprobs);
     targets.forEach((target, i) => {
@@ -20,13 +20,13 @@ export class LabelScoring {
     });
   }
 
-  /** Of each label, once all targets are in. */
+  /** Summed log-probability of each label. Call it once all targets have been taken. */
   sums(): number[] {
     return this.#scores.sums();
   }
 }
 
-/** The targets of what a plan feeds: tokens [begin, begin + count) of its `input`, rows from 0. */
+/** Selects the targets within the tokens [begin, begin + count) of a plan's input. Query rows count from `begin`. */
 export function targetsWithin(
   { rows }: ScoringPlan['inputs'][number],
   begin: number,

@@ -1,11 +1,11 @@
 import type { SidaError } from '../errors.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
 
-/** Receives what passes gave. */
+/** Receives the results of passes. */
 export interface Outcomes {
   tokens(tokens: GeneratedToken[]): void;
-  /** `scores`: summed log-probability of each label. */
+  /** `scores` holds the summed log-probability of each label. */
   done(item: number, job: number, scores?: number[]): void;
-  /** The job's inputs stay until the job is released. */
+  /** The job's inputs keep their resources until the job is released. */
   failed(job: number, error: SidaError): void;
 }

@@ -1,28 +1,28 @@
-/** Sequences of a pass as a native batch, and the native answer by sequence. */
+/** Converts the sequences of a pass into a native batch, and the native result into one answer per sequence. */
 import { SidaError } from '../errors.js';
 import type { NativeBatch, RunResult } from '../native/addon-types.js';
 import type { RankedToken, Sampling } from '../protocol/sampling.js';
 
-/** The tokens that a sequence adds in a pass, and what the pass must return for them. */
+/** The tokens that a sequence adds in a pass, and the results that the pass must return for them. */
 export interface PassSequence {
   job: number;
   sequence: number;
-  /** Read only when the sequence is new; NO_PARENT: it has none. */
+  /** Read only if the sequence is new; NO_PARENT if it has none. */
   parent: number;
-  /** Appended to the sequence's tokens. */
+  /** Tokens appended to the sequence. */
   tokens: ArrayLike<number>;
   /** Tokens to pick after the last one. */
   picks?: readonly TokenPick[];
-  /** Tokens whose log-probabilities are wanted after a token of `tokens`, by its place, ascending. */
+  /** Tokens whose log-probabilities to return. `row` is an index into `tokens`, ascending. */
   queries?: readonly TokenQuery[];
 }
 
 export interface TokenPick {
-  /** Null: the most likely token. */
+  /** Null picks the most likely token. */
   sampling: Sampling | null;
-  /** Place that the picked token takes in its sequence: the counter of its random number. */
+  /** Position of the picked token in its sequence, which is the counter of its random number. */
   position: number;
-  /** Most likely tokens to name beside it. */
+  /** Number of most likely tokens to return with the picked one. */
   top: number;
 }
 
@@ -32,17 +32,17 @@ export interface TokenQuery {
 }
 
 export interface PickedToken {
-  /** Negative where the logits are not finite: see `tokenOf`. */
+  /** Negative if the logits are not finite: see `tokenOf`. */
   id: number;
   logprob: number;
   /** Most likely first. */
   top: RankedToken[];
 }
 
-/** Of one sequence. */
+/** Results of a pass for one sequence. */
 export interface PassAnswer {
   picked: PickedToken[];
-  /** Of its queries; NaN where the logits are not finite. */
+  /** Log-probabilities of the sequence's queries; NaN where the logits are not finite. */
   logprobs: Float64Array;
 }
 
@@ -96,7 +96,7 @@ function nativePicks(picks: readonly (TokenPick & { row: number })[]): NonNullab
   };
 }
 
-/** The parts of a native answer, in the order of the sequences that the batch was made of. */
+/** Splits a native result into the answers of the sequences, in the order of the batch. */
 export function passAnswers(sequences: readonly PassSequence[], result: RunResult): PassAnswer[] {
   let [pick, ranked, query] = [0, 0, 0];
   return sequences.map(({ picks = [], queries = [] }) => {
@@ -115,7 +115,7 @@ export function passAnswers(sequences: readonly PassSequence[], result: RunResul
   });
 }
 
-/** The picked token; throws nonfinite_output where the model gave none. */
+/** Returns the id of the picked token. Throws nonfinite_output if the logits were not finite. */
 export function tokenOf({ id }: PickedToken): number {
   if (id >= 0) return id;
   throw nonfinite(`The model gave a logit of token ${-1 - id} that is not finite`, { token: -1 - id });

@@ -1,13 +1,13 @@
-/** Waiting items as the batch that the threads hand on. */
+/** Builds the batch that the threads exchange from waiting items. */
 import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
 
 export interface PendingItem extends BatchItem {
   tokens: readonly number[];
-  /** Experts that tables route its tokens to; 0: the model's routers do. Equal within a batch. */
+  /** Experts per token if tables route the item; 0 if the model's routers do. Equal within a batch. */
   routingK: number;
 }
 
-/** Items of one routingK; tokens and offsets lie in shared memory. */
+/** All items must have the same routingK. Tokens and offsets are in shared memory. */
 export function promptBatch(id: number, items: readonly PendingItem[]): PromptBatch {
   const total = items.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const offsets = new Int32Array(new SharedArrayBuffer((items.length + 1) * 4));

@@ -1,15 +1,17 @@
-/** Rows of several tables as the table of one pass: a pass may mix chunks of prompts with single tokens. */
+/** Joins rows of several tables into the table of one pass. A pass may mix prompt chunks with single tokens. */
 import { fillNeed, fillRoutedNeed } from '../predictor/expert-need.js';
 import { createHashTable, type HashTable, TABLE_PREDICTED, TABLE_READY } from '../protocol/hash-table.js';
 
-/** `count` rows of a pass, described by a table from its token `row` on; null: no table describes them. */
+/**
+ * `count` rows of a pass, described by a table's tokens from `row` on; `table` is null if no table describes them.
+ */
 export interface RowSpan {
   table: HashTable | null;
   row: number;
   count: number;
 }
 
-/** Null where no table describes any row. A row without a table names no expert. */
+/** Returns null if no ready table describes any row. A row without a table lists no expert. */
 export function joinSpans(spans: readonly RowSpan[], routingK: number): HashTable | null {
   const ready = spans.filter(({ table }) => table?.state === TABLE_READY);
   const like = ready[0]?.table;

@@ -1,13 +1,13 @@
 /**
- * Scoring of labels as continuations: score(label) = Σ log p(token | tokens before it) under teacher forcing. Labels
- * share rows wherever their tokens agree, so single-token labels need no more than one fed token together.
+ * Scores labels as continuations: score(label) = Σ log p(token | tokens before it) under teacher forcing. Labels
+ * share rows wherever their prefixes agree, so single-token labels together need at most one fed token.
  */
 import { SidaError } from '../errors.js';
 import type { ScoringPlan, ScoringRow, ScoringTarget } from '../protocol/item-work.js';
 
 /**
- * `labels` are token ids without special tokens; `startToken` null: they continue their prompt. Throws invalid_request
- * when they cannot be told apart.
+ * `labels` are token ids without special tokens. If `startToken` is null, labels continue the prompt. Throws
+ * invalid_request if two labels cannot be distinguished.
  */
 export function planScoring(
   labels: readonly number[][],
@@ -20,7 +20,7 @@ export function planScoring(
   const beginnings = properPrefixes(fedTokens);
   const first: ScoringTarget[] = [];
   const inputs: ScoringPlan['inputs'] = [];
-  /** Row that predicts what follows a prefix. */
+  /** By prefix: the row that predicts the next token. */
   const rowOf = new Map<string, ScoringRow>();
   const seen = new Set<string>();
   for (const tokens of fedTokens) {
@@ -47,7 +47,7 @@ export function planScoring(
   return { labels: labels.length, first, inputs };
 }
 
-/** Adds the end token to all labels when one is the beginning of another. */
+/** Adds the end token to all labels if one label is a prefix of another. */
 function distinguishable(labels: readonly number[][], endToken: number | undefined): number[][] {
   const seen = new Map<string, number>();
   labels.forEach((ids, label) => {
@@ -93,7 +93,7 @@ export class LabelScores {
     this.#logprobs[target.label]![target.step] = logprob;
   }
 
-  /** Sum of each label, in token order, so that it does not depend on how rows were shared. */
+  /** Sums each label in token order, so that the result does not depend on how rows were shared. */
   sums(): number[] {
     return this.#logprobs.map((steps) => steps.reduce((sum, logprob) => sum + logprob, 0));
   }

@@ -1,25 +1,25 @@
 /**
- * The engine process's end of streams. It sends deltas as the API process takes them. A slow reader gets fewer
- * and larger deltas: the number in flight is bounded, those that wait take no more room than the answer, and
- * the engine never waits.
+ * The engine process's end of streams. It sends deltas as fast as the API process takes them. A slow reader gets
+ * fewer and larger deltas: the number in flight is bounded, and waiting deltas are joined. Waiting deltas take no
+ * more memory than the answer, and the engine never waits for a reader.
  */
 import { appendDelta, openDelta } from '../protocol/completion-delta.js';
 import type { CompletionDelta, FromEngine } from '../protocol/engine-messages.js';
 
-/** Deltas of one stream that may be in flight to the API process. */
+/** Most deltas of one stream that may be in flight to the API process. */
 export const DELTAS_IN_FLIGHT = 16;
-/** Most tokens that are joined into one delta: larger ones would keep the API process from other requests. */
+/** Most tokens joined into one delta. Larger deltas would keep the API process from other requests. */
 const DELTA_TOKENS = 8;
 
 type Final = Extract<FromEngine, { type: 'result' | 'error' }>;
 
 interface Stream {
   credit: number;
-  /** In order within each choice, the oldest first. */
+  /** Waiting deltas, oldest first within each choice. */
   waiting: CompletionDelta[];
-  /** By choice, the last waiting delta, while it has room. */
+  /** By choice: the last waiting delta, which further tokens may be joined to. */
   open: Map<number, CompletionDelta>;
-  /** Sent after the last delta. */
+  /** Message to send after the last delta. */
   final?: Final;
 }
 
@@ -31,13 +31,13 @@ export class DeltaFlow {
     this.#send = send;
   }
 
-  /** Sends the deltas of one decode step, as far as their streams' credit allows. */
+  /** Sends the deltas of one decode step, as far as the credit of their streams allows. */
   add(deltas: { id: string; delta: CompletionDelta }[]): void {
     const sent = deltas.filter(({ id, delta }) => this.#admit(id, delta));
     if (sent.length > 0) this.#send({ type: 'deltas', deltas: sent });
   }
 
-  /** Ends a job: the message is sent after its deltas. */
+  /** Ends a job. The message is sent after the job's deltas. */
   end(message: Final): void {
     const stream = this.#streams.get(message.id);
     if (stream !== undefined && stream.waiting.length > 0) {
@@ -48,7 +48,7 @@ export class DeltaFlow {
     this.#send(message);
   }
 
-  /** The API process has taken `deltas` deltas of the stream. */
+  /** Records that the API process has taken `deltas` more deltas of the stream. */
   taken(id: string, deltas: number): void {
     const stream = this.#streams.get(id);
     if (stream === undefined) return;
@@ -60,12 +60,12 @@ export class DeltaFlow {
     if (stream.final !== undefined) this.end(stream.final);
   }
 
-  /** Forgets the stream: nothing more is sent of it. */
+  /** Drops the stream. Nothing more is sent for it. */
   drop(id: string): void {
     this.#streams.delete(id);
   }
 
-  /** Whether the delta may be sent now; otherwise it waits. */
+  /** Returns true if the delta may be sent now. Otherwise the delta is queued. */
   #admit(id: string, delta: CompletionDelta): boolean {
     let stream = this.#streams.get(id);
     if (stream === undefined) {

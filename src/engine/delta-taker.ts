@@ -1,11 +1,11 @@
-/** The API process's end of a stream: passes deltas on, and reports to the engine process how many were taken. */
+/** The API process's end of a stream: passes deltas on and reports to the engine process how many were taken. */
 import type { CompletionDelta } from '../protocol/engine-messages.js';
 import { DELTAS_IN_FLIGHT } from './delta-flow.js';
 
-/** May return a promise: the delta counts as taken once it is settled. */
+/** May return a promise. The delta counts as taken once the promise has settled. */
 export type OnDelta = (delta: CompletionDelta) => void | Promise<void>;
 
-/** Deltas reported in one message. */
+/** Number of deltas that one message reports. */
 const REPORTED_TOGETHER = DELTAS_IN_FLIGHT / 2;
 
 export class DeltaTaker {

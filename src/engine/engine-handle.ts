@@ -26,9 +26,9 @@ interface EngineProgress {
 }
 
 export interface EngineState {
-  /** `restarting` follows a crash; `failed` is final: the model cannot be served. */
+  /** `restarting` follows a crash. `failed` is final: the model cannot be served. */
   phase: EnginePhase;
-  /** One line for people: what it is doing, or why it is not ready. */
+  /** One line for people: current activity, or why the engine is not ready. */
   detail: string;
   progress?: EngineProgress;
   /** Present when `failed`. */
@@ -44,17 +44,17 @@ export interface RunOptions {
 
 export interface EngineHandle {
   readonly state: EngineState;
-  /** Kept while the engine restarts; undefined until it was ready once. */
+  /** Kept while the engine restarts; undefined until the engine has been ready once. */
   readonly model: ModelInfo | undefined;
   readonly counters: EngineCounters | undefined;
-  /** Times the engine process was started again after a crash. */
+  /** Number of times that the engine process was restarted after a crash. */
   readonly restarts: number;
   start(): void;
-  /** Runs one job. Rejects with SidaError; a crash of the engine rejects with `engine_crashed`. */
+  /** Runs one job. Rejects with SidaError; the code is `engine_crashed` if the engine process ends. */
   run(id: string, request: JobRequest, options: RunOptions): Promise<JobResult>;
   control(request: ControlRequest): Promise<ControlReply>;
-  /** Calls `listener` at every change of state; returns what removes it. */
+  /** Calls `listener` on every change of state. Returns a function that removes it. */
   onState(listener: (state: EngineState) => void): () => void;
-  /** Stops taking jobs, lets running ones finish for up to `drainMs`, then ends the process. */
+  /** Refuses new jobs, lets running ones finish for up to `drainMs`, then ends the process. */
   close(drainMs: number): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Entry of the engine process: opens the model, starts its two threads and connects them with the API process. This
- * thread tokenizes, makes batches and passes messages on; it never computes.
+ * Entry of the engine process: opens the model, starts the hash-building and the inference thread, and connects them
+ * with the API process. This main thread tokenizes, makes batches and passes messages on. It never runs the model.
  */
 
 import type { Worker } from 'node:worker_threads';
@@ -42,7 +42,7 @@ function progress(phase: 'convert' | 'hash' | 'load', done: number, total: numbe
   send({ type: 'progress', phase, done, total });
 }
 
-/** A dead thread leaves requests without an answer: the process ends and the parent replaces it. */
+/** A dead thread leaves requests without an answer, so the process ends and its parent replaces it. */
 function endWithThread(worker: Worker, name: string): void {
   worker.on('error', (error) => {
     process.stderr.write(`The ${name} thread failed: ${error.stack ?? error.message}\n`);
@@ -51,7 +51,7 @@ function endWithThread(worker: Worker, name: string): void {
 }
 
 async function open(): Promise<void> {
-  // Before a conversion that may take minutes.
+  // Read the tasks first: an error then shows before a conversion that may take minutes.
   const tasks = await readTasks(config.model);
   const prepared = await preparePack({
     model: config.model,
@@ -63,7 +63,7 @@ async function open(): Promise<void> {
   });
   recordThread(loadAddon().profile, 'main');
   progress('load', 0, 1);
-  // The batch that is taken up leaves the queue before its pass is planned.
+  // A batch leaves the queue when it starts, before its pass is planned. The extra entry keeps the look-ahead.
   const queue = createQueue(config.lookahead + 1);
   const { pack, name, fingerprint } = prepared;
   const builderStats = new BuilderStats().buffer;
@@ -134,7 +134,7 @@ async function open(): Promise<void> {
   setInterval(() => send({ type: 'alive' }), 1000);
 }
 
-/** Experts that tables may route a token to; throws cannot_run where they name fewer. */
+/** Most experts that tables may route a token to. Throws cannot_run if tables list fewer. */
 function mostRoutingK({ routingK }: EngineConfig, shape: ModelShape): number {
   const named = tableK(shape);
   if (routingK === null || routingK <= named) return routingK ?? shape.topK;
@@ -209,9 +209,9 @@ async function answerProfile(request: ProfileRequest, model: string): Promise<Co
   return { kind: 'stop-profile', written: await stopRecording(request.file, model) };
 }
 
-// Without its parent the engine has no one to send answers to.
+// Without its parent, the engine process has no receiver for answers.
 process.on('disconnect', () => process.exit(0));
-// A terminal signals the whole process group, but the parent decides when the engine ends.
+// A terminal signals the whole process group. Only the parent decides when the engine ends.
 process.on('SIGINT', () => {});
 process.on('SIGTERM', () => {});
 

@@ -1,4 +1,4 @@
-/** What the engine counts, as metrics: read at a scrape. */
+/** The engine's counters as metrics, read at each scrape. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { recallWidths } from '../inference/recall.js';
 import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
@@ -7,7 +7,7 @@ import { PASS_COUNTERS } from '../protocol/pass-counters.js';
 import { THREAD_COUNTERS } from '../protocol/thread-counters.js';
 import type { EngineHandle } from './engine-handle.js';
 
-/** Beside those of passes and of the inference thread. */
+/** Counters other than those of passes and of the inference thread. */
 const ENGINE_COUNTERS: [name: string, help: string, read: (counters: EngineCounters) => number][] = [
   [
     'sida_belady_bytes_total',

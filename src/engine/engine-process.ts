@@ -1,4 +1,4 @@
-/** The API process's handle of the engine process: starts it, replaces it after a crash, carries jobs to it. */
+/** The API process's handle of the engine process: starts it, replaces it after a crash, and sends it jobs. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type {
@@ -27,11 +27,11 @@ interface Control {
   reject: (error: SidaError) => void;
 }
 
-/** Waits before the second, third, … start in a row; the first replacement starts at once. */
+/** Delays before consecutive restarts, in milliseconds. The first restart is immediate. */
 const RESTART_DELAYS_MS = [0, 250, 500, 1000, 2000, 5000];
-/** An engine that served this long starts the row anew. */
+/** An engine that has been ready this long resets the count of consecutive restarts. */
 const STABLE_MS = 30_000;
-/** Time that a closing engine gets before it is killed. */
+/** Longest wait for a closing engine before it is killed, in milliseconds. */
 const CLOSE_MS = 2000;
 
 const PROGRESS_TEXT = { convert: 'converting', hash: 'verifying', load: 'loading' } as const;
@@ -47,7 +47,7 @@ export class EngineProcess implements EngineHandle {
   readonly #runs = new Map<string, Run>();
   readonly #controls = new Map<number, Control>();
   readonly #killChild = (): void => void this.#child?.kill('SIGKILL');
-  /** The exit of the engine that it ends does the rest. */
+  /** It only kills the process. The exit handler rejects the jobs and starts a replacement. */
   readonly #watchdog = new Watchdog(this.#killChild);
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
@@ -125,7 +125,7 @@ export class EngineProcess implements EngineHandle {
       if (refusal !== undefined) return reject(refusal);
       const id = this.#nextControl++;
       const onReply = (reply: ControlReply): void => {
-        // A replacement engine starts with the budget that holds now.
+        // Keep the new budget, so that a replacement engine starts with it.
         if (request.kind === 'set-budget') this.#config = { ...this.#config, memoryBudget: request.device };
         resolve(reply);
       };
@@ -167,7 +167,7 @@ export class EngineProcess implements EngineHandle {
     });
     const kill = setTimeout(() => child.kill('SIGKILL'), CLOSE_MS);
     if (this.#state.phase === 'ready') this.#post({ type: 'close' });
-    // Before it is ready it reads no messages and holds nothing that a kill could break.
+    // Until it is ready, the process reads no messages and holds no state that a kill could damage.
     else child.kill('SIGKILL');
     await exited;
     clearTimeout(kill);
@@ -197,7 +197,7 @@ export class EngineProcess implements EngineHandle {
   }
 
   #post(message: ToEngine): void {
-    // A message to a process that has just died is lost; the exit handler settles the jobs that wait.
+    // A message to a process that has just died is lost. The exit handler settles the waiting jobs.
     if (this.#child?.connected) this.#child.send(message, () => {});
   }
 
@@ -242,7 +242,7 @@ export class EngineProcess implements EngineHandle {
   #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {
     const detail = `${PROGRESS_TEXT[phase]} the model`;
     const progress = { phase, done, total };
-    // Watchers see `restarting` until the restart is over.
+    // The state stays `restarting` until the restart is complete.
     if (this.#restarts > 0) this.#setState({ phase: 'restarting', detail, progress });
     else this.#setState({ phase: phase === 'load' ? 'loading' : 'converting', detail, progress });
   }

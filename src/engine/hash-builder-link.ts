@@ -11,7 +11,7 @@ import { WakeUp } from '../protocol/wake-up.js';
 
 export class HashBuilderLink {
   readonly worker: Worker;
-  /** What predicts, or why nothing does. */
+  /** Resolves with the predictor's name, or with null and the reasons why there is none. */
   readonly opened: Promise<PredictorInfo>;
   readonly #wakeUp = new WakeUp();
 
@@ -33,7 +33,7 @@ export class HashBuilderLink {
     this.worker.on('message', listener);
   }
 
-  /** The queue must have room for the batch. */
+  /** Sends the batch to the thread. The queue must have room for it. */
   build(batch: PromptBatch): void {
     this.worker.postMessage(batch);
     this.#wakeUp.signal();

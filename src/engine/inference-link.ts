@@ -9,7 +9,7 @@ type Opened = Extract<FromInference, { type: 'opened' }>;
 
 export class InferenceLink {
   readonly worker: Worker;
-  /** Rejects when the model cannot be opened. */
+  /** Rejects if the model cannot be opened. */
   readonly opened: Promise<Opened>;
   readonly #wakeUp: WakeUp;
   readonly #backlog = new StepBacklog();
@@ -39,7 +39,7 @@ export class InferenceLink {
 
   post(message: ToInference): void {
     this.worker.postMessage(message);
-    // The thread sleeps on the wake-up, not on its port.
+    // The thread sleeps on the wake-up and not on its port.
     this.#wakeUp.signal();
   }
 }

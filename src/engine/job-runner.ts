@@ -1,4 +1,4 @@
-/** The engine process's jobs on its main thread. A job's task makes its inputs and its result. */
+/** Runs the engine process's jobs on its main thread. The task of a job prepares its inputs and its result. */
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
@@ -30,7 +30,7 @@ interface RunningJob {
   id: string;
   job: number;
   request: JobRequest;
-  /** Number of its first item; the others follow. */
+  /** Number of the job's first item. Its other items follow consecutively. */
   firstItem: number;
   items: number;
   promptTokens: number;
@@ -67,7 +67,7 @@ export class JobRunner {
     }
   }
 
-  /** Nothing more is sent for the job. */
+  /** Cancels the job. Nothing more is sent for it. */
   cancel(id: string): void {
     this.#deltas.drop(id);
     const job = this.#byId.get(id);
@@ -139,7 +139,7 @@ export class JobRunner {
     batches.add(items);
   }
 
-  /** What the token adds to the job's stream; undefined where the job has none. */
+  /** Returns the delta that the token adds to the job's stream, or undefined if there is none to send. */
   #onToken(token: Tokens[number]): { id: string; delta: CompletionDelta } | undefined {
     const { item, choice } = token;
     const job = this.#byItem.get(item);

@@ -1,4 +1,4 @@
-/** What a model directory holds beside the weights: its tokenizer and the tasks it declares. */
+/** Reads a model directory's files beside the weights: the tokenizer and the declared tasks. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -12,7 +12,7 @@ const tasksSchema = z.object({
 
 export type Tasks = z.infer<typeof tasksSchema>['tasks'];
 
-/** Undefined for a model without tokenizer.json. */
+/** Returns undefined if the model has no tokenizer.json. */
 export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
   const path = join(model, 'tokenizer.json');
   let json: Buffer;
@@ -25,7 +25,7 @@ export async function readTokenizer(model: string, limits: TokenizerLimits): Pro
   return new Tokenizer(json, limits);
 }
 
-/** Tasks of sida.json; none when there is no such file. */
+/** Returns the tasks of sida.json, or none if the file does not exist. */
 export async function readTasks(model: string): Promise<Tasks> {
   const path = join(model, 'sida.json');
   try {

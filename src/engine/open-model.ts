@@ -1,6 +1,6 @@
 /**
- * Opens a model directory in this process: its pack, its engine, its tokenizer. For tools; a server's engine has a
- * process of its own.
+ * Opens a model directory in the calling process: its pack, engine and tokenizer. Command-line tools use it; the
+ * server runs its engine in a separate process.
  */
 import { type PrepareOptions, preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
@@ -10,11 +10,11 @@ import type { Engine } from '../native/addon-types.js';
 import type { Tokenizer } from '../text/tokenizer.js';
 import { readTokenizer } from './model-directory.js';
 
-/** Tools read whole files: a line of them is not a request from outside. */
+/** Limit for tools, which read trusted local files. */
 const MAX_INPUT_BYTES = 1 << 24;
 
 interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
-  /** Tokens that follow the longest input, in up to `sequences` sequences of their own. */
+  /** Most tokens after the longest input, in up to `sequences` additional sequences. */
   newTokens: number;
   sequences: number;
 }
@@ -28,7 +28,7 @@ interface OpenModel {
   tokenizer: Tokenizer;
 }
 
-/** As preparePack and openEngine; throws cannot_run for a model without a tokenizer. */
+/** Throws as preparePack and openEngine do, and cannot_run if the model has no tokenizer. */
 export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
   const { model, packDir, experts, dense, checkTensors, signal, onProgress, newTokens, sequences, ...rest } =
     options;
@@ -41,7 +41,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
     ...(signal !== undefined && { signal }),
     ...(onProgress !== undefined && { onProgress }),
   });
-  // The last page of each sequence may be all but empty.
+  // The last page of each sequence may be almost empty.
   const pages = (1 + sequences) * loadAddon().kvPageTokens;
   const kvTokens = rest.maxBatchTokens + newTokens + pages;
   const engine = openEngine({ ...rest, pack: prepared.pack, kvTokens });

@@ -1,4 +1,4 @@
-/** Which predictor the options ask for. */
+/** Finds the predictor that the options select. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { MANIFEST } from '../predictor/training/manifest.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 
-/** A model may carry its predictor in this directory. */
+/** Subdirectory of a model that may hold its own predictor. */
 const OWN = 'predictor';
 
 export function predictorChoice({

@@ -1,17 +1,20 @@
-/** Whether a request is routed by the model's routers or by hash tables. */
+/** Decides whether the model's routers or hash tables route a request. */
 import { SidaError } from '../errors.js';
 import type { RoutingMode, RoutingWish } from '../protocol/engine-messages.js';
 
 export interface RoutingLimits {
-  /** Of requests that name none; `predicted`: the routers are not on the device. */
+  /** Mode of requests that do not set one. With `predicted`, the routers are not on the device. */
   mode: RoutingMode;
-  /** Most experts that tables may route a token to. */
+  /** Most experts per token that tables may route to. */
   k: number;
   /** Whether there is a predictor. */
   predictor: boolean;
 }
 
-/** Experts that tables route each token to; 0: the model's routers do. Throws cannot_run where the server cannot. */
+/**
+ * Returns the experts per token if tables route the request, or 0 if the model's routers do. Throws cannot_run if the
+ * server does not support the request's routing.
+ */
 export function routingKOf(wish: RoutingWish | undefined, { mode, k, predictor }: RoutingLimits): number {
   const wanted = wish?.mode ?? mode;
   if (wanted === 'exact') {

@@ -1,8 +1,10 @@
-/** Ends an engine process that was ready and sends nothing any more: a frozen process does not exit by itself. */
+/**
+ * Ends an engine process that was ready and has stopped sending messages. A frozen process does not exit by itself.
+ */
 
-/** Between checks; a ready engine sends a message as often. */
+/** Time between checks. A ready engine sends a message as often. */
 const LOOK_MS = 1_000;
-/** Checks in a row without a message before the engine is ended. */
+/** Most consecutive checks without a message before the engine is ended. */
 const SILENT_LOOKS = 10;
 
 export class Watchdog {
@@ -17,8 +19,7 @@ export class Watchdog {
   start(): void {
     this.stop();
     this.#silentLooks = 0;
-    // Checks are counted, not time: after a freeze of this process one check runs before it has read the waiting
-    // messages.
+    // Count checks, not time: after a freeze of this process, one check runs before the waiting messages are read.
     this.#timer = setInterval(() => {
       this.#silentLooks += 1;
       if (this.#silentLooks > SILENT_LOOKS) this.#onSilence();

@@ -1,43 +1,43 @@
 /**
- * The loads of Belady's rule (MIN) over the true routing, with the planner's look-ahead. They are computed after the
- * fact: a visit counts once the batches that it may look ahead to are known.
+ * Computes the loads of Belady's rule (MIN) over the true routing, with the planner's look-ahead. It runs after the
+ * fact: a visit is settled once the batches within its look-ahead are known.
  */
 
-/** Visits of a batch that the look-ahead has in view at most: a long generation has no end of them. */
+/** Most visits of a batch within the look-ahead. It bounds the open visits, since a generation may be very long. */
 const BATCH_VISITS = 48;
 
 interface BeladyOptions<Visit> {
-  /** Where all visits of longer batches are to be in view. */
+  /** Set it higher to keep all visits of long batches in view. */
   batchVisits?: number;
   /** Called with the loads of each settled visit. */
   onLoads?: (visit: Visit, ids: readonly number[]) => void;
 }
 
-/** A layer's turn as it was: the flat ids of the experts it needed. */
+/** A layer's visit as it happened: the flat ids of the experts it needed. */
 export interface TrueVisit {
   batch: number;
   ids: readonly number[];
 }
 
-/** Contents of the imagined device. */
+/** Contents of the simulated device. */
 interface Cache {
   held: Uint8Array;
   size: number;
-  /** Visits that needed the expert: the guess where the look-ahead ends. */
+  /** Number of visits that needed the expert; estimates its next use beyond the look-ahead. */
   uses: Float64Array;
 }
 
 export class Belady<Visit extends TrueVisit = TrueVisit> {
   readonly #lookahead: number;
   readonly #cache: Cache;
-  /** Visits whose look-ahead is not known yet, oldest first. */
+  /** Visits whose look-ahead is not fully known yet, oldest first. */
   readonly #open: Visit[] = [];
   readonly #batchVisits: number;
   readonly #onLoads: BeladyOptions<Visit>['onLoads'];
   #slots: number;
   #loads = 0;
 
-  /** `experts`: of the model, all layers. */
+  /** `experts` counts the experts of all layers. */
   constructor(
     experts: number,
     slots: number,
@@ -51,7 +51,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     this.#cache = { held: new Uint8Array(experts), size: 0, uses: new Float64Array(experts) };
   }
 
-  /** Loads of all visits that are settled. */
+  /** Loads of all settled visits. */
   get loads(): number {
     return this.#loads;
   }
@@ -60,7 +60,7 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     this.#slots = slots;
   }
 
-  /** Visits come in order of time, their batches ascending. */
+  /** Visits must come in order of time, with ascending batches. */
   add(visit: Visit): void {
     this.#open.push(visit);
     const most = this.#batchVisits * (this.#lookahead + 1);
@@ -72,7 +72,9 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
     }
   }
 
-  /** What the last `count` visits would have loaded, as far as the truth is known: flat ids, one array a visit. */
+  /**
+   * Returns the loads of the last `count` visits, judged by the visits known so far: an array of flat ids per visit.
+   */
   lastLoads(count: number): number[][] {
     const { held, size, uses } = this.#cache;
     const copy: Cache = { held: held.slice(), size, uses: uses.slice() };
@@ -113,15 +115,15 @@ export class Belady<Visit extends TrueVisit = TrueVisit> {
   }
 }
 
-/** By flat id: the visit that needs the expert next, and the one after that, or a guess behind them all. */
+/** By flat id: indices of the next two visits that need the expert, or estimates behind the last visit. */
 interface Future {
   next: Float64Array;
   second: Float64Array;
 }
 
 /**
- * Positive where `a` goes before `b`: its next use is farther. Of two with the same next use, the one whose
- * use after that is sooner goes first: it is then loaded again, and the expert loaded last must stay.
+ * Positive if `a` should be evicted before `b`, because its next use is farther. If both have the same next use, the
+ * one whose second use is sooner goes first: it is then loaded again, and the expert loaded last must stay.
  */
 function order({ next, second }: Future, a: number, b: number): number {
   return next[a]! - next[b]! || second[b]! - second[a]!;

@@ -1,10 +1,10 @@
-/** The inference thread's counters since it started. */
+/** Counters of the inference thread since it started. */
 import type { RunStats } from '../native/addon-types.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import { addPass, noPasses, type PassCounters } from '../protocol/pass-counters.js';
 import { noThreadCounts, type ThreadCounters } from '../protocol/thread-counters.js';
 
-/** Counted elsewhere. */
+/** The counters that other parts keep. */
 type CountersNow = Omit<EngineCounters, keyof PassCounters | keyof ThreadCounters | 'rssBytes'>;
 
 export class InferenceCounters {

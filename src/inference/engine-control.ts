@@ -1,4 +1,4 @@
-/** Control requests to the open engine, answered between two steps. */
+/** Answers control requests to the open engine between two steps. */
 import { budgetBytes } from '../config/budget.js';
 import { type Engine, RESIDENCY_STATES } from '../native/addon-types.js';
 import type { ControlReply, ExpertState, ModelRequest } from '../protocol/engine-messages.js';

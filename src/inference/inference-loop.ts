@@ -1,6 +1,4 @@
-/**
- * The inference thread's work: takes batches up, runs prompts, scores or generates, one native pass after the other.
- */
+/** The loop of the inference thread: takes batches and runs prompts, scores or generates, pass by pass. */
 
 import { Generations } from '../batching/generations.js';
 import { HeldBatch } from '../batching/held-batch.js';
@@ -36,19 +34,19 @@ interface InferenceLoopOptions {
   maxBatchTokens: number;
   policy: EvictionPolicy;
   lookahead: number;
-  /** Of a simulated link, bytes a second; 0: none. */
+  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
   builderStats: BuilderStats;
   resident: ResidentFlag;
-  /** Null: generations are not predicted. */
+  /** Null if generations are not predicted. */
   stepTables: StepTables | null;
   queue: QueueConsumer<QueuedBatch>;
-  /** The next control message, if one has arrived. */
+  /** Returns the next control message, or undefined if none has arrived. */
   nextControl: () => ToInference | undefined;
   emit: (message: FromInference) => void;
 }
 
-/** Counters go out this often while there is work, and this often without. */
+/** Interval of the counter messages while there is work, and while there is none. */
 const BUSY_COUNTERS_MS = 100;
 const IDLE_COUNTERS_MS = 1000;
 
@@ -64,9 +62,11 @@ export class InferenceLoop {
   readonly #generations: Generations;
   readonly #inputs: HeldInputs;
   readonly #kind: ModelKind;
-  /** Jobs whose items are skipped, until this batch is finished. */
+  /** Jobs whose items are skipped, and the last batch that may hold any of them. */
   readonly #dropped = new Map<number, number>();
-  /** Jobs that failed in the running turn; released at its end, when no step names their contexts any more. */
+  /**
+   * Jobs that failed in the current turn. They are released at its end, when no step uses their sequences any more.
+   */
   readonly #failed = new Map<number, SidaError>();
   #held: HeldBatch | undefined;
   #lastFinishedBatch = -1;
@@ -115,7 +115,7 @@ export class InferenceLoop {
     });
   }
 
-  /** Runs until it is told to close; blocks its thread. */
+  /** Runs until a `close` message arrives. Blocks the thread. */
   run(): void {
     const { queue } = this.#options;
     while (!this.#closed) {
@@ -127,7 +127,7 @@ export class InferenceLoop {
     this.#options.emit({ type: 'closed' });
   }
 
-  /** One round: control messages, then new inputs, then a step of all that runs. False when there was nothing to do. */
+  /** Runs one round: control messages, new inputs, a step of all running inputs. Returns false if it was idle. */
   turn(): boolean {
     this.#readControl();
     if (this.#closed) return true;
@@ -195,7 +195,7 @@ export class InferenceLoop {
     }
   }
 
-  /** Inputs of the batch at hand or of the next one; false where none can start. */
+  /** Starts inputs of the held batch, or of the next one. Returns false if none can start. */
   #startItems(): boolean {
     this.#held ??= this.#takeBatch();
     const held = this.#held;
@@ -247,7 +247,7 @@ export class InferenceLoop {
 
   #failJob(job: number, error: SidaError): void {
     this.#releaseJob(job);
-    // The main thread answers with a cancel, which says how long to pass over its items.
+    // The main thread replies with a cancel, which carries the last batch whose items must be skipped.
     this.#dropped.set(job, Number.POSITIVE_INFINITY);
     this.#options.emit({ type: 'job-error', job, error: error.toBody() });
   }

@@ -1,4 +1,4 @@
-/** Thread entry: opens the native engine and runs the inference loop until it is told to close. */
+/** Thread entry: opens the native engine and runs the inference loop until a `close` message arrives. */
 
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
@@ -68,8 +68,8 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
 }
 
 /**
- * Predicts generations on this thread. Null: their experts are fetched on demand. The hash-building thread reports
- * why.
+ * Opens the predictor of generations, which runs on this thread. Returns null if there is none or it cannot be
+ * opened: experts are then fetched on demand. The hash-building thread reports the reason.
  */
 async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
   const { predictor, fingerprint, pack } = data;

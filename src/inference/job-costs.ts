@@ -1,4 +1,4 @@
-/** What each running job has cost so far, and when its last item is done. */
+/** Tracks the cost of each running job, and when its last item is done. */
 
 import {
   EXPERT_LATE,
@@ -13,7 +13,7 @@ import type { ExpertCost } from '../protocol/engine-messages.js';
 import type { BatchItem, JobEnd } from '../protocol/thread-messages.js';
 import type { Hits, Verdict } from './routing-quality.js';
 
-/** `topK`: experts that the model's routers choose for a token. */
+/** `topK` is the number of experts that the model's routers choose for a token. */
 export function noCost(topK: number): ExpertCost {
   return {
     needed: 0,
@@ -30,7 +30,7 @@ export function noCost(topK: number): ExpertCost {
   };
 }
 
-/** Under the names that say which recall it is: see `recallWidths`. */
+/** Returns the hits under field names that depend on topK: see `recallWidths`. */
 function hits(topK: number, { narrow, wide }: Pick<Hits, 'narrow' | 'wide'>) {
   return topK === 1 ? { hits_top1: narrow, hits_top3: wide } : { hits_top_k: narrow, hits_top_2k: wide };
 }
@@ -58,12 +58,12 @@ export class JobCosts {
     this.#marks = new Uint32Array(experts);
   }
 
-  /** Jobs with items that are not done. */
+  /** Jobs with unfinished items. */
   get size(): number {
     return this.#jobs.size;
   }
 
-  /** Called for every item taken up; the first one starts the job. */
+  /** Call it for every item that starts. The first item starts the job. */
   begin({ job, jobItems, explain }: JobItem, nowMs: number): void {
     if (this.#jobs.has(job)) return;
     this.#jobs.set(job, {
@@ -75,12 +75,12 @@ export class JobCosts {
     });
   }
 
-  /** Whether the job's answer tells all that it cost. */
+  /** Whether the job's answer reports its full cost. */
   explains(job: number): boolean {
     return this.#jobs.get(job)?.explain ?? false;
   }
 
-  /** Adds one native call: `jobs` (S) names the job of each sequence, `offsets` (S + 1) its tokens. */
+  /** Adds one native pass. `jobs` (S) holds the job of each sequence, `offsets` (S + 1) the range of its tokens. */
   add(result: RunResult, jobs: readonly number[], offsets: Int32Array, verdict: Verdict): void {
     const spans = new Map<number, [number, number][]>();
     jobs.forEach((job, i) => {
@@ -107,7 +107,7 @@ export class JobCosts {
     });
   }
 
-  /** Counts one item as done; gives the job's account with its last one. */
+  /** Counts one item as done. Returns the job's cost and times with its last item, else undefined. */
   itemDone(job: number, nowMs: number): JobEnd | undefined {
     const entry = this.#jobs.get(job);
     if (entry === undefined) return undefined;
@@ -123,7 +123,7 @@ export class JobCosts {
     this.#jobs.delete(job);
   }
 
-  /** Counts each expert once that any of the tokens used. */
+  /** Counts each expert once that any of the job's tokens used. */
   #addLayer(
     cost: ExpertCost,
     result: RunResult,
@@ -138,7 +138,7 @@ export class JobCosts {
       this.#marks.fill(0);
       this.#mark = 1;
     }
-    // One entry for a token, or k where a table routes.
+    // `dispatch` is (layers, tokens, k), where k is the routers' topK, or the table's k if a table routes.
     const k = result.dispatch.length / (result.layers.length * tokens);
     for (const [begin, end] of spans) {
       for (let entry = begin * k; entry < end * k; entry++) {

@@ -1,11 +1,12 @@
 /**
- * How busy the link into device memory is. While it has time to spare, prefetches may move extra bytes to save time.
+ * Measures how busy the link into device memory is. While the link has spare time, prefetches may move extra bytes to
+ * reduce waiting.
  */
 import type { DeviceUsage, RunStats } from '../native/addon-types.js';
 
-/** Passes weigh by their time; this much of it is remembered. */
+/** Decay time of the average. Each pass is weighted by its duration. */
 const MEMORY_SECONDS = 0.5;
-/** Below CALM the link has time to spare, above BUSY no longer: the gap keeps the verdict from swinging. */
+/** The link becomes spare below CALM and stops being spare above BUSY. The gap prevents oscillation. */
 const CALM = 0.5;
 const BUSY = 0.85;
 
@@ -16,19 +17,19 @@ export class LinkLoad {
   #seconds = 0;
   #spare = false;
 
-  /** `linkBandwidth`: of a simulated link, bytes a second; 0: none. */
+  /** `linkBandwidth` is that of a simulated link in bytes per second; 0 means none. */
   constructor({ disk }: Pick<DeviceUsage, 'disk'>, linkBandwidth: number) {
     this.#linkBandwidth = linkBandwidth;
     const rates = disk.map(({ bytesPerSecond }) => bytesPerSecond);
     this.#diskBandwidth = rates.includes(0) ? 0 : rates.reduce((sum, rate) => sum + rate, 0);
   }
 
-  /** False where a rate is not known. */
+  /** Whether the link has spare time. False while a disk's rate is unknown. */
   get spare(): boolean {
     return this.#spare;
   }
 
-  /** After each pass. */
+  /** Call it after each pass. */
   judge({ bytesMoved, diskBytes, passNs }: Pick<RunStats, 'bytesMoved' | 'diskBytes' | 'passNs'>): void {
     if (this.#diskBandwidth === 0) return;
     const link = this.#linkBandwidth === 0 ? 0 : bytesMoved / this.#linkBandwidth;

@@ -18,7 +18,7 @@ interface NativePassesOptions {
   costs: JobCosts;
   counters: InferenceCounters;
   maxBatchTokens: number;
-  /** Called when a pass failed, once for each job that took part. */
+  /** Called when a pass fails, once for each job in it. */
   onJobError: (job: number, error: SidaError) => void;
 }
 
@@ -54,7 +54,7 @@ export class NativePasses implements PassRunner {
       return passAnswers(sequences, result);
     } catch (cause) {
       const error = SidaError.from(cause);
-      // After a broken invariant or device error no answer can be trusted: the process ends and is replaced.
+      // After a broken invariant or a device error no answer can be trusted, so the process ends and is replaced.
       if (error.code === 'internal' || error.code === 'device_failed') throw error;
       for (const job of new Set(jobs)) onJobError(job, error);
       return null;

@@ -1,20 +1,22 @@
 /**
- * Corrects the forecasts of tables by the routing that came true. A table treats its tokens as independent,
- * knows nothing of earlier texts, and may be wrong. So the chance that a layer needs an expert is learned as
- * passes run, from the forecast, how often the expert was needed so far, and how long ago (logistic regression,
- * stochastic gradient).
+ * Corrects the forecasts of tables with the observed routing. A table treats its tokens as independent, ignores
+ * earlier texts, and may be wrong. Logistic regression with stochastic gradient descent therefore learns, as passes
+ * run, the chance that a layer needs an expert. Its inputs are the forecast, the frequency of the expert's uses, and
+ * the time since its last use.
  */
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
-/** Used up to so many visits of its layer ago; longer ago or never is one more. */
+/**
+ * Upper bounds of the age classes: visits of the layer since the expert's last use. One more class holds the rest.
+ */
 const AGES = [1, 2, 4, 8, 16];
-/** Step of the gradient: large while little was seen, and never 0, for texts change. */
+/** The learning rate falls from FIRST_RATE to LAST_RATE, and not to 0, because texts change. */
 const FIRST_RATE = 0.1;
 const LAST_RATE = 0.02;
 const SLOWING = 16;
-/** Of the weights of log-odds, which reach ±9. */
+/** Extra factor on the rate of weights whose inputs are log-odds, which reach ±9. */
 const ODDS_RATE = 0.3;
-/** Keeps the odds of the certain and the impossible finite. */
+/** Keeps the log-odds of 0 and 1 finite. */
 const EDGE = 1e-4;
 
 interface LayerWeights {
@@ -25,24 +27,24 @@ interface LayerWeights {
 }
 
 export class NeedCalibration {
-  /** By the flat id of a layer's first expert. */
+  /** By flat id of a layer's first expert. */
   readonly #weights = new Map<number, LayerWeights>();
-  /** By the same id. */
+  /** Visits of each layer, by the same id. */
   readonly #visits = new Map<number, number>();
-  /** (experts), visits that needed it. */
+  /** (experts), visits that needed the expert. */
   readonly #uses: Float64Array;
-  /** (experts), its layer's visits when it was needed last. */
+  /** (experts), the layer's visit that last needed the expert. */
   readonly #usedAt: Float64Array;
 
-  /** `experts`: of the model, all layers. */
+  /** `experts` counts the experts of all layers. */
   constructor(experts: number) {
     this.#uses = new Float64Array(experts);
     this.#usedAt = new Float64Array(experts).fill(Number.NEGATIVE_INFINITY);
   }
 
   /**
-   * Weight of the tables' forecast, mean of the layers: 1 trusts them, 0 ignores them, below 0 inverts them. 1 at the
-   * start.
+   * Weight of the tables' forecast, mean over layers. 1 trusts the tables, 0 ignores them, and a negative weight
+   * inverts them. It starts at 1.
    */
   get tableWeight(): number {
     if (this.#weights.size === 0) return 1;
@@ -51,7 +53,7 @@ export class NeedCalibration {
     return sum / this.#weights.size;
   }
 
-  /** The visit with corrected chances; unchanged while nothing was learned of its layer. */
+  /** Returns the visit with corrected chances. Returns it unchanged until its layer has been learned from. */
   corrected(visit: ExpectedVisit): ExpectedVisit {
     if (!this.#visits.has(visit.firstId)) return visit;
     const need = visit.need.slice();
@@ -61,7 +63,7 @@ export class NeedCalibration {
     return { ...visit, need };
   }
 
-  /** `needed`: (experts of the layer), not 0 where the visit needed the expert. */
+  /** `needed` is (experts per layer): not 0 if the visit needed the expert. */
   learn(visit: ExpectedVisit, needed: ArrayLike<number>): void {
     const { firstId, need } = visit;
     const visits = this.#visits.get(firstId) ?? 0;
@@ -82,7 +84,7 @@ export class NeedCalibration {
     this.#visits.set(firstId, visits + 1);
   }
 
-  /** `frequency`: log-odds. */
+  /** Calls `each` for every expert of the visit. `frequency` is in log-odds. */
   #chances(
     { firstId, need }: ExpectedVisit,
     each: (index: number, chance: number, frequency: number, age: number) => void,

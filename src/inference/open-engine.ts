@@ -1,20 +1,20 @@
-/** Opens the native engine within budgets as users write them. */
+/** Opens the native engine with budgets in the form that users write. */
 import { budgetBytes, hostBudgetBytes } from '../config/budget.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine, EngineOptions } from '../native/addon-types.js';
 
 export interface OpenEngineOptions
   extends Omit<EngineOptions, 'budgetBytes' | 'hostBudgetBytes' | 'linkBandwidth' | 'linkLatency'> {
-  /** Of the device: a size (`2GiB`), or a share of the experts' bytes plus what the rest needs (`50%`). */
+  /** Device memory: a size (`2GiB`), or a share (`50%`) of the experts' bytes plus all memory that the rest needs. */
   memoryBudget: string;
-  /** Of the host tier: a size, or a share of the experts' bytes. */
+  /** Host tier: a size, or a share of the experts' bytes. */
   hostBudget: string;
-  /** Of a simulated link, bytes per second and seconds; default: none. */
+  /** Bandwidth and latency of a simulated link, in bytes per second and seconds. Default: no simulated link. */
   linkBandwidth?: number;
   linkLatency?: number;
 }
 
-/** Throws budget_too_small with the bytes needed, pack_invalid, and invalid_request for a budget that is no size. */
+/** Throws budget_too_small with the bytes needed, pack_invalid, or invalid_request if a budget cannot be parsed. */
 export function openEngine(options: OpenEngineOptions): Engine {
   const { memoryBudget, hostBudget, linkBandwidth = 0, linkLatency = 0, ...rest } = options;
   const { pack, readDepth: _, readChunkBytes: __, ...limits } = rest;

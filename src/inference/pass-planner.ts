@@ -1,4 +1,4 @@
-/** Plans the passes of one engine from the tables at hand. */
+/** Plans the passes of one engine from the known tables. */
 import { firstMoeLayer } from '../model/model-shape.js';
 import type { Engine, ResidencyPlan, RunResult } from '../native/addon-types.js';
 import { type ExpectedVisit, openTables, visitsOf } from '../predictor/expected-visits.js';
@@ -16,11 +16,11 @@ interface PassPlannerOptions {
   policy: EvictionPolicy;
   queue: QueueConsumer<QueuedBatch>;
   resident: ResidentFlag;
-  /** Of a simulated link, bytes a second; 0: none. */
+  /** Bandwidth of a simulated link in bytes per second; 0 means none. */
   linkBandwidth: number;
 }
 
-/** What tables say of a pass and of those behind it in its batch. */
+/** The tables' forecast of a pass and of the later passes of its batch. */
 type ForecastVisits = Pick<PassForecast, 'own' | 'behind'>;
 
 export function correctedPass({ own, behind }: ForecastVisits, calibration: NeedCalibration): ForecastVisits {
@@ -34,7 +34,7 @@ export function correctedVisits(
   return visits.map((visit) => calibration.corrected(visit));
 }
 
-/** `upcoming`: what tables say of the batches in the queue, the next one first. */
+/** `upcoming` holds the forecast visits of the queued batches, the next batch first. */
 export function planPass(
   { own, behind }: ForecastVisits,
   upcoming: readonly (readonly ExpectedVisit[])[],
@@ -63,23 +63,23 @@ export class PassPlanner {
     this.slotsChanged();
   }
 
-  /** To be called after a change of budget. */
+  /** Call it after a change of budget. */
   slotsChanged(): void {
     const { engine, resident } = this.#options;
     resident.all = engine.usage().slots >= engine.plan.experts;
   }
 
-  /** Whether tables say anything of use: an expert may have to give way. */
+  /** Whether forecasts are useful, which they are if experts may have to be evicted. */
   get needsForecast(): boolean {
     return !this.#options.resident.all;
   }
 
-  /** As `NeedCalibration.tableWeight`. */
+  /** See `NeedCalibration.tableWeight`. */
   get tableWeight(): number {
     return this.#calibration.tableWeight;
   }
 
-  /** Learns from a finished pass: how busy the link was, and how good its forecast was. */
+  /** Learns from a finished pass how busy the link was and how good the forecast was. */
   judge({ stats, found }: Pick<RunResult, 'stats' | 'found'>, own: readonly ExpectedVisit[]): void {
     if (this.#options.resident.all) return;
     this.#link.judge(stats);
@@ -91,7 +91,7 @@ export class PassPlanner {
     }
   }
 
-  /** Null where every expert has a slot: nothing has to give way. */
+  /** Returns null if every expert has a slot, since nothing is ever evicted then. */
   plan(known: ForecastVisits): ResidencyPlan | null {
     const { engine, policy, queue, resident } = this.#options;
     if (resident.all) return null;

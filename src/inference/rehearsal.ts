@@ -1,44 +1,45 @@
 /**
- * Rehearses the visits to come under Belady's rule (MIN; Belady 1966): which experts are going to be evicted,
- * and from when on each may be. Prefetches that evict no others move the bytes of Belady's rule, as early as it
- * allows ("do no harm": Cao et al., "A Study of Integrated Prefetching and Caching Strategies", 1995).
+ * Rehearses the coming visits under Belady's rule (MIN; Belady 1966). The rehearsal finds which experts will be
+ * evicted, and from when on each may be evicted. Prefetches that evict only those experts move the same bytes as
+ * Belady's rule, as early as it allows ("do no harm": Cao et al., "A Study of Integrated Prefetching and Caching
+ * Strategies", 1995).
  *
- * This is a plan, not another store. Its keys change after every visit, where the store's hold for a pass; an
- * expert may be evicted within the visit that used it; and the result is when each expert is evicted. The
- * native store, given new keys before each visit, takes 1.5 to 6 times as long for it, in every pass.
+ * The rehearsal is a plan and does not replace the store. Its keys change after every visit, while the store's keys
+ * hold for a whole pass. It may evict an expert within the visit that used it. Its result is when each expert is
+ * evicted. Running the native store with new keys before each visit would take 1.5 to 6 times as long, in every pass.
  */
 import { LOADING, type Residency } from '../native/addon-types.js';
 
 export interface RehearsedVisit {
   /** Flat id of the layer's first expert. */
   firstId: number;
-  /** Indices of the experts that the layer is taken to need. */
+  /** Indices of the experts that the layer is expected to need. */
   needed: readonly number[];
-  /** (experts of the layer), expected next use once the layer has had its turn. */
+  /** (experts per layer), expected next use after this visit of the layer. */
   nextUse: Float64Array;
 }
 
 interface RehearsalInput {
   visits: readonly RehearsedVisit[];
-  /** How many of them belong to the pass. */
+  /** How many of the visits belong to the pass. */
   passVisits: number;
-  /** How many belong to the pass and to those behind it in its batch: a round of the layers begins there. */
+  /** How many belong to the pass and the later passes of its batch. A new round of the layers begins after them. */
   batchVisits: number;
-  /** MoE layers of a round. */
+  /** MoE layers in a round. */
   layers: number;
-  /** Whether a load more costs less than one that comes late. */
+  /** Whether an extra load costs less than a late one. */
   spareLink: boolean;
-  /** (experts), expected from now. */
+  /** (experts), expected next use from now. */
   nextUse: Float64Array;
   residency: Residency;
 }
 
 interface Rehearsal {
-  /** (experts), 1: evicted before its next use, so it may go at once. */
+  /** (experts), 1 if the expert is evicted before its next use, so that it may be evicted at once. */
   goesNow: Uint8Array;
-  /** (experts), 1: evicted between its use by the pass, if any is to come, and the next one. */
+  /** (experts), 1 if the expert is evicted between its use by the pass, if there is one, and the next use. */
   goesAfterUse: Uint8Array;
-  /** Flat ids in the order they are loaded, once each; those whose load is under way stand where they are needed. */
+  /** Flat ids in the order of their first load. Loads already under way are listed at the visit that needs them. */
   loads: number[];
 }
 
@@ -75,7 +76,7 @@ export function rehearse(input: RehearsalInput): Rehearsal {
       usedAt[id] = time;
       if (state[id] === LOADING) loads.add(id);
     }
-    // Experts at hand compute first, and each may go once it has computed.
+    // Resident experts compute first, and each may be evicted once it has computed.
     for (let index = 0; index < after.length; index++) {
       const id = firstId + index;
       if (held.has(id)) held.update(id, after[index]!, usedAt[id]!);
@@ -90,7 +91,7 @@ export function rehearse(input: RehearsalInput): Rehearsal {
       loads.add(id);
     }
   }
-  // The pass may have used it already.
+  // The expert may already have been used by the pass.
   for (let id = 0; id < experts; id++) if (goesNow[id] === 1 && usedByPass[id] === 0) goesAfterUse[id] = 1;
   return { goesNow, goesAfterUse, loads: [...loads] };
 }
@@ -98,10 +99,10 @@ export function rehearse(input: RehearsalInput): Rehearsal {
 const ABSENT = -1;
 const PINNED = -2;
 
-/** Those that may go lie side by side: the search for a victim is what a rehearsal costs. */
+/** Keeps the evictable experts contiguous, because the search for a victim dominates the cost of a rehearsal. */
 class HeldExperts {
   readonly #input: RehearsalInput;
-  /** By flat id: where it lies in `#ids`. */
+  /** By flat id: the expert's index in `#ids`, or ABSENT or PINNED. */
   readonly #at: Int32Array;
   readonly #ids: Int32Array;
   readonly #ranks: Float64Array;
@@ -147,9 +148,9 @@ class HeldExperts {
 }
 
 /**
- * The expert with the largest rank is evicted first: the one that is needed last. Experts needed in the same round of a
- * later batch cost the same to bring back, so of them the one that has been evictable the longest is first: a prefetch
- * then need not wait. With time to spare on the link, the same holds for all that the batch does not need.
+ * The expert with the largest rank is evicted first: the one that is needed last. Experts needed in the same round of
+ * a later batch cost the same to reload. Among them, the one that has been evictable for longest goes first, so that
+ * a prefetch need not wait. If the link has spare time, this applies to all experts that the batch does not need.
  */
 function rankOf(
   { visits, batchVisits, layers, spareLink }: RehearsalInput,
@@ -158,7 +159,7 @@ function rankOf(
 ): number {
   if (nextUse < batchVisits) return nextUse;
   const round = spareLink ? 0 : Math.floor((nextUse - batchVisits) / layers);
-  // Below 1, so that it decides within a round.
+  // Below 1, so that it orders experts only within a round.
   const free = (visits.length - usedAt + nextUse / (nextUse + 1)) / (visits.length + 2);
   return batchVisits + layers * (round + free);
 }

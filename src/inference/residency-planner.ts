@@ -1,46 +1,48 @@
-/** What to move for a pass: pure, from what its table and those queued behind it expect of each expert. */
+/** Plans the moves for a pass. Pure: the inputs are the forecasts of the pass's table and of the queued tables. */
 import { RESIDENT, type Residency, type ResidencyPlan } from '../native/addon-types.js';
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 import type { EvictionPolicy } from './eviction/policy.js';
 import { rehearse } from './rehearsal.js';
 
 export interface PlanInput {
-  /** In order of time: the layers of the pass about to run, then those of the passes behind it. */
+  /** In order of time: the layers of the next pass, then those of later passes. */
   visits: readonly ExpectedVisit[];
-  /** How many of them belong to the pass. */
+  /** How many of the visits belong to the pass. */
   passVisits: number;
-  /** How many of them belong to the pass's batch. */
+  /** How many of the visits belong to the pass's batch. */
   batchVisits: number;
-  /** How many of them prefetches may be for: the pass's and those soon behind it. */
+  /** How many of the visits may be prefetched for: those of the pass and of the passes soon after it. */
   prefetchVisits: number;
-  /** Whether the link has time for moves beyond the fewest, where they save waiting. */
+  /** Whether the link has time for extra moves that reduce waiting. */
   spareLink?: boolean;
   residency: Residency;
   policy: EvictionPolicy;
 }
 
 /**
- * An expert is prefetched for a layer that needs it with at least this chance: a wrong prefetch costs a move, and what
- * it evicted another.
+ * Least chance of need at which an expert is prefetched. A wrong prefetch costs one move, and another to reload the
+ * expert that it evicted.
  */
 export const PREFETCH_CHANCE = 0.95;
 
-/** Keys of experts that may be evicted begin here, beyond every time that a plan can name. */
+/** Keys of evictable experts start here, above every time in a plan. */
 const EXPENDABLE = 2 ** 40;
 
 /**
- * With a forecast an expert's key is its expected next use, in visits from now: Σ t · P(first needed at t) +
- * P(not needed) · (visits + the policy's guess); with certain tables this is Belady's rule. A rehearsal of the
- * visits finds the experts that are evicted before that use. Only these make room for prefetches. Without a
- * forecast only this pass's needs are protected. Loads: experts that are likely needed and not resident, or
- * evicted by then, the nearest first. Loads that have begun are listed too, because a prefetch that no plan
- * names is cancelled. The store begins each as soon as a slot is free or may be taken.
+ * With a forecast, an expert's key is its expected next use, in visits from now:
+ * Σ t · P(first needed at t) + P(not needed) · (visits + the policy's estimate).
+ * With certain tables this is Belady's rule. A rehearsal of the visits finds the experts that are evicted before that
+ * use; only these make room for prefetches. Without a forecast, only the needs of this pass are protected.
+ *
+ * Loads are the experts that are likely needed and are not resident, or will have been evicted by then, nearest need
+ * first. Loads that have begun are listed too, because the store cancels a prefetch that the plan omits. The store
+ * starts each load as soon as a slot is free or an expendable expert can be evicted.
  */
 export function planResidency(input: PlanInput): ResidencyPlan {
   return input.policy.usesForecast && input.visits.length > 0 ? planAhead(input) : planThisPass(input);
 }
 
-/** Without tables: nothing is prefetched, and the policy chooses the victims. */
+/** Plans without tables: nothing is prefetched, and the policy chooses the victims. */
 export function planOnDemand(residency: Residency, policy: EvictionPolicy): ResidencyPlan {
   return planResidency({ visits: [], passVisits: 0, batchVisits: 0, prefetchVisits: 0, residency, policy });
 }
@@ -100,14 +102,14 @@ function planThisPass({ visits, passVisits, prefetchVisits, residency, policy }:
 interface ExpectedUse {
   /** (experts), time of the next use from now on. */
   now: Float64Array;
-  /** (experts), once the pass has run. */
+  /** (experts), time of the next use after the pass. */
   afterPass: Float64Array;
-  /** (visits to prefetch for), (experts of the layer), once the layer has had this turn. */
+  /** (visits to prefetch for), (experts per layer), time of the next use after this visit. */
   afterVisit: Float64Array[];
 }
 
 function expectedUse({ visits, passVisits, prefetchVisits, residency, policy }: PlanInput): ExpectedUse {
-  // The guesses are in visits beyond the last one.
+  // The policy's estimates count visits beyond the last known one.
   const { before: now, after: later } = policy.rank(residency);
   for (let id = 0; id < now.length; id++) {
     now[id]! += visits.length;

@@ -1,4 +1,4 @@
-/** How good the tables were, judged by the routing that came true: predictor hits and Belady's bytes. */
+/** Judges tables by the observed routing: predictor hits and the bytes of Belady's rule. */
 import { type NativeBatch, NO_EXPERT, type RunResult } from '../native/addon-types.js';
 import type { PassForecast, TableRows } from '../predictor/pass-forecast.js';
 import type { HashTable } from '../protocol/hash-table.js';
@@ -6,20 +6,20 @@ import type { Belady } from './belady.js';
 import { recallWidths } from './recall.js';
 
 /**
- * Sums over routings, a token to one of its experts in a MoE layer, that a table spoke of; those over capacity are
- * left out.
+ * Sums over routings that a table predicted. A routing is one token sent to one of its experts in a MoE layer.
+ * Routings dropped for capacity are not counted.
  */
 export interface Hits {
   predicted: number;
-  /** The expert was among the table's first names: see `recallWidths`. */
+  /** Routings whose expert was among the table's first entries: see `recallWidths`. */
   narrow: number;
   wide: number;
 }
 
 export interface Verdict {
-  /** Of each sequence of the pass; null without a table. */
+  /** One entry per sequence of the pass; null if there is no table to judge. */
   hits: Hits[] | null;
-  /** Flat ids Belady's rule would have loaded, when a job wants to know. */
+  /** Flat ids that Belady's rule would have loaded; null if no job asks for them. */
   beladyLoads: Set<number> | null;
 }
 
@@ -28,7 +28,7 @@ interface RoutingQualityOptions {
   /** Experts that the routers choose for a token. */
   topK: number;
   belady: Belady;
-  /** Whether the job's answer tells what it cost. */
+  /** Whether the job's answer reports its cost. */
   explains: (job: number) => boolean;
 }
 
@@ -49,7 +49,7 @@ export class RoutingQuality {
     return this.#options.belady.loads;
   }
 
-  /** The passes from here on belong to the next batch: what the look-ahead counts. */
+  /** Assigns the following passes to the next batch. The look-ahead counts batches. */
   nextBatch(): void {
     this.#batch += 1;
   }
@@ -70,7 +70,7 @@ export class RoutingQuality {
       belady.add({ batch: this.#batch, ids });
     }
     const beladyLoads = jobs.some(explains) ? new Set(belady.lastLoads(layers).flat()) : null;
-    // Where the table routes there is no truth to judge it by.
+    // If the table routes, there is no observed routing to judge it by.
     const hits =
       predicted && routingK === 0 ? jobs.map((_, i) => this.#hits(result, batch, i, predicted)) : null;
     return { hits, beladyLoads };
@@ -103,7 +103,7 @@ export class RoutingQuality {
   }
 }
 
-/** Place of the expert among the table's names; infinity where it is not named. */
+/** Index of the expert in the token's table row, or infinity if the row does not contain it. */
 function rankOf(expert: number, { experts, k }: HashTable, at: number): number {
   let rank = 0;
   while (rank < k && experts[at + rank] !== expert) rank += 1;

@@ -1,4 +1,4 @@
-/** The inference thread waits for tables that are still being built, for as long as they are worth it. */
+/** Lets the inference thread wait for unfinished tables, for as long as they are worth it. */
 
 import { clockMs } from '../clock.js';
 import type { OpenTables } from '../predictor/expected-visits.js';
@@ -13,7 +13,7 @@ export class TableWait {
   readonly #counters: InferenceCounters;
   readonly #worth = new TableWorth(clockMs);
 
-  /** The builder signals `arrivals` when a table is done. */
+  /** The hash-building thread signals `arrivals` when a table is ready. */
   constructor(arrivals: WakeUp, counters: InferenceCounters) {
     this.#arrivals = arrivals;
     this.#counters = counters;
@@ -23,13 +23,13 @@ export class TableWait {
     this.#worth.passTook(ms);
   }
 
-  /** Afterwards no table is pending: what does not come in time is abandoned. */
+  /** Waits for a bounded time, then abandons the tables that are still pending. Blocks. */
   settle(tables: OpenTables): void {
     this.#wait(tables, this.#worth.limitMs);
     for (const table of tables) table?.settle(TABLE_ABANDONED);
   }
 
-  /** Waits for as long as it takes: where tables route. */
+  /** Waits until all tables are finished, for tables that route. Blocks. */
   finish(tables: OpenTables): void {
     this.#wait(tables, Number.POSITIVE_INFINITY);
   }

@@ -1,14 +1,14 @@
-/** What a model's shape says of its stacks. */
+/** Helpers that read the stacks of a model's shape. */
 import type { ModelShape } from '../native/addon-types.js';
 
 type Stacks = Pick<ModelShape, 'stacks'>;
 
-/** Index of the stack that gives logits. */
+/** Index of the stack that produces logits. */
 export function lastStack({ stacks }: Stacks): number {
   return stacks.length - 1;
 }
 
-/** Whether inputs run through an encoder before the stack that gives logits. */
+/** Whether inputs run through an encoder before the stack that produces logits. */
 export function isEncoderDecoder({ stacks }: Stacks): boolean {
   return stacks.length > 1;
 }

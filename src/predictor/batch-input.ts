@@ -1,12 +1,12 @@
-/** The input of a hash function for a batch: the tokens that are known before it runs. */
+/** Builds the input of a hash function for a batch from the tokens that are known before the batch runs. */
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import type { HashInput, RoutingShape } from './hash-function.js';
 import type { BatchInput } from './table-builder.js';
 
 /**
- * For an encoder-decoder model: its prompts, and the label tokens that the decoder is fed. For a model with one
- * stack: its prompts and then, input by input, the label tokens behind them. A generation's tokens are
- * predicted step by step.
+ * For an encoder-decoder model the input holds the prompts and the label tokens that the decoder is fed. For a model
+ * with one stack it holds the prompts and then, input by input, the label tokens behind them. The tokens of a
+ * generation are not included: they are predicted step by step.
  */
 export function batchInput(batch: PromptBatch, { stacks }: Pick<RoutingShape, 'stacks'>): BatchInput {
   const { id, routingK, tokens, offsets } = batch;

@@ -1,4 +1,4 @@
-/** The hash-building thread's work: puts each batch into the queue and fills its hash tables there. */
+/** The loop of the hash-building thread: puts each batch into the queue, then fills the batch's hash tables. */
 
 import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
@@ -11,13 +11,13 @@ import type { PendingTables, TableBuilder } from './table-builder.js';
 
 interface BuilderLoopOptions {
   queue: QueueProducer<QueuedBatch>;
-  /** Null: there is no predictor. */
+  /** Null if there is no predictor. */
   builder: TableBuilder | null;
   stats: BuilderStats;
   resident: ResidentFlag;
-  /** Signalled when a batch has come. */
+  /** Signalled when a batch has arrived. */
   work: WakeUp;
-  /** The next batch, if one has come. */
+  /** Returns the next batch, or undefined if none has arrived. */
   nextBatch: () => PromptBatch | undefined;
 }
 
@@ -37,7 +37,7 @@ export class BuilderLoop {
     }
   }
 
-  /** One batch. False when there is none. */
+  /** Handles one batch. Returns false if there is none. */
   turn(): boolean {
     const batch = this.#options.nextBatch();
     if (batch === undefined) return false;
@@ -49,7 +49,7 @@ export class BuilderLoop {
     return true;
   }
 
-  /** The batch enters the queue before its tables are filled, so that the queue's bound counts tables in the making. */
+  /** The batch enters the queue before its tables are filled, so that the queue's bound counts unfinished tables. */
   #fillBehind(batch: PromptBatch, builder: TableBuilder): void {
     const input = batchInput(batch, builder.shape);
     const tables = builder.begin(input);

@@ -1,7 +1,7 @@
-/** Names the experts of the last stack's tokens one at a time, as a generation gives them. */
+/** Predicts the experts of the last stack's tokens one at a time, as a generation produces them. */
 import type { DecoderStepper, HashFunction, RoutingShape } from './hash-function.js';
 
-/** Steps a hash function that keeps no state: it is asked for the whole sequence again, and the last token is kept. */
+/** Steps a stateless hash function: each step calls it with the whole sequence and keeps the last token's row. */
 export class PrefixStepper implements DecoderStepper {
   readonly #function: HashFunction;
   readonly #stack: number;
@@ -70,7 +70,7 @@ function offsetsOf(lengths: readonly number[]): Int32Array {
   return offsets;
 }
 
-/** Null where the function does not predict the last stack, or that stack has no MoE layers. */
+/** Returns null if the function does not predict the last stack or that stack has no MoE layers. */
 export function openStepper(hashFunction: HashFunction, shape: RoutingShape): DecoderStepper | null {
   if (shape.stacks.at(-1)!.layers === 0) return null;
   return hashFunction.stepper === undefined ? new PrefixStepper(hashFunction, shape) : hashFunction.stepper();

@@ -1,4 +1,4 @@
-/** Hash tables as forecasts of which experts each MoE layer will need. */
+/** Reads hash tables as forecasts of the experts that each MoE layer will need. */
 import { type HashTable, openHashTable, TABLE_READY } from '../protocol/hash-table.js';
 import type { BatchTables } from '../protocol/thread-messages.js';
 
@@ -6,11 +6,11 @@ import type { BatchTables } from '../protocol/thread-messages.js';
 export interface ExpectedVisit {
   /** Flat id of the layer's first expert. */
   firstId: number;
-  /** (experts of a layer), chance that the layer will need the expert. */
+  /** (experts per layer), probability that the layer will need the expert. */
   need: Float32Array;
 }
 
-/** `firstLayer`: flat number of the table's first layer. */
+/** `firstLayer` is the flat number of the table's first layer. */
 export function visitsOf(table: HashTable | null, firstLayer: number): ExpectedVisit[] {
   if (table === null || table.state !== TABLE_READY) return [];
   const { layers, expertsPerLayer: experts, need } = table;
@@ -20,7 +20,7 @@ export function visitsOf(table: HashTable | null, firstLayer: number): ExpectedV
   }));
 }
 
-/** By stack. */
+/** One table per stack; null for a stack without a table. */
 export type OpenTables = readonly (HashTable | null)[];
 
 export function openTables(tables: BatchTables | null): OpenTables {

@@ -1,10 +1,10 @@
-/** The probability that a batch needs an expert, from the chances that its table gives for single tokens. */
+/** Computes the probability that a batch needs an expert from the per-token chances in its table. */
 import { NO_EXPERT } from '../native/addon-types.js';
 import type { HashTable } from '../protocol/hash-table.js';
 
-/** Overwrites `need`: 1 - Π (1 - chance) over the tokens that name the expert; 0 where none does. */
+/** Overwrites `need` with 1 - Π (1 - chance) over the tokens that list the expert, or 0 if no token lists it. */
 export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, need }: HashTable): void {
-  // In doubles: experts differ only by products of many small chances.
+  // Use doubles: experts differ only by products of many small chances.
   const unneeded = new Float64Array(expertsPerLayer);
   for (let layer = 0; layer < layers; layer++) {
     unneeded.fill(1);
@@ -19,8 +19,7 @@ export function fillNeed({ layers, tokens, k, expertsPerLayer, experts, chance, 
 }
 
 /**
- * Overwrites `need` where the table routes: 1 for each expert among the first `routingK` of a token, 0 for all
- * others.
+ * Overwrites `need` for a table that routes: 1 for each expert among a token's first `routingK`, 0 for all others.
  */
 export function fillRoutedNeed(table: HashTable, routingK: number): void {
   const { layers, tokens, k, expertsPerLayer, experts, need } = table;

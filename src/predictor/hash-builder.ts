@@ -14,7 +14,7 @@ import { routingShape } from './hash-function.js';
 import { openPredictor } from './predictor-directory.js';
 import { TableBuilder } from './table-builder.js';
 
-/** Opens the predictor and works; for a worker thread, which it blocks. */
+/** Opens the predictor and runs the loop. Blocks the calling worker thread and never returns. */
 export async function runHashBuilder(): Promise<never> {
   const data = workerData as HashBuilderThreadData;
   const port = parentPort!;

@@ -1,4 +1,4 @@
-/** A hash function names experts: a predictor network, a learned table, recorded routing, or a control. */
+/** A hash function predicts experts. It is a predictor network, a learned table, recorded routing, or a control. */
 import type { ModelShape, PredictorInput, StackShape } from '../native/addon-types.js';
 import { TABLE_EXACT, TABLE_PREDICTED, type TableKind } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
@@ -6,19 +6,20 @@ import type { HashFunctionName } from '../protocol/predictor-messages.js';
 export type StackName = StackShape['name'];
 
 /**
- * Sequences of one stack, one after the other. The context of a sequence is what stands before it: the tokens that it
- * attends across to, or in a stack without cross-attention the tokens that it continues.
+ * Sequences of one stack, concatenated. The context of a sequence is what precedes it: the tokens it attends to
+ * through cross-attention or, in a stack without cross-attention, the tokens it continues.
  */
 export type HashInput = PredictorInput;
 
-/** Names the experts of token sequences: what the hash-building thread writes into tables. */
+/** Predicts the experts of token sequences. The hash-building thread writes the results into tables. */
 export interface HashFunction {
   readonly name: HashFunctionName;
   /**
-   * Overwrites `experts`, `alpha` and `chance`, (layers, tokens, k), of the stack's MoE layers: best first, NO_EXPERT
-   * and 0 where fewer are known. α scales the expert's output; the chance is that the router will choose this expert
-   * among its topK, and sums to at most topK over a token's entries. False: cannot say (a network that is not finite,
-   * an input it was not recorded for); the arrays then hold nothing of use and the batch is run without a table.
+   * Overwrites `experts`, `alpha` and `chance`, (layers, tokens, k), for the stack's MoE layers. Experts are sorted
+   * best first; entries beyond the known ones are NO_EXPERT and 0. α scales the expert's output. The chance is the
+   * probability that the router chooses the expert among its topK; a token's chances sum to at most topK. Returns
+   * false if the function cannot predict this input, for example because a network's output is not finite or the
+   * input was not recorded. The arrays are then undefined and the batch runs without a table.
    */
   fill(
     stack: number,
@@ -28,19 +29,21 @@ export interface HashFunction {
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean;
-  /** Steps through the last stack, where the function keeps a state of each sequence; null: it says nothing of it. */
+  /**
+   * Returns a stepper for the last stack if the function keeps state per sequence, or null if it cannot predict it.
+   */
   stepper?(): DecoderStepper | null;
   close(): void;
 }
 
-/** Names the experts of a generation's tokens, one step at a time. */
+/** Predicts the experts of a generation's tokens, one step at a time. */
 export interface DecoderStepper {
-  /**
-   * `context`: what the sequence has before it, as in HashInput: its encoder's tokens, or its prompt. Ids are the
-   * caller's.
-   */
+  /** `context` is what precedes the sequence: the encoder's tokens, or the prompt. The caller chooses the ids. */
   begin(sequence: number, context: Int32Array): void;
-  /** One more token of each; overwrites experts, alpha and chance, (layers, S, k). False as in HashFunction.fill. */
+  /**
+   * Adds one token to each of S sequences and overwrites `experts`, `alpha` and `chance`, (layers, S, k). Returns
+   * false as HashFunction.fill does.
+   */
   step(
     sequences: Int32Array,
     tokens: Int32Array,
@@ -49,31 +52,31 @@ export interface DecoderStepper {
     alpha: Float32Array,
     chance: Float32Array,
   ): boolean;
-  /** Forgets; an unknown id is ignored. */
+  /** Releases the sequence's state. Ignores an unknown id. */
   end(sequence: number): void;
 }
 
-/** What routing depends on in a stack of a model. */
+/** The properties of a model's stack that routing depends on. */
 interface RoutingStack {
-  /** As files name it. */
+  /** As in file names. */
   name: StackName;
-  /** MoE layers. */
+  /** Number of MoE layers. */
   layers: number;
-  /** A token sees itself and those before it. */
+  /** Whether a token attends only to itself and earlier tokens. */
   causal: boolean;
-  /** Its sequences attend across to those of the stack before. */
+  /** Whether its sequences attend to those of the previous stack. */
   crosses: boolean;
 }
 
 /** The sizes that a hash function and its model must share. */
 export interface RoutingShape {
-  /** In the order tokens go through them. */
+  /** In the order that tokens pass through them. */
   stacks: readonly RoutingStack[];
-  /** Experts of a layer. */
+  /** Experts per layer. */
   experts: number;
   /** Experts that a router chooses for a token. */
   topK: number;
-  /** α: the probabilities of the chosen are divided by their sum. */
+  /** Whether the model divides the chosen experts' probabilities by their sum to get α. */
   normalized: boolean;
   vocab: number;
 }

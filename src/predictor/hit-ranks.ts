@@ -1,19 +1,18 @@
-/** Where hits are counted: which of a router's choices are among the first so many experts named. */
+/**
+ * Ranks at which hits are counted: a router's choice is a hit at rank n if it is among the first n predicted experts.
+ */
 
-/** The first 1, 2 and 3 of a router that chooses one expert; else as many as it chooses, and twice as many. */
+/** 1, 2 and 3 for a router that chooses one expert; otherwise topK and 2 · topK. */
 export function hitRanks(topK: number): number[] {
   return topK === 1 ? [1, 2, 3] : [topK, 2 * topK];
 }
 
-/** The two that reports show: the first rank and the last. */
+/** Names of the first and the last rank, which reports show. */
 export function hitNames(topK: number): [first: string, last: string] {
   return topK === 1 ? ['top-1', 'top-3'] : [`recall@${topK}`, `recall@${2 * topK}`];
 }
 
-/**
- * Adds 1 to the hits of each rank for each of the `chosen` experts that is among its first `named`; others count
- * nothing.
- */
+/** For each rank, adds to `hits` the number of `chosen` experts among the first `rank` entries of `named`. */
 export function countHits(
   hits: number[],
   ranks: readonly number[],

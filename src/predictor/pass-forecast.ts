@@ -1,4 +1,4 @@
-/** The forecast of one pass from its hash tables: the experts it will need and, when tables route, its routing. */
+/** The forecast of one pass from its hash tables: the experts it will need and, if the tables route, its routing. */
 import { SidaError } from '../errors.js';
 import type { NativeRouting } from '../native/addon-types.js';
 import { type HashTable, TABLE_READY } from '../protocol/hash-table.js';
@@ -7,27 +7,27 @@ import type { ExpectedVisit } from './expected-visits.js';
 /** The row of a table that describes each token of a pass. */
 export interface TableRows {
   table: HashTable;
-  /** (tokens), token of the table. */
+  /** (tokens of the pass), the table's row for each token. */
   rows: Int32Array;
 }
 
 export interface PassForecast {
-  /** The pass's MoE layers. */
+  /** Visits of the pass's MoE layers. */
   own: readonly ExpectedVisit[];
-  /** Those of the passes behind it in the same batch. */
+  /** Visits of the later passes of the same batch. */
   behind: readonly ExpectedVisit[];
-  /** Null without a table. */
+  /** Null if there is no table. */
   predicted: TableRows | null;
-  /** Experts that the table routes each token to; 0: the model's routers do. */
+  /** Experts per token if the table routes; 0 if the model's routers do. */
   routingK: number;
 }
 
-/** `rows`: the table's tokens in the order of a pass. */
+/** `rows` lists the table's tokens in the order of the pass. Returns null if the table is not ready. */
 export function tableRows(table: HashTable | null, rows: readonly number[]): TableRows | null {
   return table?.state === TABLE_READY ? { table, rows: Int32Array.from(rows) } : null;
 }
 
-/** The first `k` entries of each token as the pass's routing. */
+/** Returns the first `k` entries of each token as the pass's routing. */
 export function routingOf({ table, rows }: TableRows, k: number): NativeRouting {
   const kept = Math.min(k, table.k);
   const experts = new Uint16Array(table.layers * rows.length * kept);
@@ -43,7 +43,7 @@ export function routingOf({ table, rows }: TableRows, k: number): NativeRouting 
   return { experts, alpha, k: kept };
 }
 
-/** Of `tokens` tokens of the pass from `first` on; the visits stay those of the whole. */
+/** Returns the forecast for `tokens` tokens from `first` on. The visits remain those of the whole pass. */
 export function partOf(known: PassForecast, first: number, tokens: number): PassForecast {
   const { predicted } = known;
   if (predicted === null) return known;

@@ -17,23 +17,23 @@ import type { Sharpness } from './training/sharpness.js';
 
 export const TOKEN_TABLE = 'token.safetensors';
 
-/** What `sida train` makes. */
+/** The kinds of hash function that `sida train` produces. */
 type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 
 export interface PredictorDirectoryOptions {
-  /** The model to be served. */
+  /** The model that will be served. */
   model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
   fingerprint: string;
-  /** The best that the directory holds when not given: `lstm`, else `token`. */
+  /** Default: `lstm` if the directory holds a network, else `token`. */
   kind?: HashFunctionName;
   addon: Pick<NativeAddon, 'Predictor'>;
-  /** Called for `lstm` alone. */
+  /** Called only for `lstm`. */
   embedding: () => TokenEmbedding;
-  /** Stacks whose networks are opened; all when not given. */
+  /** Stacks whose networks are opened. Default: all. */
   stacks?: readonly number[];
-  /** Of the networks; 1 runs on the calling thread. */
+  /** Threads of the networks. Default: 1, which runs them on the calling thread. */
   threads?: number;
-  /** Of `shuffled`. */
+  /** Seed of `shuffled`. */
   seed?: number;
 }
 
@@ -43,8 +43,9 @@ export interface OpenedPredictor {
 }
 
 /**
- * `directory` is a predictor, or for `replay` a trace. Throws cannot_run where it is none, checkpoint_invalid, with the
- * numbers, where files are missing, damaged or made for a model of other sizes. Another fingerprint is a warning alone.
+ * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
+ * hold one, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Another
+ * fingerprint only gives a warning.
  */
 export async function openPredictor(
   directory: string,
@@ -119,7 +120,7 @@ function openFunction(
   return TokenTable.read(join(directory, TOKEN_TABLE), shape);
 }
 
-/** As the addon's Predictor takes them. */
+/** The sharpness as options of the addon's Predictor. */
 export function sharpnessOptions({ alpha, chance }: Sharpness) {
   return { alphaSharpness: Float32Array.from(alpha), chanceSharpness: Float32Array.from(chance) };
 }

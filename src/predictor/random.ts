@@ -1,6 +1,6 @@
-/** Seeded order: the same on every machine. */
+/** Seeded random numbers, the same on every machine. */
 
-/** mulberry32 over a mix of the seeds; numbers in [0, 1). */
+/** mulberry32 seeded with a mix of the seeds. Returns numbers in [0, 1). */
 export function randomOf(...seeds: number[]): () => number {
   let state = 0x9e3779b9;
   for (const seed of seeds) state = Math.imul(state ^ seed, 0x85ebca6b) ^ (state >>> 13);
@@ -12,7 +12,7 @@ export function randomOf(...seeds: number[]): () => number {
   };
 }
 
-/** Fisher–Yates, in place. */
+/** Fisher–Yates shuffle, in place. */
 export function shuffle<T extends { length: number; [index: number]: number } | unknown[]>(
   items: T,
   random: () => number,

@@ -1,10 +1,11 @@
-/** The router's probabilities over all experts of a layer, of which a trace records only the best. */
+/** Estimates the router's probabilities over all experts of a layer; a trace records only the best logits. */
 import type { RoutingShape } from './hash-function.js';
 import type { TeacherRecord } from './teacher.js';
 
 /**
- * Into `out` those of the `top` logits recorded from `from` on, best first; returns that of each expert not recorded.
- * Their logits are taken to fall on, from the last recorded one, as they did over the second half of the recorded.
+ * Writes to `out` the probabilities of the `top` recorded logits that start at `from`, best first. Returns the mean
+ * probability of an expert that was not recorded. The unrecorded logits are extrapolated from the last recorded one,
+ * with the slope of the second half of the recorded logits.
  */
 export function routerProbabilities(
   logits: Float32Array,
@@ -27,8 +28,8 @@ export function routerProbabilities(
 }
 
 /**
- * α of the same experts, as the model scales with it: their probabilities, or these as shares of the chosen ones'
- * sum.
+ * Writes α of the same experts, as the model scales their outputs: the probabilities or, if the model is normalized,
+ * their shares of the topK's sum. Returns α of an expert that was not recorded.
  */
 export function routerAlphas(
   logits: Float32Array,
@@ -45,12 +46,12 @@ export function routerAlphas(
   return unrecorded / sum;
 }
 
-/** Of e^(slope · i), i from 1 to n; slope at most 0. */
+/** Mean of e^(slope · i) for i from 1 to n. `slope` is at most 0. */
 function meanOfPowers(slope: number, n: number): number {
   return slope < 0 ? (Math.exp(slope) * Math.expm1(slope * n)) / Math.expm1(slope) / n : 1;
 }
 
-/** α of the `named` experts, `k` of each token: (layers, tokens, k) as these are. */
+/** Returns α of the `named` experts, (layers, tokens, k) like `named`. */
 export function alphasOf(
   named: Uint16Array,
   k: number,

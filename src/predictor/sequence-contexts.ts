@@ -1,7 +1,7 @@
-/** Sequences that continue their context: the joined tokens, and the place of a sequence's own tokens in them. */
+/** Joins sequences with the contexts they continue, and locates the sequences' own tokens in the result. */
 import type { HashInput } from './hash-function.js';
 
-/** Each sequence with its context before it. */
+/** Returns the sequences, each preceded by its context. */
 export function withContexts({ tokens, offsets, contextTokens, contextOffsets }: HashInput): HashInput {
   if (contextTokens === undefined || contextOffsets === undefined) return { tokens, offsets };
   const whole = new Int32Array(tokens.length + contextTokens.length);
@@ -14,7 +14,7 @@ export function withContexts({ tokens, offsets, contextTokens, contextOffsets }:
   return { tokens: whole, offsets: ends };
 }
 
-/** Where each of the sequences' own tokens stands in withContexts(). */
+/** Returns the position of each own token in the result of withContexts(). */
 export function rowsBehind({ tokens, offsets, contextOffsets }: HashInput): number[] {
   const rows: number[] = [];
   for (let s = 0; s + 1 < offsets.length; s++) {
@@ -23,7 +23,6 @@ export function rowsBehind({ tokens, offsets, contextOffsets }: HashInput): numb
   return rows.slice(0, tokens.length);
 }
 
-/** The context of one sequence. */
 export function contextOf({ contextTokens, contextOffsets }: HashInput, sequence: number): Int32Array {
   return (
     contextTokens?.subarray(contextOffsets?.[sequence], contextOffsets?.[sequence + 1]) ?? new Int32Array()

@@ -1,6 +1,6 @@
 /**
- * Hash tables of generations, token by token. They are built between two passes: handing over takes longer than they
- * do.
+ * Hash tables of generations, one per step. The inference thread builds them between two passes, because handing the
+ * work to another thread takes longer than building a table.
  */
 
 import { clockMs } from '../clock.js';
@@ -20,7 +20,7 @@ interface StepTablesOptions {
   stepper: DecoderStepper;
   shape: RoutingShape;
   onError: (error: unknown) => void;
-  /** Milliseconds. */
+  /** In milliseconds. */
   clock?: () => number;
 }
 
@@ -36,7 +36,10 @@ export class StepTables {
     this.#worth = new TableWorth(this.#clock);
   }
 
-  /** `context`: what the sequence attends across to, or goes on from. `required`: tables route it. */
+  /**
+   * `context` is what the sequence attends to or continues. `required` is set if tables route the sequence: it then
+   * begins even while table building is paused.
+   */
   begin(sequence: number, context: Int32Array, required: boolean): void {
     if (!required && this.#worth.paused) return;
     try {
@@ -52,15 +55,15 @@ export class StepTables {
     if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
   }
 
-  /** How long a step of the model took. */
+  /** Records how long a step of the model took. */
   stepTook(ms: number): void {
     this.#worth.passTook(ms);
   }
 
   /**
-   * The table of a step that feeds each sequence one token; null when there is none. It names no expert for a
-   * sequence that was not begun or whose tokens are incomplete. Where tables route, with `routingK` experts per
-   * token, such a sequence makes the whole table null.
+   * Returns the table of a step that feeds each sequence one token, or null if there is none. A sequence that was not
+   * begun has no experts in the table. If tables route, with `routingK` experts per token, one such sequence makes
+   * the whole table null.
    */
   step(sequences: readonly number[], tokens: readonly number[], routingK: number): HashTable | null {
     const required = routingK > 0;

@@ -1,4 +1,4 @@
-/** Builds the tables of batches: what the hash-building thread does with each. */
+/** Builds the tables of batches. The hash-building thread calls it for each batch. */
 import { clockMs } from '../clock.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import {
@@ -15,13 +15,13 @@ import { TableWorth } from './table-worth.js';
 
 export interface BatchInput {
   id: number;
-  /** Experts that the tables route each token to, and none is left out then, however late; 0: the routers do. */
+  /** Experts per token if the tables route; such tables are never skipped or abandoned. 0 if the routers do. */
   routingK: number;
-  /** Of each stack: the tokens that are known before the batch runs; null without. */
+  /** For each stack: the tokens known before the batch runs, or null if there are none. */
   inputs: readonly (HashInput | null)[];
 }
 
-/** Tables in the making, by stack; they are the reader's as soon as they exist. */
+/** Tables under construction, by stack. Readers may already hold them. */
 export type PendingTables = (HashTable | null)[];
 
 interface TableBuilderOptions {
@@ -29,7 +29,7 @@ interface TableBuilderOptions {
   shape: RoutingShape;
   stats: BuilderStats;
   onError: (error: unknown) => void;
-  /** Milliseconds. */
+  /** In milliseconds. */
   clock?: () => number;
 }
 
@@ -48,7 +48,7 @@ export class TableBuilder {
     return this.#options.shape;
   }
 
-  /** Empty tables of a batch, or null when it is better to run without. */
+  /** Creates empty tables for a batch. Returns null while table building is paused. */
   begin(batch: BatchInput): PendingTables | null {
     if (batch.routingK === 0 && this.#worth.paused) {
       this.#options.stats.add('skipped', 1);
@@ -57,7 +57,7 @@ export class TableBuilder {
     return this.#tables(batch);
   }
 
-  /** Fills them, unless the batch is taken up before. */
+  /** Fills the tables, unless the batch starts first. */
   fill(batch: BatchInput, tables: PendingTables): void {
     const begin = this.#clock();
     const { stats } = this.#options;
@@ -86,7 +86,7 @@ export class TableBuilder {
     });
   }
 
-  /** False when the table was abandoned meanwhile. */
+  /** Returns false if the table was abandoned in the meantime. */
   #fill(stack: number, batch: BatchInput, table: HashTable): boolean {
     if (table.state !== TABLE_PENDING) return false;
     return table.settle(this.#name(stack, batch, table) ? TABLE_READY : TABLE_FAILED);
@@ -122,7 +122,7 @@ function needOf(table: HashTable, routingK: number): void {
   else fillNeed(table);
 }
 
-/** A batch without its first stack's table is one without tables. */
+/** Without the first stack's table, a batch counts as one without tables. */
 function isReady([first]: PendingTables): boolean {
   return first?.state === TABLE_READY;
 }

@@ -1,9 +1,9 @@
-/** Rows of tables in another order. */
+/** Copies table rows into another order. */
 import type { HashTable } from '../protocol/hash-table.js';
 
 type Rows = Pick<HashTable, 'layers' | 'tokens' | 'k' | 'experts' | 'alpha' | 'chance'>;
 
-/** Row r of `from` becomes row rows[r] of `to`, in every layer. */
+/** In every layer, copies row r of `from` to row rows[r] of `to`. */
 export function copyRows(from: Rows, rows: readonly number[], to: Rows): void {
   const { k } = from;
   for (const name of ['experts', 'alpha', 'chance'] as const) {
@@ -16,7 +16,7 @@ export function copyRows(from: Rows, rows: readonly number[], to: Rows): void {
   }
 }
 
-/** Row rows[r] of `from` becomes row r of `to`, whose k is at least as large, in every layer. */
+/** In every layer, copies row rows[r] of `from` to row r of `to`, whose k is at least as large. */
 export function takeRows(from: Rows, rows: readonly number[], to: Rows): void {
   for (const name of ['experts', 'alpha', 'chance'] as const) {
     for (let layer = 0; layer < from.layers; layer++) {

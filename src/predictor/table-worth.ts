@@ -1,29 +1,28 @@
 /**
- * Whether a hash table is worth its time: the one rule for all that build tables or wait for them.
+ * Decides whether a hash table is worth its time. Every part that builds tables or waits for them uses this rule.
  *
- * A table saves its pass a wait for experts, which is a part of the pass at most. So a table may delay its pass
- * by a fixed share of the time that such passes usually take. A table that takes longer, that comes too late or
- * that names nothing is lost. After several losses in a row no tables are built for a while. Each pause is a
- * multiple of the time that the last table took, and doubles while tables go on being lost; one useful table
- * ends that.
+ * A table saves its pass a wait for experts, and that wait is at most a part of the pass. A table may therefore delay
+ * its pass by a fixed share of the usual pass time. A table that takes longer, arrives too late or predicts nothing
+ * is lost. After several losses in a row, no tables are built for a while. Each pause is a multiple of the time that
+ * the last table took. Pauses double while losses continue; one useful table resets them.
  *
- * So a wait for a table costs a pass at most the share, and tables that are always lost take 1 / (1 + PAUSE) of
- * the time of the thread that builds them.
+ * Waiting for a table thus costs a pass at most the share, and tables that are always lost take at most 1 / (1 +
+ * PAUSE) of the building thread's time.
  */
 
-/** Longest delay as a share of a usual pass. It also bounds the cost of a table that saves nothing. */
+/** Longest delay, as a share of the usual pass time. It also bounds the cost of a table that saves nothing. */
 const SHARE = 0.2;
-/** Weight of the latest pass in the usual one: of about the last ten, so that one outlier counts little. */
+/** Weight of the latest pass in the moving average. It spans about ten passes, so that one outlier counts little. */
 const LATEST = 0.1;
-/** The usual pass before one has run: between those of small models and those that wait for a disk. */
+/** Assumed pass time before the first pass: between those of small models and those that wait for a disk. */
 const FIRST_PASS_MS = 50;
-/** Losses in a row before the first pause: now and then a table is late by chance. */
+/** Losses in a row before the first pause. A single table can be late by chance. */
 const LOSSES = 8;
-/** Time lost in a row before the first pause: of a slow predictor one table can be too many. */
+/** Time lost in a row before the first pause. A single table of a slow predictor can be too expensive. */
 const LOSSES_MS = 100;
-/** Least pause, in times of the last table. */
+/** Shortest pause, as a multiple of the last table's time. */
 const PAUSE = 16;
-/** A pause doubles this often at most: tables of 10 ms are tried again every 10 s. */
+/** Most doublings of a pause: tables of 10 ms are retried about every 10 s. */
 const DOUBLINGS = 6;
 
 export class TableWorth {
@@ -35,41 +34,41 @@ export class TableWorth {
   #pauses = 0;
   #pausedUntil = Number.NEGATIVE_INFINITY;
 
-  /** `clock`: milliseconds. */
+  /** `clock` returns milliseconds. */
   constructor(clock: () => number) {
     this.#clock = clock;
   }
 
-  /** A pass that tables are for took so long. */
+  /** Records the duration of a pass that tables are built for. */
   passTook(ms: number): void {
     this.#usualPassMs = this.#passes === 0 ? ms : this.#usualPassMs * (1 - LATEST) + ms * LATEST;
     this.#passes += 1;
   }
 
-  /** Longest delay of a pass for its table. */
+  /** Longest delay that a table may cause its pass. */
   get limitMs(): number {
     return this.#usualPassMs * SHARE;
   }
 
-  /** Whether tables are not to be built at present. */
+  /** Whether table building is paused. */
   get paused(): boolean {
     return this.#clock() < this.#pausedUntil;
   }
 
-  /** A table delayed its pass by so much while it was built. */
+  /** Records that building a table delayed its pass by `ms`. */
   delayedPass(ms: number): void {
     if (ms <= this.limitMs) this.kept();
     else this.lost(ms);
   }
 
-  /** A table was useful. */
+  /** Records a useful table. */
   kept(): void {
     this.#losses = 0;
     this.#lostMs = 0;
     this.#pauses = 0;
   }
 
-  /** A table was built in vain. */
+  /** Records a table that was built in vain. */
   lost(tookMs: number): void {
     this.#losses += 1;
     this.#lostMs += tookMs;

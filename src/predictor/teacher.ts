@@ -1,4 +1,4 @@
-/** What a trace's routers said, as a teacher for hash functions. */
+/** Reads the recorded routing of traces as training targets for hash functions. */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
@@ -7,14 +7,14 @@ import type { TraceRecord } from '../trace/trace-record.js';
 import type { RoutingShape } from './hash-function.js';
 
 export interface TeacherRecord extends TraceRecord {
-  /** Experts recorded of each token and layer. */
+  /** Experts recorded per token and layer. */
   top: number;
 }
 
-/** Records of one model to learn from or to measure by; may be read several times. */
+/** Records of one model to learn from or to evaluate on. `records` may be called several times. */
 export interface TeacherSource {
   readonly shape: RoutingShape;
-  /** MoE layers, stack by stack. */
+  /** Names of the MoE layers, stack by stack. */
   readonly layers: readonly string[];
   records(): AsyncIterable<TeacherRecord> | Iterable<TeacherRecord>;
 }
@@ -31,7 +31,7 @@ export class Teacher implements TeacherSource {
     this.shape = shape;
   }
 
-  /** Throws cannot_run where a trace is incomplete or of another model than the first. */
+  /** Throws cannot_run if a trace is incomplete or of another model than the first. */
   static async open(directories: readonly string[], vocab: number): Promise<Teacher> {
     const metas: TraceMeta[] = [];
     for (const directory of directories) {
@@ -50,7 +50,7 @@ export class Teacher implements TeacherSource {
     const first = metas[0];
     if (first === undefined) throw cannotRun('No trace is given');
     const { experts, topK, normalized } = first;
-    // The last of several stacks is a decoder, and an encoder stands before it.
+    // The last of several stacks is a decoder that attends to the stack before it.
     const stacks = shapeOf(first).stacks.map((stack, s) => {
       return { ...stack, causal: stack.name === 'decoder', crosses: s > 0 };
     });
@@ -61,12 +61,12 @@ export class Teacher implements TeacherSource {
     return this.metas[0]!.layers;
   }
 
-  /** Throws cannot_run at a record that does not fit the model, and where a file is damaged. */
+  /** Throws cannot_run if a record does not fit the model or a file is damaged. */
   records(): AsyncGenerator<TeacherRecord> {
     return this.#records(() => true);
   }
 
-  /** The records whose number, counted over all traces, is wanted. */
+  /** Only the records for which `wanted` returns true. Records are numbered over all traces. */
   only(wanted: (sequence: number) => boolean): TeacherSource {
     return { shape: this.shape, layers: this.layers, records: () => this.#records(wanted) };
   }
@@ -106,7 +106,7 @@ export class Teacher implements TeacherSource {
   }
 }
 
-/** The `k` recorded best experts of each token of a stack, (layers, tokens, k). */
+/** Returns the `k` best recorded experts of each token of a stack, (layers, tokens, k). */
 export function bestExperts({ top, stacks }: TeacherRecord, stack: number, k: number): Uint16Array {
   const { experts } = stacks[stack]!;
   const best = new Uint16Array((experts.length / top) * k);

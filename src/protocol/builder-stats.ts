@@ -1,9 +1,11 @@
-/** Counters of the hash-building thread in shared memory: it writes them, the inference thread reads them. */
+/**
+ * Counters of the hash-building thread in shared memory. That thread writes them and the inference thread reads them.
+ */
 
 const FIELDS = ['ready', 'failed', 'abandoned', 'skipped', 'seconds', 'inputs'] as const;
 type Field = (typeof FIELDS)[number];
 
-/** Batches by what became of their tables, the time spent on building, and the inputs of all batches. */
+/** Batches by the final state of their tables, the seconds spent on building, and the inputs of all batches. */
 export type BuilderFigures = Record<Field, number>;
 
 export class BuilderStats {

@@ -1,6 +1,6 @@
 import type { CompletionDelta } from './engine-messages.js';
 
-/** A copy of the delta that others may be appended to. */
+/** Copies the delta, so that further deltas can be appended to the copy. */
 export function openDelta(delta: CompletionDelta): CompletionDelta {
   const { tokenIds, logprobs } = delta;
   return { ...delta, tokenIds: [...tokenIds], logprobs: logprobs && [...logprobs] };

@@ -1,4 +1,4 @@
-/** Every message between the API process and the engine process, in one place. */
+/** All messages between the API process and the engine process. */
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
 import type {
@@ -16,43 +16,40 @@ import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
 
-/** What the engine process needs to start. */
+/** The configuration that the engine process starts with. */
 export interface EngineConfig extends FormatChoices {
   /** Hugging Face checkpoint directory or packed model directory. */
   model: string;
-  /** Where automatic conversion puts its packs. */
+  /** Directory for automatically converted packs. */
   packDir: string;
-  /** Read every weight at the start and refuse one that is NaN or infinite. */
+  /** Whether to read every weight at start-up and refuse one that is NaN or infinite. */
   checkTensors: boolean;
-  /** As the user wrote it (`2GiB`, `50%`): a share is resolved once the model is known. */
+  /** As the user wrote it (`2GiB`, `50%`). A share is resolved once the model is known. */
   memoryBudget: string;
   hostBudget: string;
   device: DeviceName;
   threads: number;
-  /** What meets quantized weights. */
+  /** Type of the activations that are multiplied with quantized weights. */
   activations: Activations;
   policy: EvictionPolicyName;
-  /** `auto`: the model's own where it has one; `none`; or a directory. */
+  /** `auto` (the model's own predictor, if there is one), `none`, or a directory. */
   predictor: string;
-  /** `auto`: the best that the directory holds. */
+  /** `auto` selects the best function that the directory holds. */
   hashFunction: HashFunctionName | 'auto';
   /** `predicted` leaves the routers off the device. */
   routing: RoutingMode;
-  /**
-   * Most experts that tables may route a token to, and their number where a request names none; null: the model's
-   * top-k.
-   */
+  /** Most experts per token that tables may route to, and the default of requests. Null means the model's top-k. */
   routingK: number | null;
   lookahead: number;
   maxBatchTokens: number;
   /** Tokens in the KV cache. */
   kvTokens: number;
   batchWaitMs: number;
-  /** Longest text taken, in bytes, before it is tokenized. */
+  /** Longest text in bytes that is accepted for tokenizing. */
   maxInputBytes: number;
   linkBandwidth: number;
   linkLatencyMs: number;
-  /** On each file of experts; 0 measures it. */
+  /** Outstanding reads per expert file; 0 means that the engine measures the best depth. */
   readDepth: number;
 }
 
@@ -66,7 +63,7 @@ export const EVICTION_POLICY_NAMES = [
 ] as const;
 export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 
-/** What the model serves; sent once it is open. */
+/** The served model; sent once it is open. */
 export interface ModelInfo {
   name: string;
   /** Identity of the weights. */
@@ -80,7 +77,7 @@ export interface ModelInfo {
   predictor: PredictorInfo;
 }
 
-/** What an answer cost in experts. `loaded` counts experts that were not resident when first needed. */
+/** The cost of an answer in experts. `loaded` counts experts that were not resident when first needed. */
 export interface ExpertCost {
   needed: number;
   resident: number;
@@ -91,60 +88,62 @@ export interface ExpertCost {
   /** Bytes moved for this request's experts; an expert shared with another request of the batch counts for both. */
   bytes: number;
   stall_ms: number;
-  /** Routings, a token to one of its experts in a MoE layer, that a table spoke of. */
+  /** Routings that a table predicted. A routing is one token sent to one of its experts in a MoE layer. */
   predicted: number;
   /**
-   * Of them, those whose expert was the table's first name, or among its first three; of models that choose one
-   * expert.
+   * Predicted routings whose expert was the table's first entry, or among its first three. Present for models that
+   * choose one expert.
    */
   hits_top1?: number;
   hits_top3?: number;
-  /** Among its first k names, or its first 2k; of models that choose k > 1 experts. */
+  /**
+   * Predicted routings whose expert was among the first k entries, or the first 2k. Present for models with k > 1.
+   */
   hits_top_k?: number;
   hits_top_2k?: number;
-  /** Bytes that Belady's rule with the same look-ahead would have moved; counted when the job asks for its cost. */
+  /** Bytes that Belady's rule with the same look-ahead would have moved; counted if the job asks for its cost. */
   belady_bytes: number;
 }
 
-/** Null: as the server was started. */
+/** Routing that a request asks for. Null selects the server's default. */
 export interface RoutingWish {
   mode: RoutingMode | null;
-  /** Experts for each token, where tables route. */
+  /** Experts per token if tables route. */
   k: number | null;
 }
 
-/** Who sends tokens to experts: the model's routers, or hash tables. */
+/** Whether the model's routers (`exact`) or hash tables (`predicted`) send tokens to experts. */
 export type RoutingMode = 'exact' | 'predicted';
 
-/** How tokens are drawn. */
+/** How tokens are sampled. */
 export interface SamplingWish {
   /** Above 0. */
   temperature: number;
   topP: number;
-  /** 0: all. */
+  /** 0 means all. */
   topK: number;
   minP: number;
-  /** Of the first choice of each prompt; `choiceSeed` says which the others have. */
+  /** Seed of the first choice of each prompt. `choiceSeed` derives those of the others. */
   seed: number;
 }
 
-/** A job of one task. `src/tasks` says what the jobs of each kind hold beside this. */
+/** A job of one task. `src/tasks` defines the additional fields of each kind. */
 export interface JobRequest {
   kind: string;
-  /** The answer tells all that it cost. */
+  /** Whether the answer reports its cost in experts. */
   explain?: boolean;
   routing?: RoutingWish;
-  /** Its deltas are sent as they arise. */
+  /** Whether deltas are sent as they arise. */
   stream?: boolean;
 }
 
-/** What a request asked its answer to show. Each task has fields of its own. */
+/** The extra parts that a request asked its answer to show. Each task defines its own fields. */
 export type AnswerForm = Record<string, unknown>;
 
 export interface TokenLogprobs {
   id: number;
   token: string;
-  /** Characters of its choice's text that were certain before this token. */
+  /** Length in characters of the choice's text that was final before this token. */
   offset: number;
   logprob: number;
   top: { id: number; token: string; logprob: number }[];
@@ -156,7 +155,7 @@ export interface JobTiming {
   inferenceMs: number;
 }
 
-/** The result of a job. `src/tasks` says what the results of each kind hold beside this. */
+/** The result of a job. `src/tasks` defines the additional fields of each kind. */
 export interface JobResult {
   kind: string;
   promptTokens: number;
@@ -166,11 +165,11 @@ export interface JobResult {
 }
 
 /**
- * What one or more new tokens add to a generated text; more than one where a stream's reader was behind. `text` is what
- * became certain with these tokens and may be empty.
+ * The addition of one or more new tokens to a generated text. A delta has more than one token if the stream's reader
+ * fell behind. `text` is the part that these tokens made final, and may be empty.
  */
 export interface CompletionDelta {
-  /** All choices of the first prompt come first. */
+  /** Choices are numbered prompt by prompt. */
   index: number;
   text: string;
   tokenIds: number[];
@@ -178,18 +177,18 @@ export interface CompletionDelta {
   finishReason: 'stop' | 'length' | null;
 }
 
-/** What the inference thread answers. */
+/** Control requests that the inference thread answers. */
 export type ModelRequest =
   | { kind: 'usage' }
   | { kind: 'experts' }
-  /** Answers when the new budget holds. */
+  /** Answered once the new budget is in effect. */
   | { kind: 'set-budget'; device: string };
 
-/** What the main thread answers. */
+/** Control requests that the main thread answers. */
 export type ProfileRequest =
-  /** `bytes`: most memory that the recording takes. Fails with cannot_run while another runs. */
+  /** `bytes` limits the memory of the recording. Fails with cannot_run while another recording runs. */
   | { kind: 'start-profile'; bytes: number }
-  /** Answers when the file is written; null: what was recorded is thrown away. */
+  /** Answered once the file is written. If `file` is null, the recording is discarded. */
   | { kind: 'stop-profile'; file: string | null };
 
 export type ControlRequest = ModelRequest | ProfileRequest;
@@ -208,18 +207,18 @@ export type ControlReply =
   | { kind: 'start-profile' }
   | { kind: 'stop-profile'; written: TraceAbout | null };
 
-/** Counters since the engine process started; sent about once a second and after every batch while busy. */
+/** Counters since the engine process started. Sent about every 100 ms while busy, else about once a second. */
 export interface EngineCounters extends PassCounters, ThreadCounters {
-  /** Routings that tables spoke of, and those among their first names: see `recallWidths`. */
+  /** Routings that tables predicted, and those among the tables' first entries: see `recallWidths`. */
   routingsPredicted: number;
   routingHitsNarrow: number;
   routingHitsWide: number;
-  /** Weight of the tables' forecast when passes are planned: 1 trusts them, 0 ignores them, below 0 inverts them. */
+  /** Weight of the tables' forecast in planning: 1 trusts the tables, 0 ignores them, and below 0 inverts them. */
   tableWeight: number;
-  /** Bytes Belady's rule would have moved; lags by the look-ahead. */
+  /** Bytes that Belady's rule would have moved; lags by the look-ahead. */
   beladyBytes: number;
   tables: BuilderFigures;
-  /** Batches waiting between the hash-building and the inference thread. */
+  /** Batches between the hash-building thread and the inference thread. */
   tablesQueued: number;
   activeSequences: number;
   rssBytes: number;
@@ -229,27 +228,24 @@ export interface EngineCounters extends PassCounters, ThreadCounters {
 export type ToEngine =
   | { type: 'job'; id: string; request: JobRequest }
   | { type: 'cancel'; id: string }
-  /** `deltas` more deltas of a stream were taken: as many may follow. */
+  /** Reports that `deltas` more deltas of a stream were taken. As many more may be sent. */
   | { type: 'taken'; id: string; deltas: number }
   | { type: 'control'; id: number; request: ControlRequest }
-  /** Finish nothing more, close the model and exit 0. */
+  /** Drops unfinished work, closes the model and exits with code 0. */
   | { type: 'close' };
 
 export type FromEngine =
-  /** Long work before the engine is ready: conversion, loading. */
+  /** Progress of long work before the engine is ready: conversion, loading. */
   | { type: 'progress'; phase: 'convert' | 'hash' | 'load'; done: number; total: number }
   | { type: 'ready'; model: ModelInfo }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }
-  /**
-   * The pieces of one decode step, all jobs together: a message for each would keep this process from hearing a
-   * cancel.
-   */
+  /** The deltas of one decode step for all jobs. One message per delta would delay the reading of cancel messages. */
   | { type: 'deltas'; deltas: { id: string; delta: CompletionDelta }[] }
   | { type: 'result'; id: string; result: JobResult }
   | { type: 'error'; id: string; error: ErrorBody }
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** Sent every second by the main thread, which never computes. */
+  /** Sent every second by the main thread, which never runs the model. */
   | { type: 'alive' };

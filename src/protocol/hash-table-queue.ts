@@ -1,8 +1,7 @@
 /**
- * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). The
- * message travels by MessagePort and names the payload; tokens and tables lie in SharedArrayBuffers and are not
- * copied. The main thread keeps the bound by the shared counters; wake-ups end the sleep of the inference thread and
- * of the main thread.
+ * The bounded queue between the hash-building thread (one producer) and the inference thread (one consumer). Entries
+ * travel through a MessagePort; their tokens and tables are in SharedArrayBuffers and are not copied. The main thread
+ * keeps the bound by reading shared counters. Wake-ups signal the inference thread and the main thread.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { WakeUp } from './wake-up.js';
@@ -11,15 +10,15 @@ const PUT = 0;
 const TAKEN = 1;
 const IDLE = 2;
 
-/** One end of a queue, ready to be sent to its thread (`port` goes into the transfer list). */
+/** One end of a queue, for transfer to its thread. `port` must be in the transfer list. */
 export interface QueueEnd {
   port: MessagePort;
   counters: SharedArrayBuffer;
-  /** Signalled for the consumer when an entry was put. Other senders may signal it too. */
+  /** Signalled to the consumer when an entry is put. Other threads may signal it too. */
   arrivals: SharedArrayBuffer;
-  /** Signalled for the main thread when an entry was taken, or the consumer has nothing to do. */
+  /** Signalled to the main thread when an entry is taken or the consumer becomes idle. */
   departures: SharedArrayBuffer;
-  /** Most entries between the two threads: the look-ahead. */
+  /** Most entries between the two threads. It limits the look-ahead. */
   capacity: number;
 }
 
@@ -40,7 +39,7 @@ function lengthOf(counters: Int32Array): number {
 }
 
 export class QueueProducer<T> {
-  /** Wakes the consumer. */
+  /** The wake-up of the consumer. */
   readonly arrivals: WakeUp;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
@@ -51,7 +50,7 @@ export class QueueProducer<T> {
     this.arrivals = new WakeUp(end.arrivals);
   }
 
-  /** Does not block. There must be room: the main thread checks that with a QueueGauge. */
+  /** Does not block. Throws if the queue is full; the main thread checks for room with a QueueGauge. */
   put(entry: T): void {
     const length = lengthOf(this.#counters);
     const { capacity } = this.#end;
@@ -64,7 +63,7 @@ export class QueueProducer<T> {
 
 /** The main thread's view of the queue. */
 export class QueueGauge {
-  /** Signalled when an entry was taken, and when the consumer has nothing to do. */
+  /** Signalled when an entry is taken and when the consumer becomes idle. */
   readonly departures: WakeUp;
   readonly capacity: number;
   readonly #counters: Int32Array;
@@ -80,19 +79,19 @@ export class QueueGauge {
     return Atomics.load(this.#counters, TAKEN);
   }
 
-  /** The consumer has nothing to do. */
+  /** Whether the consumer has nothing to do. */
   get consumerIdle(): boolean {
     return Atomics.load(this.#counters, IDLE) === 1;
   }
 }
 
 export class QueueConsumer<T> {
-  /** Signalled when an entry arrives, and by other senders that wake this thread. */
+  /** Signalled when an entry arrives, and by other threads that wake this one. */
   readonly arrivals: WakeUp;
   readonly #end: QueueEnd;
   readonly #counters: Int32Array;
   readonly #departures: WakeUp;
-  /** Received from the port and not taken. */
+  /** Entries received from the port and not taken yet. */
   readonly #waiting: T[] = [];
 
   constructor(end: QueueEnd) {
@@ -102,20 +101,20 @@ export class QueueConsumer<T> {
     this.#departures = new WakeUp(end.departures);
   }
 
-  /** Entries put and not taken. */
+  /** Number of entries that were put and not taken. */
   get length(): number {
     return lengthOf(this.#counters);
   }
 
-  /** Tells whether this thread has nothing to do. */
+  /** Publishes whether this thread has nothing to do. */
   set idle(idle: boolean) {
     Atomics.store(this.#counters, IDLE, idle ? 1 : 0);
     if (idle) this.#departures.signal();
   }
 
-  /** Entries put and not taken, oldest first; they keep their place in the bound. Does not block. */
+  /** Entries that were put and not taken, oldest first. They still count toward the capacity. Does not block. */
   waiting(): readonly T[] {
-    // The counter is the truth: an entry is posted before it is counted, and must not be seen in between.
+    // Trust the counter: the producer posts an entry before counting it, and an uncounted entry must not be visible.
     while (this.#waiting.length < this.length) {
       const received = receiveMessageOnPort(this.#end.port) as { message: T };
       this.#waiting.push(received.message);
@@ -123,7 +122,7 @@ export class QueueConsumer<T> {
     return this.#waiting;
   }
 
-  /** The oldest entry, undefined when there is none. Does not block. */
+  /** Takes the oldest entry, or returns undefined if there is none. Does not block. */
   tryTake(): T | undefined {
     if (this.waiting().length === 0) return undefined;
     const entry = this.#waiting.shift()!;

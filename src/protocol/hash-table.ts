@@ -1,4 +1,4 @@
-/** The hash table of a batch: for every MoE layer and token the experts it will use. Layout: docs/hash-table.md */
+/** The hash table of a batch: the expected experts of each token in every MoE layer. Layout: docs/hash-table.md */
 import { NO_EXPERT } from '../native/addon-types.js';
 
 const MAGIC = 0x48444953; // "SIDH" in memory order
@@ -7,29 +7,27 @@ const HEADER_WORDS = 12;
 const HEADER_BYTES = HEADER_WORDS * 4;
 const STATE_WORD = 8;
 
-/** Where a table's experts come from. */
+/** Whether the experts of a table are predicted or recorded. */
 export const TABLE_PREDICTED = 1;
 export const TABLE_EXACT = 2;
 export type TableKind = typeof TABLE_PREDICTED | typeof TABLE_EXACT;
 
 /**
- * Life of a table. The builder ends `pending` with ready or failed, the reader with abandoned; the first of them
- * wins.
+ * States of a table. The builder changes `pending` to ready or failed, and the reader changes it to abandoned. The
+ * first change wins.
  */
 export const TABLE_PENDING = 0;
 export const TABLE_READY = 1;
-/** The hash function could not name experts: the batch runs without a table. */
+/** The hash function could not predict the batch, which then runs without a table. */
 export const TABLE_FAILED = 2;
-/** The batch ran before the table was ready. */
+/** The batch started before the table was ready. */
 export const TABLE_ABANDONED = 3;
 type TableState = typeof TABLE_PENDING | typeof TABLE_READY | typeof TABLE_FAILED | typeof TABLE_ABANDONED;
 
-/** In place of an expert's index: this token names no (further) expert in this layer. */
-
-/** Fewest experts that tables name for a token in a layer, where the layer has as many. */
+/** Fewest experts per token and layer in a table, if the layer has as many. */
 const LEAST_K = 4;
 
-/** Experts that tables name for each token and layer: twice as many as its router chooses. */
+/** Number of experts in a table per token and layer: twice as many as the router chooses, and at least LEAST_K. */
 export function tableK({ topK, experts }: { topK: number; experts: number }): number {
   return Math.min(experts, Math.max(LEAST_K, 2 * topK));
 }
@@ -38,30 +36,30 @@ interface TableShape {
   batchId: number;
   layers: number;
   tokens: number;
-  /** Experts named for a token in a layer. */
+  /** Experts listed per token and layer. */
   k: number;
   kind: TableKind;
-  /** Experts of a layer. */
+  /** Experts per layer. */
   expertsPerLayer: number;
 }
 
-/** A table seen through its buffer; nothing is copied. */
+/** A view of a table in its buffer. Nothing is copied. */
 export interface HashTable extends TableShape {
   readonly buffer: SharedArrayBuffer;
   /** (layers, tokens, k), index inside the layer, most likely first. */
   readonly experts: Uint16Array;
-  /** (layers, tokens, k), scaling factor of each expert. */
+  /** (layers, tokens, k), scaling factor of each expert's output. */
   readonly alpha: Float32Array;
   /** (layers, tokens, k), chance that the model's router chooses the expert. */
   readonly chance: Float32Array;
   /** (layers, expertsPerLayer), chance that any token of the batch needs the expert. */
   readonly need: Float32Array;
   readonly state: TableState;
-  /** Ends `pending`; false when the other side was first. */
+  /** Ends the pending state. Returns false if the other side has already done so. */
   settle(state: TableState): boolean;
 }
 
-/** A pending table with room for its entries: experts NO_EXPERT, alpha, chance and need 0. */
+/** Creates a pending table. All experts are NO_EXPERT; alpha, chance and need are 0. */
 export function createHashTable(shape: TableShape): HashTable {
   const buffer = new SharedArrayBuffer(layoutOf(shape).bytes);
   const { batchId, layers, tokens, k, kind, expertsPerLayer } = shape;
@@ -80,7 +78,7 @@ export function createHashTable(shape: TableShape): HashTable {
   return table;
 }
 
-/** Opens a table another thread wrote. Throws when the buffer is not a whole table of this version. */
+/** Opens a table that another thread wrote. Throws if the buffer is not a complete table of this version. */
 export function openHashTable(buffer: SharedArrayBuffer): HashTable {
   if (buffer.byteLength < HEADER_BYTES)
     throw broken(`${buffer.byteLength} bytes, a header has ${HEADER_BYTES}`);

@@ -1,39 +1,39 @@
-/** What is asked of one input: log-probabilities of labels, or new tokens. */
+/** The work for one input: score labels, or generate tokens. */
 import type { Sampling } from './sampling.js';
 
 export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork;
 
 export interface GenerateWork {
   kind: 'generate';
-  /** Of each choice. */
+  /** Limit for each choice. */
   maxTokens: number;
-  /** Most likely tokens to name for each generated one; null for none. */
+  /** Number of most likely tokens to report for each generated one; null for no log-probabilities. */
   logprobs: number | null;
-  /** How each choice is drawn; null: the most likely token always. */
+  /** Sampling of each choice; null picks the most likely token. */
   choices: readonly (Sampling | null)[];
 }
 
-/** What one row of logits is asked for. */
+/** A log-probability that a row of logits must provide. */
 export interface ScoringTarget {
   label: number;
-  /** Place of the token in its label. */
+  /** Position of the token in its label. */
   step: number;
   token: number;
 }
 
 export interface ScoringRow {
-  /** Token of the input whose logits are wanted. */
+  /** Index of the input's token whose logits are needed. */
   position: number;
   targets: ScoringTarget[];
 }
 
 export interface ScoringPlan {
   labels: number;
-  /** Asked of the prompt's last row, where labels continue the prompt; empty where they begin with a start token. */
+  /** Targets of the prompt's last row, if labels continue the prompt. Empty if labels begin with a start token. */
   first: ScoringTarget[];
   /**
-   * What is fed: labels without their last token, after the start token; none is the beginning of another. `rows`
-   * ascend.
+   * Inputs to feed: the start token, if any, and a label without its last token. No input is a prefix of another.
+   * `rows` are in ascending order.
    */
   inputs: { tokens: number[]; rows: ScoringRow[] }[];
 }

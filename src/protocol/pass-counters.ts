@@ -1,10 +1,12 @@
-/** The counters of native passes, each named once: what a pass adds to it, and the metric that shows it. */
+/**
+ * The counters of native passes in one table: the amount that a pass adds, and the metric that exports the counter.
+ */
 import type { FOUND, RunStats } from '../native/addon-types.js';
 
 interface PassCounter {
-  /** What a pass adds. */
+  /** Returns the amount that a pass adds. */
   of(stats: RunStats, tokens: number): number;
-  /** A label of `sida_experts_found_total`, or a metric of its own. */
+  /** A label value of `sida_experts_found_total`, or a metric of its own. */
   metric: { found: (typeof FOUND)[number] } | { name: string; help: string };
 }
 
@@ -67,7 +69,7 @@ export function noPasses(): PassCounters {
   return Object.fromEntries(PASS_COUNTERS.map(([name]) => [name, 0])) as PassCounters;
 }
 
-/** Adds one pass of so many tokens. */
+/** Adds one pass with `tokens` tokens. */
 export function addPass(sums: PassCounters, stats: RunStats, tokens: number): void {
   for (const [name, { of }] of PASS_COUNTERS) sums[name] += of(stats, tokens);
 }

@@ -1,34 +1,34 @@
-/** Which predictor works, and what the hash-building thread is told and tells. */
+/** The choice of a predictor, and the messages of the hash-building thread. */
 import type { ModelShape } from '../native/addon-types.js';
 import type { QueueEnd } from './hash-table-queue.js';
 
 export type HashFunctionName = 'lstm' | 'token' | 'replay' | 'shuffled';
 
 export interface PredictorChoice {
-  /** Made by `sida train`, or a trace for `replay`. */
+  /** A directory made by `sida train`, or a trace for `replay`. */
   directory: string;
-  /** Undefined: the best that the directory holds. */
+  /** Default: the best kind that the directory holds. */
   kind?: HashFunctionName;
 }
 
 export interface PredictorInfo {
-  /** The hash function at work; null: experts are fetched on demand. */
+  /** The active hash function. Null if there is none, so that experts are fetched on demand. */
   name: HashFunctionName | null;
-  /** What is wrong with it, or why there is none. */
+  /** Problems of the predictor, or the reasons why there is none. */
   warnings: string[];
 }
 
 export interface HashBuilderThreadData {
   queue: QueueEnd;
-  /** WakeUp: signalled after every batch posted, as the thread does not sleep on its port. */
+  /** Buffer of a WakeUp that is signalled after every posted batch, because the thread does not sleep on its port. */
   work: SharedArrayBuffer;
-  /** Null: the thread hands batches on without tables. */
+  /** Null if batches get no tables. */
   predictor: PredictorChoice | null;
   model: ModelShape;
   fingerprint: string;
-  /** Packed model directory: its token embedding is the predictor's input. */
+  /** Packed model directory. Its token embedding is the input of the predictor. */
   pack: string;
-  /** BuilderStats and ResidentFlag. */
+  /** Buffers of BuilderStats and ResidentFlag. */
   stats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
 }

@@ -1,4 +1,4 @@
-/** Whether every expert of the model has a slot: then nothing moves, and tables are of no use. */
+/** A shared flag that is set while every expert has a slot. No expert moves then, and tables are of no use. */
 export class ResidentFlag {
   readonly buffer: SharedArrayBuffer;
   readonly #flag: Int32Array;

@@ -1,22 +1,22 @@
-/** How the tokens of a generation are drawn. The native engine draws them. */
+/** Sampling parameters of a generation. The native engine draws the tokens. */
 
 export interface Sampling {
-  /** Above 0: greedy decoding has no sampling. */
+  /** Above 0, because greedy decoding uses no sampling. */
   temperature: number;
   topP: number;
   minP: number;
-  /** 0: all. */
+  /** 0 means all. */
   topK: number;
-  /** 64 bits, of this choice alone. */
+  /** 64-bit seed of this choice. */
   seed: bigint;
 }
 
-/** 2^64 divided by the golden ratio, odd: its multiples are far apart. */
+/** 2^64 divided by the golden ratio, made odd. Its multiples are far apart. */
 const SEED_STEP = 0x9e3779b97f4a7c15n;
 
 /**
- * The seed of one of several choices of a prompt: the request's + choice · 0x9e3779b97f4a7c15, of which 64 bits
- * are kept. The first choice has the request's own seed, so that it is what a request for one choice gets.
+ * Returns the seed of one choice of a prompt: (seed + choice · 0x9e3779b97f4a7c15) mod 2^64. The first choice has the
+ * request's own seed, so it matches a request for a single choice.
  */
 export function choiceSeed(seed: number, choice: number): bigint {
   return BigInt.asUintN(64, BigInt(seed) + BigInt(choice) * SEED_STEP);

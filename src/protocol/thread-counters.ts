@@ -1,4 +1,4 @@
-/** What the inference thread counts beside its passes, each named once: its field and the metric that shows it. */
+/** The inference thread's counters other than those of passes, in one table: field and exported metric. */
 
 const COUNTERS = {
   batches: { name: 'sida_batches_total', help: 'Batches run' },
@@ -25,7 +25,6 @@ export type ThreadCounters = Record<ThreadCounter, number>;
 
 export const THREAD_COUNTERS = Object.entries(COUNTERS) as [ThreadCounter, { name: string; help: string }][];
 
-/** Zero of each. */
 export function noThreadCounts(): ThreadCounters {
   return Object.fromEntries(THREAD_COUNTERS.map(([counter]) => [counter, 0])) as ThreadCounters;
 }

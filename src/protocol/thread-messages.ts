@@ -1,4 +1,4 @@
-/** Every message to and from the inference thread. Jobs and items are numbered by the engine's main thread. */
+/** All messages to and from the inference thread. The engine's main thread numbers jobs and items. */
 
 import type { ErrorBody } from '../errors.js';
 import type { DeviceUsage, MemoryPlan, ModelShape, PackFormats } from '../native/addon-types.js';
@@ -14,41 +14,41 @@ import type { ItemWork } from './item-work.js';
 import type { PredictorChoice } from './predictor-messages.js';
 import type { RankedToken } from './sampling.js';
 
-/** One input of a job: its prompt stands in the batch. */
+/** One input of a job. Its prompt is in the batch. */
 export interface BatchItem {
   item: number;
   job: number;
-  /** Items of the job, in this batch and in others. */
+  /** Number of the job's items in all batches. */
   jobItems: number;
-  /** The job's answer reports its cost in experts. */
+  /** Whether the job's answer reports its cost in experts. */
   explain?: boolean;
   work: ItemWork;
 }
 
-/** Inputs that are taken up together. The arrays lie in shared memory. */
+/** Inputs that run as one batch. The arrays are in shared memory. */
 export interface PromptBatch {
-  /** Ascending by 1. */
+  /** Ids ascend by 1. */
   id: number;
-  /** Experts that tables route each token to; 0: the model's routers do. */
+  /** Experts per token if tables route the batch; 0 if the model's routers do. */
   routingK: number;
   items: BatchItem[];
-  /** (items + 1), first 0, last the token count. */
+  /** (items + 1), start of each item's tokens; the last entry is the token count. */
   offsets: Int32Array;
-  /** (tokens), all items one after the other. */
+  /** (tokens), the items' tokens concatenated. */
   tokens: Int32Array;
 }
 
 /**
- * The hash tables of a batch, by stack; null where no token of the stack is known beforehand. Of an encoder-decoder
- * model: its prompts, and the tokens that labels feed. Of a decoder-only one: a table of the prompts, then of the
- * tokens that labels feed, input by input.
+ * The hash tables of a batch, by stack; null for a stack of which no token is known beforehand. For an
+ * encoder-decoder model: one table for the prompts and one for the tokens that labels feed. For a decoder-only model:
+ * one table with the prompts first, followed by the tokens that labels feed, input by input.
  */
 export type BatchTables = (SharedArrayBuffer | null)[];
 
-/** What travels through the hash table queue. */
+/** An entry of the hash table queue. */
 export interface QueuedBatch {
   batch: PromptBatch;
-  /** May still be pending; null: this batch is not predicted. */
+  /** Tables may still be pending. Null if the batch is not predicted. */
   tables: BatchTables | null;
 }
 
@@ -58,33 +58,33 @@ export interface InferenceThreadData {
   pack: string;
   queue: QueueEnd;
   fingerprint: string;
-  /** Predicts the experts of generations; null: they are not predicted. */
+  /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
-  /** BuilderStats and ResidentFlag of the predictor. */
+  /** Buffers of the predictor's BuilderStats and ResidentFlag. */
   builderStats: SharedArrayBuffer;
   resident: SharedArrayBuffer;
-  /** StepBacklog. */
+  /** Buffer of a StepBacklog. */
   backlog: SharedArrayBuffer;
 }
 
 export type ToInference =
-  /** Drops every item of the job, in batches up to `lastBatch`, the last that holds any. */
+  /** Drops every item of the job in batches up to `lastBatch`, the last batch that may hold any. */
   | { type: 'cancel'; job: number; lastBatch: number }
-  /** Ends a choice early; the `done` of its item still comes. */
+  /** Ends a choice early. The `done` message of its item still follows. */
   | { type: 'stop'; item: number; choice: number }
   | { type: 'control'; id: number; request: ModelRequest }
   | { type: 'close' };
 
 export interface GeneratedToken {
   item: number;
-  /** Of the item's choices. */
+  /** Index among the item's choices. */
   choice: number;
   id: number;
-  /** Present when asked for. */
+  /** Present if the request asked for it. */
   logprobs?: { logprob: number; top: RankedToken[] };
 }
 
-/** What a whole job took; times from the shared monotonic clock, in milliseconds. */
+/** The cost and times of a whole job. Times are milliseconds of the monotonic clock that all threads share. */
 export interface JobEnd {
   cost: ExpertCost;
   startedMs: number;
@@ -102,9 +102,9 @@ export type FromInference =
     }
   /** The model could not be opened. */
   | { type: 'failed'; error: ErrorBody }
-  /** What one round gave, all running generations together. */
+  /** The tokens of one round, for all running generations. */
   | { type: 'tokens'; tokens: GeneratedToken[] }
-  /** `scores`: summed log-probability of each label. `end` comes with the last item of the job. */
+  /** `scores` holds the summed log-probability of each label. `end` is present with the last item of the job. */
   | { type: 'done'; item: number; job: number; scores?: number[]; end?: JobEnd }
   | { type: 'job-error'; job: number; error: ErrorBody }
   | { type: 'control-reply'; id: number; reply: ControlReply }

@@ -1,6 +1,6 @@
-/** Wakes one sleeping thread from several others. The sleeper reads `signals` before it looks for work. */
+/** Lets several threads wake one sleeping thread. The sleeper must read `signals` before it checks for work. */
 
-/** Threads hand over faster than a futex wakes a halted core, so a sleeper looks again for this long first. */
+/** How long to poll before sleeping. Threads often hand over work faster than a futex wakes a halted core. */
 const SPIN_MS = 0.04;
 
 export class WakeUp {
@@ -21,13 +21,13 @@ export class WakeUp {
     Atomics.notify(this.#signals, 0);
   }
 
-  /** Resolves once a signal came after `seen` was read. For a thread that must not block. */
+  /** Resolves once a signal arrives after `seen` was read. For threads that must not block. */
   async signalled(seen: number): Promise<void> {
     const waiting = Atomics.waitAsync(this.#signals, 0, seen);
     if (waiting.async) await waiting.value;
   }
 
-  /** Blocks until a signal came after `seen` was read, or `timeoutMs` passed. True: a signal came. */
+  /** Blocks until a signal arrives after `seen` was read, or `timeoutMs` passes. Returns true if a signal arrived. */
   wait(seen: number, timeoutMs: number): boolean {
     const spinEnd = performance.now() + Math.min(SPIN_MS, timeoutMs);
     do {

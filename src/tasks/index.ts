@@ -1,4 +1,4 @@
-/** Every task, in the order of the OpenAPI document. A new task needs its folder and a line here. */
+/** All tasks, in the order of the OpenAPI document. A new task needs its own folder and a line here. */
 import { classify } from './classify/index.js';
 import { complete } from './complete/index.js';
 import { tokenize } from './tokenize/index.js';

@@ -1,10 +1,12 @@
 import { loadTimes } from './load-times.js';
 import type { EvictionPolicy } from './policy.js';
 
-/** Beyond every time of a load that `loadTimes` gives. */
+/** Larger than any load time of `loadTimes`. */
 const INACTIVE = 2 ** 40;
 
-/** Expert Buffering ("Towards MoE Deployment", 2023): what the running pass has not used goes first, then LIFO. */
+/**
+ * Expert Buffering ("Towards MoE Deployment", 2023): evicts experts that the running pass has not used, then LIFO.
+ */
 export const expertBuffering: EvictionPolicy = {
   usesForecast: false,
   newestFirst: true,

@@ -1,8 +1,8 @@
 import type { EvictionPolicy } from './policy.js';
 
 /**
- * Needed last first: Belady's rule over the tables at hand. Beyond them an expert is expected back after as many visits
- * of layers as lay between its uses so far.
+ * Evicts the expert whose next use is farthest: Belady's rule over the known tables. Beyond them, the time to an
+ * expert's next use is estimated as the mean number of visits between its uses so far.
  */
 export const farthestNextUse: EvictionPolicy = {
   usesForecast: true,

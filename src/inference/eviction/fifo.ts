@@ -1,7 +1,7 @@
 import { loadTimes } from './load-times.js';
 import type { EvictionPolicy } from './policy.js';
 
-/** Loaded longest ago first: the policy of the SiDA paper. */
+/** Evicts the expert that was loaded longest ago: the policy of the SiDA paper. */
 export const fifo: EvictionPolicy = {
   usesForecast: false,
   newestFirst: false,

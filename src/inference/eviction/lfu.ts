@@ -1,6 +1,6 @@
 import type { EvictionPolicy } from './policy.js';
 
-/** Needed by the fewest passes first. */
+/** Evicts the expert that the fewest passes have needed. */
 export const lfu: EvictionPolicy = {
   usesForecast: false,
   newestFirst: false,

@@ -1,10 +1,12 @@
 import type { Residency } from '../../native/addon-types.js';
 import type { EvictionRanks } from './policy.js';
 
-/** Later than every load there was. */
+/** Later than any load so far. */
 const NOW = 2 ** 39;
 
-/** When each expert was loaded; one that is absent will have been loaded by the pass once it is used. */
+/**
+ * When each expert was loaded. After its use, an absent expert counts as loaded now, because the pass must load it.
+ */
 export function loadTimes({ state, loadedAt }: Residency): EvictionRanks {
   const after = Float64Array.from(loadedAt);
   for (let id = 0; id < after.length; id++) if (state[id] === 0) after[id] = NOW;

@@ -1,6 +1,6 @@
 import type { EvictionPolicy } from './policy.js';
 
-/** Least recently used first: what the store does with equal numbers. */
+/** Evicts the least recently used expert, which is the store's own order among equal numbers. */
 export const lru: EvictionPolicy = {
   usesForecast: false,
   newestFirst: false,

@@ -1,18 +1,18 @@
 import type { Residency } from '../../native/addon-types.js';
 
-/** Says how soon an expert goes of whose next use nothing is known. Pure. */
+/** Ranks the experts whose next use no forecast predicts. Pure. */
 export interface EvictionPolicy {
-  /** Whether predicted times of use count before these numbers, also those of the batches to come. */
+  /** Whether forecasts of next use take precedence over these numbers, including those of queued batches. */
   readonly usesForecast: boolean;
-  /** Equal numbers: the most recently used goes first, otherwise the least recently used. */
+  /** Whether the most recently used of equal experts is evicted first; otherwise the least recently used. */
   readonly newestFirst: boolean;
-  /** Finite numbers by flat id, the largest goes first. */
+  /** Returns finite numbers by flat id. The largest is evicted first. */
   rank(residency: Residency): EvictionRanks;
 }
 
 export interface EvictionRanks {
-  /** As long as the pass has not used the expert. */
+  /** Until the pass has used the expert. */
   before: Float64Array;
-  /** Once it has. */
+  /** After the pass has used the expert. */
   after: Float64Array;
 }

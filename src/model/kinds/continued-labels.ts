@@ -1,5 +1,6 @@
 /**
- * Labels that continue their prompt: its last row scores their first tokens, forks of its sequence score the others.
+ * Scores labels that continue their prompt. The last row of the prompt scores the first tokens of the labels, and
+ * forks of the prompt's sequence score the other tokens.
  */
 
 import type { RunningInput } from '../../batching/generation.js';
@@ -8,23 +9,23 @@ import type { ScoringPlan } from '../../protocol/item-work.js';
 
 import type { Feed } from './feed.js';
 
-/** A prompt without the picks and queries that a task asks for. */
+/** A prompt without the picks and queries of its task. */
 export type PromptFeed = Omit<Feed, 'picks' | 'queries' | 'take'>;
 
 interface LabelFeedOptions {
   plan: ScoringPlan;
   prompt: PromptFeed;
-  /** Row of its first label token in the prompt's table. */
+  /** Row of the prompt's first label token in its table. */
   row: number;
   newId: () => number;
   /** Receives the labels' feeds once the prompt has run. */
   feed: (labels: Feed[]) => void;
-  /** A label's sequence has run to its end. */
+  /** Called once a label's sequence has run completely. */
   release: (sequence: number) => void;
   done: (input: RunningInput, scores: number[]) => void;
 }
 
-/** The prompt's feed; it adds its labels' feeds once it has run. */
+/** Returns the prompt's feed, which adds the feeds of the labels once it has run. */
 export function scoringFeed(options: LabelFeedOptions): Feed {
   const { plan, prompt, feed, done } = options;
   const scoring = new LabelScoring(plan);

@@ -1,6 +1,6 @@
 /**
- * Decoder-only models: a pass is any mix of single tokens and chunks of prompts. Running generations go first, so that
- * a long prompt does not delay them; prompts fill the remaining room in order of arrival. Labels and further choices
+ * Decoder-only models. A pass mixes single tokens with chunks of prompts. Running generations go first, so that a
+ * long prompt does not delay them; prompts fill the remaining room in order of arrival. Labels and further choices
  * continue the prompt's sequence and share its pages.
  */
 
@@ -23,18 +23,18 @@ const STACK = 0;
 
 export class DecoderOnly implements ModelKind {
   readonly #options: KindOptions;
-  /** Prompts and labels that have not run to their end, in the order they are to run. */
+  /** Prompts and labels that have not run completely, in the order in which they will run. */
   #feeds: Feed[] = [];
-  /** Labels whose prompts the running pass has ended. */
+  /** Feeds of labels whose prompts finished in the current pass. */
   #labels: Feed[] = [];
-  /** What the running round has picked. */
+  /** Tokens picked in the current round. */
   #answers: StepAnswer[] = [];
 
   constructor(options: KindOptions) {
     this.#options = options;
   }
 
-  /** True until the prompts that have begun fill the next pass. */
+  /** Returns true until the started prompts fill the next pass. */
   takesMore(): boolean {
     const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
     return waiting < this.#options.passes.maxBatchTokens;
@@ -72,7 +72,7 @@ export class DecoderOnly implements ModelKind {
     this.#options.engine.releaseSequences(Int32Array.from(dropped, ({ sequence }) => sequence));
   }
 
-  /** Generations that do not fit into one pass take several; prompts join the last of these. */
+  /** Splits generations that do not fit into one pass. Prompts fill the last of these passes. */
   #stepRouting(generations: readonly Generation[], routingK: number): void {
     const { maxBatchTokens } = this.#options.passes;
     for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
@@ -122,7 +122,7 @@ export class DecoderOnly implements ModelKind {
     this.#labels = [];
   }
 
-  /** The tables' forecast of the next pass over prompts; null where they say nothing. */
+  /** The forecast of the next pass over prompts; null if no table describes it. */
   #tableBehind(chunks: readonly Chunk[], generations: number, routingK: number): HashTable | null {
     const room = Math.max(0, this.#options.passes.maxBatchTokens - generations);
     const next = fillRoom(advanced(this.#feeds, chunks), room, routingK);
@@ -145,7 +145,7 @@ export class DecoderOnly implements ModelKind {
     };
   }
 
-  /** The labels of a prompt run before the prompts behind it. */
+  /** Labels of a prompt run before later prompts. */
   #scoring(prompt: PromptFeed, plan: ScoringPlan, row: number): Feed {
     const { engine, passes, inputs } = this.#options;
     return scoringFeed({
@@ -159,7 +159,10 @@ export class DecoderOnly implements ModelKind {
     });
   }
 
-  /** The prompt's last token counts as its latest step. A single choice continues the prompt's own sequence. */
+  /**
+   * The generation starts as if the prompt's last token were its latest step. A single choice continues the prompt's
+   * own sequence.
+   */
   #generation(
     input: RunningInput,
     work: GenerateWork,

@@ -1,6 +1,6 @@
 /**
- * Encoder-decoder models: the prompts of a batch run through the encoder in one pass. Labels, or the start token and
- * what follows it, are sequences of the decoder that attend across to their prompt.
+ * Encoder-decoder models. The prompts of a batch run through the encoder in one pass. Decoder sequences hold a label,
+ * or the start token and the generated tokens, and attend to their prompt.
  */
 
 import { type Generation, nextStep, type RunningInput } from '../../batching/generation.js';
@@ -35,7 +35,7 @@ export class EncoderDecoder implements ModelKind {
     this.#decoderFirstLayer = firstMoeLayer(options.engine.shape, DECODER);
   }
 
-  /** A round encodes one batch, then all generations take a step. */
+  /** Each round encodes at most one batch, and then all generations take a step. */
   takesMore(batches: number): boolean {
     return batches === 0;
   }
@@ -65,7 +65,7 @@ export class EncoderDecoder implements ModelKind {
 
   step(): void {
     const { generations } = this.#options;
-    // Sent together: one message a round.
+    // Collected so that a round sends one message.
     const answers: StepAnswer[] = [];
     for (const group of generations.byRouting().values()) {
       const begin = clockMs();
@@ -75,7 +75,7 @@ export class EncoderDecoder implements ModelKind {
     generations.take(answers);
   }
 
-  /** Nothing to forget: no input waits between two rounds. */
+  /** Does nothing, because no input waits between two rounds. */
   dropJob(): void {}
 
   #encode(items: readonly (AdmittedItem & { input: RunningInput })[], batch: HeldBatch): boolean {
@@ -162,7 +162,7 @@ export class EncoderDecoder implements ModelKind {
   }
 }
 
-/** Where the label tokens of an input stand among those of its batch. */
+/** Indices of an input's label tokens among those of its batch. */
 function labelRows({ plan, labelBegin }: ScoredInput): number[] {
   const tokens = plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0);
   return Array.from({ length: tokens }, (_, t) => labelBegin + t);

@@ -1,4 +1,4 @@
-/** Tokens that a sequence is fed in as many passes as it takes. */
+/** Tokens that a sequence is fed, over one or more passes. */
 import type { RunningInput } from '../../batching/generation.js';
 import type { PassAnswer, PassSequence, TokenPick, TokenQuery } from '../../batching/pass-batch.js';
 import type { HashTable } from '../../protocol/hash-table.js';
@@ -6,23 +6,23 @@ import type { HashTable } from '../../protocol/hash-table.js';
 export interface Feed {
   input: RunningInput;
   sequence: number;
-  /** The sequence that it continues; NO_PARENT: none. */
+  /** The sequence that it continues; NO_PARENT if there is none. */
   parent: number;
   tokens: Int32Array;
-  /** Tokens of it that have run. */
+  /** Tokens that have already run. */
   fed: number;
-  /** Describes its tokens from `row` on; null: no table does. */
+  /** Describes the tokens from `row` on; null if no table does. */
   table: HashTable | null;
   row: number;
-  /** After its last token. */
+  /** Tokens to pick after the last token. */
   picks: readonly TokenPick[];
-  /** What to ask of its tokens [begin, begin + count). */
+  /** Returns the queries for the tokens [begin, begin + count). */
   queries(begin: number, count: number): TokenQuery[];
-  /** Takes the answers to them; throws nonfinite_output. Called after each of its passes. */
+  /** Takes a pass's results for the tokens [begin, begin + count). Throws nonfinite_output. */
   take(begin: number, count: number, answer: PassAnswer): void;
 }
 
-/** The next part of a feed in one pass. */
+/** The part of a feed that runs in one pass. */
 export interface Chunk {
   feed: Feed;
   count: number;
@@ -32,7 +32,7 @@ export function tokensLeft({ tokens, fed }: Feed): number {
   return tokens.length - fed;
 }
 
-/** The parts of feeds, in order, that fit into `room` tokens; feeds with another routing are skipped. */
+/** Cuts feeds, in order, into chunks that fit into `room` tokens. Skips feeds with another routing. */
 export function fillRoom(feeds: readonly Feed[], room: number, routingK: number): Chunk[] {
   const chunks: Chunk[] = [];
   let left = room;
@@ -46,7 +46,7 @@ export function fillRoom(feeds: readonly Feed[], room: number, routingK: number)
   return chunks;
 }
 
-/** The feeds as they are once the chunks have run. */
+/** Returns the unfinished feeds as they will be once the chunks have run. */
 export function advanced(feeds: readonly Feed[], chunks: readonly Chunk[]): Feed[] {
   const running = new Map(chunks.map(({ feed, count }) => [feed, count]));
   return feeds

@@ -3,7 +3,7 @@ import { DecoderOnly } from './decoder-only.js';
 import { EncoderDecoder } from './encoder-decoder.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
 
-/** What turns inputs into passes for the engine's model. */
+/** Creates the ModelKind that turns inputs into passes for the engine's model. */
 export function openKind(options: KindOptions): ModelKind {
   return isEncoderDecoder(options.engine.shape) ? new EncoderDecoder(options) : new DecoderOnly(options);
 }

@@ -1,4 +1,4 @@
-/** How inputs become native passes: what differs between models with an encoder and those without. */
+/** How inputs become native passes. This differs between models with and without an encoder. */
 
 import type { Generations } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
@@ -10,15 +10,18 @@ import type { PassForecast } from '../../predictor/pass-forecast.js';
 
 /** Runs native passes and accounts for them. */
 export interface PassRunner {
-  /** Of one pass. */
+  /** Most tokens in one pass. */
   readonly maxBatchTokens: number;
   /** An id unused among live sequences. */
   newId(): number;
-  /** One pass; null when it failed and its jobs with it. `forecast` has the sequences' tokens in order. */
+  /**
+   * Runs one pass. Returns null if the pass failed, which also fails its jobs. The forecast's rows follow the order
+   * of the sequences' tokens.
+   */
   run(stack: number, sequences: readonly PassSequence[], forecast: PassForecast): PassAnswer[] | null;
   /**
-   * Runs the sequences in as few passes as their tokens allow and hands each its answer. A sequence whose pass failed
-   * is left out; its job has failed.
+   * Runs the sequences in as few passes as their tokens allow and calls `take` with the answer of each. Sequences of
+   * a failed pass get no call; their jobs have failed.
    */
   runAll(
     stack: number,
@@ -31,7 +34,7 @@ export interface PassRunner {
 export interface KindOptions {
   engine: Engine;
   passes: PassRunner;
-  /** Learns how long passes over prompts take. */
+  /** Records how long passes over prompts take. */
   tableWait: { passTook(ms: number): void };
   generations: Generations;
   inputs: HeldInputs;
@@ -39,12 +42,12 @@ export interface KindOptions {
 }
 
 export interface ModelKind {
-  /** Whether to start inputs of another batch, after `batches` in this round. */
+  /** Whether to start inputs of another batch, after `batches` batches in this round. */
   takesMore(batches: number): boolean;
-  /** Starts inputs of a batch; their KV pages are reserved. */
+  /** Starts inputs of a batch. Their KV pages are already reserved. */
   start(items: readonly AdmittedItem[], batch: HeldBatch): void;
-  /** One round: every running generation takes a step. */
+  /** Runs one round, in which every running generation takes a step. */
   step(): void;
-  /** Forgets the job's parts that have not run. */
+  /** Drops the parts of the job that have not run. */
   dropJob(job: number): void;
 }

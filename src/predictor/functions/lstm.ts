@@ -1,4 +1,4 @@
-/** The `lstm` hash function: the trained networks, one for each stack. */
+/** The `lstm` hash function: one trained network per stack. */
 import { NO_EXPERT, type Predictor } from '../../native/addon-types.js';
 import type { DecoderStepper, HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { rowsBehind, withContexts } from '../sequence-contexts.js';
@@ -10,13 +10,13 @@ export class LstmFunction implements HashFunction {
   readonly #shape: RoutingShape;
   readonly #networks: readonly (Predictor | null)[];
 
-  /** `networks`: of each stack; null: nothing is said of it. Closes them with itself. */
+  /** One network per stack; a stack whose entry is null is not predicted. `close` closes the networks. */
   constructor(shape: RoutingShape, networks: readonly (Predictor | null)[]) {
     this.#shape = shape;
     this.#networks = networks;
   }
 
-  /** Memory of all networks. */
+  /** Memory of all networks in bytes. */
   get bytes(): number {
     return this.#networks.reduce((sum, network) => sum + (network?.bytes ?? 0), 0);
   }

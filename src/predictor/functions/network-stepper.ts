@@ -1,4 +1,4 @@
-/** Steps of a causal network, which keeps the state of each sequence. */
+/** Steps a causal network, which keeps the state of each sequence. */
 import type { Predictor } from '../../native/addon-types.js';
 import type { DecoderStepper, RoutingShape } from '../hash-function.js';
 
@@ -34,8 +34,8 @@ export class NetworkStepper implements DecoderStepper {
 }
 
 /**
- * Of the `k` probabilities of each token: where the model divides those of a token's chosen experts by their
- * sum, so are these.
+ * If the model divides the router probabilities of a token's chosen experts by their sum, this does the same to the
+ * `k` predicted probabilities of each token, in place.
  */
 export function normalize({ normalized, topK }: RoutingShape, k: number, alpha: Float32Array): void {
   if (!normalized) return;

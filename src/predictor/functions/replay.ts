@@ -1,11 +1,11 @@
-/** The `replay` hash function: the routing itself, of inputs that a trace has recorded. */
+/** The `replay` hash function: returns the recorded routing of inputs that a trace holds. */
 import { NO_EXPERT } from '../../native/addon-types.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { routerAlphas } from '../router-probabilities.js';
 import { contextOf, rowsBehind, withContexts } from '../sequence-contexts.js';
 import { bestExperts, type TeacherRecord, type TeacherSource } from '../teacher.js';
 
-/** Where a recorded stack's routers sent its tokens: only the experts they chose. */
+/** Recorded routing of one stack: the experts that the routers chose for each token. */
 interface Routing {
   tokens: Int32Array;
   /** (layers, tokens, topK). */
@@ -17,7 +17,7 @@ interface Routing {
 export class ReplayFunction implements HashFunction {
   readonly name = 'replay';
   readonly #shape: RoutingShape;
-  /** Routing of each stack, in the order of the first stack's tokens. */
+  /** Routing of each stack, sorted by the tokens of the first stack. */
   readonly #recorded: readonly Routing[][];
 
   private constructor(shape: RoutingShape, recorded: readonly Routing[][]) {
@@ -25,14 +25,14 @@ export class ReplayFunction implements HashFunction {
     this.#recorded = recorded;
   }
 
-  /** Holds about 4 bytes a token and 6 a token, layer and chosen expert. */
+  /** Holds about 4 bytes per token, plus 6 bytes per token, layer and chosen expert. */
   static async load(source: TeacherSource): Promise<ReplayFunction> {
     const { shape } = source;
     const recorded: Routing[][] = [];
     for await (const record of source.records()) {
       recorded.push(shape.stacks.map((_, stack) => routingOf(record, stack, shape)));
     }
-    // The same input continues the same way: of several recordings the longest is found first.
+    // The same input continues the same way, so sort the longest of several recordings first.
     const last = shape.stacks.length - 1;
     recorded.sort(
       (a, b) => order(a[0]!.tokens, b[0]!.tokens) || b[last]!.tokens.length - a[last]!.tokens.length,
@@ -40,14 +40,14 @@ export class ReplayFunction implements HashFunction {
     return new ReplayFunction(shape, recorded);
   }
 
-  /** Inputs held. */
+  /** Number of recorded inputs. */
   get size(): number {
     return this.#recorded.length;
   }
 
   /**
-   * A causal stack's sequences are recorded where their tokens begin the recorded ones; those that attend across are
-   * found by their context. False where any is not recorded.
+   * Finds a sequence of a stack with cross-attention by its context, and any other sequence by its own tokens. The
+   * tokens of a causal stack may be a prefix of the recorded ones. Returns false if any sequence was not recorded.
    */
   fill(
     stack: number,
@@ -90,12 +90,12 @@ export class ReplayFunction implements HashFunction {
 
   close(): void {}
 
-  /** Of a stack that depends on no other: whole where its tokens see those after them. */
+  /** For a stack without cross-attention. A stack that is not causal must match the whole recording. */
   #alone(stack: number, tokens: Int32Array): Routing | undefined {
     return this.#find(tokens, !this.#shape.stacks[stack]!.causal)?.[stack];
   }
 
-  /** The first recording whose first stack has these tokens, or begins with them. */
+  /** Returns the first recording whose first stack starts with `tokens`, or equals them if `whole` is set. */
   #find(tokens: Int32Array, whole: boolean): Routing[] | undefined {
     let [low, high] = [0, this.#recorded.length];
     while (low < high) {
@@ -109,7 +109,7 @@ export class ReplayFunction implements HashFunction {
   }
 }
 
-/** Of lists of numbers, as words are ordered: a beginning comes before what goes on from it. */
+/** Lexicographic order: a prefix sorts before its continuations. */
 function order(a: Int32Array, b: Int32Array): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;

@@ -1,6 +1,6 @@
 /**
- * The `shuffled` hash function, a control: the tables of another function with the experts of each layer renamed. It
- * names as many experts, so it moves as many bytes, but the wrong ones.
+ * The `shuffled` hash function is a control: it takes the tables of another function and permutes the experts of each
+ * layer. Its tables list as many experts, so they move as many bytes, but of the wrong experts.
  */
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 import { randomOf } from '../random.js';
@@ -8,7 +8,7 @@ import { randomOf } from '../random.js';
 export class ShuffledFunction implements HashFunction {
   readonly name = 'shuffled';
   readonly #inner: HashFunction;
-  /** New names: a permutation for each layer of each stack. */
+  /** A permutation of the expert indices for each layer of each stack. */
   readonly #names: readonly Uint16Array[][];
 
   constructor(inner: HashFunction, shape: RoutingShape, seed = 1) {
@@ -31,7 +31,7 @@ export class ShuffledFunction implements HashFunction {
     const rows = input.tokens.length * k;
     this.#names[stack]!.forEach((names, layer) => {
       const end = (layer + 1) * rows;
-      // NO_EXPERT has no other name.
+      // NO_EXPERT is not in the permutation and stays as it is.
       for (let i = layer * rows; i < end; i++) experts[i] = names[experts[i]!] ?? experts[i]!;
     });
     return true;
@@ -42,7 +42,7 @@ export class ShuffledFunction implements HashFunction {
   }
 }
 
-/** Sattolo's algorithm: one cycle, so no element of two or more stays where it is. */
+/** Sattolo's algorithm: the result is one cycle, so no element of two or more keeps its place. */
 export function cyclicPermutation(size: number, random: () => number): Uint16Array {
   const permutation = Uint16Array.from({ length: size }, (_, i) => i);
   for (let i = size - 1; i > 0; i--) {

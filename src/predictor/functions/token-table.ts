@@ -1,22 +1,22 @@
-/** The `token` hash function: the experts that a token id was routed to in training, without its context. */
+/** The `token` hash function: predicts from the token id alone, by the experts it was routed to in training. */
 import { readSafetensors, tensorOf, writeSafetensors } from '../../checkpoint/safetensors.js';
 import { SidaError } from '../../errors.js';
 import { NO_EXPERT } from '../../native/addon-types.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
 
 const FORMAT = { format: 'sida-token-table', version: '1' };
-/** Of the sum of a row's float32 chances, for each expert that a router chooses. */
+/** Relative tolerance for the sum of a row's float32 chances, which is at most topK. */
 const TOLERANCE = 1e-5;
 
-/** One stack's table. Row n, after those of the n known tokens, is the back-off for unknown ones. */
+/** One stack's table. The last row, number n, is the back-off for unknown token ids. */
 export interface TokenRows {
-  /** Known ids, ascending; (n). */
+  /** (n), known token ids, ascending. */
   tokens: Int32Array<ArrayBuffer>;
-  /** Experts of a row. */
+  /** Experts in a row. */
   width: number;
   /** (layers, n + 1, width), best first. */
   experts: Uint16Array<ArrayBuffer>;
-  /** (layers, n + 1, width), mean probability of the expert where the token stands. */
+  /** (layers, n + 1, width), mean router probability of the expert for this token. */
   alpha: Float32Array<ArrayBuffer>;
   /** (layers, n + 1, width), probability that the router chooses the expert; falls along a row. */
   chance: Float32Array<ArrayBuffer>;
@@ -24,10 +24,10 @@ export interface TokenRows {
 
 export class TokenTable implements HashFunction {
   readonly name = 'token';
-  /** Of each stack. */
+  /** One entry per stack. */
   readonly stacks: readonly TokenRows[];
   readonly shape: RoutingShape;
-  /** Row of each token id, by stack. */
+  /** For each stack: (vocab), the row of each token id. */
   readonly #rows: readonly Int32Array[];
 
   constructor(shape: RoutingShape, stacks: readonly TokenRows[]) {
@@ -42,7 +42,7 @@ export class TokenTable implements HashFunction {
     });
   }
 
-  /** Throws checkpoint_invalid where the file is damaged or made for another model's sizes. */
+  /** Throws checkpoint_invalid if the file is damaged or was made for a model of other sizes. */
   static read(path: string, shape: RoutingShape): TokenTable {
     const file = readSafetensors(path);
     if (file.metadata.format !== FORMAT.format || file.metadata.version !== FORMAT.version) {

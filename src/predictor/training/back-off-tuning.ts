@@ -1,19 +1,18 @@
-/** Chooses, on held-out records, the weight of a token's own counts against its layer's frequencies. */
+/** Tunes, on held-out records, how a token's own counts are weighted against the layer's frequencies. */
 import type { RoutingShape } from '../hash-function.js';
 import { bestExperts, type TeacherRecord } from '../teacher.js';
 import { backedOff, type TokenCounts } from './token-counts.js';
 
-/**
- * Layer frequencies count as so many occurrences of every token; one weight for each layer of a stack; (stacks) of
- * (layers).
- */
+/** (stacks) of (layers). The layer's frequencies count as this many extra occurrences of every token. */
 export type BackOffWeights = readonly (readonly number[])[];
 
-/** Of chances where nothing is held out, and of α. */
+/** Weight of chances if nothing is held out, and of α. */
 export const BACK_OFF_WEIGHT = 0.5;
 const WEIGHTS = [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32] as const;
 
-/** The weights under which the held-out experts are most likely; none of `heldOut` may have been counted. */
+/**
+ * Returns the weights under which the held-out experts are most likely. No record of `heldOut` may have been counted.
+ */
 export function tuneBackOff(
   shape: RoutingShape,
   counts: readonly TokenCounts[],

@@ -1,17 +1,20 @@
-/** Minibatches of sequences of like length, in an order that follows from seed and epoch alone. */
+/** Minibatches of sequences of similar length. Their order depends only on seed and epoch. */
 import { randomOf, shuffle } from '../random.js';
 
 export interface BatchLimits {
-  /** Most sequences of a batch. */
+  /** Most sequences in a batch. */
   batch: number;
-  /** Most tokens of a batch, unless one sequence alone has more; 0: no limit. */
+  /** Most tokens in a batch, unless a single sequence has more; 0 means no limit. */
   batchTokens: number;
 }
 
-/** Batches' worth of sequences that are sorted together: more is more alike in length, less is more random. */
+/**
+ * Sequences are sorted by length in pools of this many batches. A larger pool gives batches of more even length; a
+ * smaller one gives a more random order.
+ */
 const POOL_BATCHES = 64;
 
-/** `order` holds places in `lengths`; cuts it into batches in turn. */
+/** Cuts `order`, indices into `lengths`, into consecutive batches. */
 function cut(order: Int32Array, lengths: Int32Array, { batch, batchTokens }: BatchLimits): Int32Array[] {
   const batches: Int32Array[] = [];
   let begin = 0;
@@ -30,7 +33,7 @@ function cut(order: Int32Array, lengths: Int32Array, { batch, batchTokens }: Bat
   return batches;
 }
 
-/** Places in `lengths` (tokens of each sequence), each in exactly one batch of the epoch. */
+/** `lengths` holds the tokens of each sequence. Returns batches of indices into it, each index exactly once. */
 export function epochBatches(
   lengths: Int32Array,
   limits: BatchLimits,
@@ -51,7 +54,7 @@ export function epochBatches(
   return shuffle(batches, random);
 }
 
-/** Batches in order of length, for measuring. */
+/** Returns batches sorted by length, for evaluation. */
 export function evaluationBatches(lengths: Int32Array, limits: BatchLimits): Int32Array[] {
   const order = Int32Array.from(lengths, (_, i) => i).sort((a, b) => lengths[a]! - lengths[b]! || a - b);
   return cut(order, lengths, limits);

@@ -1,4 +1,4 @@
-/** The sequences of several traces of one model, read from their files as they are needed. */
+/** The sequences of several traces of one model, read from their files on demand. */
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
 import { TraceIndex } from '../../trace/trace-index.js';
@@ -10,7 +10,7 @@ function cannotRun(message: string): SidaError {
 
 export class Corpus {
   readonly traces: readonly TraceIndex[];
-  /** Number of the first sequence of each trace, and of the end; (traces + 1). */
+  /** (traces + 1), number of each trace's first sequence, then the number of all sequences. */
   readonly #starts: number[];
 
   private constructor(traces: TraceIndex[]) {
@@ -19,7 +19,7 @@ export class Corpus {
     for (const trace of traces) this.#starts.push(this.#starts.at(-1)! + trace.records);
   }
 
-  /** Throws where a trace is missing, incomplete, empty or of another model than the first. */
+  /** Throws if a trace is missing or incomplete, or if the traces hold no records. */
   static async open(directories: readonly string[]): Promise<Corpus> {
     const traces: TraceIndex[] = [];
     try {
@@ -37,12 +37,12 @@ export class Corpus {
     return this.#starts.at(-1)!;
   }
 
-  /** Experts recorded of each token by every trace. */
+  /** Experts per token that every trace has recorded. */
   get top(): number {
     return Math.min(...this.traces.map((trace) => trace.meta.top));
   }
 
-  /** Of the model: the names of its stacks. */
+  /** Names of the model's stacks. */
   get stacks(): readonly (typeof TRACE_STACKS)[number][] {
     return this.traces[0]!.meta.stacks;
   }
@@ -56,7 +56,7 @@ export class Corpus {
     return trace.lengths[stack]![record]!;
   }
 
-  /** Tokens, context and the teacher's best `top` experts of some sequences of a stack. */
+  /** Reads tokens, contexts and the teacher's best `top` experts for some sequences of a stack. */
   batch(sequences: Int32Array, stack: number, top: number): TrainingBatch {
     const layers = this.layers(stack).length;
     const offsets = new Int32Array(sequences.length + 1);
@@ -92,7 +92,7 @@ export class Corpus {
     for (const trace of this.traces) trace.close();
   }
 
-  /** The tokens of the stack that each sequence attends across to. */
+  /** Tokens of `stack` that each sequence attends to. */
   #contexts(sequences: Int32Array, stack: number): { contextTokens: Int32Array; contextOffsets: Int32Array } {
     const contexts = Array.from(sequences, (sequence) => {
       const { trace, record } = this.#place(sequence);
@@ -116,7 +116,7 @@ export class Corpus {
   }
 }
 
-/** Copies `rows` rows of `from`, `recorded` wide, of which the first `top` entries are kept. */
+/** Copies the first `top` entries of each of `rows` rows; rows of `from` have `recorded` entries. */
 function copyRows<T extends Uint16Array | Float32Array>(
   from: T,
   begin: number,
@@ -136,7 +136,7 @@ function copyRows<T extends Uint16Array | Float32Array>(
   }
 }
 
-/** Throws where two corpora, or the traces of one, are not of one model. */
+/** Throws cannot_run if the traces of the corpora are not all of one model. */
 export function checkSameModel(corpora: readonly Corpus[]): void {
   const [first, ...others] = corpora.flatMap((corpus) => corpus.traces);
   for (const other of others) {

@@ -1,4 +1,4 @@
-/** How often a hash function names the experts that the model's routers chose. */
+/** Measures how often a hash function predicts the experts that the model's routers chose. */
 
 import { tableK } from '../../protocol/hash-table.js';
 import type { HashFunction, HashInput, RoutingShape } from '../hash-function.js';
@@ -10,20 +10,20 @@ export interface LayerHits {
   /** `encoder.1`, … */
   layer: string;
   tokens: number;
-  /** Choices that are among the first so many named, for each of hitRanks(); of tokens · topK. */
+  /** Choices among the first predicted experts, for each rank of hitRanks(), out of tokens · topK. */
   hits: number[];
-  /** Mean |α − the router's| over the tokens whose first named is the router's first. */
+  /** Mean |α − the router's α| over the tokens whose first predicted expert is the router's first. */
   alphaError: number;
-  /** Tokens of batches of which the function could not say anything; they count as missed. */
+  /** Tokens of batches that the function could not predict; their choices count as missed. */
   unknown: number;
 }
 
 interface HitRateOptions {
-  /** Tokens of one call. */
+  /** Fewest tokens of the first stack in a call of the function; the last call may have fewer. */
   batchTokens?: number;
 }
 
-/** Layers in the order of the model. */
+/** Returns one entry per layer, in the order of the model. */
 export async function hitRates(
   hash: HashFunction,
   teacher: TeacherSource,
@@ -58,7 +58,7 @@ class Counter {
   unknown = 0;
   readonly hits: number[];
   readonly ranks: readonly number[];
-  /** Tokens whose first named is the router's first, and the sum of what their α is off. */
+  /** Tokens whose first predicted expert is the router's first, and the sum of their absolute errors in α. */
   firsts = 0;
   error = 0;
 
@@ -73,7 +73,7 @@ class Counter {
   }
 }
 
-/** Records of a stack as one input, with what comes before it where it attends across. */
+/** Joins a stack's records into one input, with the previous stack as context if the stack has cross-attention. */
 export function inputOf(
   records: readonly TeacherRecord[],
   stack: number,
@@ -93,7 +93,7 @@ export function inputOf(
   return { ...join(stack), contextTokens, contextOffsets };
 }
 
-/** The experts that several records' routers chose, (layers, tokens, topK). */
+/** Returns the experts that the routers chose in several records, (layers, tokens, topK). */
 export function routedOf(
   records: readonly TeacherRecord[],
   stack: number,

@@ -1,15 +1,18 @@
-/** One pass over traces that learns the token table. */
+/** Learns the token table in one pass over traces. */
 import type { TokenTable } from '../functions/token-table.js';
 import type { TeacherRecord, TeacherSource } from '../teacher.js';
 import { TokenTableLearner } from './token-table-learning.js';
 
-/** Neighbouring lines of a data file often share text: they are held out together. */
+/** Records per block. Neighbouring lines of a data file often share text, so they are held out together. */
 const BLOCK = 50;
-/** One block in this many is held out to tune the back-off; fewer where they would pass the limit of tokens. */
+/** One block in this many is held out to tune the back-off; fewer if they would exceed the token limit. */
 const FIRST_STRIDE = 8;
 const HELD_OUT_TOKENS = 32_768;
 
-/** Memory grows with the token ids that occur, not with the length of the traces. `onRecord` is told of each line. */
+/**
+ * Memory grows with the number of distinct token ids, not with the length of the traces. `onRecord` is called for
+ * each record.
+ */
 export async function learnTokenTable(
   teacher: TeacherSource,
   onRecord: (record: TeacherRecord) => void = () => {},
@@ -27,7 +30,7 @@ export async function learnTokenTable(
   return tables.finish({ backOff });
 }
 
-/** Keeps blocks of records that stand evenly apart, and passes the others on. */
+/** Keeps evenly spaced blocks of records and passes the others to `learn`. */
 class HeldOutSample {
   readonly #learn: (record: TeacherRecord) => void;
   #blocks: TeacherRecord[][] = [];
@@ -46,7 +49,7 @@ class HeldOutSample {
     const first = this.#next % BLOCK === 0;
     const block = Math.floor(this.#next++ / BLOCK);
     if (first) this.#thin();
-    // Not the first: what little there is should be learned from.
+    // Skip block 0, so that a short trace is learned from rather than held out.
     if (block % this.#stride === 1) {
       if (first) this.#blocks.push([]);
       this.#blocks.at(-1)!.push(record);
@@ -55,7 +58,7 @@ class HeldOutSample {
     }
   }
 
-  /** Gives every other block back to be learned from, until the limit holds. */
+  /** Passes every other held-out block to `learn` until the token limit holds. */
   #thin(): void {
     const tokens = () => this.records.reduce((sum, { stacks }) => sum + stacks[0]!.tokens.length, 0);
     while (tokens() > HELD_OUT_TOKENS && this.#blocks.length > 1) {

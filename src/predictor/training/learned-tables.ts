@@ -1,4 +1,4 @@
-/** Learns the token table of a run, and measures all its hash functions on held-out traces. */
+/** Learns the token table of a run and measures all its hash functions on held-out traces. */
 import { join } from 'node:path';
 import type { NativeAddon, Predictor } from '../../native/addon-types.js';
 import { LstmFunction } from '../functions/lstm.js';
@@ -16,15 +16,15 @@ import { sampleTokens } from './split.js';
 
 export interface TableEvents {
   signal?: AbortSignal;
-  /** Sequences that the table was learnt from so far. */
+  /** Called with the number of sequences that the table has learned from so far. */
   onLearning?: (done: number, total: number) => void;
-  /** Named after that. */
+  /** Called with the name of each phase after learning. */
   onPhase?: (text: string) => void;
 }
 
 type NetworkSharpness = NonNullable<PredictorManifest['sharpness']>;
 
-/** Records that the networks' sharpness is chosen on, in tokens. */
+/** Most tokens of the records that the networks' sharpness is fitted on, approximately. */
 const TUNING_TOKENS = 32_768;
 
 async function teacherOf({ corpus, sequences }: SequenceSet, vocab: number): Promise<TeacherSource> {
@@ -61,7 +61,7 @@ async function tuningRecords({ heldOut, embedding }: TrainingSetup): Promise<Tea
 
 async function sharesOf(hash: HashFunction, teacher: TeacherSource): Promise<LayerHitShares[]> {
   const layers = await hitRates(hash, teacher);
-  // A network of one stack does not predict the other.
+  // Leave out the layers of a stack without a network.
   return layers
     .filter(({ tokens, unknown }) => tokens > unknown)
     .map(({ layer, tokens, hits }) => ({
@@ -72,8 +72,8 @@ async function sharesOf(hash: HashFunction, teacher: TeacherSource): Promise<Lay
 }
 
 /**
- * Learns the token table from the training sequences, writes it beside the networks of `directory`, and measures all
- * of them on everything held out.
+ * Learns the token table from the training sequences and writes it to `directory`, beside the networks. Measures the
+ * table and the networks on all held-out sequences.
  */
 export async function learnAndMeasure(
   addon: NativeAddon,

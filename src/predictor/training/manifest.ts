@@ -1,4 +1,4 @@
-/** sida-predictor.json: what a directory of trained hash functions is. */
+/** sida-predictor.json describes a directory of trained hash functions. */
 import { join } from 'node:path';
 import { z } from 'zod';
 import { isMissing, SidaError } from '../../errors.js';
@@ -6,14 +6,14 @@ import { readJsonFile } from '../../text/json-file.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
-/** Wider than what is fitted; the addon takes it. */
+/** Wider than the range that fitSharpness() returns. The addon accepts these values. */
 const LEAST_SHARPNESS = 1e-4;
 const MOST_SHARPNESS = 1e4;
 
 const layerHits = z.object({
   layer: z.string(),
   tokens: z.number(),
-  /** Shares of the routers' choices that are among the best named, for each of hitRanks(). */
+  /** Share of the routers' choices among the first predicted experts, for each rank of hitRanks(). */
   hits: z.array(z.number()).min(1),
 });
 export type LayerHitShares = z.infer<typeof layerHits>;
@@ -40,20 +40,20 @@ const manifestSchema = z.object({
       tokens: z.number(),
     }),
   ),
-  /** Of the layers of each network, as training/sharpness.ts fits it. */
+  /** Sharpness of each network's layers, as fitSharpness() returns it. */
   sharpness: z
     .partialRecord(z.enum(['encoder', 'decoder']), z.object({ alpha: sharpness, chance: sharpness }))
     .exactOptional(),
   options: z.record(z.string(), z.unknown()),
-  /** Of each hash function, by name. */
+  /** Hit rates of each hash function, by its name. */
   heldOut: z.record(z.string(), z.array(layerHits)),
-  /** What decided the outcome: a run that has the same is this one. */
+  /** All settings that decide the outcome. A run with equal settings is the same run. */
   run: z.record(z.string(), z.unknown()),
 });
 
 export type PredictorManifest = z.infer<typeof manifestSchema>;
 
-/** Throws cannot_run where the directory holds no finished predictor. */
+/** Throws cannot_run if the directory holds no finished predictor. */
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
   const path = join(directory, MANIFEST);
   try {

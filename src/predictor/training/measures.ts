@@ -1,4 +1,4 @@
-/** Sums of training reports, and the means that people read. */
+/** Sums of training reports, and the means computed from them. */
 import type { TrainingReport } from '../../native/addon-types.js';
 
 /** Plain numbers, so that they survive JSON exactly. */
@@ -18,8 +18,7 @@ export interface Measures {
   distillation: number;
   crossEntropy: number;
   /**
-   * Share of the routers' choices that are among the best of the prediction, for each of hitRanks(); mean over
-   * layers.
+   * Share of the routers' choices among the first predicted experts, for each rank of hitRanks(); mean over layers.
    */
   hits: number[];
   layers: { tokens: number; hits: number[] }[];
@@ -29,7 +28,7 @@ export function emptySums(): MeasureSums {
   return { tokens: 0, loss: 0, distillation: 0, crossEntropy: 0, gradientNorm: 0, steps: 0, layers: [] };
 }
 
-/** Adds a report; one whose loss is not finite is left out. */
+/** Adds a report, unless its loss is not finite. */
 export function addReport(sums: MeasureSums, report: TrainingReport): void {
   const tokens = report.layers[0]?.tokens ?? 0;
   if (tokens === 0 || !Number.isFinite(report.loss)) return;
@@ -49,7 +48,7 @@ export function addReport(sums: MeasureSums, report: TrainingReport): void {
   });
 }
 
-/** Means of the sums; undefined where nothing was added. */
+/** Returns the means, or undefined if nothing was added. */
 export function meansOf(sums: MeasureSums, topK: number): Measures | undefined {
   const { tokens } = sums;
   if (tokens === 0) return undefined;
@@ -69,8 +68,8 @@ export function meansOf(sums: MeasureSums, topK: number): Measures | undefined {
 }
 
 /**
- * What chooses the best weights: recall@k, or of a router's only choice the mean of its hit rates, which is
- * steadier than the first alone.
+ * The score that selects the best weights: recall@k. If the router chooses a single expert, it is the mean over all
+ * ranks, which is less noisy than the first rank alone.
  */
 export function scoreOf({ hits }: Measures, topK: number): number {
   return topK > 1 ? hits[0]! : hits.reduce((sum, rate) => sum + rate, 0) / hits.length;

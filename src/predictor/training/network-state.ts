@@ -1,4 +1,4 @@
-/** What a network's training needs to go on: weights, optimizer, place in the data, and what was measured. */
+/** The state that resumes a network's training: weights, optimizer, position in the data, and measurements. */
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,12 +11,12 @@ import { STATE, saving, writeWhole } from './output-directory.js';
 export interface Evaluation {
   network: StackName;
   step: number;
-  /** Passes over the data, with the part of the current one. */
+  /** Passes over the data, with the fraction of the current one. */
   epoch: number;
-  /** Time of training and measuring so far. */
+  /** Time spent on training and evaluation so far. */
   seconds: number;
   learningRate: number;
-  /** Mean of the steps since the last measurement; missing where none was finite. */
+  /** Mean of the steps since the last evaluation; absent if none was finite. */
   train?: Measures & { gradientNorm: number };
   heldOut: Measures;
   best: boolean;
@@ -25,16 +25,16 @@ export interface Evaluation {
 export type Ending = 'epochs' | 'patience' | 'minutes';
 
 export interface NetworkState {
-  /** The batch to go on with. */
+  /** Position of the next batch. */
   epoch: number;
   batch: number;
   step: number;
   seconds: number;
-  /** Steps in a row that changed nothing because a number was not finite. */
+  /** Consecutive steps that changed no weights because a number was not finite. */
   refused: number;
   running: MeasureSums;
   evaluations: Evaluation[];
-  /** Directories of weights beside the state; null before the first save. */
+  /** Names of weight directories beside the state; null before the first save. */
   last: string | null;
   best: string | null;
   ending: Ending | null;
@@ -61,7 +61,7 @@ export async function loadState(directory: string): Promise<NetworkState> {
   return JSON.parse(await readFile(path, 'utf8')) as NetworkState;
 }
 
-/** About the bytes of a save: weights and the optimizer's two moments, float32. */
+/** Approximate bytes of a save: weights and the optimizer's two moments, in float32. */
 function bytesOf({ dIn, hidden, layers, experts, summary, blocks = 0 }: PredictorShape): number {
   const weights =
     hidden * (dIn * (summary ? 2 : 1) + 1) +
@@ -72,8 +72,8 @@ function bytesOf({ dIn, hidden, layers, experts, summary, blocks = 0 }: Predicto
 }
 
 /**
- * Saves weights and state. The rename of the state file is the moment at which it happens: a crash before it
- * leaves the save of before, whose weights stand in directories of their own until then.
+ * Saves weights and state. The rename of the state file commits the save. After a crash before the rename, the
+ * previous save is still whole, because its weights are in directories of their own.
  */
 export async function saveState(
   directory: string,

@@ -1,4 +1,6 @@
-/** Trains one network on the sequences of a stack: resumable at any moment, stopped early on held-out ones. */
+/**
+ * Trains one network on the sequences of a stack. Training can resume at any step and stops early by held-out scores.
+ */
 import { join } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { SidaError } from '../../errors.js';
@@ -19,7 +21,7 @@ import type { TrainingOptions } from './options.js';
 import { learningRateAt } from './schedule.js';
 
 const SAVE_SECONDS = 60;
-/** A network that is not finite so often in a row does not recover. */
+/** Most consecutive steps that may be refused as not finite; a network does not recover after that many. */
 const MOST_REFUSED = 20;
 const EVALUATION_LIMITS = { batch: 64, batchTokens: 8192 };
 
@@ -31,21 +33,21 @@ export interface SequenceSet {
 
 interface NetworkJob {
   stack: number;
-  /** Of the stack. */
+  /** Name of the stack. */
   name: StackName;
   shape: PredictorShape;
   train: SequenceSet;
   heldOut: SequenceSet;
   options: TrainingOptions;
-  /** Experts of a token in each batch: T, and at least k. */
+  /** Experts per token in each batch: T, and at least k. */
   top: number;
   /** Experts that the model's routers choose for a token. */
   topK: number;
   threads: number;
-  /** 0: no limit. */
+  /** 0 means no limit. */
   maxSeconds: number;
   embedding: TokenEmbedding;
-  /** Keeps the state; exists. */
+  /** Directory of the training state. It must exist. */
   directory: string;
 }
 
@@ -53,18 +55,18 @@ export interface TrainingProgress {
   network: StackName;
   step: number;
   epoch: number;
-  /** Part of the longest possible training that is done, 0 to 1. */
+  /** Fraction of the longest possible training that is done, 0 to 1. */
   done: number;
-  /** Since the last measurement. */
+  /** Means since the last evaluation. */
   train: Measures | undefined;
-  /** The last measurement. */
+  /** Result of the last evaluation. */
   heldOut: Measures | undefined;
 }
 
 export interface TrainingEvents {
   signal?: AbortSignal;
   onProgress?: (progress: TrainingProgress) => void;
-  /** Called with each measurement once it is saved, and with all earlier ones of the network. */
+  /** Called after each evaluation has been saved. `all` includes the network's earlier evaluations. */
   onEvaluation?: (evaluation: Evaluation, all: readonly Evaluation[]) => void | Promise<void>;
 }
 
@@ -106,7 +108,7 @@ async function measure(trainer: PredictorTrainer, set: SequenceSet, job: Network
   });
 }
 
-/** Returns the state at the end: `best` names the directory of the weights to keep. */
+/** Returns the final state. Its `best` names the directory of the weights to keep. */
 export async function trainNetwork(
   addon: NativeAddon,
   job: NetworkJob,

@@ -1,11 +1,11 @@
-/** The options of training: flag, what each preset says, unit and reason, in one table. */
+/** The training options in one table: flag, value of each preset, unit and reason. */
 import { Expected, oneOf, type Parser, wholeNumber } from '../../config/parsers.js';
 import { UsageError } from '../../config/resolve.js';
 import { SCHEDULES } from './schedule.js';
 
 export interface TrainingOption<T> {
   flag: string;
-  /** Placeholder of the value; a switch has none. */
+  /** Placeholder of the value in help texts; absent for a switch. */
   value?: string;
   paper: T;
   recommended: T;
@@ -31,7 +31,7 @@ const yesNo: Parser<boolean> = (text) => {
   throw new Expected('true or false', 'true');
 };
 
-/** Of routers that choose one expert; a sharper teacher tells of its first choice more than of the others. */
+/** For routers that choose one expert. A sharper teacher gives its first choice more weight against the others. */
 const ONE_CHOICE_SHARPNESS = 20;
 
 export const TRAINING_OPTIONS = {
@@ -236,7 +236,7 @@ export type TrainingOptions = { [K in TrainingOptionName]: (typeof TRAINING_OPTI
 export const PRESETS = ['paper', 'recommended'] as const;
 export type Preset = (typeof PRESETS)[number];
 
-/** Options of a preset with those given in their place. Throws UsageError in the words of the flag. */
+/** Returns the preset's options, overridden by those given. Throws UsageError in the words of the flag. */
 export function resolveTrainingOptions(
   preset: Preset,
   given: Partial<Record<TrainingOptionName, string>>,
@@ -258,7 +258,7 @@ export function resolveTrainingOptions(
   return Object.fromEntries(entries) as TrainingOptions;
 }
 
-/** With what depends on the model in the place of zeros. */
+/** Replaces zeros by the values that depend on the model. */
 export function fittedOptions(options: TrainingOptions, topK: number): TrainingOptions {
   return {
     ...options,

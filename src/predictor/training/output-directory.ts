@@ -1,4 +1,4 @@
-/** The directory a run trains into: whose it is, and its state while it is unfinished. */
+/** The directory that a run trains into: the run that owns it, and the run's state until it has ended. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
@@ -7,21 +7,21 @@ import { SidaError } from '../../errors.js';
 import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
 
-/** Holds the state of a run that has not ended. */
+/** Subdirectory with the state of a run that has not ended. */
 const UNFINISHED = 'unfinished';
 const RUN = 'run.json';
 const LOCK = 'lock';
-/** Of a network, inside a directory of its own. */
+/** State file of a network, in the network's own subdirectory. */
 export const STATE = 'state.json';
 
-/** What decides the outcome of a run, name by name. */
+/** All settings that decide the outcome of a run, by name. */
 export type RunIdentity = Record<string, unknown>;
 
 export function digestOf(identity: RunIdentity): string {
   return createHash('sha256').update(JSON.stringify(identity)).digest('hex');
 }
 
-/** Writes a file whole or not at all. */
+/** Writes a file atomically. */
 export async function writeWhole(path: string, content: string): Promise<void> {
   const file = await open(`${path}.tmp`, 'w');
   try {
@@ -37,7 +37,7 @@ function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
 }
 
-/** Names the settings in which two runs differ. */
+/** Lists the settings in which two runs differ. */
 function difference(before: RunIdentity, now: RunIdentity): string {
   const show = (value: unknown) => JSON.stringify(value) ?? 'nothing';
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
@@ -58,7 +58,7 @@ function alive(pid: number): boolean {
 
 export class OutputDirectory {
   readonly path: string;
-  /** Whether this very run has ended before. */
+  /** Whether this same run ended earlier. */
   readonly finished: boolean;
 
   private constructor(path: string, finished: boolean) {
@@ -67,8 +67,8 @@ export class OutputDirectory {
   }
 
   /**
-   * Makes the directory this run's. Throws cannot_run, and changes nothing, where it holds another run's state or
-   * predictor, something else, or is being trained into at this moment.
+   * Claims and locks the directory for this run. Throws cannot_run, and changes nothing, if the directory holds the
+   * state or predictor of another run or unrelated files, or if another process is training into it.
    */
   static async claim(path: string, identity: RunIdentity): Promise<OutputDirectory> {
     const elsewhere = 'name another --out, or remove it';
@@ -100,14 +100,14 @@ export class OutputDirectory {
     return new OutputDirectory(path, false);
   }
 
-  /** Where one network of the run keeps its state; made when missing. */
+  /** Returns the state directory of one network, and creates it if it is missing. */
   async stateOf(network: string): Promise<string> {
     const path = join(this.path, UNFINISHED, network);
     await mkdir(path, { recursive: true });
     return path;
   }
 
-  /** Releases the directory: another process may continue the run. */
+  /** Releases the directory, so that another process may continue the run. */
   async release(): Promise<void> {
     await rm(join(this.path, UNFINISHED, LOCK), { force: true });
   }
@@ -118,7 +118,7 @@ export class OutputDirectory {
   }
 }
 
-/** Whether a network's training came as far as its first save. */
+/** Whether any network has saved its state. */
 async function hasSaves(unfinished: string): Promise<boolean> {
   const names = await readdir(unfinished);
   return names.some((name) => existsSync(join(unfinished, name, STATE)));
@@ -142,10 +142,12 @@ async function lock(path: string, directory: string): Promise<void> {
   }
 }
 
-/** What a disk refuses writing with: errors of Node, and the addon's. */
+/** Codes of failed writes: Node's errors, and the addon's. */
 const DISK_ERRORS = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'EACCES', 'EPERM', 'io_error'];
 
-/** Runs `save`; a full disk is told with the numbers, and that the state of before is still there. */
+/**
+ * Runs `save`. If the disk refuses a write, the error reports the bytes needed and free; the previous state is kept.
+ */
 export async function saving<T>(path: string, bytes: number, save: () => Promise<T> | T): Promise<T> {
   try {
     return await save();

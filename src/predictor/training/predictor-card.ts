@@ -1,4 +1,4 @@
-/** README.md of a predictor directory: what it is, how it was made, what it is worth. */
+/** README.md of a predictor directory: how the predictor was made and how often it is right. */
 import { hitNames } from '../hit-ranks.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { NetworkState } from './network-state.js';
@@ -18,7 +18,9 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`;
 }
 
-/** A row of each layer, hits at the first and the last rank of each hash function; a dash where one says nothing. */
+/**
+ * One row per layer: hits at the first and the last rank of each hash function, or a dash if it has no predictions.
+ */
 export function heldOutRows(manifest: Pick<PredictorManifest, 'layers' | 'heldOut'>): string[][] {
   const cell = (of: LayerHitShares | undefined) =>
     of === undefined ? '–' : `${percent(of.hits[0]!)} / ${percent(of.hits.at(-1)!)}`;
@@ -46,7 +48,7 @@ function traceCommandOf({
   ].join(' ');
 }
 
-/** The command that gives this predictor again. */
+/** The command that reproduces this predictor. */
 function commandOf(manifest: PredictorManifest): string {
   const flags = (Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]).flatMap((name) => {
     const { flag, paper } = TRAINING_OPTIONS[name];

@@ -2,8 +2,8 @@ export const SCHEDULES = ['constant', 'cosine'] as const;
 type Schedule = (typeof SCHEDULES)[number];
 
 /**
- * Learning rate of a step. `step` counts from 0; `progress` is the part of the whole run that is done, 0 to 1.
- * Rises linearly over `warmup` steps, then stays or falls to 0 along half a cosine.
+ * Learning rate of a step. `step` counts from 0; `progress` is the fraction of the whole run that is done, 0 to 1.
+ * The rate rises linearly over `warmup` steps. It then stays constant or falls to 0 along half a cosine.
  */
 export function learningRateAt(
   { lr, schedule, warmup }: { lr: number; schedule: Schedule; warmup: number },

@@ -1,4 +1,4 @@
-/** A grid of short training runs of one network: the hit rates of each on held-out sequences, and its cost. */
+/** Grid search: short training runs of one network, each with its held-out hit rates and its cost. */
 import { join } from 'node:path';
 import { UsageError } from '../../config/resolve.js';
 import { loadAddon } from '../../native/addon.js';
@@ -16,18 +16,18 @@ import { OutputDirectory, type RunIdentity, saving, writeWhole } from './output-
 import { openSetup, type TrainingSetup, type TrainRequest } from './setup.js';
 import { runNetwork } from './train-predictor.js';
 
-/** The options that help most often, few enough for a quarter of an hour. */
+/** The options that most often make a difference; the search takes about a quarter of an hour. */
 export const DEFAULT_GRID = 'blocks=0,1,2 hidden=64,128';
-/** Of each candidate, where the user gives no other limit. */
+/** Time limit of each candidate, unless the user gives another. */
 const DEFAULT_MINUTES = '2';
-/** Tokens that the forward time is measured over. */
+/** Least tokens over which the forward time is measured. */
 const TIMED_TOKENS = 4096;
 const TIMED_RUNS = 5;
 
 type Given = Partial<Record<TrainingOptionName, string>>;
 
 interface Candidate {
-  /** The options of the grid, as text. */
+  /** The options that the grid varies, as text. */
   varied: Given;
   options: TrainingOptions;
 }
@@ -36,18 +36,18 @@ export interface CandidateResult {
   varied: Given;
   steps: number;
   minutes: number;
-  /** At the best measurement: mean over the network's layers, for each of hitRanks(). */
+  /** At the best evaluation: mean over the network's layers, for each rank of hitRanks(). */
   hits: number[];
-  /** What the first and the last of them are called. */
+  /** Names of the first and the last rank. */
   named: [first: string, last: string];
   loss: number;
-  /** Forward pass of single sequences on one thread, best of several runs. */
+  /** Forward time of single sequences on one thread, best of several runs. */
   microsecondsPerToken: number;
-  /** Memory of the network for inference. */
+  /** Memory of the network at inference. */
   bytes: number;
 }
 
-/** `hidden=64,128 lr=1e-3` → every combination, the last option varying fastest. */
+/** Expands `hidden=64,128 lr=1e-3` to every combination; the last option varies fastest. */
 export function candidatesOf(grid: string, preset: Preset, given: Given): Candidate[] {
   const names = Object.keys(TRAINING_OPTIONS) as TrainingOptionName[];
   let combinations: Given[] = [{}];
@@ -69,7 +69,7 @@ export function candidatesOf(grid: string, preset: Preset, given: Given): Candid
   }));
 }
 
-/** Microseconds of a token and bytes of a trained network, on one thread, sequence by sequence. */
+/** Measures a trained network on one thread, one sequence per call: microseconds per token, and bytes. */
 function cost(setup: TrainingSetup, stack: number, directory: string): { micros: number; bytes: number } {
   const { corpus, sequences } = setup.heldOut;
   const predictor = new (loadAddon().Predictor)({ directory, embedding: setup.embedding, threads: 1 });
@@ -100,8 +100,8 @@ export interface SearchEvents extends TrainingEvents {
 }
 
 /**
- * Trains every candidate's network (that of the first stack, unless the request says otherwise) into `out`,
- * each resumable like any other run. Results in order of the grid, also in search.json.
+ * Trains the network of each candidate in a subdirectory of `out`. The network is that of the first stack, unless the
+ * request names another. Each run can resume. Returns the results in grid order and writes them to search.json.
  */
 export async function searchOptions(
   request: Omit<TrainRequest, 'options'>,

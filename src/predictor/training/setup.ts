@@ -1,4 +1,4 @@
-/** Opens what a run reads and checks that it fits together, before anything is written. */
+/** Opens the inputs of a run and checks that they fit together, before anything is written. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../../errors.js';
@@ -17,7 +17,7 @@ export interface TrainRequest {
   /** Trace directories to measure on; empty: a share of `traces` is held out. */
   heldOut: readonly string[];
   options: TrainingOptions;
-  /** Trains the network of one stack alone. */
+  /** Trains only the network of this stack. */
   only?: StackName;
   threads: number;
 }
@@ -26,13 +26,13 @@ export interface TrainingSetup {
   train: SequenceSet;
   heldOut: SequenceSet;
   embedding: TokenEmbedding;
-  /** Networks to train: the stacks that have MoE layers, by their place in the model. */
+  /** Indices of the stacks whose networks are trained. These stacks have MoE layers. */
   stacks: number[];
-  /** As the request says, and what depends on the model filled in. */
+  /** The request's options, with values that depend on the model filled in. */
   options: TrainingOptions;
   /** Experts that the model's routers choose for a token. */
   topK: number;
-  /** Experts of a token in each batch. */
+  /** Experts per token in each batch. */
   top: number;
   identity: RunIdentity;
   close(): void;
@@ -42,7 +42,7 @@ function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
 }
 
-/** The width that distillation asks for, of what was recorded. */
+/** Experts per token that training needs. Throws cannot_run if a trace recorded fewer. */
 function topOf(options: TrainingOptions, corpora: readonly Corpus[]): number {
   const { experts, topK } = corpora[0]!.traces[0]!.meta;
   const wanted = Math.min(experts, Math.max(options.top, options.k, topK));
@@ -79,7 +79,7 @@ function usable({ corpus, sequences }: SequenceSet, stack: number): SequenceSet 
   return { corpus, sequences: sequences.filter((sequence) => corpus.length(sequence, stack) > 0) };
 }
 
-/** The sequences of a set that have tokens in the stack. Throws where there are none. */
+/** Keeps the sequences that have tokens in the stack. Throws cannot_run if there are none. */
 export function sequencesOf(set: SequenceSet, stack: number, purpose: string): SequenceSet {
   const found = usable(set, stack);
   if (found.sequences.length > 0) return found;
@@ -89,7 +89,7 @@ export function sequencesOf(set: SequenceSet, stack: number, purpose: string): S
   );
 }
 
-/** `most`: networks to train, the first of those asked for. */
+/** `most` limits the number of networks to train. */
 export async function openSetup(
   addon: NativeAddon,
   request: TrainRequest,

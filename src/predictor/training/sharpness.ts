@@ -1,11 +1,11 @@
-/** How sharp a network's logits must be made for their softmax to be α, and to be the chance, of each expert. */
+/** Fits the factors on a network's logits whose softmax best gives α, and the chance, of each expert. */
 import type { Predictor } from '../../native/addon-types.js';
 import type { RoutingShape } from '../hash-function.js';
 import { alphasOf } from '../router-probabilities.js';
 import type { TeacherRecord } from '../teacher.js';
 import { inputOf, routedOf } from './hit-rates.js';
 
-/** Enough for one number a layer; bounds the logits that are held. */
+/** Tokens of the sample. It is large enough to fit one number per layer, and it bounds the memory for logits. */
 const SAMPLE_TOKENS = 8192;
 const LEAST = 0.001;
 const MOST = 1000;
@@ -14,22 +14,22 @@ const PRECISION = 1e-4;
 
 export type LogitSource = Pick<Predictor, 'shape' | 'predict'>;
 
-/** What the logits of each layer are multiplied by before the softmax. */
+/** Factors on each layer's logits before the softmax, (layers). */
 export interface Sharpness {
   alpha: number[];
   chance: number[];
 }
 
-/** Of the summed negative log-likelihood. */
+/** Derivatives of the summed negative log-likelihood. */
 interface Derivatives {
   slope: number;
   curvature: number;
 }
 
 /**
- * For each layer the α sharpness under which the probabilities of the first topK experts named are nearest to
- * the router's, in KL divergence of named or not, and the chance sharpness under which the router's choices are
- * most likely; 1 where there is nothing to fit them on. `heldOut` was not learned from.
+ * Fits two factors per layer. With the α sharpness, the probabilities of the first topK predicted experts are nearest
+ * to the router's, by KL divergence of predicted or not. With the chance sharpness, the router's choices are most
+ * likely. Both are 1 if there is nothing to fit on. `heldOut` must not have been trained on.
  */
 export function fitSharpness(
   network: LogitSource,
@@ -50,7 +50,7 @@ export function fitSharpness(
     return { alpha: ones, chance: ones };
   }
   const routed = routedOf(records, stack, model);
-  // Not normalized: where the model divides by the sum, it does so with the network's probabilities too.
+  // Use plain probabilities: if the model divides by their sum, it does so with the network's probabilities too.
   const probabilities = alphasOf(named.experts, topK, records, stack, { ...model, normalized: false });
   const fitted: Sharpness = { alpha: [], chance: [] };
   for (let layer = 0; layer < layers; layer++) {
@@ -67,14 +67,14 @@ export function fitSharpness(
   return fitted;
 }
 
-/** Evenly apart, of about SAMPLE_TOKENS tokens. */
+/** Evenly spaced records, which hold about SAMPLE_TOKENS tokens. */
 function sampled(records: readonly TeacherRecord[], stack: number): TeacherRecord[] {
   const tokens = records.reduce((sum, { stacks }) => sum + stacks[stack]!.tokens.length, 0);
   const stride = Math.max(1, Math.ceil(tokens / SAMPLE_TOKENS));
   return records.filter((_, i) => i % stride === 0);
 }
 
-/** Newton's method, held between bounds that close in. */
+/** Newton's method, bracketed by bounds that close in. */
 function minimize(derivativesAt: (sharpness: number) => Derivatives): number {
   let [low, high, sharpness] = [LEAST, MOST, 1];
   for (let i = 0; i < MAX_ITERATIONS; i++) {
@@ -89,7 +89,7 @@ function minimize(derivativesAt: (sharpness: number) => Derivatives): number {
   return sharpness;
 }
 
-/** Of the experts that the router chose, (tokens, topK). Convex. */
+/** Derivatives for the experts that the router chose, (tokens, topK). The loss is convex. */
 function ofChoices(
   logits: Float32Array,
   choices: Uint16Array,
@@ -110,8 +110,8 @@ function ofChoices(
 }
 
 /**
- * Of a draw with the router's `probabilities` (tokens, topK) being the expert named, or another. The curvature is
- * Gauss-Newton's, which is not negative.
+ * Derivatives for drawing the predicted expert or another one, with the router's `probabilities` (tokens, topK). The
+ * curvature is Gauss-Newton's, which is never negative.
  */
 function ofNamed(
   logits: Float32Array,
@@ -136,7 +136,7 @@ function ofNamed(
   return { slope, curvature };
 }
 
-/** Of softmax(sharpness · z): mean and variance of z, and the logarithm of the sum it is normalized by. */
+/** For softmax(sharpness · z): mean and variance of z, and the logarithm of the normalizing sum. */
 function softmaxOf(z: Float32Array, sharpness: number) {
   const top = maxOf(z);
   let [sum, first, second] = [0, 0, 0];

@@ -1,11 +1,11 @@
-/** Which sequences are held out of training. */
+/** Chooses the sequences that are held out of training. */
 import { randomOf, shuffle } from '../random.js';
 
-/** Neighbouring lines of a data file often share text: they are held out together. */
+/** Longest run of sequences. Neighbouring lines of a data file often share text, so they are held out together. */
 const LONGEST_RUN = 100;
 const LEAST_RUNS = 10;
 
-/** Ascending sequence numbers of both parts; a share above 0 holds out at least one of two or more sequences. */
+/** Returns ascending sequence numbers. A share above 0 holds out at least one of two or more sequences. */
 export function splitHeldOut(
   count: number,
   share: number,
@@ -30,7 +30,7 @@ export function splitHeldOut(
   };
 }
 
-/** At most about `tokens` tokens of `sequences`, drawn by seed; ascending. */
+/** Draws sequences by seed until they hold at least `tokens` tokens. Returns them ascending. */
 export function sampleTokens(
   sequences: Int32Array,
   lengthOf: (sequence: number) => number,

@@ -1,21 +1,21 @@
-/** How often, and how surely, each token id went to each expert. */
+/** Counts how often each token id was routed to each expert, and with which probability. */
 import type { StackRecord } from '../../trace/trace-record.js';
 import type { RoutingShape } from '../hash-function.js';
 import { routerAlphas } from '../router-probabilities.js';
 
-/** Counts of one token, or of all: (layers, experts) each. */
+/** Counts of one token id, or of all: `wins` and `mass` are (layers, experts). */
 export interface Counts {
   occurrences: number;
-  /** Times the router chose the expert. */
+  /** Times that the router chose the expert. */
   wins: Float64Array;
   /** Sum of the expert's α. */
   mass: Float64Array;
 }
 
-/** One stack's counts. Memory grows with the token ids that occur, not with the trace. */
+/** Counts of one stack. Memory grows with the number of distinct token ids, not with the trace. */
 export class TokenCounts {
   readonly tokens = new Map<number, Counts>();
-  /** Sum over the tokens; without any every expert is as likely as another. */
+  /** Sum over all tokens. It starts with one occurrence for which all experts are equally likely. */
   readonly all: Counts;
   readonly #layers: number;
   readonly #shape: RoutingShape;
@@ -66,8 +66,8 @@ export class TokenCounts {
 }
 
 /**
- * A token's mean of `entry`, that over all tokens counted as `weight` occurrences more; an unknown id's is that
- * alone.
+ * Mean of `entry` for a token, with the mean over all tokens counted as `weight` more occurrences. Returns the
+ * overall mean for an unknown token id.
  */
 export function backedOff(
   { tokens, all }: TokenCounts,

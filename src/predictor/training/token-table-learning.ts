@@ -7,10 +7,10 @@ import type { TeacherRecord } from '../teacher.js';
 import { BACK_OFF_WEIGHT, type BackOffWeights, tuneBackOff } from './back-off-tuning.js';
 import { backedOff, TokenCounts } from './token-counts.js';
 
-/** Fewest experts kept of a token and layer. */
+/** Fewest experts kept per token and layer. */
 const LEAST_WIDTH = 8;
 
-/** Stands for no token id. */
+/** A token id that no record has, for the back-off row. */
 const UNKNOWN = -1;
 
 export class TokenTableLearner {
@@ -28,12 +28,12 @@ export class TokenTableLearner {
     });
   }
 
-  /** From records that were not added. */
+  /** No record of `heldOut` may have been added. */
   tuneBackOff(heldOut: readonly TeacherRecord[]): BackOffWeights {
     return tuneBackOff(this.#shape, this.#counts, heldOut);
   }
 
-  /** The table of all records added so far, `width` experts a token. */
+  /** Builds the table from all records added so far, with `width` experts per token. */
   finish({
     width = Math.max(LEAST_WIDTH, tableK(this.#shape)),
     backOff,

@@ -1,4 +1,4 @@
-/** From traces to a predictor directory: networks, token table, and what people read beside them. */
+/** Trains a predictor directory from traces: networks, token table, training log, curve and card. */
 import { cp, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadAddon } from '../../native/addon.js';
@@ -14,16 +14,16 @@ import { openSetup, sequencesOf, type TrainingSetup, type TrainRequest } from '.
 import { sampleTokens } from './split.js';
 import { trainingCurve } from './training-curve.js';
 
-/** Tokens of a measurement on the way; the last one takes all that is held out. */
+/** Tokens of an evaluation during training. The final measurement uses everything held out. */
 const MEASURED_TOKENS = 50_000;
-/** Of --max-minutes where both networks are trained; decoders have few tokens. */
+/** The encoder's share of --max-minutes if both networks are trained. Decoders have fewer tokens. */
 const ENCODER_SHARE = 0.8;
 
 type PredictorEvents = TrainingEvents & TableEvents;
 
 interface TrainResult {
   manifest: PredictorManifest;
-  /** Nothing was left to do: the same run had ended before. */
+  /** Whether the same run had ended before, so that nothing was left to do. */
   endedBefore: boolean;
   networks: { network: StackName; state: NetworkState }[];
 }
@@ -44,7 +44,7 @@ export function shapeOf({ train, embedding, options }: TrainingSetup, stack: num
   } satisfies PredictorShape;
 }
 
-/** Trains the network of a stack, its state in `directory`. */
+/** Trains the network of a stack and keeps its state in `directory`. */
 export async function runNetwork(
   addon: NativeAddon,
   setup: TrainingSetup,
@@ -83,8 +83,8 @@ export async function runNetwork(
 }
 
 /**
- * Trains into `out`, or goes on where an earlier run of the same request stopped. sida-predictor.json is written
- * last: a directory without it is no predictor.
+ * Trains into `out`, or resumes an earlier run of the same request. sida-predictor.json is written last: a directory
+ * without it is not a predictor.
  */
 export async function trainPredictor(
   request: TrainRequest,

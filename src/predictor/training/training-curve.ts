@@ -1,10 +1,10 @@
-/** curve.svg: loss and hit rates over the steps of each network. */
+/** curve.svg: loss and hit rates of each network over its steps. */
 import { drawLines, type LineChart, PANEL } from '../../chart/line-chart.js';
 import { group, svgDocument } from '../../chart/svg.js';
 import { hitNames } from '../hit-ranks.js';
 import type { Evaluation } from './network-state.js';
 
-/** A row of two panels for each network that was measured. */
+/** Draws a row of two panels per network. */
 export function trainingCurve(evaluations: readonly Evaluation[], topK: number): string {
   const networks = [...new Set(evaluations.map(({ network }) => network))];
   const rows = networks.map((network) => {
@@ -46,7 +46,7 @@ function hitPanel(network: string, own: readonly Evaluation[], topK: number): Li
   };
 }
 
-/** Those that measured the training set too. */
+/** Keeps the evaluations that also measured the training set. */
 function trained(own: readonly Evaluation[]): (Evaluation & { train: NonNullable<Evaluation['train']> })[] {
   return own.flatMap((evaluation) => (evaluation.train ? [{ ...evaluation, train: evaluation.train }] : []));
 }

@@ -1,4 +1,4 @@
-/** The answer of a classification. */
+/** Builds the answer of a classification. */
 import { SidaError } from '../../errors.js';
 import { expertsAnswer } from '../shared/schema.js';
 import type { AnswerAbout } from '../task.js';
@@ -19,7 +19,7 @@ export function classifyAnswer(
   };
 }
 
-/** JSON would turn these into null, which a client cannot tell from an answer. */
+/** JSON turns non-finite numbers into null, which a client cannot distinguish from an answer. */
 function checkScores(scores: number[]): void {
   if (scores.every(Number.isFinite)) return;
   throw new SidaError({

@@ -1,4 +1,4 @@
-/** From a classification to the inputs of the model: each text, with the labels to score after it. */
+/** Converts a classification into the model's inputs: each text, with the labels to score after it. */
 import { planScoring } from '../../batching/scoring-plan.js';
 import {
   checkedInput,

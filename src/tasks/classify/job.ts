@@ -1,4 +1,4 @@
-/** The job and the result of a classification, as they travel between processes and stand in Redis. */
+/** The job and the result of a classification, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
 import { resultFields, runFields, texts } from '../shared/stored.js';
 

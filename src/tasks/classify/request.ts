@@ -1,4 +1,4 @@
-/** From a request to classify to its job. */
+/** Converts a classification request into its job. */
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
@@ -38,7 +38,7 @@ export function prepareClassify(
   return { job };
 }
 
-/** The template and the labels that the model's sida.json declares under this name. */
+/** Finds the template and labels of a task that the model's sida.json declares, or throws invalid_request. */
 function declaredTask({ name, tasks }: ModelInfo, task: string): { template: string; labels: string[] } {
   const found = Object.hasOwn(tasks, task) ? tasks[task] : undefined;
   if (found !== undefined) return found;

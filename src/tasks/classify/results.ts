@@ -1,4 +1,4 @@
-/** From the log-probabilities of labels to the scores of each input. */
+/** Converts the log-probabilities of labels into the scores of each input. */
 import type { JobResults, OwnResult } from '../task.js';
 import type { Classification, ClassifyJob, ClassifyResult } from './job.js';
 import { softmax } from './softmax.js';
@@ -23,6 +23,6 @@ export class ClassifyResults implements JobResults<ClassifyResult> {
 function classification(labels: readonly string[], logprobs: readonly number[]): Classification {
   const scores = softmax(logprobs);
   const best = logprobs.reduce((top, logprob, label) => (logprob > logprobs[top]! ? label : top), 0);
-  // fromEntries also takes a label named __proto__.
+  // fromEntries also handles a label named __proto__.
   return { label: labels[best]!, scores: Object.fromEntries(labels.map((label, i) => [label, scores[i]!])) };
 }

@@ -3,14 +3,14 @@ import { z } from 'zod';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
-/** Template fields of one input. */
+/** Most template fields in one input. */
 const MOST_FIELDS = 64;
 const MOST_LABELS = 64;
 const LABEL_BYTES = 1024;
 
 const ONE_INPUT = `a text or an object of up to ${MOST_FIELDS} template fields with texts`;
 
-/** Counts the fields before it looks at them: a body has room for 100,000. */
+/** Counts the fields before checking their values, because a body has room for 100,000 fields. */
 const Fields = z
   .custom<Record<string, string>>((value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;

@@ -1,4 +1,4 @@
-/** Tokens of a classification. Its answer does not count the labels' tokens, so their estimate stands. */
+/** Counts the tokens of a classification. Its result has no count of label tokens, so their estimate is used. */
 import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { TaskTokens } from '../task.js';
 import type { ClassifyJob, ClassifyResult } from './job.js';
@@ -9,7 +9,7 @@ export const classifyTokens: TaskTokens<ClassifyJob, ClassifyResult> = {
   used: (job, { promptTokens }) => promptTokens + labelTokens(job),
 };
 
-/** Every label runs against every input. */
+/** Every label is scored against every input. */
 function labelTokens({ inputs, labels }: ClassifyJob): number {
   return inputs.length * reservedTokens(labels);
 }

@@ -1,4 +1,4 @@
-/** The answer of a completion, whole or as the chunks of a stream, in OpenAI's shape. */
+/** Builds the answer of a completion, whole or as stream chunks, in OpenAI's format. */
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import { expertsAnswer } from '../shared/schema.js';
@@ -6,7 +6,7 @@ import type { AnswerAbout, Answers } from '../task.js';
 import type { CompleteForm, CompleteResult } from './job.js';
 import type { CompletionAnswer, CompletionLogprobs } from './schema.js';
 
-/** Writes every chunk of one answer: they share an id and a time. */
+/** Builds all chunks of one answer, which share an id and a creation time. */
 export class CompletionAnswers implements Answers<CompleteResult> {
   readonly #about: AnswerAbout<CompleteForm>;
 

@@ -1,4 +1,4 @@
-/** One choice of a completion as its tokens arrive: text, stop strings, the reason it ended. */
+/** Builds one choice of a completion from its tokens: text, stop strings and finish reason. */
 import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/thread-messages.js';
 import { IncrementalDecoder } from '../../text/incremental-decoder.js';
@@ -11,7 +11,7 @@ export interface ChoiceTextOptions {
   maxTokens: number;
   stop: readonly string[];
   endTokens: readonly number[];
-  /** Without one the text stays empty. */
+  /** Without a tokenizer, the text stays empty. */
   tokenizer: Tokenizer | undefined;
   logprobs: boolean;
 }
@@ -21,7 +21,7 @@ export class ChoiceText {
   readonly #decoder: IncrementalDecoder;
   readonly #stops: StopStrings;
   readonly #choice: CompletionChoice;
-  /** Characters of its tokens so far. */
+  /** Characters decoded from the tokens so far. */
   #decoded = 0;
   #finished = false;
 
@@ -37,7 +37,9 @@ export class ChoiceText {
     return this.#choice;
   }
 
-  /** What the token adds. Undefined after the end: some tokens were still on their way when a stop string was found. */
+  /**
+   * Returns what the token adds. Returns undefined after the end, since tokens may still arrive after a stop string.
+   */
   push(token: GeneratedToken): CompletionDelta | undefined {
     if (this.#finished) return undefined;
     const choice = this.#choice;

@@ -1,4 +1,4 @@
-/** Continues prompts, in OpenAI's shape. */
+/** Generates continuations of prompts, in OpenAI's format. */
 import type { Task } from '../task.js';
 import { CompletionAnswers } from './answer.js';
 import { completeInputs } from './items.js';

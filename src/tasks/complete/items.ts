@@ -1,4 +1,4 @@
-/** From a completion to the inputs of the model: each prompt, with the choices to generate after it. */
+/** Converts a completion into the model's inputs: each prompt, with the choices to generate after it. */
 import { SidaError } from '../../errors.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
@@ -22,7 +22,7 @@ export function completeInputs(job: CompleteJob, limits: ModelLimits): PreparedI
   });
 }
 
-/** How each choice is drawn; null: the most likely token always. */
+/** Returns the sampling of each choice; null picks the most likely token. */
 function choicesOf({ choices = 1, sampling }: CompleteJob): (Sampling | null)[] {
   return Array.from({ length: choices }, (_, choice) => {
     return sampling === undefined ? null : { ...sampling, seed: choiceSeed(sampling.seed, choice) };

@@ -1,4 +1,4 @@
-/** The job and the result of a completion, as they travel between processes and stand in Redis. */
+/** The job and the result of a completion, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
 import {
   count,
@@ -16,16 +16,16 @@ export const storedJob = z.object({
     .array(z.union([z.string(), z.array(count)]))
     .min(1)
     .max(MOST_STORED),
-  /** For each prompt; default 1. */
+  /** Choices per prompt. Default: 1. */
   choices: z.int().min(1).max(MOST_STORED).exactOptional(),
   maxTokens: z.int().min(1),
-  /** Absent: the most likely token always. */
+  /** Absent if every choice takes the most likely tokens. */
   sampling: sampling.exactOptional(),
   stop: texts,
-  /** Log-probabilities of this many most likely tokens for each generated token; null for none. */
+  /** Number of most likely tokens to report for each generated token; null for no log-probabilities. */
   logprobs: count.nullable(),
   stream: z.boolean(),
-  /** Whether the answer has the token ids; the result always does. */
+  /** Whether the answer shows the token ids. The result always contains them. */
   showTokenIds: z.boolean().exactOptional(),
   ...runFields,
 });
@@ -34,10 +34,10 @@ export const storedResult = z.object({
   kind: z.literal('complete'),
   choices: z.array(
     z.object({
-      /** All choices of the first prompt come first. */
+      /** Choices are numbered prompt by prompt. */
       index: count,
       text: z.string(),
-      /** Of what was generated alone; the end token is kept. */
+      /** Generated tokens only, including the end token. */
       tokenIds: z.array(count),
       finishReason: z.enum(['stop', 'length']),
       logprobs: z.array(tokenLogprobs).nullable(),

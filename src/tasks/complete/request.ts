@@ -1,4 +1,4 @@
-/** From a request to complete to its job. */
+/** Converts a completion request into its job. */
 import { randomInt } from 'node:crypto';
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
@@ -17,9 +17,9 @@ import type { CompletionRequest } from './schema.js';
 export type CompleteBody = z.infer<typeof CompletionRequest>;
 
 const DEFAULT_MAX_TOKENS = 16;
-/** Choices of all prompts of a request together. */
+/** Most choices of all prompts of a request together. */
 const MOST_CHOICES_TOGETHER = 64;
-/** Seeds that are drawn. */
+/** Drawn seeds are below this number. */
 const SEEDS = 2 ** 48 - 1;
 
 export function prepareComplete(
@@ -91,7 +91,7 @@ function checkChoices(prompts: number, choices: number): void {
   });
 }
 
-/** Undefined where the likeliest token is taken. A seed is drawn here: a run that is repeated gives the same text. */
+/** Returns undefined for greedy decoding. The seed is drawn here, so that a repeated run gives the same text. */
 function samplingOf(request: CompleteBody): SamplingWish | undefined {
   const temperature = request.temperature ?? 0;
   if (temperature === 0) return undefined;

@@ -1,4 +1,4 @@
-/** From generated tokens to the choices of a completion. */
+/** Converts generated tokens into the choices of a completion. */
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/thread-messages.js';
 import type { ModelLimits } from '../shared/prepared-input.js';
@@ -8,7 +8,7 @@ import type { CompleteJob, CompleteResult } from './job.js';
 
 export class CompleteResults implements JobResults<CompleteResult> {
   readonly #choicesEach: number;
-  /** All choices of the first prompt first. */
+  /** The choices of all prompts, prompt by prompt. */
   readonly #texts: ChoiceText[];
 
   constructor({ maxTokens, stop, prompts, logprobs, choices = 1 }: CompleteJob, limits: ModelLimits) {

@@ -6,12 +6,12 @@ import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js'
 const MOST_STOPS = 4;
 const STOP_BYTES = 1024;
 const MOST_LOGPROBS = 5;
-/** Of one prompt. */
+/** Most choices of one prompt. */
 const MOST_CHOICES = 16;
-/** Most tokens that `top_k` may leave to choose from. */
+/** Largest accepted `top_k`. */
 const MOST_TOP_K = 1_000_000;
 
-/** One loop checks all ids. A schema for each of the half million that fit in a body would delay other requests. */
+/** Checks all ids in one loop. A schema per id would delay other requests: half a million ids fit in a body. */
 const TokenIds = z
   .custom<number[]>((value) => Array.isArray(value) && typeof value[0] === 'number')
   .check(({ value, issues }) => {
@@ -29,7 +29,7 @@ const Stop = z
     error: `A stop text may have ${STOP_BYTES} bytes`,
   });
 
-/** A field of OpenAI's API that is accepted with values that change nothing. */
+/** A field of OpenAI's API that is accepted only with values that have no effect. */
 function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
   return z
     .literal(values, {
@@ -39,7 +39,7 @@ function neutral<const T extends readonly (number | boolean | null)[]>(...values
     .meta({ description: 'Accepted for compatibility' });
 }
 
-/** How tokens are chosen. Without a temperature, or with 0, only `n` matters. */
+/** Sampling options. Without a temperature, or with 0, only `n` has an effect. */
 const SAMPLING = {
   temperature: z.number().min(0).max(2).nullish().meta({
     description: 'What logits are divided by before a token is drawn; 0: the likeliest is taken. Default 0',

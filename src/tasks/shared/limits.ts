@@ -1,2 +1,2 @@
-/** Inputs or prompts of one request. */
+/** Most inputs or prompts in one request. */
 export const MOST_INPUTS = 32;

@@ -1,4 +1,4 @@
-/** Inputs as the batcher takes them, and the checks that refuse what this model could never run. */
+/** Inputs in the form that the batcher takes, and checks that refuse inputs the model can never run. */
 import { itemPages } from '../../batching/kv-pages.js';
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
@@ -6,13 +6,13 @@ import type { ModelShape } from '../../native/addon-types.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import type { Tokenizer } from '../../text/tokenizer.js';
 
-/** Of the model that is open. */
+/** Limits of the open model. */
 export interface ModelLimits {
   shape: ModelShape;
   maxBatchTokens: number;
   kvPages: number;
   kvPageTokens: number;
-  /** A model without one takes token ids only. */
+  /** A model without a tokenizer accepts token ids only. */
   tokenizer: Tokenizer | undefined;
 }
 
@@ -21,14 +21,14 @@ export interface PreparedInput {
   work: ItemWork;
 }
 
-/** The tokenizer. Throws invalid_request where the model has none. */
+/** Returns the tokenizer. Throws invalid_request if the model has none. */
 export function tokenizerOf(limits: ModelLimits, param: string): Tokenizer {
   if (limits.tokenizer !== undefined) return limits.tokenizer;
   const message = 'This model has no tokenizer.json: it takes token ids, not text';
   throw new SidaError({ code: 'invalid_request', message, param });
 }
 
-/** The input, if the model can run it. `param` and `name` name it in errors. */
+/** Returns the input, or throws if the model can never run it. Errors mention `param` and `name`. */
 export function checkedInput(
   input: PreparedInput,
   param: string,
@@ -40,7 +40,7 @@ export function checkedInput(
   if (tokens.length === 0) {
     throw new SidaError({ code: 'invalid_request', message: `${name} has no tokens`, param });
   }
-  // A decoder-only model takes its prompt in chunks.
+  // A decoder-only model runs its prompt in chunks, so the batch size does not limit the prompt.
   if (isEncoderDecoder(limits.shape)) checkLength(tokens.length, param, name, limits.maxBatchTokens);
   else checkContext(tokens.length, work, param, name, limits);
   const outside = tokens.find((id) => !Number.isInteger(id) || id < 0 || id >= vocabSize);
@@ -70,7 +70,7 @@ export function checkLength(tokens: number, param: string, name: string, limit: 
   });
 }
 
-/** Counts all that a sequence is ever fed. A generation's last token is not fed. */
+/** Checks all tokens that a sequence is fed against the context. The last token of a generation is not fed. */
 function checkContext(
   prompt: number,
   work: ItemWork,

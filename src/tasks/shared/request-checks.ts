@@ -1,9 +1,9 @@
-/** Checks of a request against the served model, before it costs anything. */
+/** Checks a request against the served model before the engine does any work. */
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 
-/** What the server was started with. */
+/** Limits that the server was started with. */
 export interface RequestLimits {
   maxInputBytes: number;
   maxBatchTokens: number;
@@ -46,7 +46,7 @@ export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLi
   }
 }
 
-/** An encoder takes its input in one pass. A decoder-only model takes a prompt in as many passes as it needs. */
+/** An encoder runs its input in one pass. A decoder-only model splits a prompt into as many passes as it needs. */
 function promptLimit(
   { shape }: ModelInfo,
   { maxBatchTokens, kvTokens }: RequestLimits,
@@ -58,7 +58,7 @@ function promptLimit(
     : { limit: kvTokens, why: 'the KV cache holds' };
 }
 
-/** The name of an input in errors: `input`, or `input.3` in a list. */
+/** Returns the name of an input in errors: `input`, or `input.3` in a list. */
 export function inputName(field: string, index: number, list: boolean): string {
   return list ? `${field}.${index}` : field;
 }

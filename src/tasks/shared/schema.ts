@@ -1,4 +1,4 @@
-/** Parts that the requests and answers of several tasks share. A schema's `id` names it in the OpenAPI document. */
+/** Schema parts that several tasks share. A schema's `id` is its name in the OpenAPI document. */
 import { z } from 'zod';
 import { MOST_ROUTING_K } from '../../config/engine-options.js';
 import type { ExpertCost } from '../../protocol/engine-messages.js';
@@ -19,7 +19,7 @@ export const RoutingK = z.int().min(1).max(MOST_ROUTING_K).nullish().meta({
 
 export const Model = z.string().optional().meta({ description: 'Name of the served model; may be left out' });
 
-/** How many experts the model's routers choose for a token decides which pair an answer has. */
+/** An answer has one of the two pairs. The number of experts that the routers choose per token decides which. */
 const HITS = {
   hits_top1: z.int().optional().meta({
     description: 'Of models that choose one expert: routings whose expert was the first that the table named',

@@ -1,6 +1,6 @@
 /**
- * Parts of the jobs and results that are stored in Redis. Someone who can write there must not
- * be able to break a server or a worker.
+ * Schema parts of jobs and results that are stored in Redis. Anyone with write access to Redis must not be able to
+ * break a server or a worker.
  */
 import { z } from 'zod';
 import type { ExpertCost } from '../../protocol/engine-messages.js';
@@ -8,11 +8,11 @@ import type { ExpertCost } from '../../protocol/engine-messages.js';
 export const count = z.int().min(0);
 const amount = z.number().min(0);
 
-/** Far more than a request may have. */
+/** Far more than a request may contain. */
 export const MOST_STORED = 4096;
 export const texts = z.array(z.string()).max(MOST_STORED);
 
-/** Of every job that runs the model. */
+/** Fields of every job that runs the model. */
 export const runFields = {
   explain: z.boolean().exactOptional(),
   routing: z
@@ -20,7 +20,7 @@ export const runFields = {
     .exactOptional(),
 };
 
-/** Of every result. The names of the expert counts are not checked: an answer only repeats them. */
+/** Fields of every result. The names of expert counts are not checked, because an answer only repeats them. */
 export const resultFields = {
   promptTokens: count,
   completionTokens: count,
@@ -44,7 +44,7 @@ export const tokenLogprobs = z.object({
   top: z.array(z.object({ id: count, token: z.string(), logprob: z.number() })),
 });
 
-/** Of a stream. */
+/** A delta of a stream. */
 export const storedDelta = z.object({
   index: count,
   text: z.string(),

@@ -1,21 +1,21 @@
 /**
- * Tokens of texts by their bytes. Texts are tokenized in the engine process, after admission, so what a request
- * reserves and what the queue counts are estimates.
+ * Estimates the tokens of texts from their bytes. Texts are tokenized in the engine process, after admission, so a
+ * request's reservation and the queue's counts are estimates.
  */
 
 export interface TokenCost {
-  /** Token ids that were sent, and the most that may be generated. */
+  /** Token ids that the request contains, plus the most tokens that may be generated. */
   known: number;
-  /** Of texts. */
+  /** Estimated tokens of the request's texts. */
   estimated: number;
 }
 
-/** Plain texts have 2.4 to 4.5. */
+/** Plain texts have 2.4 to 4.5 bytes per token. */
 const BYTES_PER_TOKEN = 3;
-/** Less than plain texts have: a reservation is rather too large, and shrinks to what was used. */
+/** Below that of plain texts, because a reservation should rather be too large. It is later reduced to actual use. */
 const BYTES_PER_RESERVED_TOKEN = 2;
 
-/** Tokens of inputs, about; at least 1 for each. */
+/** Approximate tokens of the inputs, at least 1 for each. */
 export function inputTokens(inputs: readonly (string | readonly number[])[]): number {
   return inputs.reduce((sum, input) => sum + Math.max(1, tokensOf(input)), 0);
 }
@@ -24,7 +24,7 @@ function tokensOf(input: string | readonly number[]): number {
   return typeof input === 'string' ? Math.ceil(Buffer.byteLength(input) / BYTES_PER_TOKEN) : input.length;
 }
 
-/** Tokens to reserve for texts. */
+/** Tokens to reserve for the texts. */
 export function reservedTokens(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + Math.ceil(Buffer.byteLength(text) / BYTES_PER_RESERVED_TOKEN), 0);
 }

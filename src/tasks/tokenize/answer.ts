@@ -1,4 +1,4 @@
-/** The answer of a tokenization. */
+/** Builds the answer of a tokenization. */
 import type { AnswerAbout } from '../task.js';
 import type { TokenizeForm, TokenizeResult } from './job.js';
 import type { TokenizeAnswer } from './schema.js';

@@ -1,4 +1,4 @@
-/** Tells the tokens of texts. Its job never reaches the model. */
+/** Returns the tokens of texts. Its jobs never run the model. */
 import { reservedTokens } from '../shared/token-estimates.js';
 import type { Task } from '../task.js';
 import { tokenizeAnswer } from './answer.js';
@@ -27,7 +27,7 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   form: () => ({}),
   answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
   tokens: {
-    // The model never sees these texts.
+    // The model never runs these texts.
     input: () => 1,
     cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,

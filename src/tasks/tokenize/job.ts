@@ -1,4 +1,4 @@
-/** The job and the result of a tokenization, as they travel between processes and stand in Redis. */
+/** The job and the result of a tokenization, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
 import { count, resultFields, texts } from '../shared/stored.js';
 
@@ -14,7 +14,7 @@ export const storedResult = z.object({
   ...resultFields,
 });
 
-/** Its answer always shows the same. */
+/** Empty, because the answer always has the same form. */
 export const storedForm = z.object({});
 
 export type TokenizeJob = z.infer<typeof storedJob>;

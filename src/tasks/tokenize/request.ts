@@ -1,4 +1,4 @@
-/** From a request to tokenize to its job. */
+/** Converts a tokenization request into its job. */
 import type { z } from 'zod';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
 import { checkText, inputName, type RequestLimits, requireTokenizer } from '../shared/request-checks.js';

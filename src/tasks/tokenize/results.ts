@@ -1,4 +1,4 @@
-/** From texts to their tokens. */
+/** Converts texts into their tokens. */
 import { type ModelLimits, tokenizerOf } from '../shared/prepared-input.js';
 import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';

@@ -28,7 +28,7 @@ const complete = (prompts: (string | number[])[], maxTokens: number): TaskJob =>
   return { kind: 'complete', prompts, maxTokens, stop: [], logprobs: null, stream: true };
 };
 
-/** What must not depend on the run: answers without their costs and times. */
+/** Returns the part of a result that must not depend on the run: everything but costs and times. */
 function answer(given: JobResult): unknown {
   const result = given as TaskResult;
   if (result.kind === 'classify') return result.data;
@@ -117,7 +117,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
       if (directory) rmSync(directory, { recursive: true, force: true });
   });
 
-  it('says what it serves', async () => {
+  it('reports the model it serves', async () => {
     const { model } = await ready();
     expect(model).toMatchObject({
       name: 'switch-mini',
@@ -161,7 +161,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     expect(alone.map((each) => (answer(each) as unknown[])[0])).toEqual(golden);
   }, 60_000);
 
-  it('streams pieces that add up to the result', async () => {
+  it('streams deltas that add up to the result', async () => {
     await ready();
     const deltas: CompletionDelta[] = [];
     const request = complete(['the acting is <extra_id_0> and the story', 'sst2 sentence: a fine film'], 24);
@@ -186,7 +186,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     expect(reply.usage.kvPagesFree).toBe(reply.usage.kvPages);
   }, 60_000);
 
-  it('is replaced after a kill: runs are rejected, answers and the budget stay', async () => {
+  it('is replaced after a kill: running jobs are rejected, answers and the budget stay the same', async () => {
     await ready();
     const { plan } = engine!.model!;
     const lower = await engine!.control({ kind: 'set-budget', device: '25%' });
@@ -220,7 +220,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
     await expect.poll(() => alive(pid), { timeout: 5000 }).toBe(false);
   }, 60_000);
 
-  it('keeps its answers while the budget moves', async () => {
+  it('gives the same answers while the budget changes', async () => {
     await ready();
     for (let round = 0; round < 8; round++) {
       const device = ['5%', '60%', '1%', '100%'][round % 4]!;
@@ -284,7 +284,7 @@ describe.skipIf(!hasAddon)('engine process', () => {
       }[];
       const inputs = readInputIds(join(fixture, 'cases.safetensors'));
       for (const { case: name, lengths, greedy } of cases) {
-        // Padding takes expert capacity in the reference, so only unpadded cases are comparable.
+        // Padding uses expert capacity in the reference, so only unpadded cases are comparable.
         if (new Set(lengths).size > 1) continue;
         const result = (await run(complete(inputs(name, lengths[0]!), 16))) as TaskResult;
         if (result.kind !== 'complete') throw new Error();

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Gives a model a token beyond its embedding. */
+/** Gives a model's tokenizer a token id outside the embedding. */
 export function otherTokenizer(directory: string): void {
   const path = join(directory, 'tokenizer.json');
   const json = JSON.parse(readFileSync(path, 'utf8')) as { added_tokens: { id: number }[] };
@@ -9,7 +9,7 @@ export function otherTokenizer(directory: string): void {
   writeFileSync(path, JSON.stringify(json));
 }
 
-/** Whether the process runs; one that ended and waits for its new parent to notice does not. */
+/** Whether the process runs. A zombie, which has exited and not been reaped, does not count as running. */
 export function alive(pid: number): boolean {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -18,7 +18,7 @@ export function alive(pid: number): boolean {
   }
 }
 
-/** Rows of `<case>.input_ids` (int64) of a safetensors file. */
+/** Reads `<case>.input_ids` (int64) of a safetensors file as rows of `length` ids. */
 export function readInputIds(path: string): (name: string, length: number) => number[][] {
   const file = readFileSync(path);
   const headerEnd = 8 + Number(file.readBigUInt64LE(0));

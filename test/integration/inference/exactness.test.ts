@@ -1,4 +1,5 @@
-// The promise of exact mode, over HTTP: SST-2's whole validation set, every policy, four budgets, live changes between.
+// Exact mode over HTTP: the answers to SST-2's whole validation set are the same for every policy and at four budgets
+// that change while the server runs.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { classifyAll, MINI, ServerProcess, sst2 } from '../../support/server-process.js';
 
@@ -17,7 +18,7 @@ describe.each(['lru', 'fifo', 'lfu', 'lifo'])('policy %s', (policy) => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('answers as the card says with every expert resident', async () => {
+  it('reaches the accuracy of the card with every expert resident', async () => {
     const answers = await classifyAll(server, sentences);
     const names = ['negative', 'positive'];
     const right = answers.filter((answer, i) => answer.label === names[sentences[i]!.label]).length;

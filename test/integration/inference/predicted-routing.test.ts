@@ -1,4 +1,4 @@
-// Predicted routing over HTTP: tables send tokens to experts, per server or per request, the same at any budget.
+// Predicted routing over HTTP: tables send tokens to experts, per server or per request, the same at every budget.
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -45,7 +45,7 @@ describe('a server with --routing predicted', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('knows every expert beforehand: none is fetched on demand', async () => {
+  it('predicts every expert, so that none is fetched on demand', async () => {
     for (const routing_k of [3, 1]) {
       const { experts } = (await ask(server, { routing_k, include: ['experts'] })).body;
       expect(experts.needed).toBe(experts.resident + experts.prefetched + experts.late);
@@ -54,7 +54,7 @@ describe('a server with --routing predicted', () => {
     expect((await server.post('/v1/completions', request)).body.experts).toMatchObject({ on_demand: 0 });
   });
 
-  it('gives with each k the same bits at every budget, in company and alone', async () => {
+  it('gives the same bits for each k at every budget, beside other requests and alone', async () => {
     const { device } = (await server.get('/admin/budget')).body;
     const first = { 1: await answersOf(server, { routing_k: 1 }), 3: await answersOf(server, {}) };
     expect(first[1].labels).not.toEqual(first[3].labels);
@@ -82,7 +82,7 @@ describe('a server with --routing predicted', () => {
     await exact.stop();
   });
 
-  it('refuses exact routing and more experts than it was started for', async () => {
+  it('refuses exact routing and a k above its --routing-k', async () => {
     const exact = await ask(server, { routing: 'exact' });
     expect([exact.status, exact.body.error.param]).toEqual([422, 'routing']);
     expect(exact.body.error.message).toMatch(/routers are not loaded/);
@@ -102,7 +102,7 @@ describe('an exact server', () => {
     expect(await server.stop()).toBe(0);
   });
 
-  it('runs exact and predicted requests at the same time as if each were alone', async () => {
+  it('runs exact and predicted requests together with the same answers as alone', async () => {
     const exact = await answersOf(server, {});
     const predicted = await answersOf(server, { routing: 'predicted' });
     const single = await answersOf(server, { routing: 'predicted', routing_k: 1 });
@@ -113,7 +113,7 @@ describe('an exact server', () => {
     expect(together).toEqual([exact, predicted, single]);
   });
 
-  it('says what a request may not ask for', async () => {
+  it('explains why it refuses a request', async () => {
     const three = await ask(server, { routing: 'predicted', routing_k: 3 });
     expect([three.status, three.body.error.message]).toEqual([422, expect.stringMatching(/at most 2/)]);
     const without = await ask(server, { routing_k: 1 });
@@ -124,8 +124,8 @@ describe('an exact server', () => {
   });
 });
 
-describe('without a predictor for all of it', () => {
-  it('a server with none refuses the request, and one that must have it does not become ready', async () => {
+describe('predicted routing without a complete predictor', () => {
+  it('is refused by a server without one, and keeps a --routing predicted server from becoming ready', async () => {
     const none = await ServerProcess.start([...SERVER, '--predictor', 'none']);
     const { status, body } = await ask(none, { routing: 'predicted' });
     expect([status, body.error.message]).toEqual([422, expect.stringMatching(/needs a predictor/)]);
@@ -138,7 +138,7 @@ describe('without a predictor for all of it', () => {
     await failing.stop();
   });
 
-  it('one of the encoder alone refuses what needs the decoder, and exact answers stay', async () => {
+  it('is refused if only the encoder has a network, and exact answers stay the same', async () => {
     const encoder = join(files.root, 'encoder-alone');
     cpSync(files.predictor, encoder, { recursive: true });
     rmSync(join(encoder, 'decoder'), { recursive: true });

@@ -1,11 +1,11 @@
-// The promise of exact mode with tables at work: whoever predicts, whatever it says, the answers keep their bits.
+// Exact mode with hash tables: answers keep their bits for every predictor, right or wrong.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
 import { type Answer, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
 
 const sentences = sst2().slice(0, 100);
 const prompts = sentences.slice(0, 6).map(({ text }) => `sst2 sentence: ${text}`);
-/** Small batches: several wait while one runs. */
+/** Small batches, so that several wait while one runs. */
 const SERVER = ['--model', MINI, '--max-batch-tokens', '256', '--kv-tokens', '1536', '--log-level', 'warn'];
 
 let files: PredictorFiles;
@@ -16,7 +16,7 @@ interface Answers {
   tokens: number[][];
 }
 
-/** Every sentence and every prompt as a request of its own, all at once. */
+/** Sends every sentence and every prompt as a separate request, all at once. */
 async function answersOf(server: ServerProcess): Promise<Answers> {
   const ok = (answer: Answer) => {
     if (answer.status !== 200) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
@@ -72,7 +72,7 @@ describe.each(rows)('predictor %s, policy %s, look-ahead %s', (kind, policy, loo
     expect(await server.stop()).toBe(0);
   });
 
-  it('gives the bits of the resident server at 25 %, 12.5 % and the smallest budget', async () => {
+  it('gives the same bits as the fully resident server at 25 %, 12.5 % and the smallest budget', async () => {
     for (const budget of ['25%', '12.5%', 'smallest']) {
       await setBudget(server, budget);
       expect(await answersOf(server), budget).toEqual(reference);

@@ -1,4 +1,4 @@
-// F15: a predictor that is missing, broken, wrong or slow changes no answer of exact mode, and is reported.
+// A predictor that is missing, broken, wrong or slow is reported and changes no answer of exact mode.
 import { truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -75,7 +75,7 @@ describe('a predictor that cannot be opened', () => {
       () => broken(files, 'nan', (directory) => fillWeights(join(directory, 'encoder'), Number.NaN)),
       /expected a finite number.*Experts are fetched/,
     ],
-  ])('because it %s: the server serves, says why and is down in the metrics', async (_, make, reason) => {
+  ])('because it %s: the server runs, logs why and reports 0 in its metrics', async (_, make, reason) => {
     await serve(make(), [], async (server) => {
       expect(server.output).toMatch(reason);
       expect((await metricsOf(server))('sida_predictor_up{function="none"}')).toBe(0);
@@ -83,8 +83,8 @@ describe('a predictor that cannot be opened', () => {
   });
 });
 
-describe('a predictor that fails at work', () => {
-  it('because its output is not finite: tables are counted as failed, the reason is told once', async () => {
+describe('a predictor that fails at run time', () => {
+  it('because its output is not finite: tables are counted as failed, and the reason is logged once', async () => {
     const directory = broken(files, 'overflow', makeOverflow);
     await serve(directory, [], async (server) => {
       const metric = await metricsOf(server);
@@ -95,10 +95,10 @@ describe('a predictor that fails at work', () => {
     });
   });
 
-  it('because it is always wrong, and sure of it: nothing is prefetched on its word for long', async () => {
+  it('because it is always wrong with high chances: prefetching by its tables soon stops', async () => {
     const sure = broken(files, 'sure', makeSure);
     await serve(sure, ['--hash-function', 'shuffled'], async (server) => {
-      // One by one: a large batch needs so many experts that wrong names come true by chance.
+      // One request at a time: a large batch needs so many experts that wrong predictions come true by chance.
       const prefetches = async () => {
         for (const { text } of sentences.slice(0, 8)) {
           await server.post('/v1/completions', { prompt: text, max_tokens: 24 });
@@ -107,13 +107,13 @@ describe('a predictor that fails at work', () => {
       };
       const learned = await prefetches();
       expect(learned).toBeGreaterThan(0);
-      // At its word each of the 192 passes would prefetch experts in four layers.
+      // If the tables were still trusted, each of the 192 passes would prefetch experts in four layers.
       expect((await prefetches()) - learned).toBeLessThan(64);
       expect(await classifyAll(server, sentences)).toEqual(reference.labels);
     });
   });
 
-  it('because it is far slower than a pass: tables are given up, and then not begun', async () => {
+  it('because it is far slower than a pass: tables are abandoned, and then skipped', async () => {
     const directory = broken(files, 'slow', makeSlow);
     await serve(directory, [], async (server) => {
       const metric = await metricsOf(server);

@@ -1,4 +1,4 @@
-// Quantized packs through a real server: made on first use, named to clients, and exact: the same bits at every budget.
+// Quantized packs through a real server: packed on first use, reported to clients, and bit-identical at every budget.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { classifyAll, MINI, ServerProcess, sst2 } from '../../support/server-process.js';
 
@@ -40,7 +40,7 @@ describe.each([
       expect(await server.stop()).toBe(0);
     });
 
-    it('packs on first use with progress, and says what it serves', async () => {
+    it('packs on first use with progress, and reports its formats', async () => {
       expect(server.output).toMatch(/Packing experts: 100 % \(256\/256 experts\)/);
       expect((await server.get('/v1/models')).body.data[0]).toMatchObject(model);
     });

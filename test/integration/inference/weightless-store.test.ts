@@ -1,5 +1,5 @@
-// The store without weights, on which `sida eval` and replays run, against the engine's: the bundled model's own passes
-// through both.
+// Compares the weightless store, on which `sida eval` and replays run, with the engine's store. Both run the bundled
+// model's own passes.
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -34,7 +34,7 @@ afterAll(() => files.remove());
 
 const LIMITS = { maxBatchTokens: 512, kvTokens: 1200, threads: 1 };
 
-/** Of the bundled model. */
+/** Experts of the bundled model. */
 const EXPERTS = 256;
 
 async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
@@ -46,7 +46,7 @@ async function openEngine(slots: number, readDepth = 4): Promise<Engine> {
   return new addon.Engine({ pack, budgetBytes, ...rest, ...LIMITS });
 }
 
-/** The pass as the native engine takes it. */
+/** A pass with the batch that the native engine runs. */
 interface RealPass extends ReplayPass {
   batch: NativeBatch;
 }
@@ -81,7 +81,7 @@ async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<
   return batches;
 }
 
-/** The same batches with tables that tell the truth, so that nearly all of the loads are planned. */
+/** The same batches with tables of the true routing, so that nearly all loads are planned. */
 function forecast(batches: ReplayBatch<RealPass>[]): ReplayBatch<RealPass>[] {
   return batches.map(({ passes }) => {
     const own = passes.map((pass) => trueVisits(pass));
@@ -102,7 +102,7 @@ function trueVisits({ own, visits }: RealPass): ExpectedVisit[] {
   });
 }
 
-/** `id` names the input's sequence, and counted below 0 that of its decoder. */
+/** `id` is the sequence of the input, and `-id` that of its decoder. */
 function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: number): NativeBatch[] {
   const offsets = (n: number) => Int32Array.of(0, n);
   const decode = (part: Int32Array): NativeBatch => ({
@@ -119,7 +119,7 @@ function nativeBatches({ tokens, work }: EvaluationInput, decoder: RunPart, id: 
   ];
 }
 
-/** The engine as a store that replays can use, with a count of what it did. */
+/** The engine as a store that replays can use. It counts loads and prefetches. */
 async function openReal(slots: number, readDepth?: number) {
   const engine = await openEngine(slots, readDepth);
   let bytes = 0;
@@ -167,14 +167,14 @@ describe('the store without weights', () => {
     continuations = await batchesOf('continuations');
   });
 
-  /** The same plans for both, each made for what the engine holds; what both hold is compared after every pass. */
+  /** Runs both stores with the same plans, made for the engine's residency, and compares them after every pass. */
   async function compareOnDemand(
     batches: ReplayBatch<RealPass>[],
     slots: number,
     policy: EvictionPolicyName,
   ): Promise<void> {
-    // One reader ends loads in the order in which they begin. With more, which of a layer's experts comes first, and so
-    // goes first where there are fewer slots than it needs, is chance.
+    // A single reader finishes loads in the order in which they begin. With more readers, chance decides which of a
+    // layer's experts arrives first, and thus which is evicted first if the layer needs more experts than fit.
     const real = await openReal(slots, 1);
     const weightless = openWeightless(slots);
     const held: [Residency, Residency][] = [];
@@ -193,7 +193,7 @@ describe('the store without weights', () => {
   }
 
   it.each(['lru', 'fifo', 'lfu', 'lifo'] as const)(
-    'holds and loads with %s what the engine does, pass by pass',
+    'holds and loads the same experts as the engine with %s, pass by pass',
     async (policy) => {
       for (const slots of [1, 7, 32, 64, 128]) await compareOnDemand(labels, slots, policy);
       await compareOnDemand(continuations, 64, policy);
@@ -214,14 +214,14 @@ describe('the store without weights', () => {
     return { real: loads, weightless: weightless.loads(), prefetches };
   }
 
-  // The engine's transfers take time, and what has come by then decides what goes next. How far this carries at other
-  // budgets: docs/evaluation.md.
+  // The engine's transfers take time, and evictions depend on the loads that have completed by then. For the
+  // agreement at other budgets, see docs/evaluation.md.
   it.each([
     ['fifo', 0, [64]],
     ['farthest-next-use', 1, [64, 128]],
     ['farthest-next-use', 4, [64, 128]],
   ] as const)(
-    'loads with tables as much as the engine: %s, look-ahead %i',
+    'loads as many experts as the engine with tables: %s, look-ahead %i',
     async (policy, lookahead, all) => {
       for (const slots of all) {
         const { real, weightless } = await runBoth(labels, slots, lookahead, policy);
@@ -239,7 +239,7 @@ describe('the store without weights', () => {
   });
 
   it.each([32, 64, 128])(
-    'follows true tables with %i slots, none of whose prefetches is taken back',
+    'follows true tables with %i slots, and none of the prefetches is cancelled',
     async (slots) => {
       const { real, weightless, prefetches } = await runBoth(forecast(labels), slots, 2);
       expect(Math.abs(weightless / real - 1), `${weightless} of ${real}`).toBeLessThan(0.03);

@@ -1,4 +1,4 @@
-// `sida trace`, `train` and `eval` of a decoder-only model whose routers choose four experts a token.
+// `sida trace`, `train` and `eval` with a decoder-only model whose routers choose four experts per token.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ function sida(...args: string[]): string {
   return stdout;
 }
 
-/** A token for each byte, behind 64 others. */
+/** A tokenizer with one token per byte; byte b has id 64 + b. */
 function byteTokenizer(): object {
   const printable = (byte: number) => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
   let others = 256;
@@ -69,7 +69,7 @@ beforeAll(() => {
 });
 
 describe('a trace', () => {
-  it('holds prompts and what the model went on with as one stack, twice as many experts as are chosen', async () => {
+  it('records prompts and continuations as one stack, with twice as many experts as the routers choose', async () => {
     expect(await readMeta(at('trace'))).toMatchObject({
       stacks: ['decoder'],
       layers: LAYERS,
@@ -100,13 +100,13 @@ describe('a predictor', () => {
     return openPredictor(at('p'), { model: shape, fingerprint, addon, embedding, kind });
   };
 
-  it('says its choices, and is measured by recall@4 and recall@8', () => {
+  it('records its top-k and its recall@4 and recall@8', () => {
     expect(manifest()).toMatchObject({ layers: LAYERS, topK: 4, options: { k: 4 } });
     for (const layers of Object.values<{ hits: number[] }[]>(manifest().heldOut)) {
       expect(layers).toHaveLength(3);
       for (const { hits } of layers) {
         expect(hits).toHaveLength(2);
-        // A quarter and a half are what names drawn at random reach.
+        // Random experts would reach a quarter and a half.
         expect(hits[0]).toBeGreaterThan(0.3);
         expect(hits[1]).toBeGreaterThan(0.55);
       }
@@ -117,7 +117,7 @@ describe('a predictor', () => {
   });
 
   it.each(['lstm', 'token'] as const)(
-    'names 8 experts whose chances are of four choices: %s',
+    'predicts 8 experts whose chances sum to at most 4: %s',
     async (kind) => {
       const { function: hash } = await open(kind);
       const input = {
@@ -141,7 +141,7 @@ describe('a predictor', () => {
     },
   );
 
-  it('steps on from a prompt as it names the whole sequence', async () => {
+  it('predicts the same when stepping from a prompt as for the whole sequence', async () => {
     const { function: hash } = await open('lstm');
     const tokens = Int32Array.of(100, 110, 120, 130, 140);
     const whole = new Uint16Array(3 * 5 * 8);
@@ -174,7 +174,7 @@ describe('sida eval', () => {
   const report = (...args: string[]) =>
     JSON.parse(sida('eval', MODEL, ...PACKS, '--budgets', '50%', ...args, '--json')).sources;
 
-  it('scores a text token by token, window by window, with 4 and 8 experts a token', () => {
+  it('measures the perplexity of a text in windows, with 4 and 8 experts per token', () => {
     const [source] = report('--predictor', at('p'), '--text', at('text.txt'));
     expect(source).toMatchObject({ kind: 'text', hitNames: ['recall@4', 'recall@8'], labels: null });
     const { perplexity, tokens, inputs } = source;
@@ -199,7 +199,7 @@ describe('sida eval', () => {
     expect(table).toMatch(/^decoder\.1 +\d+ +0\.\d+ +[\d.]+ \/ [\d.]+ +0\.\d+/m);
   });
 
-  it('loses nothing in predicted mode where tables are the recorded routing, and names all of it', () => {
+  it('is exact in predicted mode with recorded routing, and finds all of it', () => {
     const args = [
       '--predictor',
       at('trace'),
@@ -213,15 +213,15 @@ describe('sida eval', () => {
     expect(continued.kind).toBe('continuations');
     for (const { functions } of continued.layers) {
       expect(functions.replay).toMatchObject({ hits: [1, 1], unknown: 0 });
-      // The trace holds half of the experts, so that α is estimated.
+      // The trace holds half of the experts, so α is estimated.
       expect(functions.replay.alphaError).toBeLessThan(0.01);
     }
-    // Of a token each: the prompt's last row scores both.
+    // Each label has one token, so the prompt's last row scores both.
     const [labelled] = report(...args, '--labels', 'a,b', '--routing-k', '4');
     expect(labelled.labels.predicted[0]).toMatchObject({ k: 4, fidelity: 1, agreement: 1, unrouted: 0 });
   });
 
-  it('scores labels behind the prompt they share', () => {
+  it('scores labels of several tokens after the prompt they share', () => {
     const args = [
       '--predictor',
       at('p'),
@@ -241,7 +241,7 @@ describe('sida eval', () => {
     const [source] = report(...args, '--labels', 'good film,good book', '--limit', '20');
     expect(source.labels.exact.accuracy).toBeGreaterThanOrEqual(0);
     expect(source.labels.predicted.map(({ unrouted }: { unrouted: number }) => unrouted)).toEqual([0, 0]);
-    // The prompts' tokens, and of each label all tokens but the last; what they begin with is fed twice.
+    // Tokens of the prompts, and all but the last token of each label. Shared first tokens are fed once per label.
     const fed = source.tokens.decoder;
     expect(fed).toBeGreaterThan(20 * (24 + 16));
   });

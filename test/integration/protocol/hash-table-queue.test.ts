@@ -18,7 +18,7 @@ beforeAll(() => {
 }, 60_000);
 afterAll(() => rmSync(dist, { recursive: true, force: true }));
 
-/** Runs `body(end, {Queue…, WakeUp}, parentPort)` in a thread of its own. */
+/** Runs `body` in a separate thread. The body sees `end`, the queue classes, WakeUp and parentPort. */
 function thread(body: string, end: QueueEnd): Worker {
   const module = (name: string) => JSON.stringify(pathToFileURL(`${dist}/protocol/${name}.js`).href);
   const code = `
@@ -36,7 +36,7 @@ function nextMessage<T>(worker: Worker): Promise<T> {
 }
 
 describe('hash table queue', () => {
-  it('hands entries over in order, between two threads, none lost', async () => {
+  it('passes all entries between two threads in order', async () => {
     const { producer, consumer } = createQueue(4);
     const writer = thread(
       `const queue = new QueueProducer(end);
@@ -87,7 +87,7 @@ describe('hash table queue', () => {
     producer.port.close();
   });
 
-  it('tells whoever feeds it, without blocking, what another thread has taken and when it is idle', async () => {
+  it('reports to its feeder, without blocking, how many entries were taken and when the consumer is idle', async () => {
     const { producer, consumer } = createQueue(2);
     const gauge = new QueueGauge(producer);
     const queue = new QueueProducer<number>(producer);
@@ -105,7 +105,7 @@ describe('hash table queue', () => {
     expect(gauge.taken).toBe(1);
     while (!gauge.consumerIdle) await gauge.departures.signalled(gauge.departures.signals);
     expect(await took).toBe(5);
-    // What has rung already is not waited for.
+    // A signal from the past resolves at once.
     await gauge.departures.signalled(seen);
     producer.port.close();
     await reader.terminate();
@@ -127,7 +127,7 @@ describe('hash table queue', () => {
     await reader.terminate();
   }, 20_000);
 
-  it('shows what waits without making room for more', () => {
+  it('shows waiting entries, which still count toward the capacity', () => {
     const { producer, consumer } = createQueue(3);
     const [writer, reader] = [new QueueProducer<number>(producer), new QueueConsumer<number>(consumer)];
     for (const entry of [1, 2, 3]) writer.put(entry);

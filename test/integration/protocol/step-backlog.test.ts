@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { STEPS_UNREAD, StepBacklog } from '../../../src/protocol/step-backlog.js';
 
-it('counts what was not read', () => {
+it('counts unread steps', () => {
   const backlog = new StepBacklog();
   for (let i = 0; i < STEPS_UNREAD; i += 1) backlog.add();
   backlog.taken();
@@ -11,10 +11,10 @@ it('counts what was not read', () => {
   expect(new StepBacklog(backlog.buffer).unread).toBe(STEPS_UNREAD);
 });
 
-it('keeps a writer from running ahead of its reader', async () => {
+it('keeps a writer from running far ahead of its reader', async () => {
   const backlog = new StepBacklog();
   for (let i = 0; i < STEPS_UNREAD; i += 1) backlog.add();
-  // The reader: a step every 5 ms, from another thread, while this one blocks.
+  // The reader takes a step every 5 ms in another thread, while this thread blocks.
   const reader = new Worker(
     `const { workerData } = require('node:worker_threads');
      const unread = new Int32Array(workerData);

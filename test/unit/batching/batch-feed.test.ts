@@ -1,4 +1,4 @@
-// When batches leave for the hash-building thread, played with a queue whose other end is here.
+// Tests when batches are sent to the hash-building thread. The test itself is the consumer of the queue.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { BatchFeed } from '../../../src/batching/batch-feed.js';
 import { Batcher } from '../../../src/batching/batcher.js';
@@ -44,7 +44,7 @@ function bench({ capacity = 2, waitMs = 0 } = {}) {
     queue,
     add: (...tokens: number[]) => feed.add(tokens.map(item)),
     take: () => queue.tryTake()?.items.map(({ item: id }) => id),
-    /** Lets the feed hear of what was taken. */
+    /** Lets the feed receive the signals of taken batches. */
     heard: async () => {
       for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
     },
@@ -52,13 +52,13 @@ function bench({ capacity = 2, waitMs = 0 } = {}) {
 }
 
 describe('batch feed', () => {
-  it('hands on at once what fills a batch, up to the bound of the queue', () => {
+  it('sends full batches at once, up to the capacity of the queue', () => {
     const { add, queue } = bench({ capacity: 3, waitMs: 100 });
     add(...Array(20).fill(2));
     expect(queue.length).toBe(3);
   });
 
-  it('hands on again when the inference thread has taken a batch', async () => {
+  it('sends the next batch when the inference thread has taken one', async () => {
     const { add, queue, take, heard } = bench({ capacity: 1 });
     add(3, 3, 3);
     expect([queue.length, take()]).toEqual([1, [0]]);
@@ -68,7 +68,7 @@ describe('batch feed', () => {
     expect(take()).toEqual([2]);
   });
 
-  it('waits for company, no longer than it is told to', async () => {
+  it('waits for further items, for the configured time at most', async () => {
     const { add, queue, take } = bench({ waitMs: 5 });
     add(1);
     await vi.advanceTimersByTimeAsync(3);
@@ -78,7 +78,7 @@ describe('batch feed', () => {
     expect(take()).toEqual([0, 1]);
   });
 
-  it('does not wait for company while the inference thread has nothing to do', async () => {
+  it('does not wait for further items while the inference thread is idle', async () => {
     const { add, queue, take, heard } = bench({ waitMs: 5 });
     add(1);
     queue.idle = true;
@@ -91,7 +91,7 @@ describe('batch feed', () => {
     expect(queue.length).toBe(0);
   });
 
-  it('keeps a batch that is not full while another is ahead of it', async () => {
+  it('holds back a batch that is not full while another is ahead of it', async () => {
     const { add, queue, take, heard } = bench({ waitMs: 5 });
     add(4, 1);
     await vi.advanceTimersByTimeAsync(100);
@@ -102,7 +102,7 @@ describe('batch feed', () => {
     expect(take()).toEqual([1, 2]);
   });
 
-  it('takes a cancelled job out and says after which batch it cannot come', async () => {
+  it('removes the items of a cancelled job and returns the last batch that may hold any', async () => {
     const { feed, add, take, heard } = bench({ capacity: 1 });
     add(3, 3);
     expect([feed.cancel(1), feed.cancel(0)]).toEqual([0, 0]);

@@ -19,7 +19,7 @@ function batcher(maxBatchTokens: number, { waitMs = 2 } = {}) {
 const sizes = (batch: PromptBatch) => batch.items.map((_, i) => batch.offsets[i + 1]! - batch.offsets[i]!);
 
 describe('batcher', () => {
-  it('waits for company from the first item on, no longer', () => {
+  it('waits for further items, counting from the first one', () => {
     const under = batcher(100, { waitMs: 5 });
     expect(under.dueIn(0)).toBe(Number.POSITIVE_INFINITY);
     under.add([item(3)], 10);
@@ -58,7 +58,7 @@ describe('batcher', () => {
     ]);
   });
 
-  it('leaves out what was cancelled while it waited', () => {
+  it('leaves out items that were cancelled while they waited', () => {
     const under = batcher(10);
     under.add([item(3, 1), item(3, 2), item(3, 1)], 0);
     under.cancel(1);
@@ -68,7 +68,7 @@ describe('batcher', () => {
     expect([under.waiting, under.dueIn(100)]).toEqual([0, Number.POSITIVE_INFINITY]);
   });
 
-  it('keeps order and budget, loses nothing, and puts the tokens in shared memory', () => {
+  it('keeps order and budget, loses no item, and puts the tokens in shared memory', () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.integer({ min: 1, max: 16 }), { maxLength: 6 })), (adds) => {
         const under = batcher(16, { waitMs: 0 });
@@ -94,7 +94,7 @@ describe('batcher', () => {
   });
 });
 
-it('a batch of one item names its tokens as a larger one would', () => {
+it('a batch of one item has the same layout as a larger one', () => {
   const one = item(3);
   const { offsets, tokens, items } = promptBatch(7, [one]);
   expect([[...offsets], [...tokens]]).toEqual([[0, 3], [...one.tokens]]);

@@ -24,7 +24,7 @@ describe('scoring plan', () => {
     ]);
   });
 
-  it('shares the rows of an input that is the beginning of another', () => {
+  it('shares the rows of an input that is a prefix of another', () => {
     const scoring = plan([[51, 3466], [3466]]);
     expect(inputs(scoring)).toEqual([[START, 51]]);
     expect(
@@ -38,7 +38,7 @@ describe('scoring plan', () => {
     ]);
   });
 
-  it('ends all labels when one is the beginning of another', () => {
+  it('adds the end token to all labels if one is a prefix of another', () => {
     const scoring = plan([[5], [5, 6], [7]]);
     expect(inputs(scoring)).toEqual([
       [START, 5, 6],
@@ -62,10 +62,10 @@ describe('scoring plan', () => {
     }
   });
 
-  it('asks each row once and gives every label the sum of its own tokens', () => {
+  it('asks each row once and returns the sum of its own tokens for every label', () => {
     const ids = fc.array(fc.integer({ min: 2, max: 4 }), { minLength: 1, maxLength: 4 });
     const distinct = fc.uniqueArray(ids, { minLength: 1, maxLength: 8, selector: (label) => label.join() });
-    // Any value that depends on the whole prefix and the token, as a model's log-probability does.
+    // Any value that depends on the whole prefix and the token, as a log-probability of a model does.
     const logprob = (prefix: number[], token: number) =>
       -[...prefix, token].reduce((hash, id) => (hash * 31 + id) % 1009, 7) / 64;
     fc.assert(

@@ -34,8 +34,8 @@ function bench() {
 
 const upTo = (n: number) => [...Array(n).keys()];
 
-describe('pieces', () => {
-  it('go out as they come while they are taken', () => {
+describe('deltas', () => {
+  it('are sent as they arrive while the reader takes them', () => {
     const { sent, flow } = bench();
     for (const token of upTo(100)) {
       flow.add([
@@ -49,7 +49,7 @@ describe('pieces', () => {
     expect(sent[99]).toMatchObject({ deltas: [{ id: 'a' }, { id: 'b' }] });
   });
 
-  it('of a stream that is not taken wait, joined, while others go on', () => {
+  it('of a stream that is not read wait and are joined, while other streams continue', () => {
     const { flow, pieces, tokens } = bench();
     for (const token of upTo(1_000)) {
       flow.add(['slow', 'fast'].map((id) => ({ id, delta: piece(0, token) })));
@@ -60,7 +60,7 @@ describe('pieces', () => {
     expect(pieces('fast')).toHaveLength(1_000);
     flow.taken('slow', 4);
     expect(pieces('slow')).toHaveLength(DELTAS_IN_FLIGHT + 4);
-    // Larger than those of one token, and no larger than a turn of the API process should take.
+    // The joined deltas hold several tokens, but no more than the API process can take in one turn.
     expect(
       pieces('slow')
         .slice(DELTAS_IN_FLIGHT)
@@ -68,7 +68,7 @@ describe('pieces', () => {
     ).toEqual([8, 8, 8, 8]);
   });
 
-  it('are whole and in order however they are taken, the result last', () => {
+  it('are complete and in order however they are taken, with the result last', () => {
     const { sent, flow, pieces, tokens } = bench();
     for (const token of upTo(200)) {
       flow.add(upTo(3).map((index) => ({ id: 'a', delta: piece(index, 10 * token + index, token === 199) })));
@@ -94,14 +94,14 @@ describe('pieces', () => {
     expect(sent).toHaveLength(before);
   });
 
-  it('do not change what was given', () => {
+  it('leave the given objects unchanged', () => {
     const { flow } = bench();
     const given = upTo(DELTAS_IN_FLIGHT + 2).map((token) => piece(0, token));
     for (const delta of given) flow.add([{ id: 'a', delta }]);
     expect(given).toEqual(upTo(DELTAS_IN_FLIGHT + 2).map((token) => piece(0, token)));
   });
 
-  it('and the end of a dropped stream are not sent', () => {
+  it('of a dropped stream are not sent, nor is its end', () => {
     const { sent, flow } = bench();
     for (const token of upTo(40)) flow.add([{ id: 'a', delta: piece(0, token) }]);
     flow.end(error('a'));
@@ -111,7 +111,7 @@ describe('pieces', () => {
     expect(sent).toHaveLength(before);
   });
 
-  it('and their taker always go on: what is told is enough for more', () => {
+  it('never stall: the taker reports often enough for more to be sent', () => {
     const { sent, flow, tokens } = bench();
     const got: number[] = [];
     const taker = new DeltaTaker(
@@ -120,7 +120,7 @@ describe('pieces', () => {
     );
     for (const token of upTo(500)) flow.add([{ id: 'a', delta: piece(0, token) }]);
     flow.end(error('a'));
-    // Read as messages come: taking one may send the next.
+    // Read messages one by one, because taking a delta may send the next message.
     for (let at = 0; at < sent.length; at += 1) {
       const message = sent[at]!;
       if (message.type === 'deltas') for (const { delta } of message.deltas) taker.take(delta);
@@ -131,8 +131,8 @@ describe('pieces', () => {
   });
 });
 
-describe('a taker that promises', () => {
-  it('tells of a piece once its promise is settled, kept or not', async () => {
+describe('a taker with an asynchronous listener', () => {
+  it('reports a delta once its promise has settled, resolved or rejected', async () => {
     const settle: (() => void)[] = [];
     let told = 0;
     const taker = new DeltaTaker(

@@ -75,7 +75,7 @@ const complete = (more: Partial<Extract<TaskJob, { kind: 'complete' }>> = {}): T
 };
 
 describe('jobs', () => {
-  it('answers a classification with softmaxed scores, the first label on ties', () => {
+  it('answers a classification with softmax scores, and picks the first label on ties', () => {
     const { sent, items, jobs } = bench();
     jobs.start(
       'a',
@@ -109,7 +109,7 @@ describe('jobs', () => {
     expect(jobs.running).toBe(0);
   });
 
-  it('streams a completion, stops it at its stop string, and drops what comes after', () => {
+  it('streams a completion, stops it at its stop string, and drops later tokens', () => {
     const { sent, control, jobs } = bench();
     const [the, acting, is, fine] = mini.encodePlain('the acting is fine');
     jobs.start('a', complete({ maxTokens: 9, stop: [' is'], stream: true }));
@@ -146,7 +146,7 @@ describe('jobs', () => {
       { item: 1, choice: 1, id: a! },
     ];
     jobs.onInference({ type: 'tokens', tokens });
-    // Its text ends the first choice of the second prompt, an end token the first of the first.
+    // A stop string ends choice 0 of the second prompt, and an end token ends choice 0 of the first prompt.
     expect(control).toEqual([
       { type: 'stop', item: 1, choice: 0 },
       { type: 'stop', item: 0, choice: 0 },
@@ -167,7 +167,7 @@ describe('jobs', () => {
     });
   });
 
-  it('takes a cancelled job back everywhere and answers nothing more', () => {
+  it('removes a cancelled job everywhere and sends nothing more', () => {
     const { sent, cancelled, control, jobs } = bench();
     jobs.start('a', complete());
     jobs.start('b', complete());
@@ -184,7 +184,7 @@ describe('jobs', () => {
     expect([sent, jobs.running]).toEqual([[], 0]);
   });
 
-  it('answers a failed job once and tells the inference thread to pass its items over', () => {
+  it('answers a failed job once and makes the inference thread skip its items', () => {
     const { sent, cancelled, control, jobs } = bench();
     jobs.start('a', complete({ prompts: ['x', 'y'] }));
     const error = { code: 'io_error', message: 'short read' } as const;
@@ -255,13 +255,13 @@ describe('refusals', () => {
     expect([jobs.running, items.length]).toEqual([0, 0]);
   });
 
-  it('takes the longest output that fits', () => {
+  it('accepts the longest output that fits', () => {
     const { sent, items, jobs } = bench();
     jobs.start('a', complete({ maxTokens: 112 }));
     expect([sent.length, items.length]).toEqual([0, 1]);
   });
 
-  it('a model without a tokenizer takes token ids alone', () => {
+  it('a model without a tokenizer accepts only token ids', () => {
     const sent: FromEngine[] = [];
     const items: PendingItem[] = [];
     const jobs = new JobRunner({
@@ -314,7 +314,7 @@ describe('model directory', () => {
     expect(tokenizer?.encode('hello')).toEqual([1733, 53, 1]);
   });
 
-  it('does without either, and refuses broken ones by name', async () => {
+  it('may lack both files, and broken ones are refused with their path', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'sida-model-'));
     try {
       expect(await readTasks(directory)).toEqual({});

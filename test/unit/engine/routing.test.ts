@@ -9,7 +9,7 @@ describe('the routing of a request', () => {
   const exact = { mode: 'exact', k: 3, predictor: true } as const;
   const predicted = { ...exact, mode: 'predicted' } as const;
 
-  it("is the server's unless it says otherwise", () => {
+  it("is the server's unless the request sets another", () => {
     expect(routingKOf(undefined, exact)).toBe(0);
     expect(routingKOf({ mode: null, k: null }, exact)).toBe(0);
     expect(routingKOf({ mode: 'exact', k: null }, { ...exact, predictor: false })).toBe(0);
@@ -32,7 +32,7 @@ describe('the routing of a request', () => {
   });
 });
 
-describe('the predictor that the options ask for', () => {
+describe('the predictor that the options select', () => {
   const root = mkdtempSync(join(tmpdir(), 'sida-choice-'));
   afterAll(() => rmSync(root, { recursive: true, force: true }));
   const model = join(root, 'model');
@@ -40,7 +40,7 @@ describe('the predictor that the options ask for', () => {
   const choose = (predictor: string, hashFunction: 'auto' | 'shuffled' = 'auto') =>
     predictorChoice({ model, predictor, hashFunction });
 
-  it("is none, a directory, or the model's own where that is finished", () => {
+  it("is none, a directory, or the model's own if that is finished", () => {
     expect(choose('none', 'shuffled')).toBeNull();
     expect(choose('/elsewhere')).toEqual({ directory: '/elsewhere' });
     expect(choose('/elsewhere', 'shuffled')).toEqual({ directory: '/elsewhere', kind: 'shuffled' });

@@ -11,7 +11,7 @@ function bench() {
   return { onSilence, dog };
 }
 
-it('gives an engine up that is silent for more than ten seconds', () => {
+it('ends an engine that is silent for more than ten seconds', () => {
   const { onSilence } = bench();
   vi.advanceTimersByTime(10_500);
   expect(onSilence).not.toHaveBeenCalled();
@@ -19,7 +19,7 @@ it('gives an engine up that is silent for more than ten seconds', () => {
   expect(onSilence).toHaveBeenCalled();
 });
 
-it('spares one that speaks', () => {
+it('spares an engine that sends messages', () => {
   const { onSilence, dog } = bench();
   for (let s = 0; s < 60; s += 1) {
     vi.advanceTimersByTime(1_000);
@@ -28,7 +28,7 @@ it('spares one that speaks', () => {
   expect(onSilence).not.toHaveBeenCalled();
 });
 
-it('begins anew with the next engine, and ends with stop', () => {
+it('starts over with the next engine, and ends with stop', () => {
   const { onSilence, dog } = bench();
   vi.advanceTimersByTime(9_000);
   dog.start();

@@ -4,7 +4,7 @@ import { Belady } from '../../../src/inference/belady.js';
 
 const EXPERTS = 6;
 
-/** Fewest loads there can be, by trying every eviction. */
+/** The minimal number of loads, found by trying every eviction. */
 function fewest(visits: number[][], slots: number, at = 0, held: readonly number[] = []): number {
   if (at === visits.length) return 0;
   const missing = visits[at]!.filter((id) => !held.includes(id));
@@ -22,7 +22,7 @@ function fewest(visits: number[][], slots: number, at = 0, held: readonly number
 const single = fc.array(fc.nat(EXPERTS - 1), { minLength: 1, maxLength: 9 });
 
 describe('Belady', () => {
-  it('with the whole future in view loads no more than any other way', () => {
+  it('loads no more than the best eviction order if the whole future is in view', () => {
     fc.assert(
       fc.property(single, fc.integer({ min: 1, max: 3 }), (ids, slots) => {
         const belady = new Belady(EXPERTS, slots, ids.length);
@@ -39,7 +39,7 @@ describe('Belady', () => {
     );
   });
 
-  it('counts a visit once its look-ahead is known, and as the whole view would', () => {
+  it('counts a visit once its look-ahead is known', () => {
     fc.assert(
       fc.property(single, fc.integer({ min: 1, max: 3 }), (ids, slots) => {
         const late = new Belady(EXPERTS, slots, 2);
@@ -57,7 +57,7 @@ describe('Belady', () => {
   });
 
   it('sees no further than its look-ahead', () => {
-    // 0 and 1 are held when 2 comes: with a view of one batch both look alike, the less used one goes.
+    // 0 and 1 are held when 2 is needed. With a view of one batch both look alike, so the less used one is evicted.
     const visits = [[0], [0], [1], [2], [3], [1]];
     const near = new Belady(EXPERTS, 2, 1);
     const far = new Belady(EXPERTS, 2, 9);
@@ -69,7 +69,7 @@ describe('Belady', () => {
     expect(near.loads + near.lastLoads(2).flat().length).toBe(5);
   });
 
-  it('settles a batch that does not end as it goes', () => {
+  it('settles visits of a very long batch before it ends', () => {
     const belady = new Belady(EXPERTS, 1, 1);
     for (let visit = 0; visit < 1000; visit++) belady.add({ batch: 0, ids: [visit % 2] });
     expect(belady.loads).toBe(1000 - 96);

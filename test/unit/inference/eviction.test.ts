@@ -7,7 +7,7 @@ import { anyResidency, residencyOf } from './residency-fixture.js';
 
 const NAMES = Object.keys(EVICTION_POLICIES) as EvictionPolicyName[];
 
-/** The resident experts in the order in which the store would evict them, had the pass used none of them. */
+/** The resident experts in the order in which the store would evict them, if the pass used none of them. */
 function order(name: EvictionPolicyName, residency: Residency): number[] {
   const { rank, newestFirst } = EVICTION_POLICIES[name];
   const { before } = rank(residency);
@@ -18,7 +18,7 @@ function order(name: EvictionPolicyName, residency: Residency): number[] {
 }
 
 describe.each(NAMES)('%s', (name) => {
-  it('gives every expert two finite numbers and changes nothing', () => {
+  it('gives every expert two finite numbers and leaves the residency unchanged', () => {
     fc.assert(
       fc.property(anyResidency, (residency) => {
         const given = structuredClone(residency);
@@ -48,7 +48,7 @@ it.each([
   expect(order(name, residency)).toEqual(wanted);
 });
 
-it('what the pass loads itself is the newest: fifo keeps it longest, lifo gives it up first', () => {
+it('an expert that the pass loads is the newest: fifo evicts it last, lifo first', () => {
   const absent = residencyOf([{ loadedAt: 5 }, { state: 0, loadedAt: 7 }]);
   expect(EVICTION_POLICIES.fifo.rank(absent).after[1]).toBeLessThan(
     EVICTION_POLICIES.fifo.rank(absent).after[0]!,

@@ -13,7 +13,7 @@ const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScor
 describe('generation', () => {
   it('ends at the end token or at its length, and frees its pages', () => {
     const { send, settle, tokensOf, of, clean } = bench();
-    // 13 + 1, 13 + 2, 16 = 0, 1: the end token.
+    // The tokens are 13 + 1, 13 + 2, 16 mod 16 = 0, and 1, which is the end token.
     send(
       { item: 7, job: 1, work: generate(9), tokens: [6, 7] },
       { item: 8, job: 2, work: generate(2), tokens: [3] },
@@ -40,7 +40,7 @@ describe('generation', () => {
     ]);
   });
 
-  it('gives log-probabilities when asked', () => {
+  it('returns log-probabilities on request', () => {
     const { send, settle, of } = bench();
     send({ item: 1, job: 1, work: generate(1, 2), tokens: [2] });
     settle();
@@ -50,8 +50,8 @@ describe('generation', () => {
     expect(token!.logprobs!.logprob).toBeCloseTo(top, 12);
   });
 
-  it('starts inputs in order as pages become free, never above the cache', () => {
-    // Each holds 1 page of context and 2 of decoder: two fit.
+  it('starts inputs in order as pages become free, within the cache', () => {
+    // Each input holds 1 page of context and 2 pages of decoder, so two inputs fit.
     const { engine, loop, send, settle, of, tokensOf, clean } = bench(7);
     send(...[0, 1, 2, 3, 4].map((item) => ({ item, job: item, work: generate(5), tokens: [item + 2] })));
     loop.turn();
@@ -63,7 +63,7 @@ describe('generation', () => {
     clean();
   });
 
-  it('stops one early and still reports it done, once', () => {
+  it('stops one early and still reports it done exactly once', () => {
     const { loop, send, settle, control, of, tokensOf, clean } = bench();
     send({ item: 1, job: 1, work: generate(9), tokens: [2] });
     loop.turn();
@@ -114,14 +114,14 @@ describe('scoring', () => {
 });
 
 describe('jobs', () => {
-  it('accounts for a job when its last item is done, over all batches', () => {
+  it('reports the cost of a job over all batches with its last item', () => {
     const { send, settle, of } = bench();
     send({ item: 1, job: 5, jobItems: 2, work: score([[3], [4]]), tokens: [4, 8, 1, 5, 2] });
     send({ item: 2, job: 5, jobItems: 2, work: score([[3], [4]]), tokens: [3] });
     settle();
     const ends = of('done').map(({ end }) => end?.cost);
     expect(ends[0]).toBeUndefined();
-    // Experts 0, 1, 2 and 3 of the encoder; the decoder's start token uses expert 0 in each of two steps.
+    // The encoder uses experts 0, 1, 2 and 3. The decoder's start token uses expert 0 in each of two steps.
     expect(ends[1]).toEqual({
       needed: 6,
       resident: 3,
@@ -204,7 +204,7 @@ describe('jobs', () => {
     },
   );
 
-  it('does not go on with an engine that broke an invariant', () => {
+  it('stops when the engine breaks an invariant', () => {
     const { engine, loop, send } = bench();
     engine.beforeRun = () => {
       throw new Error('slot 3 is leased twice. This is a bug.');
@@ -215,7 +215,7 @@ describe('jobs', () => {
 });
 
 describe('control', () => {
-  it('answers between steps, an error as an error', () => {
+  it('answers requests between steps, and errors as control errors', () => {
     const { engine, loop, control, of } = bench();
     control.push(
       { type: 'control', id: 1, request: { kind: 'set-budget', device: '25%' } },
@@ -231,7 +231,7 @@ describe('control', () => {
     expect(of('control-error')).toMatchObject([{ id: 2, error: { code: 'budget_too_small' } }]);
   });
 
-  it('closes the engine and says so', () => {
+  it('closes the engine and sends a closed message', () => {
     const { engine, loop, control, out } = bench();
     control.push({ type: 'close' });
     loop.run();

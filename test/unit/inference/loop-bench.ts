@@ -16,7 +16,7 @@ type Message<T extends FromInference['type']> = Extract<FromInference, { type: T
 
 let closePort = () => {};
 
-/** Call after each test: an open port keeps the process. */
+/** Call it after each test, because an open port keeps the process alive. */
 export function closeBench(): void {
   closePort();
 }

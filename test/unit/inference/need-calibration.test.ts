@@ -8,12 +8,12 @@ const chances = (calibration: NeedCalibration, ...need: number[]) => [
 ];
 
 describe('NeedCalibration', () => {
-  it('takes tables at their word until it has seen what came of one', () => {
+  it('trusts tables until it has seen an outcome', () => {
     const calibration = new NeedCalibration(EXPERTS);
     expect(chances(calibration, 0, 0.5, 1, 0.25)).toEqual([0, 0.5, 1, 0.25]);
   });
 
-  it('keeps to tables that are right', () => {
+  it('keeps trusting tables that are right', () => {
     const calibration = new NeedCalibration(EXPERTS);
     for (let i = 0; i < 400; i++) {
       const needed = [0, 1, 2, 3].map((index) => (index === (i * 7) % 4 ? 1 : 0));
@@ -24,7 +24,7 @@ describe('NeedCalibration', () => {
     expect(second).toBeLessThan(0.01);
   });
 
-  it('learns that tables promise too much, and too little', () => {
+  it('learns that forecasts are too high or too low', () => {
     const calibration = new NeedCalibration(EXPERTS);
     // A forecast of 0.9 comes true one time in four, one of 0.1 three times in four.
     for (let i = 0; i < 2000; i++) {
@@ -40,9 +40,9 @@ describe('NeedCalibration', () => {
     expect(doubted).toBeGreaterThan(0.5);
   });
 
-  it('learns that what was used last comes back, where tables know nothing', () => {
+  it('learns that recently used experts return if tables carry no information', () => {
     const calibration = new NeedCalibration(EXPERTS);
-    // One expert stays needed for ten visits, then the next one is.
+    // One expert is needed for ten visits, then the next one.
     for (let i = 0; i < 2000; i++) {
       const needed = [0, 1, 2, 3].map((index) => (index === Math.floor(i / 10) % 4 ? 1 : 0));
       calibration.learn(visit(0.25, 0.25, 0.25, 0.25), needed);
@@ -53,7 +53,7 @@ describe('NeedCalibration', () => {
     expect(first).toBeLessThan(0.25);
   });
 
-  it('tells what tables count for: 1 at first, much where they are right, little where they say nothing', () => {
+  it('weighs tables with 1 at first, high if they are right, near 0 if random, negative if inverted', () => {
     const [right, random, opposite] = Array.from({ length: 3 }, () => new NeedCalibration(EXPERTS));
     expect(right!.tableWeight).toBe(1);
     for (let i = 0; i < 2000; i++) {
@@ -68,7 +68,7 @@ describe('NeedCalibration', () => {
     expect(opposite!.tableWeight).toBeLessThan(-0.5);
   });
 
-  it('counts each layer by itself', () => {
+  it('learns each layer separately', () => {
     const calibration = new NeedCalibration(2 * EXPERTS);
     for (let i = 0; i < 200; i++) calibration.learn(visit(1, 0, 0, 0), [0, 0, 0, 1]);
     const other = { firstId: EXPERTS, need: Float32Array.of(1, 0, 0, 0) };

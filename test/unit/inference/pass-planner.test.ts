@@ -14,7 +14,7 @@ import { ScriptedEngine } from './scripted-engine.js';
 let close = () => {};
 afterEach(() => close());
 
-/** An engine of 4 experts in each of 2 layers, all absent, with `slots` of 8. */
+/** An engine of 2 layers with 4 experts each, all absent, and `slots` slots. */
 class SmallEngine extends ScriptedEngine {
   slots = 4;
 
@@ -63,14 +63,14 @@ const visit = (firstId: number, index: number): ExpectedVisit => {
   need[index] = 1;
   return { firstId, need };
 };
-/** A pass; `needed`: indices that its one layer of four experts needed. */
+/** A finished pass of one layer of four experts; `needed` lists the experts that it needed. */
 const ran = (...needed: number[]) => ({
   stats: {} as RunStats,
   found: Uint8Array.from({ length: 4 }, (_, index) => (needed.includes(index) ? 1 : 0)),
 });
 
 describe('pass planner', () => {
-  it('plans by the pass, what follows in its batch, and the ready tables in the queue', () => {
+  it('plans with the pass, the later passes of its batch, and the ready tables in the queue', () => {
     const { planner, put } = setup();
     put(2);
     put(3, false);
@@ -81,7 +81,7 @@ describe('pass planner', () => {
     expect([keys[1], keys[4], keys[2], keys[3]]).toEqual([0, 1, 2, 3]);
   });
 
-  it('plans nothing where every expert has a slot, and follows the budget', () => {
+  it('plans nothing while every expert has a slot, and follows the budget', () => {
     const { engine, resident, planner } = setup();
     expect([resident.all, planner.needsForecast]).toEqual([false, true]);
     engine.slots = 8;
@@ -96,7 +96,7 @@ describe('pass planner', () => {
     expect(planner.needsForecast).toBe(true);
   });
 
-  it('learns what tables are worth: who is always needed is prefetched, whatever they name', () => {
+  it('learns to prefetch an expert that is always needed, whatever the tables predict', () => {
     const { planner } = setup();
     const own = [visit(0, 1)];
     expect([...planner.plan({ own, behind: [] })!.loads]).toEqual([1]);

@@ -5,7 +5,7 @@ import { residencyOf } from './residency-fixture.js';
 const PER_LAYER = 4;
 const FAR = 100;
 
-/** One layer's turn; experts that are not named are needed `FAR` from now. */
+/** A visit of one layer. Experts without an entry in `nextUse` are next needed at `FAR`. */
 function visit(layer: number, needed: number[], nextUse: Record<number, number> = {}): RehearsedVisit {
   const times = new Float64Array(PER_LAYER).fill(FAR);
   for (const [index, time] of Object.entries(nextUse)) times[Number(index)] = time;
@@ -44,30 +44,30 @@ function run(
 }
 
 describe('rehearsal', () => {
-  it('fills free slots before anybody goes', () => {
+  it('fills free slots before it evicts', () => {
     const { now, afterUse, loads } = run([visit(0, [0, 1])], { 0: 0, 1: 0 }, residency([0], 2));
     expect({ now, afterUse, loads }).toEqual({ now: [], afterUse: [], loads: [1] });
   });
 
-  it('lets go at once who is needed last and not before', () => {
+  it('marks the expert that is needed last for eviction at once', () => {
     const { now, loads } = run([visit(0, [0]), visit(1, [0])], { 0: 0, 4: 1 }, residency([2, 4], 2));
     expect({ now, loads }).toEqual({ now: [2], loads: [0] });
   });
 
-  it('lets go after its use who is needed by the pass and then not for long', () => {
+  it('marks an expert that the pass needs and then not for long for eviction after its use', () => {
     const visits = [visit(0, [0], { 0: 50, 1: 9 }), visit(1, [0], { 0: 3 })];
     const { now, afterUse, loads } = run(visits, { 0: 0, 1: 9, 4: 1 }, residency([0, 1], 2));
     expect({ now, afterUse, loads }).toEqual({ now: [], afterUse: [0], loads: [4] });
   });
 
-  it('of those needed in the same later round, takes who is free to go already', () => {
-    // Once layer 1 has run, its own expert is needed at 3 and the one of layer 0 at 2: both in the next round.
+  it('prefers an expert that is already evictable among those needed in the same later round', () => {
+    // After layer 1, its own expert is next needed at 3 and that of layer 0 at 2. Both are in the next round.
     const visits = [visit(0, [0], { 0: 2, 1: 2 }), visit(1, [0, 1], { 0: 3, 1: 3 })];
     const { now, afterUse, loads } = run(visits, { 0: 0, 1: 2, 4: 1, 5: 1 }, residency([0, 1, 4], 3));
     expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [1], loads: [5] });
   });
 
-  it('with time to spare on the link, takes who is free to go of all that the batch does not need', () => {
+  it('prefers any evictable expert that the batch does not need if the link has spare time', () => {
     const visits = [visit(0, [0], { 0: 90, 1: 2 }), visit(1, [0, 1], { 0: 90, 1: 90 })];
     const held = residency([0, 1, 4], 3);
     const now = { 0: 0, 1: 2, 4: 1, 5: 1 };
@@ -80,14 +80,14 @@ describe('rehearsal', () => {
     expect({ now, loads }).toEqual({ now: [1], loads: [0] });
   });
 
-  it('loads again, once, who goes and is needed later', () => {
+  it('lists an expert once that is evicted and loaded again', () => {
     const visits = [visit(0, [0], { 0: 2 }), visit(1, [0]), visit(0, [0], { 0: FAR })];
     const { afterUse, loads } = run(visits, { 0: 0, 4: 1 }, residency([0], 1), 2);
     expect({ afterUse, loads }).toEqual({ afterUse: [0, 4], loads: [4, 0] });
   });
 
-  it('lets go at once, too, whom the pass has used already', () => {
-    // Layer 0 has had its turn: the store goes by what is said of 1 after its use.
+  it('marks an expert for eviction after use as well if the pass may have used it already', () => {
+    // Layer 0 has had its turn, so the store uses the key of expert 1 after its use.
     const { now, afterUse } = run(
       [visit(0, [], { 0: 3, 1: 9 }), visit(1, [0])],
       { 0: 3, 1: 9, 4: 1 },
@@ -96,13 +96,13 @@ describe('rehearsal', () => {
     expect({ now, afterUse }).toEqual({ now: [1], afterUse: [1] });
   });
 
-  it('keeps an expert after its use that goes before it and is back by then', () => {
+  it('does not mark an expert for eviction after its use if it is evicted and reloaded before that use', () => {
     const visits = [visit(0, [0]), visit(1, [0], { 0: 7 }), visit(0, [1], { 1: FAR })];
     const { now, afterUse, loads } = run(visits, { 0: 0, 4: 1, 1: 2 }, residency([1], 1));
     expect({ now, afterUse, loads }).toEqual({ now: [1], afterUse: [0, 4], loads: [0, 4, 1] });
   });
 
-  it('names a load under way where it is needed, and not where it is not', () => {
+  it('lists a load under way only if it is needed', () => {
     const held = residency([], 4);
     for (const id of [2, 5, 7]) held.state[id] = 1;
     held.freeSlots -= 3;
@@ -110,7 +110,7 @@ describe('rehearsal', () => {
     expect(loads).toEqual([2, 0, 5, 4]);
   });
 
-  it('streams a layer that needs more than there are slots through its own', () => {
+  it('streams a layer that needs more experts than there are slots through its own slots', () => {
     const { now, afterUse, loads } = run([visit(0, [0, 1, 2, 3])], { 0: 0 }, residency([0, 4], 2));
     expect(now).toEqual([4]);
     expect(afterUse).toContain(0);

@@ -18,7 +18,7 @@ const experts = (state: (id: number) => number) =>
   residencyOf(Array.from({ length: 2 * PER_LAYER }, (_, id) => ({ state: state(id) })));
 
 describe('residency planner', () => {
-  it('loads what is likely needed and absent, in the order of the visits, once each', () => {
+  it('loads experts that are likely needed and absent, in the order of the visits, once each', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 1: 1, 3: 0.99, 2: 0.4 }), visit(1, { 0: 1, 2: 1 }), visit(0, { 0: 1, 3: 1 })],
       passVisits: 2,
@@ -30,7 +30,7 @@ describe('residency planner', () => {
     expect([...loads]).toEqual([3, 4, 6, 0]);
   });
 
-  it('prefetches for the visits it is told to, however likely the others are', () => {
+  it('prefetches only for the given visits, however likely later needs are', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 1: 1 }), visit(0, { 2: 1 })],
       passVisits: 1,
@@ -42,7 +42,7 @@ describe('residency planner', () => {
     expect([...loads]).toEqual([0, 5]);
   });
 
-  it('keys are the times of the next use; what no table names lies behind all of them', () => {
+  it('gives keys by the time of the next use, and larger keys to experts that no table lists', () => {
     const { keys, keysAfter } = planResidency({
       visits: [visit(0, { 0: 1 }), visit(1, { 0: 1 }), visit(0, { 0: 1, 1: 1 }), visit(1, { 1: 1 })],
       passVisits: 2,
@@ -57,7 +57,7 @@ describe('residency planner', () => {
     expect(keysAfter[4]).toBeGreaterThan(4);
   });
 
-  it('an unlikely need weighs less than a certain one', () => {
+  it('ranks an unlikely need below a certain one', () => {
     const { keys } = planResidency({
       visits: [visit(0, { 0: 1, 1: 0.6, 2: 0.1 })],
       passVisits: 1,
@@ -71,7 +71,7 @@ describe('residency planner', () => {
     expect(keys[2]).toBeLessThan(keys[3]!);
   });
 
-  it('a policy without a forecast protects this pass alone and keeps its own order behind it', () => {
+  it('protects only this pass under a policy without a forecast, and otherwise keeps its order', () => {
     const residency = residencyOf([{ loadedAt: 3 }, { loadedAt: 1 }, { loadedAt: 2 }, { loadedAt: 4 }]);
     const { keys, loads } = planResidency({
       visits: [visit(0, { 1: 1 }), visit(0, { 2: 1 })],
@@ -86,7 +86,7 @@ describe('residency planner', () => {
     expect(loads).toHaveLength(0);
   });
 
-  it('without tables it plans no load', () => {
+  it('plans no loads without tables', () => {
     const plan = planResidency({
       visits: [],
       passVisits: 0,
@@ -98,7 +98,7 @@ describe('residency planner', () => {
     expect(plan.loads).toHaveLength(0);
   });
 
-  it('names a load in flight that is still needed, so that it is not cancelled', () => {
+  it('lists a load in flight that is still needed, so that it is not cancelled', () => {
     const { loads } = planResidency({
       visits: [visit(0, { 0: 1, 1: 1 }), visit(1, { 0: 1 })],
       passVisits: 2,
@@ -110,7 +110,7 @@ describe('residency planner', () => {
     expect([...loads].sort()).toEqual([0, 1, 4]);
   });
 
-  it('loads are absent or go first, distinct and likely; keys are finite; the residency is as before', () => {
+  it('plans distinct, likely loads that are absent or evicted first, with finite keys, and changes no input', () => {
     const chances = fc.array(fc.float({ min: 0, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 });
     const visits = fc.array(fc.tuple(fc.nat(1), chances), { maxLength: 12 });
     const policies = fc.constantFrom(...Object.values(EVICTION_POLICIES));

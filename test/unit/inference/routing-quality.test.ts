@@ -22,7 +22,7 @@ function table(tokens: number, named: number[]) {
   return made;
 }
 
-/** One layer, number 2 of the model, that sent the tokens so. */
+/** A pass of one layer, number 2 of the model, with the given dispatch. */
 function ran(dispatch: number[], offsets: number[]): { result: RunResult; batch: NativeBatch } {
   const found = new Uint8Array(EXPERTS);
   for (const expert of dispatch) if (expert !== NO_EXPERT) found[expert] = 1;
@@ -47,10 +47,11 @@ function quality(explained: number[] = [], topK = 1) {
   return { belady, judge };
 }
 
-it('counts hits of each sequence by the rank in the table, over-capacity tokens left out', () => {
+it('counts hits of each sequence by the rank in the table, without over-capacity tokens', () => {
   const { judge } = quality();
   const named = [0, 1, 2, 3, 5, 4, 3, 2, 1, 0, 2, 3, 4, 5, 0, 1];
-  // The pass has the table's tokens 3, 0, 1 and 2 in that order: first, third, fourth, none.
+  // The pass has the table's tokens in the order 3, 0, 1, 2. Their experts rank first, third and fourth, and the last
+  // token is over capacity.
   const predicted = tableRows(table(4, named), [3, 0, 1, 2]);
   const { result, batch } = ran([4, 2, 2, NO_EXPERT], [0, 1, 4]);
   const known = { own: [], behind: [], predicted, routingK: 0 };
@@ -62,17 +63,17 @@ it('counts hits of each sequence by the rank in the table, over-capacity tokens 
   expect(judge.total).toEqual({ predicted: 6, narrow: 2, wide: 4 });
 });
 
-it('of routers that choose k experts, looks for each among the first k and 2k names', () => {
+it('looks for each of k chosen experts among the first k and 2k entries of the table', () => {
   const { judge } = quality([], 2);
   const predicted = tableRows(table(2, [0, 1, 2, 3, 5, 4, 3, 2]), [0, 1]);
-  // Ranks: 1 and 2; none and one over capacity.
+  // Ranks are 1 and 2, then none; the last token is over capacity.
   const { result, batch } = ran([1, 2, 0, NO_EXPERT], [0, 2]);
   expect(judge.judge(result, [7], batch, { own: [], behind: [], predicted, routingK: 0 }).hits).toEqual([
     { predicted: 3, narrow: 1, wide: 2 },
   ]);
 });
 
-it('leaves out tokens for which the table names no expert', () => {
+it('leaves out tokens for which the table lists no expert', () => {
   const { judge } = quality();
   const predicted = tableRows(table(2, [NO_EXPERT, NO_EXPERT, 4, NO_EXPERT]), [0, 1]);
   const { result, batch } = ran([4, 4], [0, 1, 2]);
@@ -82,7 +83,7 @@ it('leaves out tokens for which the table names no expert', () => {
   ]);
 });
 
-it('judges no table that routes, and none that is not there', () => {
+it('does not judge a table that routes, nor a missing one', () => {
   const { judge } = quality();
   const { result, batch } = ran([4], [0, 1]);
   const predicted = tableRows(table(1, [4]), [0]);
@@ -93,7 +94,7 @@ it('judges no table that routes, and none that is not there', () => {
   expect(judge.total.predicted).toBe(0);
 });
 
-it("tells Belady's rule what was needed, batch by batch, and a job that asks what it would have loaded", () => {
+it("passes needs to Belady's rule batch by batch, and returns its loads to a job that asks", () => {
   const { belady, judge } = quality([8]);
   const nothing = { own: [], behind: [], predicted: null, routingK: 0 };
   const pass = (dispatch: number[], job: number) => {

@@ -55,18 +55,18 @@ export const DECODER_ONLY: ModelShape = {
 };
 
 interface Sequence {
-  /** All its tokens, those of a parent that it continues among them. */
+  /** All its tokens, including those of a parent that it continues. */
   tokens: number[];
-  /** What its first tokens are asked for: those of the parent that it attends across to. */
+  /** Tokens of the parent that it attends to; empty without one. */
   context: number[];
   /** Full pages that it shares with the sequence it continues. */
   sharedPages: number;
 }
 
 /**
- * A double of the native engine that checks its contract and answers by a rule: the next token is (sum of the context's
- * tokens + length of the sequence) mod VOCAB; without an encoder, (sum of all tokens so far) mod VOCAB. It counts pages
- * as the engine does: full pages are shared by those that continue a sequence.
+ * A test double of the native engine. It checks the engine's contract and answers by a rule: the next token is (sum
+ * of the context's tokens + length of the sequence) mod VOCAB, or without an encoder (sum of all tokens so far) mod
+ * VOCAB. It counts pages as the engine does: sequences that continue another one share its full pages.
  */
 export class ScriptedEngine implements Engine {
   readonly shape: ModelShape;
@@ -91,9 +91,12 @@ export class ScriptedEngine implements Engine {
   budget = 1800;
   /** Most pages in use at any time. */
   peakPages = 0;
-  /** Called before each pass; throws to make it fail. */
+  /** Called before each pass. It may throw, which fails the pass. */
   beforeRun: (batch: NativeBatch) => void = () => {};
-  /** Changes logits of a row before anything is picked by them. `context`: as in Sequence, or all tokens so far. */
+  /**
+   * Edits the logits of a row before a token is picked. `context` is that of the sequence, or all its tokens so far
+   * without an encoder.
+   */
   editRow: (row: Float32Array, context: number[]) => void = () => {};
 
   readonly #pages: number;
@@ -148,7 +151,7 @@ export class ScriptedEngine implements Engine {
     return { ...(last && answers(batch, rows)), layers: flat, dispatch, found, stats };
   }
 
-  /** Logits of every row. */
+  /** Returns the logits of every row. */
   #append(batch: NativeBatch): Float32Array[] {
     const rows: Float32Array[] = [];
     batch.sequences.forEach((id, i) => {
@@ -217,7 +220,7 @@ export class ScriptedEngine implements Engine {
   }
 }
 
-/** A pick with a seed takes the token `seed + position` in the place of the most likely one. */
+/** A pick with a seed takes the token `seed + position` instead of the most likely one. */
 function answers(
   { picks, queries }: NativeBatch,
   rows: Float32Array[],

@@ -29,7 +29,7 @@ function waiter() {
   return { wakeUp, counters, wait: new TableWait(wakeUp, counters) };
 }
 
-/** Another thread that readies the table after a while and signals. */
+/** Another thread that marks the table ready after `ms` milliseconds and signals. */
 function readyAfter(ms: number, table: HashTable, wakeUp: WakeUp): Worker {
   const script = `const { table, wakeUp, ms } = require('node:worker_threads').workerData;
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
@@ -39,7 +39,7 @@ function readyAfter(ms: number, table: HashTable, wakeUp: WakeUp): Worker {
   return new Worker(script, { eval: true, workerData: { table: table.buffer, wakeUp: wakeUp.buffer, ms } });
 }
 
-it('does not wait, nor count a wait, where nothing is pending', () => {
+it('neither waits nor counts a wait if no table is pending', () => {
   const { wait, counters } = waiter();
   const ready = pending();
   ready.settle(TABLE_READY);
@@ -53,7 +53,7 @@ it('does not wait, nor count a wait, where nothing is pending', () => {
   ]);
 });
 
-it('waits a fifth of a usual pass, then gives the tables up', () => {
+it('waits a fifth of a usual pass, then abandons the tables', () => {
   const { wait, counters } = waiter();
   wait.passTook(500);
   const tables = [pending(), pending()];
@@ -61,7 +61,7 @@ it('waits a fifth of a usual pass, then gives the tables up', () => {
   expect(tables.map(({ state }) => state)).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
   expect(counters.thread.tableWaits).toBe(1);
   expect(counters.thread.tableWaitSeconds).toBeGreaterThanOrEqual(0.1);
-  // Passes became short: so does the wait.
+  // Once passes are short, the wait is short too.
   for (let i = 0; i < 100; i++) wait.passTook(1);
   const before = counters.thread.tableWaitSeconds;
   wait.settle([pending(), null]);
@@ -78,7 +78,7 @@ it('takes a table that is ready in time', async () => {
   await worker.terminate();
 });
 
-it('where tables route it waits for as long as it takes', async () => {
+it('waits without limit if tables route', async () => {
   const { wait, wakeUp, counters } = waiter();
   wait.passTook(1);
   const table = pending();

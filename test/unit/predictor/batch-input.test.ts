@@ -4,7 +4,7 @@ import { batchInput } from '../../../src/predictor/batch-input.js';
 import { rowsBehind, withContexts } from '../../../src/predictor/sequence-contexts.js';
 import { ALONE, SHAPE } from './routing-fixture.js';
 
-/** An input for each prompt, with what its labels feed; none: it is gone on from. */
+/** A batch of inputs. `fed` lists the tokens that each label feeds; an input without `fed` generates. */
 function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
   return promptBatch(
     3,
@@ -19,8 +19,8 @@ function batchOf(...inputs: { prompt: number[]; fed?: number[][] }[]) {
 
 const plain = (list: Int32Array | undefined) => [...(list ?? [])];
 
-describe('what is known of a batch beforehand', () => {
-  it('is of an encoder-decoder model its prompts, and what labels feed the decoder before them', () => {
+describe('the input of a hash function for a batch', () => {
+  it('holds the prompts and the decoder tokens of labels for an encoder-decoder model', () => {
     const batch = batchOf({ prompt: [1, 2] }, { prompt: [3], fed: [[7], [7, 8]] });
     const { id, inputs } = batchInput(batch, SHAPE);
     const [encoder, decoder] = inputs;
@@ -36,7 +36,7 @@ describe('what is known of a batch beforehand', () => {
     expect(batchInput(batchOf({ prompt: [1] }), SHAPE).inputs[1]).toBeNull();
   });
 
-  it('is of one stack its prompts, then what labels feed behind them', () => {
+  it('holds the prompts, then the tokens of labels for a model with one stack', () => {
     const batch = batchOf({ prompt: [1, 2], fed: [[7], [8, 9]] }, { prompt: [3] });
     const [input] = batchInput(batch, ALONE).inputs;
     expect([plain(input!.tokens), plain(input!.offsets)]).toEqual([

@@ -22,7 +22,7 @@ const SHAPE: RoutingShape = {
   vocab: 100,
 };
 
-/** Sends every token to the expert of its tens digit. */
+/** A hash function that sends each token to the expert of its tens digit. It fails on token 99. */
 const tens: HashFunction = {
   name: 'token',
   fill: (stack, { tokens }, k, experts, alpha, chance) => {
@@ -83,7 +83,7 @@ function bench(hashFunction: HashFunction | null = tens) {
 }
 
 describe('builder loop', () => {
-  it('puts batches into the queue in order, their tables filled', () => {
+  it('puts batches into the queue in order and fills their tables', () => {
     const { send, settle, take, stats } = bench();
     send([[10, 11], [30]]);
     send([[20]]);
@@ -96,7 +96,7 @@ describe('builder loop', () => {
     expect(stats.figures()).toMatchObject({ inputs: 3, ready: 2 });
   });
 
-  it('signals once a table is filled, since the inference thread may wait for it', () => {
+  it('signals when a table is filled, because the inference thread may be waiting for it', () => {
     const { send, settle, queue } = bench();
     const { signals } = queue.arrivals;
     send([[10]]);
@@ -104,7 +104,7 @@ describe('builder loop', () => {
     expect(queue.arrivals.signals).toBe(signals + 2);
   });
 
-  it('names nothing without a predictor, and where every expert has a slot unless tables route', () => {
+  it('builds no table without a predictor, nor while every expert has a slot, unless tables route', () => {
     const unpredicted = bench(null);
     unpredicted.send([[10]]);
     unpredicted.settle();
@@ -117,7 +117,7 @@ describe('builder loop', () => {
     expect([take().tables, take().encoder!.state]).toEqual([null, TABLE_READY]);
   });
 
-  it('fails the table of a batch that the function cannot predict, and goes on', () => {
+  it('fails the table of a batch that the function cannot predict, and continues', () => {
     const { send, settle, take } = bench();
     send([[99, 1]]);
     send([[10]]);

@@ -17,7 +17,7 @@ function step(stepper: PrefixStepper, sequences: number[], tokens: number[]): nu
   return said ? [...experts] : null;
 }
 
-it('steps through recorded routing, sequences in any order and in company, until one is not recorded', () => {
+it('steps several sequences through recorded routing in any order, until one was not recorded', () => {
   const stepper = new PrefixStepper(replay, SHAPE);
   const [a, b] = [records[3]!, records[8]!];
   stepper.begin(30, a.stacks[ENCODER]!.tokens);
@@ -38,7 +38,7 @@ it('steps through recorded routing, sequences in any order and in company, until
   expect(step(stepper, [31], [a.stacks[DECODER]!.tokens[1]! + 1])).toBeNull();
 });
 
-it("is a function's own stepper, one over prefixes, or none without a decoder", () => {
+it("opens the function's own stepper, a prefix stepper, or none for a decoder without MoE layers", () => {
   expect(openStepper(replay, SHAPE)).toBeInstanceOf(PrefixStepper);
   const dense = { ...SHAPE, stacks: [SHAPE.stacks[ENCODER]!, { ...SHAPE.stacks[DECODER]!, layers: 0 }] };
   expect(openStepper(replay, dense)).toBeNull();

@@ -20,14 +20,14 @@ function table(layers: number, tokens: number, k: number, experts: number[]) {
 }
 
 describe('expert need', () => {
-  it('is the chance that one token or more goes to the expert, layer by layer', () => {
+  it('is the chance per layer that at least one token goes to the expert', () => {
     const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, 0, 3, 5, 0]);
     made.chance.set(Float32Array.of(0.5, 0.25, 0.5, 0, 0.5, 0.125, 0.75, 0.25));
     fillNeed(made);
     expect([...made.need]).toEqual([0, 0.25, 0, 0.75, 0, 0, 0.625, 0, 0, 0.125, 0, 0.75]);
   });
 
-  it('is certain where a chance is, and nothing where none is named', () => {
+  it('is 1 for an expert of chance 1 and 0 for an expert that no token lists', () => {
     const made = createHashTable({
       batchId: 1,
       layers: 1,
@@ -37,13 +37,13 @@ describe('expert need', () => {
       expertsPerLayer: E,
     });
     made.experts.set([4, NO_EXPERT, 4]);
-    // A chance without an expert is nobody's.
+    // The chance of an entry without an expert is ignored.
     made.chance.set(Float32Array.of(1, 1, 1));
     fillNeed(made);
     expect([...made.need]).toEqual([0, 0, 0, 0, 1, 0]);
   });
 
-  it('replaces what stood there', () => {
+  it('overwrites earlier values', () => {
     const made = table(3, 1, 1, [0, 1, 2]);
     made.need.fill(9);
     made.chance.fill(0.5);
@@ -51,7 +51,7 @@ describe('expert need', () => {
     expect([...made.need]).toEqual([0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0]);
   });
 
-  it('is certain for the first k experts of a token where tables route, whatever their chance', () => {
+  it('is 1 for the first k experts of a token if tables route, whatever their chance', () => {
     const made = table(2, 2, 2, [3, 1, 3, NO_EXPERT, NO_EXPERT, NO_EXPERT, 5, 0]);
     made.chance.fill(0.01);
     made.need.fill(9);
@@ -61,7 +61,7 @@ describe('expert need', () => {
     expect([...made.need]).toEqual([0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1]);
   });
 
-  it('grows with every token that names the expert and stays a probability', () => {
+  it('grows with every token that lists the expert and stays a probability', () => {
     const rows = fc.array(fc.tuple(fc.nat(E - 1), fc.float({ min: 0, max: 1, noNaN: true })), {
       minLength: 1,
       maxLength: 300,

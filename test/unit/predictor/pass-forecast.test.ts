@@ -1,4 +1,4 @@
-// What the inference thread reads out of hash tables: visits, rows and routing.
+// Visits, rows and routing that the inference thread reads from hash tables.
 
 import { describe, expect, it } from 'vitest';
 import { NO_EXPERT } from '../../../src/native/addon-types.js';
@@ -15,7 +15,7 @@ import {
 
 const EXPERTS = 4;
 
-/** `named`: (layers, tokens, 2). */
+/** `named` holds the listed experts, (layers, tokens, 2). */
 function tableOf(layers: number, tokens: number, named: number[], ready = true): HashTable {
   const shape = {
     batchId: 1,
@@ -48,7 +48,7 @@ describe('expected visits', () => {
     expect(visits[0]!.need[0]).toBe(0.25);
   });
 
-  it('are none without a table, and none of one that is pending or failed', () => {
+  it('are empty without a table and for a table that is pending or failed', () => {
     const failed = tableOf(2, 3, NAMED, false);
     expect([visitsOf(null, 0), visitsOf(failed, 0)]).toEqual([[], []]);
     failed.settle(TABLE_FAILED);
@@ -70,7 +70,7 @@ describe('pass forecast', () => {
     expect([...both.experts]).toEqual([1, NO_EXPERT, 0, 1, 1, 2, 3, 2]);
   });
 
-  it('says nothing by a table that is not ready', () => {
+  it('has no rows for a table that is not ready', () => {
     expect([tableRows(null, [0]), tableRows(tableOf(1, 3, NAMED.slice(0, 6), false), [0])]).toEqual([
       null,
       null,

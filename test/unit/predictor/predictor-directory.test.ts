@@ -148,7 +148,7 @@ describe('predictor directory', () => {
     opened.function.close();
   });
 
-  it('opens the networks when nothing is asked for, and names every expert once', async () => {
+  it('opens the networks by default, and lists every expert once', async () => {
     const { function: lstm } = await openPredictor(made, options);
     expect(lstm.name).toBe('lstm');
     for (const [side, layers] of [
@@ -166,14 +166,14 @@ describe('predictor directory', () => {
         expect([...names].sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, NO_EXPERT, NO_EXPERT]);
         const sum = alpha.subarray(row * 10, row * 10 + 10).reduce((total, value) => total + value, 0);
         expect(sum).toBeCloseTo(1, 4);
-        // Both are of the same sharpness in the encoder's first layer alone.
+        // Both kinds of sharpness are equal only in the encoder's first layer.
         expect(chance[row * 10] === alpha[row * 10]).toBe(side === ENCODER && row < input.tokens.length);
       }
     }
     lstm.close();
   });
 
-  it('says that a side is not predicted where its network is not there', async () => {
+  it('warns that a stack is not predicted if its network is missing', async () => {
     const directory = copy((path) => rmSync(join(path, 'decoder'), { recursive: true }));
     const { function: lstm, warnings } = await openPredictor(directory, options);
     expect(warnings).toEqual([expect.stringContaining('no decoder network')]);
@@ -189,7 +189,7 @@ describe('predictor directory', () => {
     );
   });
 
-  it('opens the controls: shuffled over the best there is, replay from a trace', async () => {
+  it('opens the controls: shuffled over the best function, replay from a trace', async () => {
     const shuffled = await openPredictor(made, { ...options, kind: 'shuffled', seed: 4 });
     expect(shuffled).toMatchObject({ function: { name: 'shuffled' }, warnings: [] });
     shuffled.function.close();
@@ -200,7 +200,7 @@ describe('predictor directory', () => {
     expect(replay.function.fill(ENCODER, input, 1, ...rows())).toBe(true);
   });
 
-  it('warns of another fingerprint and opens', async () => {
+  it('warns of another fingerprint and opens the predictor', async () => {
     const opened = await openPredictor(made, { ...options, fingerprint: 'beef', kind: 'token' });
     expect(opened.warnings).toEqual([
       `${made} was made for small with fingerprint f00d, this model has beef (other weights, or the same in another element type): its predictions may be poorer`,

@@ -11,7 +11,7 @@ function softmax(logits: number[]): number[] {
 describe('router probabilities', () => {
   const all = [2, 1.4, 0.9, 0.6, 0.3, 0, -0.3, -0.6];
 
-  it('are the softmax where every expert is recorded', () => {
+  it('are the softmax if every expert is recorded', () => {
     const out = new Float64Array(8);
     routerProbabilities(Float32Array.from([9, ...all]), 1, 8, 8, out);
     softmax(all).forEach((p, i) => {
@@ -19,7 +19,7 @@ describe('router probabilities', () => {
     });
   });
 
-  it('are exact where the other logits fall on as the recorded ones did', () => {
+  it('are exact if the other logits continue the slope of the recorded ones', () => {
     const out = new Float64Array(5);
     const unrecorded = routerProbabilities(Float32Array.from(all), 0, 5, 8, out);
     const truth = softmax(all);
@@ -29,7 +29,7 @@ describe('router probabilities', () => {
     expect(unrecorded).toBeCloseTo((truth[5]! + truth[6]! + truth[7]!) / 3, 6);
   });
 
-  it('of equal logits, and of a single one, are those of a flat router', () => {
+  it('are uniform for equal logits and for a single recorded logit', () => {
     for (const top of [1, 5]) {
       const out = new Float64Array(top);
       const unrecorded = routerProbabilities(new Float32Array(top).fill(3), 0, top, 8, out);
@@ -37,7 +37,7 @@ describe('router probabilities', () => {
     }
   });
 
-  it('name recorded and other experts of several records, and sum to 1', () => {
+  it('cover recorded and other experts of several records, and sum to 1', () => {
     const records = recordsOf(3);
     const tokens = records.reduce((sum, { stacks }) => sum + stacks[ENCODER]!.tokens.length, 0);
     const sums = new Float64Array(3 * tokens);
@@ -50,7 +50,7 @@ describe('router probabilities', () => {
     for (const sum of sums) expect(sum).toBeCloseTo(1, 9);
   });
 
-  it('make the token table say the probability among all experts', () => {
+  it("make the token table's alpha a probability over all experts", () => {
     const learner = new TokenTableLearner(SHAPE);
     for (const record of recordsOf(60)) learner.add(record);
     const { alpha, width } = learner.finish({ width: SHAPE.experts }).stacks[ENCODER]!;

@@ -17,7 +17,7 @@ export const SHAPE: RoutingShape = {
   normalized: false,
   vocab: 24,
 };
-/** A decoder alone, whose routers choose two experts. */
+/** A decoder-only model whose routers choose two experts. */
 export const ALONE: RoutingShape = {
   ...SHAPE,
   stacks: [{ name: 'decoder', layers: 2, causal: true, crosses: false }],
@@ -35,7 +35,7 @@ export function randomOf(seed: number): (below: number) => number {
   };
 }
 
-/** Routing of one stack, `best(layer, t)` first and its neighbours after it. */
+/** Routing of one stack: the first expert is `best(layer, t)`, followed by its neighbours. */
 function stackOf(tokens: number[], layers: number, best: (layer: number, t: number) => number) {
   const experts: number[] = [];
   const logits: number[] = [];
@@ -55,8 +55,8 @@ function stackOf(tokens: number[], layers: number, best: (layer: number, t: numb
 }
 
 /**
- * The first layer follows the token, or one time in four the place. Each further layer follows the one before
- * it.
+ * A record whose first layer routes by the token, and every fourth token by its position. Each further layer depends
+ * on the first.
  */
 export function recordOf(line: number, encoder: number[], decoder: number[]): TeacherRecord {
   const route = (tokens: number[], turn: number) => (layer: number, t: number) => {
@@ -77,7 +77,7 @@ export function recordOf(line: number, encoder: number[], decoder: number[]): Te
 export function recordsOf(count: number, seed = 1): TeacherRecord[] {
   const below = randomOf(seed);
   const tokens = (n: number) => Array.from({ length: n }, () => 2 + below(SHAPE.vocab - 4));
-  // The first token tells the lines apart.
+  // The first token distinguishes the lines.
   return Array.from({ length: count }, (_, line) =>
     recordOf(line, [line % SHAPE.vocab, ...tokens(4 + below(8))], [0, ...tokens(1 + below(3))]),
   );
@@ -88,12 +88,12 @@ export function sourceOf(records: TeacherRecord[], shape = SHAPE): TeacherSource
   return { shape, layers, records: () => records };
 }
 
-/** The decoders' part of records, as a model without an encoder records it. */
+/** The decoders' part of records, as a decoder-only model would record it. */
 export function aloneOf(records: TeacherRecord[]): TeacherRecord[] {
   return records.map((record) => ({ ...record, input: 1, stacks: [record.stacks[DECODER]!] }));
 }
 
-/** Of one test file; made again for the next one, which may share this module. */
+/** Temporary directory of one test file. It is created again for the next file, which may share this module. */
 let root: string | undefined;
 let directories = 0;
 

@@ -13,7 +13,7 @@ const token = learner.finish();
 const LAYERS = SHAPE.stacks[1]!.layers;
 const CONTEXT = Int32Array.of(3, 4);
 
-/** Step tables over a real token table; `fill` may go before it. */
+/** Step tables over a real token table. `before` runs before each fill and may fail it. */
 function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
   let now = 0;
   const errors: unknown[] = [];
@@ -32,7 +32,7 @@ function stepTables(before: (tokens: Int32Array) => boolean = () => true) {
   return { tables, errors, wait, stepper };
 }
 
-/** First expert that the token table names, layer by layer. */
+/** First expert of the token table's row for `id`, layer by layer. */
 function bestOf(id: number): number[] {
   const entries = LAYERS;
   const experts = new Uint16Array(entries);
@@ -45,7 +45,7 @@ const firsts = (table: { experts: Uint16Array; tokens: number; k: number; layers
   Array.from({ length: table.layers }, (_, l) => table.experts[(l * table.tokens + row) * table.k]);
 
 describe('step tables', () => {
-  it('name the experts of the step of each sequence', () => {
+  it("predict the experts of each sequence's step", () => {
     const { tables } = stepTables();
     tables.begin(1, CONTEXT, false);
     tables.begin(2, CONTEXT, false);
@@ -55,7 +55,7 @@ describe('step tables', () => {
     expect(table.need.some((need) => need > 0)).toBe(true);
   });
 
-  it('need for certain what they route to', () => {
+  it('need the experts they route to with certainty', () => {
     const { tables } = stepTables();
     tables.begin(1, CONTEXT, true);
     const table = tables.step([1], [5], 1)!;
@@ -65,7 +65,7 @@ describe('step tables', () => {
     });
   });
 
-  it('name none for a sequence that was not begun, and are null where it must have one', () => {
+  it('list no expert for a sequence that was not begun, and are null if tables must route it', () => {
     const { tables } = stepTables();
     tables.begin(2, CONTEXT, false);
     const table = tables.step([1, 2], [5, 9], 0)!;
@@ -75,7 +75,7 @@ describe('step tables', () => {
     expect(tables.step([7], [5], 0)).toBeNull();
   });
 
-  it('say nothing of a sequence that the predictor refuses to begin', () => {
+  it('do not predict a sequence that the predictor refuses to begin', () => {
     const { tables, errors, stepper } = stepTables();
     stepper.begin = () => {
       throw new Error('no room');
@@ -86,7 +86,7 @@ describe('step tables', () => {
     tables.end(1);
   });
 
-  it('forget what could not be told, and go on with those that begin later', () => {
+  it('drop sequences that could not be predicted, and continue with later ones', () => {
     const { tables } = stepTables((tokens) => !tokens.includes(13));
     tables.begin(1, CONTEXT, false);
     expect(tables.step([1], [13], 0)).toBeNull();
@@ -98,7 +98,7 @@ describe('step tables', () => {
     expect(tables.step([2], [5], 0)).toBeNull();
   });
 
-  it('survive a function that throws, and tell it', () => {
+  it('survive a function that throws, and report the error', () => {
     const { tables, errors } = stepTables(() => {
       throw new Error('broken');
     });
@@ -107,7 +107,7 @@ describe('step tables', () => {
     expect(errors).toEqual([new Error('broken')]);
   });
 
-  it('pause when they take too long beside a step, except where tables route', () => {
+  it('pause if they take too long compared with a step, except where tables route', () => {
     const { tables, wait } = stepTables(() => {
       wait(30);
       return true;
@@ -125,7 +125,7 @@ describe('step tables', () => {
     expect(lives(7, false)).toBe(true);
   });
 
-  it('do not pause where they take a fifth of a step', () => {
+  it('do not pause if they take a fifth of a step', () => {
     const { tables, wait } = stepTables(() => {
       wait(30);
       return true;

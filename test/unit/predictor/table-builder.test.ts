@@ -49,7 +49,7 @@ function withoutLabels(batch: BatchInput): BatchInput {
 }
 
 describe('table builder', () => {
-  it('shows its tables pending, and fills them as the token table says', () => {
+  it('returns pending tables, and fills them from the token table', () => {
     const { builder, stats } = builderOf(token);
     const batch = batchOf();
     const tables = builder.begin(batch)!;
@@ -82,7 +82,7 @@ describe('table builder', () => {
     expect(stats.figures()).toMatchObject({ ready: 1, failed: 0, abandoned: 0, skipped: 0 });
   });
 
-  it('needs for certain, where tables route, the experts they route to and no others', () => {
+  it('needs exactly the experts that tables route to', () => {
     const { builder } = builderOf(token);
     for (const routingK of [1, 3]) {
       const batch = batchOf(undefined, 5, routingK);
@@ -101,9 +101,9 @@ describe('table builder', () => {
     }
   });
 
-  it('makes exact tables of recorded routing: the experts of the batch are needed, all others not', () => {
+  it('makes exact tables from recorded routing, which need only the experts of the batch', () => {
     const { builder } = builderOf(replay);
-    // A batch of more tokens before: what it left in the scratch space must not show.
+    // First fill a batch with more tokens. Its leftovers in scratch space must not show in the next table.
     const long = batchOf(records.slice(10, 30));
     builder.fill(long, builder.begin(long)!);
     const batch = batchOf();
@@ -128,7 +128,7 @@ describe('table builder', () => {
     }
   });
 
-  it('fails what the function cannot say, and begins the next batch', () => {
+  it('fails tables that the function cannot predict, and begins the next batch', () => {
     const { builder, stats, errors } = builderOf(replay);
     const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
     const tables = builder.begin(unknown)!;
@@ -145,7 +145,7 @@ describe('table builder', () => {
     ]);
   });
 
-  it('fails a table whose function throws, and tells it', () => {
+  it('fails a table whose function throws, and reports the error', () => {
     const { builder, stats, errors } = builderOf(token);
     const broken = {
       ...batchOf(),
@@ -158,7 +158,7 @@ describe('table builder', () => {
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 1 });
   });
 
-  it('leaves a table alone that its reader gave up, and counts it', () => {
+  it('leaves a table that its reader abandoned unchanged, and counts it', () => {
     const { builder, stats } = builderOf(token);
     const batch = batchOf();
     const tables = builder.begin(batch)!;
@@ -169,7 +169,7 @@ describe('table builder', () => {
     expect(stats.figures()).toMatchObject({ ready: 0, failed: 0, abandoned: 1 });
   });
 
-  it('pauses after eight useless tables in a row, 16 times as long as one took, then twice that, up to 64 times', () => {
+  it('pauses after eight lost tables in a row for 16 table times, and doubles pauses up to 64-fold', () => {
     const { pauses, stats } = lateBuilder(1);
     expect(pauses(16)).toEqual([...Array(7).fill(0), 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]);
     expect(stats.figures()).toMatchObject({ abandoned: 16, ready: 0 });
@@ -177,12 +177,12 @@ describe('table builder', () => {
     expect(stats.figures().skipped).toBeGreaterThan(0);
   });
 
-  it('does not wait for the eighth where the tables take long', () => {
+  it('pauses before the eighth loss if tables are slow', () => {
     expect(lateBuilder(40).pauses(5)).toEqual([0, 0, 640, 1280, 2560]);
     expect(lateBuilder(7000).pauses(1)).toEqual([112_000]);
   });
 
-  it('counts losses anew after one table in time', () => {
+  it('resets its count of losses after one table in time', () => {
     const { builder, pauses } = lateBuilder(1);
     expect(pauses(9)).toEqual([...Array(7).fill(0), 16, 32]);
     const batch = batchOf();
@@ -192,7 +192,7 @@ describe('table builder', () => {
     expect(pauses(8)).toEqual([...Array(7).fill(0), 16]);
   });
 
-  it('pauses a function that never can say as well', () => {
+  it('pauses a function that never predicts, too', () => {
     const { builder, stats } = builderOf(slowed(replay, 50));
     const unknown = batchOf([recordOf(0, [9, 9, 9], [0])]);
     for (let i = 0; i < 3; i++) {
@@ -202,7 +202,7 @@ describe('table builder', () => {
     expect(stats.figures()).toMatchObject({ failed: 1, skipped: 2 });
   });
 
-  it('never skips where a batch cannot run without', () => {
+  it('never skips a batch that tables must route', () => {
     const { pauses, stats } = lateBuilder(1000);
     expect(pauses(12, 1)).toEqual(Array(12).fill(0));
     expect(stats.figures()).toMatchObject({ abandoned: 12, skipped: 0 });
@@ -211,7 +211,7 @@ describe('table builder', () => {
 
 let now = 0;
 
-/** Takes so many milliseconds more of the test's clock. */
+/** Adds `ms` of the test's clock to each call of the function. */
 function slowed(inner: HashFunction, ms: number): HashFunction {
   const fill: HashFunction['fill'] = (...args) => {
     now += ms;
@@ -220,7 +220,7 @@ function slowed(inner: HashFunction, ms: number): HashFunction {
   return { name: inner.name, fill, close: () => {} };
 }
 
-/** A builder whose tables take `ms` and are given up by their reader meanwhile. */
+/** A builder whose tables take `ms` and are abandoned by their reader in the meantime. */
 function lateBuilder(ms: number) {
   let current: PendingTables;
   const late = slowed(token, ms);
@@ -231,7 +231,7 @@ function lateBuilder(ms: number) {
       return late.fill(...args);
     },
   });
-  /** Milliseconds without tables after each of `count` that come too late. */
+  /** Returns the pauses in milliseconds after each of `count` lost tables. */
   const pauses = (count: number, routingK = 0) => {
     const batch = batchOf(undefined, 5, routingK);
     return Array.from({ length: count }, () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { TableWorth } from '../../../src/predictor/table-worth.js';
 
-it('lets a table delay its pass by a fifth of the usual time, of 50 ms until a pass has run', () => {
+it('lets a table delay its pass by a fifth of the usual pass time, initially 50 ms', () => {
   const worth = new TableWorth(() => 0);
   expect(worth.limitMs).toBeCloseTo(10, 9);
   worth.passTook(200);
@@ -10,7 +10,7 @@ it('lets a table delay its pass by a fifth of the usual time, of 50 ms until a p
   expect(worth.limitMs).toBeCloseTo(38, 9);
 });
 
-it('pauses after delays beyond the limit alone', () => {
+it('pauses only after delays beyond the limit', () => {
   const worth = new TableWorth(() => 0);
   worth.passTook(50);
   for (let i = 0; i < 100; i++) worth.delayedPass(10);
@@ -19,7 +19,7 @@ it('pauses after delays beyond the limit alone', () => {
   expect(worth.paused).toBe(true);
 });
 
-it('bounds the time that useless tables take to a small share', () => {
+it('bounds the share of time that lost tables take', () => {
   for (const tookMs of [0.1, 3, 40, 7000]) {
     let now = 0;
     let spent = 0;

@@ -12,7 +12,7 @@ import {
 } from '../../../src/protocol/hash-table.js';
 
 describe('hash table', () => {
-  it('lies in memory as docs/hash-table.md says', () => {
+  it('has the memory layout of docs/hash-table.md', () => {
     const table = createHashTable({
       batchId: 7,
       layers: 1,
@@ -43,7 +43,7 @@ describe('hash table', () => {
     ]);
   });
 
-  it('is settled once, by the first that settles it', () => {
+  it('is settled only once, by the first call', () => {
     const shape = {
       batchId: 1,
       layers: 1,
@@ -60,7 +60,7 @@ describe('hash table', () => {
     expect([written.state, read.state]).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
   });
 
-  it('opens as it was written, on the same memory', () => {
+  it('opens with the written values, on the same memory', () => {
     const small = fc.integer({ min: 1, max: 9 });
     fc.assert(
       fc.property(small, small, small, fc.nat(0xffffffff), (layers, tokens, k, batchId) => {

@@ -19,7 +19,7 @@ const STATS: RunStats = {
   passNs: 5e9,
 };
 
-it('sums passes, nanoseconds as seconds', () => {
+it('sums passes and converts nanoseconds to seconds', () => {
   const sums = noPasses();
   addPass(sums, STATS, 20);
   addPass(sums, STATS, 1);
@@ -42,7 +42,7 @@ it('sums passes, nanoseconds as seconds', () => {
   });
 });
 
-it('shows each counter in one metric, and each way of finding a used expert', () => {
+it('exports each counter in one metric, and covers each way of finding a needed expert', () => {
   const metrics = PASS_COUNTERS.map(([, { metric }]) => ('name' in metric ? metric.name : metric.found));
   expect(new Set(metrics).size).toBe(metrics.length);
   const [, ...used] = FOUND;

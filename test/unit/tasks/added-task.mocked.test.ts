@@ -1,4 +1,4 @@
-// A task is added by its folder and its place in the list: server, queue and engine process need no change.
+// Adding a task takes only its folder and an entry in the list. Server, queue and engine process need no change.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';

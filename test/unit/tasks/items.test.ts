@@ -46,7 +46,7 @@ function refusal(request: TaskJob, of = limits()): SidaError {
 describe('choices of a prompt', () => {
   const sampling = { temperature: 0.5, topP: 0.9, topK: 40, minP: 0, seed: 7 };
 
-  it('each have a seed of their own, the first one that of the request', () => {
+  it('each have their own seed, and the first has that of the request', () => {
     const [input] = inputsOf(complete(4, { choices: 3, sampling }), limits());
     const { temperature, topP, topK, minP } = sampling;
     const rest = { temperature, topP, topK, minP };
@@ -59,7 +59,7 @@ describe('choices of a prompt', () => {
     });
   });
 
-  it('take a negative seed as its 64 bits', () => {
+  it('convert a negative seed to 64 bits', () => {
     const [input] = inputsOf(complete(4, { sampling: { ...sampling, seed: -1 } }), limits());
     expect(input!.work).toMatchObject({ choices: [{ seed: 2n ** 64n - 1n }] });
   });
@@ -72,7 +72,7 @@ describe('choices of a prompt', () => {
 });
 
 describe('a decoder-only model', () => {
-  it('takes prompts longer than a pass, up to its context', () => {
+  it('accepts prompts longer than a pass, up to its context', () => {
     expect(inputsOf(complete(126), limits())[0]!.tokens).toHaveLength(126);
     expect(refusal(complete(127)).toBody()).toMatchObject({
       code: 'cannot_run',
@@ -81,8 +81,8 @@ describe('a decoder-only model', () => {
     });
   });
 
-  it('takes what its KV pages hold, shared ones counted once', () => {
-    // 12 pages: 6 shared, then 2 for each of three choices; a fourth would need 14.
+  it('accepts inputs that fit into its KV pages, with shared pages counted once', () => {
+    // 12 pages: 6 are shared, and each of three choices has 2 more. A fourth choice would need 14 pages.
     const long = { maxTokens: 28, choices: 3 };
     expect(inputsOf(complete(96, long), limits())).toHaveLength(1);
     expect(refusal(complete(96, { ...long, choices: 4 })).toBody()).toMatchObject({
@@ -112,6 +112,6 @@ describe('a decoder-only model', () => {
   });
 });
 
-it('an encoder takes no more than a pass', () => {
+it('an encoder accepts no input longer than a pass', () => {
   expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({ details: { tokens: 33, limit: 32 } });
 });

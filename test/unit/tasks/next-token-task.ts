@@ -1,4 +1,4 @@
-/** A task that the product does not have: all that adding one takes, but for its place in the list. */
+/** A task that exists only in tests. Apart from its entry in the list, this file is all that adding a task takes. */
 import { z } from 'zod';
 import { checkedInput, tokenizerOf } from '../../../src/tasks/shared/prepared-input.js';
 import { resultFields, runFields, texts } from '../../../src/tasks/shared/stored.js';
@@ -25,7 +25,7 @@ const storedResult = z.object({
 export type Job = z.infer<typeof storedJob>;
 export type Result = z.infer<typeof storedResult>;
 
-/** Tells the next token of each text, and how long the text is. */
+/** Returns the next token of each text, and the length of the text. */
 export const nextToken: Task<z.infer<typeof request>, Job, Result, { experts: boolean }> = {
   kind: 'next',
   route: { path: '/v1/next', summary: 'The next token of each text', answer: 'One id for each text' },

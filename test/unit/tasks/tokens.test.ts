@@ -6,7 +6,7 @@ const input = (job: TaskJob) => taskOf(job).tokens.input(job);
 const costOf = (job: TaskJob) => taskOf(job).tokens.cost(job);
 const tokensUsed = (job: TaskJob, result: TaskResult) => taskOf(job).tokens.used(job, result);
 
-it('counts token ids, and texts by their bytes', () => {
+it('counts token ids exactly, and estimates texts from their bytes', () => {
   const complete = { kind: 'complete' as const, maxTokens: 99, stop: [], logprobs: null, stream: false };
   expect(input({ ...complete, prompts: [[1, 2, 3, 4], 'seven b', ''] })).toBe(4 + 3 + 1);
   expect(input({ kind: 'classify', inputs: ['äöü', 'x'], labels: ['long label'] })).toBe(2 + 1);
@@ -33,19 +33,19 @@ const used = (promptTokens: number, completionTokens: number) =>
   }) satisfies TaskResult;
 
 describe('the cost of a request', () => {
-  it('is exact where token ids are sent, and counts what may be generated', () => {
+  it('is exact for token ids, and includes the tokens that may be generated', () => {
     const request = complete([[1, 2, 3], [4]], 16);
     expect(costOf(request)).toEqual({ known: 4 + 2 * 16, estimated: 0 });
     expect(tokensUsed(request, used(4, 5))).toBe(9);
   });
 
-  it('goes by the bytes of texts', () => {
+  it('is estimated from the bytes of texts', () => {
     expect(costOf(complete(['abcde', 'é'], 10))).toEqual({ known: 20, estimated: 3 + 1 });
     const tokenize: TaskJob = { kind: 'tokenize', inputs: ['abcd'], addSpecialTokens: true };
     expect(costOf(tokenize)).toEqual({ known: 0, estimated: 2 });
   });
 
-  it('has every label against every input', () => {
+  it('counts every label for every input', () => {
     const request: TaskJob = { kind: 'classify', inputs: ['abcd', 'abcd'], labels: ['ab', 'abc', 'a'] };
     expect(costOf(request)).toEqual({ known: 0, estimated: 4 + 2 * 4 });
     expect(tokensUsed(request, used(7, 0))).toBe(7 + 2 * 4);

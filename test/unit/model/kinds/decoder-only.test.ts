@@ -14,7 +14,7 @@ const score = (labels: number[][]): ItemWork => ({ kind: 'score', plan: planScor
 const seeded = (seed: number): Sampling => {
   return { temperature: 1, topP: 1, minP: 0, topK: 0, seed: BigInt(seed) };
 };
-/** What the scripted model goes on with: the sum of all tokens. */
+/** The scripted model's continuation: each token is the sum of all tokens before it, mod 16. */
 function continued(prompt: number[], count: number): number[] {
   const tokens = [...prompt];
   while (tokens.length < prompt.length + count) tokens.push(tokens.reduce((a, b) => a + b, 0) % 16);
@@ -23,9 +23,9 @@ function continued(prompt: number[], count: number): number[] {
 const long = (length: number) => Array.from({ length }, (_, i) => 2 + (i % 3));
 
 describe('generation', () => {
-  it('picks the first token by the last row of the prompt, and ends at any end token', () => {
+  it('picks the first token from the last row of the prompt, and ends at any end token', () => {
     const { engine, send, settle, tokensOf, of, clean } = bench(64, DECODER_ONLY);
-    // 3 + 4 = 7, 14: the second of two end tokens.
+    // 3 + 4 = 7, then 14, which is the second of two end tokens.
     send(
       { item: 1, job: 1, work: generate(9), tokens: [3, 4] },
       { item: 2, job: 2, work: generate(2), tokens: [5] },
@@ -43,7 +43,7 @@ describe('generation', () => {
     clean();
   });
 
-  it('runs a prompt longer than a pass in chunks, beside the steps of what runs', () => {
+  it('runs a prompt longer than a pass in chunks, beside the steps of running generations', () => {
     const { engine, loop, send, settle, tokensOf, clean } = bench(64, DECODER_ONLY);
     send({ item: 1, job: 1, work: generate(6), tokens: [2, 3] });
     loop.turn();
@@ -51,7 +51,7 @@ describe('generation', () => {
     settle();
     expect(tokensOf(1)).toEqual(continued([2, 3], 6));
     expect(tokensOf(2)).toEqual(continued(long(70), 1));
-    // 70 = 31 + 31 + 8, each time behind one step.
+    // 70 = 31 + 31 + 8, each chunk beside one step of the other generation.
     expect(engine.calls.slice(1, 4).map(({ offsets }) => [...offsets])).toEqual([
       [0, 1, 32],
       [0, 1, 32],
@@ -60,7 +60,7 @@ describe('generation', () => {
     clean();
   });
 
-  it('gives each input the answer it gets alone, whatever runs beside it', () => {
+  it('gives each input the same answer alone and beside others', () => {
     const prompts = [long(3), long(40), long(17), [5], long(33)];
     const alone = prompts.map((tokens) => {
       const { send, settle, tokensOf } = bench(64, DECODER_ONLY);
@@ -79,13 +79,13 @@ describe('generation', () => {
     clean();
   });
 
-  it('takes prompts in order of arrival', () => {
+  it('runs prompts in order of arrival', () => {
     const { engine, send, settle, of } = bench(64, DECODER_ONLY);
     send({ item: 1, job: 1, work: generate(1), tokens: long(20) });
     send({ item: 2, job: 2, work: generate(1), tokens: long(20) });
     send({ item: 3, job: 3, work: generate(1), tokens: long(4) });
     settle();
-    // 20 + 12 of 20, then the other 8 + 4.
+    // The first pass has 20 tokens and 12 of 20, the second the other 8 and 4.
     expect(engine.calls.map(({ offsets }) => [...offsets])).toEqual([
       [0, 20, 32],
       [0, 8, 12],
@@ -97,19 +97,19 @@ describe('generation', () => {
     const { engine, send, settle, tokensOf, of, clean } = bench(64, DECODER_ONLY);
     send({ item: 1, job: 1, work: generate(4, [seeded(2), seeded(5), null]), tokens: long(10) });
     settle();
-    // The scripted sampler gives seed + position.
+    // The scripted sampler picks seed + position.
     expect(tokensOf(1, 0)).toEqual([12, 13, 14]);
     expect(tokensOf(1, 1)).toEqual([15, 0, 1]);
     expect(tokensOf(1, 2)).toEqual(continued(long(10), 4));
     expect(engine.calls[0]!.picks!.rows).toEqual(Int32Array.of(9, 9, 9));
     expect(of('done')).toHaveLength(1);
-    // 3 pages of the prompt; each choice has 2 of them, and 2 of its own.
+    // The prompt has 3 pages. Each choice shares 2 of them and has 2 of its own.
     expect(engine.peakPages).toBeLessThanOrEqual(3 + 3 * 2);
     clean();
   });
 
-  it('starts inputs as their pages become free, counting shared ones once', () => {
-    // 3 pages of the prompt, of which 2 are shared, and for each choice 2 of its own: 7.
+  it('starts inputs as pages become free, and counts shared pages once', () => {
+    // The prompt has 3 pages, of which 2 are shared. Each choice has 2 of its own, so an input needs 7.
     const choices = [null, null];
     const { engine, send, settle, tokensOf, clean } = bench(8, DECODER_ONLY);
     send(...[1, 2, 3].map((item) => ({ item, job: item, work: generate(5, choices), tokens: long(9) })));
@@ -121,7 +121,7 @@ describe('generation', () => {
     clean();
   });
 
-  it('ends one choice early and goes on with the other', () => {
+  it('ends one choice early and continues the other', () => {
     const { loop, send, settle, control, tokensOf, of, clean } = bench(64, DECODER_ONLY);
     send({ item: 1, job: 1, work: generate(4, [null, null]), tokens: [2, 3] });
     loop.turn();
@@ -165,7 +165,7 @@ describe('generation', () => {
 describe('scoring', () => {
   const likely = Math.log(Math.exp(4) / (Math.exp(4) + 15));
 
-  it('asks the last row of the prompt for first tokens, and forks it for the others', () => {
+  it('scores first tokens from the last row of the prompt, and forks the prompt for the others', () => {
     const { engine, send, settle, of, clean } = bench(64, DECODER_ONLY);
     // After [2, 3] the model expects 5, 10, 4, …
     send({ item: 1, job: 1, work: score([[5, 10, 4], [5, 9], [8]]), tokens: [2, 3] });
@@ -181,7 +181,7 @@ describe('scoring', () => {
     clean();
   });
 
-  it('needs one pass where all labels have one token', () => {
+  it('needs one pass if all labels have one token', () => {
     const { engine, send, settle, of, clean } = bench(64, DECODER_ONLY);
     send({ item: 1, job: 1, work: score([[5], [6]]), tokens: [2, 3] });
     settle();
@@ -190,7 +190,7 @@ describe('scoring', () => {
     clean();
   });
 
-  it('gives the same scores in chunks and among others', () => {
+  it('gives the same scores in chunks and beside other inputs', () => {
     const labels = [long(40), [...long(39), 9], [5, 6]];
     const scores = (others: boolean) => {
       const { loop, send, settle, of, clean } = bench(400, DECODER_ONLY);

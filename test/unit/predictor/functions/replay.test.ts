@@ -36,7 +36,7 @@ function fill(stack: number, input: ReturnType<typeof inputOf>, k = 2) {
 }
 
 describe('replay', () => {
-  it('names the recorded expert of every token and no other, with its probability', async () => {
+  it('returns only the recorded expert of every token, with its probability', async () => {
     expect(await hitRates(replay, sourceOf(records), { batchTokens: 30 })).toEqual(
       LAYERS.map((layer, i) => {
         const tokens = records.reduce(
@@ -63,7 +63,7 @@ describe('replay', () => {
     }
   });
 
-  it('finds the beginning of a recorded decoder input, by its context', () => {
+  it('finds a prefix of a recorded decoder input by its context', () => {
     const record = records.find(({ stacks }) => stacks[DECODER]!.tokens.length > 2)!;
     const whole = inputOf([record], DECODER, SHAPE);
     const begun = { ...whole, tokens: whole.tokens.slice(0, 2), offsets: Int32Array.of(0, 2) };
@@ -77,7 +77,7 @@ describe('replay', () => {
     expect(fill(DECODER, { tokens: begun.tokens, offsets: begun.offsets }).known).toBe(false);
   });
 
-  it('names all choices of a decoder alone, from the beginning of a recorded sequence or behind its prompt', async () => {
+  it('returns all choices of a decoder-only model, for a prefix or for a part after the prompt', async () => {
     const alone = aloneOf(records);
     const own = await ReplayFunction.load(sourceOf(alone, ALONE));
     expect(await hitRates(own, sourceOf(alone, ALONE))).toEqual(
@@ -108,13 +108,13 @@ describe('replay', () => {
     expect(own.fill(0, behind, 2, experts, new Float32Array(8), new Float32Array(8))).toBe(false);
   });
 
-  it('says nothing of a batch with one sequence that was not recorded', () => {
+  it('refuses a batch with a sequence that was not recorded', () => {
     const cut = recordOf(0, [...records[0]!.stacks[ENCODER]!.tokens.slice(0, -1)], [0]);
     expect(fill(ENCODER, inputOf([records[1]!, cut], ENCODER, SHAPE)).known).toBe(false);
     expect(fill(ENCODER, inputOf([records[1]!], ENCODER, SHAPE)).known).toBe(true);
   });
 
-  it('counts what it cannot say as missed', async () => {
+  it('counts tokens that it cannot predict as missed', async () => {
     const unknown = sourceOf([recordOf(0, [9, 9, 9], [0])]);
     const rates = await hitRates(replay, unknown);
     expect(rates[0]).toEqual({ layer: 'encoder.1', tokens: 3, hits: [0, 0, 0], alphaError: 0, unknown: 3 });
@@ -122,7 +122,7 @@ describe('replay', () => {
 });
 
 describe('teacher', () => {
-  it('reads several traces as one, and any part of it', async () => {
+  it('reads several traces as one, and any subset of the records', async () => {
     const directories = [await traceOf(recordsOf(4)), await traceOf(recordsOf(3, 5))];
     const teacher = await Teacher.open(directories, SHAPE.vocab);
     expect(teacher.shape).toEqual(SHAPE);
@@ -159,7 +159,7 @@ describe('teacher', () => {
 });
 
 describe('shuffled', () => {
-  it('renames by one cycle: every expert gets another name, and none two', () => {
+  it('permutes by one cycle, so that every expert gets another index', () => {
     fc.assert(
       fc.property(fc.integer({ min: 2, max: 300 }), fc.integer(), (size, seed) => {
         const names = cyclicPermutation(size, randomOf(seed));
@@ -170,7 +170,7 @@ describe('shuffled', () => {
     );
   });
 
-  it('names as many experts of each layer as the function behind it, but wrong ones', async () => {
+  it('lists as many distinct experts per layer as the inner function, all of them wrong', async () => {
     const shuffled = new ShuffledFunction(replay, SHAPE, 3);
     const input = inputOf(records, ENCODER, SHAPE);
     const experts = new Uint16Array(3 * input.tokens.length * 2);
@@ -191,7 +191,7 @@ describe('shuffled', () => {
 });
 
 describe('hit rates', () => {
-  it('counts the true expert among the best 1, 2 and 3, and the error of alpha where the first is right', async () => {
+  it('counts the true expert among the best 1, 2 and 3, and the error of alpha if the first is right', async () => {
     const learner = new TokenTableLearner(SHAPE);
     const once = [recordOf(0, [3, 4, 5], [0])];
     for (const record of once) learner.add(record);
@@ -200,7 +200,7 @@ describe('hit rates', () => {
     const places = [0, 1, 3];
     const fixed = {
       name: 'token' as const,
-      // The true expert stands first, second and fourth.
+      // The true expert is listed first, second and fourth.
       fill: (
         stack: number,
         { tokens }: { tokens: Int32Array },

@@ -25,10 +25,10 @@ function filled(table: TokenTable, tokens: number[], k: number, stack = ENCODER)
 }
 
 describe('token table', () => {
-  it('names the expert a token went to most often, with its mean probability', () => {
+  it('lists the expert a token went to most often first, with its mean probability', () => {
     const records = [recordOf(0, [3, 3, 3, 3], [0]), recordOf(1, [3], [0])];
     const { experts, alpha, chance } = filled(learned(records), [3], 2);
-    // Place 3 of line 0 went by its place, which is 3 too: five times expert 3 of 5.
+    // The token at position 3 of line 0 is routed by its position, also 3. Expert 3 is thus chosen 5 of 5 times.
     expect(experts[0]).toBe(3);
     const sure = 1 / Array.from({ length: 8 }, (_, i) => Math.exp(-i)).reduce((a, b) => a + b);
     const backedOff = (5 * sure + 0.5 * ((5 * sure + 1 / 8) / 6)) / 5.5;
@@ -45,7 +45,7 @@ describe('token table', () => {
     }
   });
 
-  it('fills up to k with other experts of the layer, and beyond its width with none', () => {
+  it('fills rows with other experts up to its width, and with none from there to k', () => {
     const { experts, alpha, chance } = filled(learned(recordsOf(5), 4), [3, 23], 6);
     for (let row = 0; row < experts.length / 6; row++) {
       const names = [...experts.subarray(row * 6, row * 6 + 6)];
@@ -56,14 +56,14 @@ describe('token table', () => {
     }
   });
 
-  it('learns the same from the same records, and something where there are none', () => {
+  it('learns the same from the same records, and a flat table from no records', () => {
     expect(learned().stacks).toEqual(learned().stacks);
     const { experts, alpha } = filled(learned([]), [4], 8, DECODER);
     expect([...experts.subarray(0, 8)]).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
     expect(alpha[0]).toBeCloseTo(1 / 8);
   });
 
-  it('opens as it was saved', () => {
+  it('reads the table that it saved', () => {
     const path = freshPath();
     learned().save(path);
     const read = TokenTable.read(path, SHAPE);
@@ -88,7 +88,7 @@ describe('token table', () => {
     );
   });
 
-  it('refuses a damaged file or reads one whose every entry is sound', () => {
+  it('refuses a damaged file or reads one whose entries are all valid', () => {
     const path = freshPath();
     learned(recordsOf(3)).save(path);
     const whole = readFileSync(path);

@@ -12,7 +12,7 @@ const limits = fc.record({
 const plain = (batches: Int32Array[]) => batches.map((batch) => [...batch]);
 
 describe('the batches of an epoch', () => {
-  it('hold every sequence once, within both limits', () => {
+  it('contain every sequence once, within both limits', () => {
     fc.assert(
       fc.property(lengths, limits, fc.nat(), (all, limit, seed) => {
         for (const batches of [epochBatches(all, limit, seed, 3), evaluationBatches(all, limit)]) {
@@ -29,7 +29,7 @@ describe('the batches of an epoch', () => {
     );
   });
 
-  it('follow from seed and epoch alone', () => {
+  it('depend only on seed and epoch', () => {
     const all = Int32Array.from({ length: 500 }, (_, i) => 1 + ((i * 37) % 41));
     const of = (seed: number, epoch: number) =>
       plain(epochBatches(all, { batch: 8, batchTokens: 0 }, seed, epoch));
@@ -38,7 +38,7 @@ describe('the batches of an epoch', () => {
     expect(of(1, 0)).not.toEqual(of(2, 0));
   });
 
-  it('are of like lengths inside and in no order of length among themselves', () => {
+  it('hold sequences of similar length and are not ordered by length', () => {
     const all = Int32Array.from({ length: 4096 }, (_, i) => 1 + ((i * 2654435761) % 64));
     const batches = epochBatches(all, { batch: 16, batchTokens: 0 }, 1, 0);
     const spread = batches.map((batch) => {

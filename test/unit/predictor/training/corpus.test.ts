@@ -23,12 +23,12 @@ describe('a corpus', () => {
     corpus.close();
   });
 
-  it('gives batches layer by layer, cut to the experts wanted, whatever was recorded', async () => {
+  it('returns batches layer by layer, cut to the requested number of experts', async () => {
     const corpus = await Corpus.open([a, b]);
     const batch = corpus.batch(Int32Array.of(2, 0), 0, 2);
     expect([...batch.tokens]).toEqual([20, 21, 0, 1, 2]);
     expect([...batch.offsets]).toEqual([0, 2, 5]);
-    // line + layer + token + rank, see the fixture
+    // Each expert is line + layer + token + rank, see the fixture.
     expect([...batch.experts]).toEqual([
       ...[2, 3, 3, 4, 0, 1, 1, 2, 2, 3],
       ...[3, 4, 4, 5, 1, 2, 2, 3, 3, 4],
@@ -38,7 +38,7 @@ describe('a corpus', () => {
     corpus.close();
   });
 
-  it('gives decoder batches with the encoder tokens behind each sequence', async () => {
+  it('returns decoder batches with the encoder tokens of each sequence as context', async () => {
     const corpus = await Corpus.open([a, b]);
     const batch = corpus.batch(Int32Array.of(1, 2), 1, 3);
     expect([...batch.tokens]).toEqual([10, 11, 20]);
@@ -57,7 +57,7 @@ describe('a corpus', () => {
     );
   });
 
-  it('is of one model', async () => {
+  it('must be of one model', async () => {
     const other = join(root, 'other');
     await writeTrace(other, [recordOf(0, 3, 1)], { model: { name: 'n', fingerprint: '0'.repeat(64) } });
     const corpora = [await Corpus.open([a, b]), await Corpus.open([other])];

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { fittedOptions, resolveTrainingOptions } from '../../../../src/predictor/training/options.js';
 import { candidatesOf } from '../../../../src/predictor/training/search.js';
 
-describe('the options of training', () => {
-  it("are the paper's unless something else is said", () => {
+describe('training options', () => {
+  it("are the paper's unless others are given", () => {
     expect(resolveTrainingOptions('paper', {})).toMatchObject({
       top: 30,
       lambda: 0.005,
@@ -20,7 +20,7 @@ describe('the options of training', () => {
     });
   });
 
-  it('that are 0 fit the routers: cross-entropy on as many as they choose, a sharp teacher of one', () => {
+  it('of 0 are replaced to fit the routers: k is their top-k, and a single choice gets a sharp teacher', () => {
     const recommended = resolveTrainingOptions('recommended', {});
     expect(fittedOptions(recommended, 1)).toMatchObject({ k: 1, sharpness: 20 });
     expect(fittedOptions(recommended, 8)).toMatchObject({ k: 8, sharpness: 1 });
@@ -39,7 +39,7 @@ describe('the options of training', () => {
 });
 
 describe('a grid', () => {
-  it('gives every combination over the options given besides', () => {
+  it('expands to every combination, on top of the given options', () => {
     const candidates = candidatesOf('hidden=16,32 bidirectional=false,true', 'paper', { lr: '0.01' });
     expect(candidates.map(({ options }) => [options.hidden, options.bidirectional, options.lr])).toEqual([
       [16, false, 0.01],
@@ -51,7 +51,7 @@ describe('a grid', () => {
   });
 
   it.each(['hiden=16', 'hidden', 'hidden=', ''])(
-    'is refused where it names no option or value: %j',
+    'is refused if it names no known option or no value: %j',
     (grid) => {
       expect(() => candidatesOf(grid, 'paper', {})).toThrow('Expected --grid');
     },

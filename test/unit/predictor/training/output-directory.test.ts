@@ -16,7 +16,7 @@ async function withSave(path: string, identity: Record<string, unknown>): Promis
 }
 
 describe('the directory of a run', () => {
-  it('goes on being its own', async () => {
+  it('can be claimed again by the same run', async () => {
     const path = join(root, 'a');
     const state = await withSave(path, { lr: 1 });
     const again = await OutputDirectory.claim(path, { lr: 1 });
@@ -24,7 +24,7 @@ describe('the directory of a run', () => {
     expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
   });
 
-  it('is refused to another run, with what differs, and nothing is lost', async () => {
+  it('is refused to another run, with the differing settings, and stays unchanged', async () => {
     const path = join(root, 'b');
     const state = await withSave(path, { lr: 1, seed: 1 });
     await expect(OutputDirectory.claim(path, { lr: 2, seed: 1 })).rejects.toThrow(
@@ -33,14 +33,14 @@ describe('the directory of a run', () => {
     expect(readFileSync(join(state, 'state.json'), 'utf8')).toBe('{}');
   });
 
-  it('is free again where nothing was learnt', async () => {
+  it('is free for another run if nothing was saved', async () => {
     const path = join(root, 'c');
     await (await OutputDirectory.claim(path, { lr: 1 })).release();
     await (await OutputDirectory.claim(path, { lr: 2 })).release();
     await expect(OutputDirectory.claim(path, { lr: 2 })).resolves.toBeDefined();
   });
 
-  it('is not taken where it holds something else', async () => {
+  it('is refused if it holds unrelated files', async () => {
     const path = join(root, 'd');
     mkdirSync(path);
     writeFileSync(join(path, 'thesis.txt'), '');
@@ -59,7 +59,7 @@ describe('the directory of a run', () => {
 });
 
 describe('a save that the disk refuses', () => {
-  it('is told with numbers; other errors stay what they are', async () => {
+  it('is reported with the bytes needed and free; other errors pass through', async () => {
     const full = () => Promise.reject(Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' }));
     await expect(saving(root, 3 << 20, full)).rejects.toThrow(
       /Cannot save to .*no space left.*3\.00 MiB are needed, .* are free.*start the same command again/,

@@ -17,7 +17,7 @@ const random = randomOf(3);
 /** (layers, tokens, E). */
 const logits = Float32Array.from({ length: 2 * TOKENS * E }, () => random() * 2);
 
-/** The true expert drawn with softmax(β · logits). */
+/** Draws the true expert with probabilities softmax(β · logits). */
 function draw(row: number, beta: number): number {
   const powers = Array.from(logits.subarray(row * E, row * E + E), (z) => beta * z);
   const top = Math.max(...powers);
@@ -30,13 +30,13 @@ function draw(row: number, beta: number): number {
   return E - 1;
 }
 
-/** Experts by falling logit. */
+/** Experts sorted by descending logit. */
 function orderOf(row: number): number[] {
   const own = logits.subarray(row * E, row * E + E);
   return Array.from(own, (_, e) => e).sort((a, b) => own[b]! - own[a]!);
 }
 
-/** A router whose logits are those of the network times each layer's β, of which `top` are recorded. */
+/** Records of a router whose logits are the network's times β of each layer, with the best `top` recorded. */
 function scaledRecords(betas: readonly number[], top: number): TeacherRecord[] {
   const rows = Array.from({ length: betas.length * TOKENS }, (_, row) => orderOf(row).slice(0, top));
   const stack = {
@@ -70,7 +70,7 @@ const source = {
 } as LogitSource;
 
 describe('chance sharpness', () => {
-  it('finds the temperature that the experts were drawn with, of each layer', () => {
+  it('finds the sharpness that the experts of each layer were drawn with', () => {
     const [first, second] = fitSharpness(source, 0, recordsOf([0.5, 6]), MODEL).chance;
     expect(first).toBeGreaterThan(0.4);
     expect(first).toBeLessThan(0.6);
@@ -78,7 +78,7 @@ describe('chance sharpness', () => {
     expect(second).toBeLessThan(6.4);
   });
 
-  it('stays within its bounds where the best is always right, and where it never is', () => {
+  it('stays within its bounds if the best expert is always right or never right', () => {
     const [always, never] = fitSharpness(source, 0, recordsOf([1e6, -1e6]), MODEL).chance;
     expect(always).toBeGreaterThan(100);
     expect(always).toBeLessThanOrEqual(1000);
@@ -98,7 +98,7 @@ describe('alpha sharpness', () => {
   it.each([
     [E, 1e-3],
     [E / 2, 0.1],
-  ])('finds what the router is flatter by, of each layer, from %d recorded logits', (top, tolerance) => {
+  ])("finds the scale of each layer's router logits from %d recorded ones", (top, tolerance) => {
     const betas = [0.05, 3];
     fitSharpness(source, 0, scaledRecords(betas, top), MODEL).alpha.forEach((found, layer) => {
       expect(Math.abs(found / betas[layer]! - 1)).toBeLessThan(tolerance);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { sampleTokens, splitHeldOut } from '../../../../src/predictor/training/split.js';
 
 describe('the held-out share', () => {
-  it('parts the sequences, the same for the same seed', () => {
+  it('splits the sequences, the same way for the same seed', () => {
     const { train, heldOut } = splitHeldOut(10_000, 0.02, 1);
     expect(heldOut.length).toBe(200);
     expect([...train, ...heldOut].sort((a, b) => a - b)).toEqual([...Array(10_000).keys()]);
@@ -10,7 +10,7 @@ describe('the held-out share', () => {
     expect(splitHeldOut(10_000, 0.02, 2).heldOut).not.toEqual(heldOut);
   });
 
-  it('takes neighbours together, from several places', () => {
+  it('takes runs of neighbours from several places', () => {
     const { heldOut } = splitHeldOut(10_000, 0.02, 1);
     const gaps = heldOut.slice(1).filter((sequence, i) => sequence !== heldOut[i]! + 1).length;
     expect(gaps).toBeGreaterThan(3);

@@ -13,7 +13,7 @@ export const META = {
   maxNewTokens: 2,
 } as const;
 
-/** Routing that tells line, layer, token and rank apart. */
+/** Routing whose values distinguish line, layer, token and rank. */
 export function recordOf(line: number, n: number, m: number, top: number = META.top): TraceRecord {
   const side = (tokens: number, layers: number) => ({
     tokens: Int32Array.from({ length: tokens }, (_, t) => line * 10 + t),

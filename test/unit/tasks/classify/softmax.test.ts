@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { softmax } from '../../../../src/tasks/classify/softmax.js';
 
-it('sums to one and does not overflow', () => {
+it('sums to 1 and does not overflow', () => {
   const [a, b, c] = softmax([1000, 1000, 999]);
   expect(a).toBe(b);
   expect(a! / c!).toBeCloseTo(Math.E, 10);

@@ -24,22 +24,22 @@ describe('stop strings', () => {
     expect(run(['END'], ['one E', 'N', 'D two'])).toEqual({ text: 'one ', stopped: true });
   });
 
-  it('gives back what only looked like the beginning of one', () => {
+  it('releases text that only looked like the beginning of a stop string', () => {
     expect(run(['END'], ['one E', 'N', 'E', 'ND'])).toEqual({ text: 'one EN', stopped: true });
     expect(run(['END'], ['one EN'])).toEqual({ text: 'one EN', stopped: false });
   });
 
-  it('holds nothing back that cannot become one', () => {
+  it('holds back no text that cannot become a stop string', () => {
     const scanner = new StopStrings(['\n\n']);
     expect(scanner.push('a line\n')).toEqual({ text: 'a line', stopped: false });
     expect(scanner.push('next')).toEqual({ text: '\nnext', stopped: false });
   });
 
-  it('finds the first of several', () => {
+  it('finds the first of several stop strings', () => {
     expect(run(['two', 'one'], ['zero one two'])).toEqual({ text: 'zero ', stopped: true });
   });
 
-  it('agrees with a search of the whole text, however it is cut, for stop strings of one length', () => {
+  it('agrees with a search of the whole text, however it is split, for stop strings of one length', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 30 });
     const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b'), minLength: 3, maxLength: 3 }), {
       maxLength: 3,
@@ -100,7 +100,7 @@ describe('completion', () => {
     expect(completion.choice).toMatchObject({ tokenIds: ids.slice(0, 2), finishReason: 'length' });
   });
 
-  it('drops tokens that were on their way when a stop string was found', () => {
+  it('drops tokens that arrive after a stop string was found', () => {
     const completion = new ChoiceText({ ...standard, stop: ['ing is'] });
     const deltas = ids.map((id) => completion.push({ item: 0, choice: 0, id }));
     expect(completion.choice).toMatchObject({ text: 'the act', finishReason: 'stop' });
@@ -108,13 +108,13 @@ describe('completion', () => {
     expect(deltas.findLast((delta) => delta !== undefined)!.finishReason).toBe('stop');
   });
 
-  it('gives held back text out when the tokens end', () => {
+  it('releases held-back text when the tokens end', () => {
     const completion = new ChoiceText({ ...standard, maxTokens: ids.length, stop: ['fine wine'] });
     for (const id of ids) completion.push({ item: 0, choice: 0, id });
     expect(completion.choice).toMatchObject({ text: 'the acting is fine', finishReason: 'length' });
   });
 
-  it('names tokens in its log-probabilities, with or without a tokenizer', () => {
+  it('includes token texts in its log-probabilities, with or without a tokenizer', () => {
     const token = {
       item: 0,
       choice: 0,
