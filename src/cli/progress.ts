@@ -40,7 +40,7 @@ export class Progress {
     else this.#print(step);
   }
 
-  /** Ends the bar; the next step starts a new one. */
+  /** Ends the bar. The next step starts a new one. */
   stop(): void {
     this.#bar?.stop();
     this.#bar = undefined;

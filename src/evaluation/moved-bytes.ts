@@ -6,7 +6,7 @@ import type { ReplayBatch, ReplayPass } from './replay.js';
 import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
 
 export interface SlotBudget {
-  /** As the user wrote it. */
+  /** The budget as the user wrote it. */
   budget: string;
   slots: number;
 }

@@ -66,7 +66,7 @@ export interface NativeAddon {
   profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;
-  /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
+  /** Opens a checkpoint, and checks every header and every tensor's name and shape. Throws checkpoint_invalid. */
   inspectCheckpoint(directory: string): CheckpointInfo;
   /**
    * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which names

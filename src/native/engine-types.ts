@@ -12,9 +12,9 @@ export interface BatchLimits {
   kvTokens: number;
   /** Compute threads. Each has its own scratch space. */
   threads: number;
-  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default the model's own. */
+  /** Most experts that a batch's `routing` may name for a token in one layer, 1 to 64; default the model's own k. */
   maxRoutingK?: number;
-  /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
+  /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
    * Type of the activations that are multiplied with int8 and int4 weights; default f32. With int8, each row is rounded
@@ -228,8 +228,8 @@ export interface ResidencyPlan {
    */
   loads: Uint32Array;
   /**
-   * A layer that needs an expert evicts one with a smaller key only when it cannot wait for a better victim. Larger
-   * keys include this amount, which is not counted for an expert that a prefetch brings back.
+   * A layer that needs an expert evicts one with a smaller key only when it cannot wait for a better victim. Keys that
+   * are not smaller include this amount. The store subtracts it from the key of an expert that a prefetch loads.
    */
   expendable: number;
   /** On ties, evict the most recently used expert instead. */

@@ -159,7 +159,7 @@ describe('stripes', () => {
     expect(statSync(stripe(0)).size).toBe(128 * 131_072 + 4096);
   });
 
-  it('refuse missing directories, and files of others', async () => {
+  it('refuse missing directories, and do not overwrite existing files', async () => {
     await expect(convert({ stripes: [disks[0], `${disks[1]}-not`] })).rejects.toThrow(
       /-not is not a directory/,
     );

@@ -26,7 +26,7 @@ describe('exit codes', () => {
     expect(exitCodeOf(new Error('m'))).toBe(1);
   });
 
-  it('come with one line, and with a stack only for a bug', () => {
+  it('come with a message, and with a stack only for a bug', () => {
     expect(describeFailure(new UsageError('use it so'))).toBe('use it so');
     expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toBe('no room (ENOSPC)');
     expect(describeFailure(new TypeError('x is not a function'))).toMatch(/at .*This is a bug\.$/s);
