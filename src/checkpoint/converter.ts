@@ -122,8 +122,8 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
 }
 
 /**
- * Packs a checkpoint. The files are written to `<out>.partial`, where a later run finds them after an interruption, and
- * the directory is renamed when it is complete. Waits while another process converts to `out`.
+ * Packs a checkpoint. The files are written to `<out>.partial`, where a later run finds them after an interruption,
+ * and the directory is renamed when it is complete. Waits while another process converts to `out`.
  */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);

@@ -5,8 +5,8 @@ import type { CheckpointInfo } from '../native/addon-types.js';
 import type { PackFile } from './manifest.js';
 
 /**
- * Identifies the weights of a checkpoint on this machine without reading them. Fine-tunes may have the same config and
- * headers, so the hash also covers the size and the modification time of each file.
+ * Identifies the weights of a checkpoint on this machine without reading them. Fine-tunes may have the same config
+ * and headers, so the hash also covers the size and the modification time of each file.
  */
 export async function checkpointIdentity(directory: string, info: CheckpointInfo): Promise<string> {
   const hash = createHash('sha256').update(info.fingerprint);

@@ -15,7 +15,7 @@ async function linkTarget(path: string): Promise<string | undefined> {
   return status?.isSymbolicLink() ? readlink(path) : undefined;
 }
 
-/** Throws cannot_run when a directory is missing. Creating one for a mistyped mount point would fill the wrong disk. */
+/** Throws cannot_run for a missing directory. Creating one for a mistyped mount point would fill the wrong disk. */
 export async function requireDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {
     const status = await stat(directory).catch(() => undefined);
@@ -28,8 +28,8 @@ export async function requireDirectories(directories: readonly string[]): Promis
 }
 
 /**
- * Makes each `<partial>/<file>` a link into its directory, and keeps the links of an interrupted run. Throws cannot_run
- * when a directory already holds a file of that name.
+ * Makes each `<partial>/<file>` a link into its directory, and keeps the links of an interrupted run. Throws
+ * cannot_run when a directory already holds a file of that name.
  */
 export async function linkStripes(
   partial: string,
@@ -51,7 +51,7 @@ export async function linkStripes(
   }
 }
 
-/** Removes a file of an unfinished pack. If the file is a link to a stripe of the same pack, removes the stripe too. */
+/** Removes a file of an unfinished pack. If it is a link to a stripe of the same pack, removes the stripe too. */
 export async function removeUnfinished(partial: string, out: string, name: string): Promise<void> {
   const target = await linkTarget(join(partial, name));
   if (target !== undefined && basename(target) === `${basename(out)}.${name}`)

@@ -89,8 +89,8 @@ function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
 }
 
 /**
- * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches, and
- * one batch that is filling up.
+ * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
+ * and one batch that is filling up.
  */
 function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
   return kvTokens + (lookahead + 3) * maxBatchTokens;
@@ -141,8 +141,8 @@ interface WorkerParts {
 }
 
 /**
- * Builds the parts of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving` holds the options of
- * the worker's own HTTP server. It is undefined for a worker without one.
+ * Builds the parts of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving` holds the options
+ * of the worker's own HTTP server. It is undefined for a worker without one.
  */
 export async function composeWorker(
   options: WorkerOptions & EngineOptions,

@@ -1,4 +1,4 @@
-/** Options of an engine: its model, device, budgets, predictor and batches. A default may depend on earlier options. */
+/** Options of an engine: model, device, budgets, predictor and batches. A default may depend on earlier options. */
 
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';

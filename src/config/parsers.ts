@@ -119,7 +119,7 @@ export const webOrigin: Parser<string> = (value) => {
   return value;
 };
 
-/** URL of a Redis server: `redis://`, or `rediss://` for TLS. It may hold a name, a password and a database number. */
+/** URL of a Redis server: `redis://`, or `rediss://` for TLS. It may hold a user, a password and a database. */
 export const redisUrl: Parser<string> = (value) => {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined || !['redis:', 'rediss:'].includes(url.protocol) || url.hostname === '') {

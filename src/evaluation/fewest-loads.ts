@@ -1,9 +1,9 @@
 /** Belady's rule (MIN) over the whole run. No other rule loads less. */
 
 /**
- * Counts the experts that a device with `slots` slots loads. A visit is the list of flat ids that a layer needs. As in
- * the expert store, a visit runs resident experts first, and an expert may be evicted once it has run. `experts` counts
- * the experts of all layers. `onLoad` receives the expert and the index of the visit.
+ * Counts the experts that a device with `slots` slots loads. A visit is the list of flat ids that a layer needs. As
+ * in the expert store, a visit runs resident experts first, and an expert may be evicted once it has run. `experts`
+ * counts the experts of all layers. `onLoad` receives the expert and the index of the visit.
  */
 export function fewestLoads(
   visits: readonly (readonly number[])[],
@@ -52,9 +52,9 @@ class Future {
   }
 
   /**
-   * Positive when `a` is evicted before `b`. The expert with the farther next use goes first. On a tie, the expert with
-   * the sooner use after that goes first: the tied visit loads it again, and the expert loaded last stays for its use.
-   * Further ties alternate between the two rules.
+   * Positive when `a` is evicted before `b`. The expert with the farther next use goes first. On a tie, the expert
+   * with the sooner use after that goes first: the tied visit loads it again, and the expert loaded last stays for
+   * its use. Further ties alternate between the two rules.
    */
   order(a: number, b: number): number {
     for (let ahead = 0; ; ahead++) {

@@ -1,6 +1,6 @@
 /**
- * T5's pre-training task: sentinels replace spans of a text, and the target spells the spans out. 5 % of the positions
- * begin a span of 1 to 5 tokens, which hides about 14 % of the tokens.
+ * T5's pre-training task: sentinels replace spans of a text, and the target spells the spans out. 5 % of the
+ * positions begin a span of 1 to 5 tokens, which hides about 14 % of the tokens.
  */
 import { SidaError } from '../errors.js';
 

@@ -69,8 +69,8 @@ export interface NativeAddon {
   /** Opens a checkpoint, and checks every header and every tensor's name and shape. Throws checkpoint_invalid. */
   inspectCheckpoint(directory: string): CheckpointInfo;
   /**
-   * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which names
-   * the first weight that is NaN or infinite. Returns the number of experts of the pack.
+   * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which
+   * names the first weight that is NaN or infinite. Returns the number of experts of the pack.
    */
   checkFinite(pack: string, begin: number, end: number): number;
   /** Plans for a pack, or for a checkpoint packed with these element types (default: the lossless ones). */
@@ -84,7 +84,8 @@ export interface NativeAddon {
   measureDiskRead(file: string, bytes: number): number;
   /**
    * Measures O_DIRECT reads of `readBytes`, a multiple of 4096, spread over a file, with a growing number in flight.
-   * `depth` is the smallest number that almost saturates the disk, `bytesPerSecond` its rate, and `best` the best rate.
+   * `depth` is the smallest number that almost saturates the disk. `bytesPerSecond` is its rate, and `best` is the
+   * best rate of all numbers.
    */
   measureDiskSpeed(
     file: string,
@@ -101,7 +102,8 @@ export interface NativeAddon {
   ) => TokenEmbedding;
   /**
    * Opens a directory that a trainer saved. Throws checkpoint_invalid when it is damaged, not finite, or of another
-   * model. With one thread, the predictor runs on the calling thread. Each sharpness, (layers), is above 0; default 1.
+   * model. With one thread, the predictor runs on the calling thread. Both kinds of sharpness are (layers), above 0,
+   * and 1 by default.
    */
   Predictor: new (options: {
     directory: string;

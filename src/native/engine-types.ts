@@ -17,8 +17,8 @@ export interface BatchLimits {
   /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
-   * Type of the activations that are multiplied with int8 and int4 weights; default f32. With int8, each row is rounded
-   * at run time, which is faster and less exact. Other weights are always multiplied with f32.
+   * Type of the activations that are multiplied with int8 and int4 weights; default f32. With int8, each row is
+   * rounded at run time, which is faster and less exact. Other weights are always multiplied with f32.
    */
   activations?: Activations;
   /** The device that holds the weights and computes; default cpu. */
@@ -85,8 +85,8 @@ export interface EngineOptions extends BatchLimits {
  */
 export interface NativeRouting {
   /**
-   * Expert indices within the layer, NO_EXPERT for none; (MoE layers of the stack, tokens, k). A token may not name an
-   * expert twice in a layer. An entry whose alpha is 0 still runs its expert and uses its capacity.
+   * Expert indices within the layer, NO_EXPERT for none; (MoE layers of the stack, tokens, k). A token may not name
+   * an expert twice in a layer. An entry whose alpha is 0 still runs its expert and uses its capacity.
    */
   experts: Uint16Array;
   /** Finite top-k weights; (MoE layers of the stack, tokens, k). */
@@ -129,8 +129,8 @@ export interface NativeBatch {
   sequences: Int32Array;
   /**
    * Parents of new sequences, or NO_PARENT; (S). Ignored for existing sequences. A sequence cross-attends to a parent
-   * of the previous stack. It continues a parent of the same stack after its last token, and they share KV pages until
-   * one of them writes.
+   * of the previous stack. It continues a parent of the same stack after its last token, and they share KV pages
+   * until one of them writes.
    */
   parents?: Int32Array;
   /** (S + 1), first 0, last the token count. */
@@ -187,8 +187,8 @@ export interface RunStats {
 
 export interface RunResult {
   /**
-   * The picked tokens and their log-probabilities; (picks). They are −1 − t and NaN when the logit of token t is not
-   * finite.
+   * The picked tokens and their log-probabilities; (picks). They are −1 − t and NaN when the logit of token t is
+   * not finite.
    */
   picked?: Int32Array;
   pickedLogprobs?: Float64Array;
@@ -204,8 +204,8 @@ export interface RunResult {
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * The experts that ran for each token; (layers, tokens, topK), or (layers, tokens, k) with `routing`. NO_EXPERT for a
-   * choice over the capacity, and for an entry of `routing` that names no expert.
+   * The experts that ran for each token; (layers, tokens, topK), or (layers, tokens, k) with `routing`. NO_EXPERT for
+   * a choice over the capacity, and for an entry of `routing` that names no expert.
    */
   dispatch: Uint16Array;
   /** The EXPERT_* value of each expert; (layers, experts). */
@@ -228,8 +228,8 @@ export interface ResidencyPlan {
    */
   loads: Uint32Array;
   /**
-   * A layer that needs an expert evicts one with a smaller key only when it cannot wait for a better victim. Keys that
-   * are not smaller include this amount. The store subtracts it from the key of an expert that a prefetch loads.
+   * A layer that needs an expert evicts one with a smaller key only when it cannot wait for a better victim. Keys
+   * that are not smaller include this amount. The store subtracts it from the key of an expert that a prefetch loads.
    */
   expendable: number;
   /** On ties, evict the most recently used expert instead. */
@@ -282,9 +282,9 @@ export interface Engine {
   /** Element types of the pack. */
   readonly formats: PackFormats;
   /**
-   * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch that
-   * fails leaves no sequences or tokens behind. With a null plan, experts load on demand and the least recently used
-   * are evicted.
+   * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch
+   * that fails leaves no sequences or tokens behind. With a null plan, experts load on demand and the least recently
+   * used are evicted.
    */
   runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
   /** Ends sequences and frees the pages that no other sequence uses. Unknown ids are ignored. */

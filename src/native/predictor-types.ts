@@ -1,8 +1,8 @@
 /** The native expert predictor and its training. */
 
 /**
- * The token embedding of a model, (vocab, dModel), f32. When each stack has its own, this is the encoder's. Objects of
- * one thread can share it cheaply.
+ * The token embedding of a model, (vocab, dModel), f32. When each stack has its own, this is the encoder's. Objects
+ * of one thread can share it cheaply.
  */
 export interface TokenEmbedding {
   readonly vocab: number;
@@ -23,8 +23,8 @@ export interface PredictorShape {
   /** Whether the compressing layer adds a position input. */
   positions: boolean;
   /**
-   * Number of residual attention blocks that replace the LSTMs, 0 (default) to 4. Above 0, `hidden` must be a multiple
-   * of 16 and `bidirectional` must be false.
+   * Number of residual attention blocks that replace the LSTMs, 0 (default) to 4. Above 0, `hidden` must be a
+   * multiple of 16 and `bidirectional` must be false.
    */
   blocks?: number;
   /** Whether each sequence has a summary of the encoder's tokens (the mean of their embeddings) as an input. */
@@ -48,10 +48,10 @@ export interface Predictor {
   /** Bytes of memory, including scratch space and live sequences. */
   readonly bytes: number;
   /**
-   * Overwrites `experts` and `alpha`, (layers, tokens, k), with the k most likely experts, best first, and the softmax
-   * over all experts of the layer of the logits times `alphaSharpness`. `chance`, optional and of the same shape, gets
-   * the softmax with `chanceSharpness`, times `choices` and at most 1. `logits`, optional, gets the logits, (layers,
-   * tokens, experts). Returns false when a logit is not finite. The contents of the arrays are then undefined.
+   * Overwrites `experts` and `alpha`, (layers, tokens, k), with the k most likely experts, best first, and the
+   * softmax over all experts of the layer of the logits times `alphaSharpness`. `chance`, optional and of the same
+   * shape, gets the softmax with `chanceSharpness`, times `choices` and at most 1. `logits`, optional, gets the
+   * logits, (layers, tokens, experts). Returns false when a logit is not finite. The arrays must not be used then.
    */
   predict(
     input: PredictorInput,
@@ -67,8 +67,8 @@ export interface Predictor {
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
   /**
-   * Appends one token to each sequence. Overwrites `experts`, `alpha` and `chance`, (layers, S, k), as `predict` does.
-   * After it returns false, the sequences must not be used.
+   * Appends one token to each sequence. Overwrites `experts`, `alpha` and `chance`, (layers, S, k), as `predict`
+   * does. After it returns false, the sequences must not be used.
    */
   step(
     ids: Int32Array,

@@ -7,8 +7,8 @@ export interface WeightlessStoreOptions {
   /** At least 1. Larger values than the number of experts count as that number. */
   slots: number;
   /**
-   * Loads in flight on the engine's disk. A layer with at least as many experts resident or loading waits for a better
-   * victim.
+   * Loads in flight on the engine's disk. A layer with at least as many experts resident or loading waits for a
+   * better victim.
    */
   loadsInFlight: number;
 }

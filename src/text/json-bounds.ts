@@ -10,7 +10,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** The first bound that the UTF-8 text exceeds, or undefined. Reads brackets and colons outside strings in one pass. */
+/** The first bound that the UTF-8 text exceeds, or undefined. Counts brackets and colons outside of strings. */
 export function passedBound(json: Uint8Array, most: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
   let fields = 0;

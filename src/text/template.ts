@@ -10,8 +10,8 @@ export function templateFields(template: string): string[] {
 }
 
 /**
- * Fills the template's `fields` from `input`. A plain text fills the only field. Throws invalid_request, whose `param`
- * is the name of the input.
+ * Fills the template's `fields` from `input`. A plain text fills the only field. Throws invalid_request, whose
+ * `param` is the name of the input.
  */
 export function renderTemplate(
   template: string,

@@ -7,8 +7,8 @@ export interface DataSource {
   file: string;
   template: string;
   /**
-   * Maps a field to another JSON-lines file in which its value is a key. The rows of that file hold the same field and
-   * `text`. The text replaces the key.
+   * Maps a field to another JSON-lines file in which its value is a key. The rows of that file hold the same field
+   * and `text`. The text replaces the key.
    */
   joins?: Record<string, string>;
 }

@@ -29,8 +29,8 @@ export function pickedBy({ picked }: RunResult): number {
 }
 
 /**
- * Runs greedy steps of a sequence until it picks an end token, which it does not read, or for `most` steps. The caller
- * releases the sequence. Throws nonfinite_output.
+ * Runs greedy steps of a sequence until it picks an end token, which it does not read, or for `most` steps. The
+ * caller releases the sequence. Throws nonfinite_output.
  */
 export function continueGreedily(
   engine: Engine,

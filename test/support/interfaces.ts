@@ -1,6 +1,7 @@
 /**
- * Reads the declarations of TypeScript files and checks values against them at run time. The compiler cannot check the
- * types of a native addon. Supports only the forms of declarations that src/native/ uses, and throws on any other.
+ * Reads the declarations of TypeScript files and checks values against them at run time. The compiler cannot check
+ * the types of a native addon. Supports only the forms of declarations that src/native/ uses, and throws on any
+ * other.
  */
 
 export interface Member {

@@ -17,8 +17,8 @@ export function someRun(redis: RedisServer, jobs = 1): Promise<void> {
 }
 
 /**
- * Counts the events that the ledger publishes for each job. Events during an outage of Redis are missed, so a count is
- * a lower bound.
+ * Counts the events that the ledger publishes for each job. Events during an outage of Redis are missed, so a count
+ * is a lower bound.
  */
 export class LedgerWatch {
   readonly #client: Redis;

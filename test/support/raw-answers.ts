@@ -6,8 +6,8 @@ export interface RawAnswer {
 }
 
 /**
- * `whole` means that the text holds at least one response and ends with a complete one. Interim responses (1xx) do not
- * count. With `toHead`, responses may have a content-length without a body.
+ * `whole` means that the text holds at least one response and ends with a complete one. Interim responses (1xx) do
+ * not count. With `toHead`, responses may have a content-length without a body.
  */
 export function parseAnswers(text: string, toHead: boolean): { answers: RawAnswer[]; whole: boolean } {
   const answers: RawAnswer[] = [];

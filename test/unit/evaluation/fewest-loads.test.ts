@@ -10,8 +10,8 @@ const visits = fc.array(
 );
 
 /**
- * Finds the fewest loads by brute force. After a visit, the device holds any subset of the experts that it held or that
- * the visit needed, with at least one of the loaded experts.
+ * Finds the fewest loads by brute force. After a visit, the device holds any subset of the experts that it held or
+ * that the visit needed, with at least one of the loaded experts.
  */
 function byTrying(all: readonly (readonly number[])[], slots: number): number {
   let least = new Map([[0, 0]]);

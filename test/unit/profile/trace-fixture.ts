@@ -28,8 +28,8 @@ export function trace(names: Record<number, string>, specs: readonly Spec[]): Tr
 }
 
 /**
- * A trace of two passes. The first takes 10 ms: its layer stalls for 3 ms for an on-demand load of 4 KiB, then computes
- * for 2 ms while a prefetch runs, which ends after the pass. A hash table is filled during the second pass.
+ * A trace of two passes. The first takes 10 ms: its layer stalls for 3 ms for an on-demand load of 4 KiB, then
+ * computes for 2 ms while a prefetch runs, which ends after the pass. A hash table is filled during the second pass.
  */
 export const TWO_PASSES = trace({ 1: 'inference', 2: 'transfers', 3: 'hash building' }, [
   [1, 'batch', 'loop', 0, 12, { batch: 0, tokens: 5 }],
