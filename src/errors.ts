@@ -1,4 +1,4 @@
-/** Every error code of the system with the HTTP status and OpenAI-style type it is answered with. One list, here. */
+/** Every error code of the system, with the HTTP status and the OpenAI-style type of its response. */
 export const ERROR_CODES = {
   invalid_request: { status: 400, type: 'invalid_request_error' },
   invalid_json: { status: 400, type: 'invalid_request_error' },
@@ -32,17 +32,17 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** The plain form of an error: what crosses process and thread boundaries. */
+/** The plain form of an error, which crosses process and thread boundaries. */
 export interface ErrorBody {
   code: ErrorCode;
   message: string;
-  /** The request field at fault, in the words of the API. */
+  /** The request field at fault, by its name in the API. */
   param?: string;
   /** Numbers behind the message, e.g. `needed_bytes`. */
   details?: Record<string, number | string>;
 }
 
-/** Whether a file is not there, or the directory that it should be in. */
+/** Whether the error means that a file or its directory does not exist. */
 export function isMissing(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOENT' || code === 'ENOTDIR';
@@ -74,7 +74,7 @@ export class SidaError extends Error {
     };
   }
 
-  /** Keeps a typed error (ours, or the addon's with a known `code`); anything else becomes `internal`. */
+  /** Keeps the code of a SidaError and of an addon error with a known `code`. Any other error becomes `internal`. */
   static from(error: unknown): SidaError {
     if (error instanceof SidaError) return error;
     if (error instanceof Error) {

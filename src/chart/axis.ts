@@ -1,11 +1,11 @@
-/** Axes: where their ticks stand and how their numbers are written. */
+/** Draws axes: chooses their ticks and formats their numbers. */
 import { element, line, text } from './svg.js';
 
-/** From values of the data to points of the picture. */
+/** Maps values of the data to points of the picture. */
 export interface Scale {
   least: number;
   most: number;
-  /** Points of `least` and of `most`. */
+  /** Positions of `least` and of `most`, in points. */
   from: number;
   to: number;
 }
@@ -20,17 +20,17 @@ function stepOf(span: number, count: number): number {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => span / step <= count * (1 + 1e-9))!;
 }
 
-/** Round numbers from `least` to `most`, both included where they are round. */
+/** Round numbers from `least` to `most`. Either bound is included if it is round. */
 export function ticks(least: number, most: number, count: number): number[] {
   if (!(most > least)) return [least];
   const step = stepOf(most - least, count);
   const first = Math.ceil(least / step - 1e-9);
   const last = Math.floor(most / step + 1e-9);
-  // Sums of steps gather rounding errors, which would be printed.
+  // Multiples of the step have rounding errors, which would be printed.
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-/** The smallest range of whole ticks around the values; `zero`: it begins at 0. */
+/** The smallest range of whole ticks that contains the values. With `zero`, it also contains 0. */
 export function niceRange(values: readonly number[], zero: boolean, count: number): [number, number] {
   let least = zero ? 0 : Number.POSITIVE_INFINITY;
   let most = zero ? 0 : Number.NEGATIVE_INFINITY;
@@ -47,7 +47,7 @@ export function niceRange(values: readonly number[], zero: boolean, count: numbe
 const GRID = '#e6e6e6';
 const AXIS = '#888888';
 
-/** Marks and numbers below the line at `y`, grid lines up to `top`, and the title in the middle. */
+/** Draws an axis at `y`, with marks and numbers below it, grid lines up to `top`, and the title in the middle. */
 export function horizontalAxis(scale: Scale, y: number, top: number, title: string, count: number): string[] {
   const marks = ticks(scale.least, scale.most, count).flatMap((value) => {
     const x = place(scale, value);
@@ -66,7 +66,8 @@ export function horizontalAxis(scale: Scale, y: number, top: number, title: stri
 }
 
 /**
- * Marks and numbers left of the line at `x`, grid lines to `right`, and the title, turned, `room` points to the left.
+ * Draws an axis at `x`, with marks and numbers on its left and grid lines to `right`. The rotated title stands `room`
+ * points to the left.
  */
 export function verticalAxis(scale: Scale, x: number, right: number, title: string, room: number): string[] {
   const marks = ticks(scale.least, scale.most, 6).flatMap((value) => {

@@ -12,13 +12,13 @@ export interface LineChart {
   title: string;
   xTitle: string;
   yTitle: string;
-  /** In the order of the legend and of the colours. */
+  /** The series, in the order of the legend and of the colours. */
   series: readonly Series[];
   /** Whether the vertical axis begins at 0. */
   zero: boolean;
 }
 
-/** Points of a panel, its axes and legend included. */
+/** Size of a panel in points, including its axes and legend. */
 export const PANEL = { width: 640, height: 320 };
 const PLOT = { left: 66, top: 34, right: 486, bottom: 264 };
 const LEGEND = { left: 500, line: 20 };

@@ -1,11 +1,10 @@
-/** Writes SVG: elements as text, with every name and word escaped. */
+/** Writes SVG elements as text. Attribute values and contents are escaped. */
 
 type Attributes = Record<string, string | number>;
 
-/** Legible at half size. */
 const FONT = 'Helvetica, Arial, sans-serif';
 
-/** Text and attribute values: characters that XML reserves, and control characters that it does not allow at all. */
+/** Escapes the characters that XML reserves, and replaces the control characters that it does not allow. */
 function escaped(text: string): string {
   return (
     text
@@ -18,19 +17,19 @@ function escaped(text: string): string {
   );
 }
 
-/** Hundredths of a point are more than any screen shows. */
+/** Rounds numbers to hundredths of a point, which is finer than any screen. */
 function valueText(value: string | number): string {
   return typeof value === 'number' ? String(Math.round(value * 100) / 100) : escaped(value);
 }
 
-/** An element; `children` are elements or texts made by this file. */
+/** An element. `children` must be elements or escaped text, because they are written as they are. */
 export function element(name: string, attributes: Attributes, children: readonly string[] = []): string {
   const written = Object.entries(attributes).map(([key, value]) => ` ${key}="${valueText(value)}"`);
   const open = `<${name}${written.join('')}`;
   return children.length === 0 ? `${open}/>` : `${open}>${children.join('')}</${name}>`;
 }
 
-/** Words that begin at (x, y); `text-anchor` says otherwise. */
+/** Text that begins at (x, y), unless `text-anchor` says otherwise. */
 export function text(content: string, x: number, y: number, attributes: Attributes = {}): string {
   return element('text', { x, y, 'font-size': 12, ...attributes }, [escaped(content)]);
 }
@@ -43,7 +42,7 @@ export function group(x: number, y: number, children: readonly string[]): string
   return element('g', { transform: `translate(${valueText(x)},${valueText(y)})` }, children);
 }
 
-/** A whole picture on white ground. */
+/** A complete SVG document with a white background. */
 export function svgDocument(width: number, height: number, children: readonly string[]): string {
   const attributes = {
     xmlns: 'http://www.w3.org/2000/svg',

@@ -33,24 +33,24 @@ import {
 interface ConvertOptions extends FormatChoices {
   /** Hugging Face checkpoint directory. */
   model: string;
-  /** Directory of the pack; appears whole or not at all. */
+  /** Directory of the pack. It appears complete or not at all. */
   out: string;
-  /** Directories on disks of their own, one for each of two or more files of experts. Without: one file, in `out`. */
+  /** Directories on different disks, one per expert file. When absent, `out` holds the only expert file. */
   stripes?: readonly string[];
   signal?: AbortSignal;
-  /** Experts written, then bytes hashed. */
+  /** Counts experts while converting, then bytes while hashing. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
 }
 
 interface ConvertResult {
   pack: string;
-  /** Experts that an interrupted earlier run had written; 0 for a fresh one. */
+  /** Experts that an earlier run had already written. 0 for a new conversion. */
   resumedFrom: number;
 }
 
-/** Files that make a pack a model directory of its own. */
+/** Files that are copied from the checkpoint, so that a pack can serve as a model directory. */
 const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', 'sida.json'];
-/** What an unfinished pack is made of, and how far it got; written after each chunk reached the disk. */
+/** Records the settings and progress of an unfinished pack. It is written after experts have been synced. */
 const JOURNAL = 'journal.json';
 
 const journalSchema = z.object({
@@ -58,9 +58,9 @@ const journalSchema = z.object({
   identity: z.string(),
   experts: expertFormatSchema,
   dense: denseFormatSchema,
-  /** Directories of the experts' files, where they are not one. */
+  /** Directories of the expert files. Empty when there is one file, in the pack. */
   stripes: z.array(z.string()).default([]),
-  /** Experts written and synced. */
+  /** Number of experts that are written and synced. */
   done: z.number().int().nonnegative(),
 });
 
@@ -80,7 +80,7 @@ function sameWork(a: Journal, b: Journal): boolean {
   );
 }
 
-/** Experts of this very work that an interrupted run left whole on the disk. */
+/** The number of experts that an interrupted run with the same settings left complete on the disk. */
 async function resumable(
   partial: string,
   plan: Journal,
@@ -121,7 +121,10 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
   await rename(join(partial, `${JOURNAL}.tmp`), join(partial, JOURNAL));
 }
 
-/** Packs a checkpoint. Work goes to `<out>.partial`, survives an interruption there, and is renamed when whole. */
+/**
+ * Packs a checkpoint. The files are written to `<out>.partial`, where a later run finds them after an interruption,
+ * and the directory is renamed when it is complete. Waits while another process converts to `out`.
+ */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
   return withLock(
@@ -191,7 +194,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   return { pack: out, resumedFrom };
 }
 
-/** Writes the dense file and the experts, as far as an earlier run has not. */
+/** Writes the dense file and the remaining experts. Returns the number of experts that an earlier run had written. */
 async function writeWeights(
   writer: PackWriter,
   partial: string,
@@ -202,11 +205,11 @@ async function writeWeights(
   const files = writer.expertFiles.map(({ name }) => name);
   const resumedFrom = await resumable(partial, plan, writer);
   const total = experts.layers.length * experts.experts_per_layer;
-  // A journal entry costs an fsync: one for about 256 MiB of experts.
+  // A journal entry costs an fsync of each file, so write one for about 256 MiB of experts.
   const stride = Math.max(1, Math.floor((256 << 20) / experts.block_bytes));
   const piece = Math.max(1, Math.floor((16 << 20) / experts.block_bytes));
   if (resumedFrom === 0) {
-    // Anything else here belongs to another conversion.
+    // Other files here are left over from another conversion.
     for (const name of await readdir(partial)) {
       if (!files.includes(name)) await removeUnfinished(partial, out, name);
     }
@@ -230,7 +233,7 @@ async function writeWeights(
   return resumedFrom;
 }
 
-/** Adds what a model directory has beside the weights, and the manifest that makes the directory a pack. */
+/** Copies the companion files, hashes all files and writes the manifest, which makes the directory a pack. */
 async function describePack(
   partial: string,
   layout: PackLayout,
@@ -268,10 +271,10 @@ async function describePack(
   await rm(join(partial, JOURNAL), { force: true });
 }
 
-/** A finished pack of the same weights and types is kept; anything else in its place is not ours to overwrite. */
+/** Keeps a finished pack of the same weights and types. Throws cannot_run when `out` holds anything else. */
 async function refuseForeign(out: string, plan: Journal): Promise<void> {
   if (await holdsPack(out, plan)) {
-    // Sizes only: a lost stripe must not pass for a pack that is made already.
+    // Check the sizes, because a pack with a missing stripe is not complete.
     await verifyPack(out, { maxBytes: 0 });
     return;
   }
@@ -281,7 +284,7 @@ async function refuseForeign(out: string, plan: Journal): Promise<void> {
   });
 }
 
-/** Whether a pack of this work, of this version, stands there. */
+/** Whether `out` holds a pack of this version with the settings of `plan`. */
 async function holdsPack(out: string, plan: Journal): Promise<boolean> {
   if (!isPack(out)) return false;
   const manifest = await readManifest(out).catch((error: unknown) => {
@@ -290,7 +293,7 @@ async function holdsPack(out: string, plan: Journal): Promise<boolean> {
   });
   if (manifest === undefined) return false;
   const { version, source, experts, dense } = manifest;
-  // Where its stripes lie may have changed since; how many there are has not.
+  // The stripes may have been moved to other directories. Their number is fixed.
   const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
   return sameWork({ version, identity: source.identity, experts, dense, stripes, done: 0 }, plan);
 }

@@ -5,8 +5,8 @@ import type { CheckpointInfo } from '../native/addon-types.js';
 import type { PackFile } from './manifest.js';
 
 /**
- * Names the weights of a checkpoint on this machine without reading them all. Fine-tunes share config and
- * headers to the byte, so size and modification time of each file count too.
+ * Identifies the weights of a checkpoint on this machine without reading them. Fine-tunes may have the same config
+ * and headers, so the hash also covers the size and the modification time of each file.
  */
 export async function checkpointIdentity(directory: string, info: CheckpointInfo): Promise<string> {
   const hash = createHash('sha256').update(info.fingerprint);
@@ -17,7 +17,7 @@ export async function checkpointIdentity(directory: string, info: CheckpointInfo
   return hash.digest('hex');
 }
 
-/** Names what a pack computes, on any machine: its files' content. */
+/** Identifies the content of a pack's files. It is the same on every machine. */
 export function packFingerprint(files: PackFile[]): string {
   const hash = createHash('sha256');
   for (const { name, sha256 } of [...files].sort((a, b) => (a.name < b.name ? -1 : 1))) {

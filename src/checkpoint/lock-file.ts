@@ -14,8 +14,8 @@ function alive(pid: number): boolean {
 }
 
 /**
- * Runs `body` while no other process of this machine holds `path`; waits for one that does. The lock of a process
- * that died is taken over.
+ * Runs `body` while this process holds the lock file `path`. Waits while another process of this machine holds it,
+ * and takes over the lock of a process that has died.
  */
 export async function withLock<T>(path: string, body: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   await mkdir(dirname(path), { recursive: true });
@@ -30,7 +30,7 @@ export async function withLock<T>(path: string, body: () => Promise<T>, signal?:
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
     const holder = Number(await readFile(path, 'utf8').catch(() => ''));
-    // The file is empty while its owner writes its id, or after the owner died doing so. Look once more.
+    // An empty file means that its owner is about to write its id, or died before that. If it stays empty, remove it.
     if (holder > 0 && !alive(holder)) await rm(path, { force: true });
     else await delay(POLL_MS, undefined, signal && { signal });
     if (holder === 0 && (await readFile(path, 'utf8').catch(() => 'gone')) === '')

@@ -9,11 +9,11 @@ import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
-/** Packs of an older version are converted again: they describe experts and tensors differently. */
+/** Packs of an older version are converted again, because they describe experts and tensors differently. */
 export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
-/** The files a pack may consist of, with `experts.sida` or its stripes; a name is never a path. */
+/** The files of a pack, besides `experts.sida` or its stripes. A name is never a path. */
 const PACK_FILES = [
   'dense.sida',
   'config.json',
@@ -35,13 +35,13 @@ const fileSchema = z.object({
   sha256: z.string(),
 });
 
-/** The parts of a manifest that TypeScript reads; the layout is checked by the addon when it opens the pack. */
+/** The parts of a manifest that TypeScript reads. The addon checks the layout when it opens the pack. */
 const manifestSchema = z.object({
   format: z.literal('sida-pack'),
   version: z.literal(PACK_VERSION, {
     error: ({ input }) => `expected ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
   }),
-  /** The checkpoint it was made from. */
+  /** The checkpoint that the pack was made from. */
   source: z.object({ name: z.string(), identity: z.string() }),
   experts: expertFormatSchema.and(
     z.object({ stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional() }),
@@ -83,7 +83,7 @@ export async function readManifest(directory: string): Promise<z.infer<typeof ma
   return manifest;
 }
 
-/** Writes the manifest last and atomically: a directory without one is no pack. */
+/** Writes the manifest atomically. Call it last, because a directory with a manifest counts as a pack. */
 export async function writeManifest(directory: string, manifest: Manifest): Promise<void> {
   const path = join(directory, MANIFEST);
   const file = await open(`${path}.tmp`, 'w');
@@ -96,7 +96,7 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await rename(`${path}.tmp`, path);
 }
 
-/** sha256 and size of a file, read as a stream. `onBytes` is called for each chunk. */
+/** Reads a file as a stream and returns its sha256 and size. Calls `onBytes` for each chunk. */
 export async function hashFile(
   directory: string,
   name: string,
@@ -118,20 +118,20 @@ export async function hashFile(
 }
 
 interface VerifyOptions {
-  /** Leaves files larger than this to their size. */
+  /** Only the size of larger files is checked. */
   maxBytes?: number;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
   signal?: AbortSignal;
 }
 
-/** Compares every file of a pack with the manifest's sha256. Throws pack_invalid naming the file. */
+/** Compares every file of a pack with the manifest's size and sha256. Throws pack_invalid, which names the file. */
 export async function verifyPack(directory: string, options: VerifyOptions = {}): Promise<void> {
   const { files } = await readManifest(directory);
   const total = files.reduce((sum, file) => sum + file.bytes, 0);
   let done = 0;
   for (const expected of files) {
     const path = join(directory, expected.name);
-    // A stripe may lie on another disk.
+    // A stripe may be a link to a file on another disk.
     const statusOf = STRIPE.test(expected.name) ? stat : lstat;
     const status = await statusOf(path).catch(() => undefined);
     const found = status?.isFile() ? status.size : undefined;

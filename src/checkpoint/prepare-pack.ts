@@ -16,18 +16,18 @@ import {
   sameFormat,
 } from './weight-format.js';
 
-/** Files up to this size are compared with their sha256 at every start; larger ones by `sida convert --verify`. */
+/** Files up to this size are hashed at every start. Only `sida convert --verify` hashes larger ones. */
 const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
-  /** Checkpoint or pack. */
+  /** Directory of a checkpoint or a pack. */
   model: string;
-  /** Where packs of checkpoints are kept. */
+  /** Directory that caches packs of checkpoints. */
   packDir: string;
   experts: FormatChoice;
-  /** Default: auto. */
+  /** Default `auto`. */
   dense?: FormatChoice;
-  /** Read every weight and refuse one that is NaN or infinite. */
+  /** Read every weight, and throw pack_invalid for one that is NaN or infinite. */
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
@@ -40,7 +40,7 @@ export interface PreparedPack {
   fingerprint: string;
 }
 
-/** Gives the pack of a model, converting a checkpoint on its first use. */
+/** Returns the pack of a model. Converts a checkpoint on first use. */
 export async function preparePack(options: PrepareOptions): Promise<PreparedPack> {
   const model = resolve(options.model);
   const { experts, dense = 'auto' } = options;
@@ -60,7 +60,7 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
     try {
       return await checked(out, options);
     } catch (error) {
-      // The pack directory is a cache: a broken pack is made again.
+      // The pack directory is a cache, so a damaged pack is made again.
       if (!(error instanceof SidaError && error.code === 'pack_invalid')) throw error;
       await rm(out, { recursive: true, force: true });
     }
@@ -69,13 +69,13 @@ export async function preparePack(options: PrepareOptions): Promise<PreparedPack
   return checked(out, options);
 }
 
-/** Named only where dense weights are not in their own type. */
+/** Names element types for a directory name. The dense type is left out when it is the lossless one. */
 function formatsName({ experts, dense }: PackFormats, lossless: PackFormats): string {
   const rest = sameFormat(dense, lossless.dense) ? '' : `-dense-${formatName(dense)}`;
   return `${formatName(experts)}${rest}`;
 }
 
-/** The element types of a pack. Throws cannot_run where others were asked for: they take another conversion. */
+/** The element types of a pack. Throws cannot_run when `choices` asks for others, which needs another conversion. */
 export async function preparedFormats(pack: string, choices: FormatChoices): Promise<PackFormats> {
   const manifest = await readManifest(pack);
   for (const part of ['experts', 'dense'] as const) {

@@ -47,8 +47,8 @@ function elements(shape: readonly number[]): number {
 }
 
 /**
- * Writes atomically: the file is whole or absent. Wider elements come first, so that all data is aligned.
- * Throws io_error.
+ * Writes a file atomically: it is complete or absent. Tensors with wider elements come first, so that all data is
+ * aligned. Throws io_error.
  */
 export function writeSafetensors(
   path: string,
@@ -58,7 +58,7 @@ export function writeSafetensors(
   const order = Object.entries(tensors).sort(
     ([, a], [, b]) => b.data.BYTES_PER_ELEMENT - a.data.BYTES_PER_ELEMENT,
   );
-  // A null prototype: `__proto__` is a name like another.
+  // Without a prototype, `__proto__` is an ordinary tensor name.
   const header: Record<string, unknown> = Object.assign(Object.create(null), { __metadata__: metadata });
   let offset = 0;
   for (const [name, { shape, data }] of order) {
@@ -98,7 +98,7 @@ function writeAtomically(path: string, pieces: Uint8Array[]): void {
   }
 }
 
-/** Reads a whole file. Throws checkpoint_invalid, with the numbers, where it is not one to the byte. */
+/** Reads a whole file. Throws checkpoint_invalid, with the numbers, when the file is not valid to the last byte. */
 export function readSafetensors(path: string): SafetensorsFile {
   const bytes = readWhole(path);
   if (bytes.length < LENGTH_BYTES) {
@@ -176,7 +176,7 @@ function readTensors(path: string, entries: Record<string, unknown>, data: Buffe
       );
     }
     ranges.push([begin, end, name]);
-    // A copy: a slice of the file may not be aligned.
+    // Copy the bytes, because a slice of the file may not be aligned.
     const copy = new Uint8Array(data.subarray(begin, end)).buffer;
     tensors.set(name, { dtype, shape, data: new ARRAYS[dtype](copy) });
   }
@@ -196,7 +196,7 @@ function readTensors(path: string, entries: Record<string, unknown>, data: Buffe
   return tensors;
 }
 
-/** A tensor of `file` with this element type and shape. Throws checkpoint_invalid, with the numbers. */
+/** The data of a tensor. Throws checkpoint_invalid when it is missing or has another element type or shape. */
 export function tensorOf<D extends Dtype>(
   path: string,
   file: SafetensorsFile,

@@ -1,11 +1,11 @@
-/** Expert files on other disks: in the pack's directory stand links, so that its manifest names no places. */
+/** Expert files on other disks. The pack's directory holds links to them, so that its manifest needs no paths. */
 import { lstat, readlink, rm, stat, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { SidaError } from '../errors.js';
 
 export const MAX_STRIPES = 64;
 
-/** Where stripe `index` of the pack `out` lies. */
+/** Path of the expert file `file` of the pack `out` within `directory`. */
 function stripePath(directory: string, out: string, file: string): string {
   return join(directory, `${basename(out)}.${file}`);
 }
@@ -15,7 +15,7 @@ async function linkTarget(path: string): Promise<string | undefined> {
   return status?.isSymbolicLink() ? readlink(path) : undefined;
 }
 
-/** Throws cannot_run where a directory is missing: a mistyped mount point must not fill the disk below it. */
+/** Throws cannot_run for a missing directory. Creating one for a mistyped mount point would fill the wrong disk. */
 export async function requireDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {
     const status = await stat(directory).catch(() => undefined);
@@ -28,8 +28,8 @@ export async function requireDirectories(directories: readonly string[]): Promis
 }
 
 /**
- * Makes `<partial>/<file>` a link into a directory, for each of the files; links of an interrupted run stay. Throws
- * cannot_run where a directory holds a file of that name already.
+ * Makes each `<partial>/<file>` a link into its directory, and keeps the links of an interrupted run. Throws
+ * cannot_run when a directory already holds a file of that name.
  */
 export async function linkStripes(
   partial: string,
@@ -51,7 +51,7 @@ export async function linkStripes(
   }
 }
 
-/** Removes a file of unfinished work, and what it links to where that is a stripe of the same work. */
+/** Removes a file of an unfinished pack. If it is a link to a stripe of the same pack, removes the stripe too. */
 export async function removeUnfinished(partial: string, out: string, name: string): Promise<void> {
   const target = await linkTarget(join(partial, name));
   if (target !== undefined && basename(target) === `${basename(out)}.${name}`)

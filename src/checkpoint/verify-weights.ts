@@ -7,13 +7,13 @@ interface VerifyWeightsOptions {
   model: string;
   pack: string;
   signal?: AbortSignal;
-  /** Experts compared. */
+  /** Counts the experts compared so far. */
   onProgress?: (progress: { phase: 'verify'; done: number; total: number }) => void;
 }
 
 /**
- * Compares every weight of a pack with the checkpoint's. Throws pack_invalid naming the matrix, the error found and
- * the bound where one is farther off than its element type allows.
+ * Compares every weight of a pack with the checkpoint. Throws pack_invalid when an error exceeds the bound of its
+ * element type. The message names the matrix, the error and the bound.
  */
 export async function verifyWeights(options: VerifyWeightsOptions): Promise<VerifiedWeights> {
   const { model, pack, signal, onProgress } = options;

@@ -1,4 +1,4 @@
-/** Element types of packed weights: how they are named, chosen and compared. */
+/** Names, chooses and compares the element types of packed weights. */
 import { z } from 'zod';
 import type { ExpertDtype, WeightFormat } from '../native/addon-types.js';
 
@@ -7,7 +7,7 @@ export const DENSE_DTYPES = ['f32', 'bf16', 'int8'] as const satisfies readonly 
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;
 
-/** `auto`: the type that loses nothing of the checkpoint. A bare `int4` has groups of 64. */
+/** `auto` means the checkpoint's lossless type. A bare `int4` has groups of 64. */
 export type FormatChoice = 'auto' | ExpertDtype | WeightFormat;
 
 export interface FormatChoices {
@@ -18,7 +18,7 @@ export interface FormatChoices {
 export const expertFormatSchema = formatSchema(EXPERT_DTYPES);
 export const denseFormatSchema = formatSchema(DENSE_DTYPES);
 
-/** `{dtype, group?}` inside an object that may hold more. */
+/** Schema of `{dtype, group?}` within an object that may have other fields. */
 function formatSchema(dtypes: readonly ExpertDtype[]) {
   return z
     .object({ dtype: z.unknown(), group: z.unknown().optional() })
@@ -47,12 +47,12 @@ export function sameFormat(a: WeightFormat, b: WeightFormat): boolean {
   return a.dtype === b.dtype && a.group === b.group;
 }
 
-/** `int4-g64`: one word, for a file name or a line of text. */
+/** The name of a format in one word, such as `int4-g64`, for file names and messages. */
 export function formatName({ dtype, group }: WeightFormat): string {
   return group === undefined ? dtype : `${dtype}-g${group}`;
 }
 
-/** As the options of `sida convert` say it, behind `--experts` or `--dense`. */
+/** The format as the arguments of `sida convert` after `--experts` or `--dense`. */
 export function formatFlags({ dtype, group }: WeightFormat): string {
   return group === undefined ? dtype : `${dtype} --group ${group}`;
 }

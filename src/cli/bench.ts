@@ -1,4 +1,4 @@
-/** `sida bench`: runs the laboratory, which stands beside the product in a checkout and is not part of the package. */
+/** `sida bench`: runs the laboratory, which is part of a checkout and not of the package. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

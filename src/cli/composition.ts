@@ -1,4 +1,4 @@
-/** The composition root: which engine, queue, worker and HTTP server the options ask for, and how they are joined. */
+/** The composition root: builds and connects the engine, queue, worker and HTTP server that the options ask for. */
 import { KeyRing } from '../access/key-ring.js';
 import type { ServeOptions } from '../config/options.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -22,7 +22,7 @@ import { serverMetrics } from '../server/server-metrics.js';
 import { type EngineOptions, engineConfig } from './engine-config.js';
 import { listening } from './listening.js';
 
-/** Ended jobs that are kept, however small. */
+/** Limit on the number of kept jobs that have ended, whatever their size. */
 const KEPT_JOBS = 10_000;
 
 type OnKeptEnd = (end: KeptEnd) => void;
@@ -31,13 +31,16 @@ interface ServerParts {
   engine: EngineHandle;
   queue: JobQueue;
   keys: KeyRing;
-  /** Throws io_error where the port is taken. */
+  /** Throws io_error when it cannot listen on the port. */
   listen(): Promise<RunningServer>;
   /** Closes queue and worker, then the engine. Running jobs of a shared queue get up to `drainMs`. */
   close(drainMs: number): Promise<void>;
 }
 
-/** Of `sida serve`: everything in this process, with Redis between, or with all engines elsewhere. */
+/**
+ * Builds the parts of `sida serve`. Without Redis, the queue lives in this process. With Redis, the queue is shared,
+ * and the engine runs in this process or only in workers elsewhere.
+ */
 export function composeServer(options: ServeOptions, logger: Logger): ServerParts {
   const keys = new KeyRing(options);
   const onKeptEnd: OnKeptEnd = (end) => recordKeptJob(end, metrics, logger);
@@ -86,13 +89,14 @@ function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
 }
 
 /**
- * Tokens that keep an engine at full speed: generations, the running batch, prepared batches, and one that fills up.
+ * Tokens that keep an engine at full speed: those of running generations, the running batch, the prepared batches,
+ * and one batch that is filling up.
  */
 function engineTokens({ lookahead, maxBatchTokens, kvTokens }: ServeOptions): number {
   return kvTokens + (lookahead + 3) * maxBatchTokens;
 }
 
-/** Engines of other processes answer; this process only takes requests. */
+/** Takes requests in this process and leaves the jobs to engines of other processes. */
 function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new RemoteEngine(url, options.model);
   const queueName = () => engine.queueName;
@@ -109,7 +113,7 @@ function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, on
   };
 }
 
-/** This process takes requests and runs jobs of the shared queue, its own or not. */
+/** Takes requests in this process and runs jobs of the shared queue, including those of other servers. */
 function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKeptEnd: OnKeptEnd): Backend {
   const engine = new EngineProcess(engineConfig(options));
   const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
@@ -129,16 +133,16 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
 
 interface WorkerParts {
   engine: EngineHandle;
-  /** Of metrics and health; undefined without --metrics-port. */
+  /** Base URL of the metrics and health routes. Undefined without --metrics-port. */
   url: string | undefined;
-  /** From now on `/health/ready` answers 503. */
+  /** Makes `/health/ready` answer 503 from now on. */
   refuse(): void;
   close(drainMs: number): Promise<void>;
 }
 
 /**
- * Of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving`: options of its own HTTP server, if
- * it has one.
+ * Builds the parts of `sida worker`: an engine that runs the jobs of servers elsewhere. `serving` holds the options
+ * of the worker's own HTTP server. It is undefined for a worker without one.
  */
 export async function composeWorker(
   options: WorkerOptions & EngineOptions,
@@ -170,7 +174,7 @@ export async function composeWorker(
   };
 }
 
-/** A worker's HTTP server: its health, its metrics, and the queue metrics that a server exports. */
+/** Starts a worker's HTTP server, which serves the worker's health, its metrics, and the metrics of the queue. */
 async function meteredQueue(
   options: ServeOptions,
   redis: string,
@@ -194,7 +198,7 @@ async function meteredQueue(
   }
 }
 
-/** The producers' side of a shared queue. `unnamed`: why there is no queue yet. */
+/** The producers' side of a shared queue. `unnamed` says why the queue has no name yet. */
 function producer(
   options: ServeOptions,
   url: string,
@@ -233,12 +237,12 @@ type WorkerOptions = Pick<
 >;
 
 interface WaitingWorker {
-  /** Undefined before the engine was ready. */
+  /** Undefined until the engine is ready for the first time. */
   readonly queueName: string | undefined;
   close(drainMs: number): Promise<void>;
 }
 
-/** The name of the queue depends on the model: the worker starts once the engine has told it. */
+/** Starts the worker when the engine is ready, because the name of the queue depends on the model. */
 function workerWhenReady(
   options: WorkerOptions,
   url: string,

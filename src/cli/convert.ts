@@ -1,4 +1,4 @@
-/** `sida convert`: packs a checkpoint, as `sida serve` does by itself on first use. */
+/** `sida convert`: packs a checkpoint. `sida serve` does the same on first use. */
 import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
@@ -60,7 +60,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
   const interruption = new AbortController();
   const interrupt = () => {
     interruption.abort(new Error('Interrupted; start it again to go on from here'));
-    // A system call that hangs, as on a dead mount, never returns to check the abort.
+    // A system call that hangs, for example on a dead mount, never returns to check the abort.
     setTimeout(() => process.exit(EXIT.failure), INTERRUPT_MS).unref();
   };
   process.once('SIGINT', interrupt).once('SIGTERM', interrupt);
@@ -92,7 +92,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
     process.stdout.write(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}\n`);
     if (verified !== undefined) process.stdout.write(`${describeErrors(verified)}\n`);
   } catch (error) {
-    // Streams throw their own abort error; the reason says what to do.
+    // Streams throw an abort error of their own. The signal's reason says what to do.
     throw signal.aborted ? signal.reason : error;
   } finally {
     progress.stop();

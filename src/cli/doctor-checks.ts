@@ -1,4 +1,4 @@
-/** The checks of `sida doctor`. None of them throws: what goes wrong is what they report. */
+/** The checks of `sida doctor`. A check never throws: it reports its failure as its result. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, open, rm } from 'node:fs/promises';
@@ -15,7 +15,7 @@ export interface Check {
   name: string;
   result: 'ok' | 'warn' | 'fail';
   found: string;
-  /** What to do; absent when there is nothing to do. */
+  /** What the user should do. Absent when nothing needs to be done. */
   hint?: string;
 }
 
@@ -90,7 +90,7 @@ function checkCuda(addon: NativeAddon): Check {
 }
 
 function checkMemory(): Check {
-  // Newer Nodes know the limit of the container; the machine's free memory is the next best.
+  // Newer versions of Node know the container's limit. Older ones only know the machine's free memory.
   const available = process.availableMemory?.() ?? freemem();
   const check: Check = {
     name: 'memory',
@@ -108,7 +108,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
     await mkdir(packDir, { recursive: true });
     const file = await open(path, 'wx');
     try {
-      // Random bytes, since file systems that compress would read zeros from nowhere.
+      // The bytes are random because a compressing file system would not read zeros from the disk.
       const piece = randomBytes(4 << 20);
       for (let written = 0; written < DISK_TEST_BYTES; written += piece.length) await file.write(piece);
       await file.sync();
@@ -136,7 +136,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
   }
 }
 
-/** `url` undefined: none was asked for. */
+/** `url` is undefined when no Redis is configured. The check then passes. */
 export async function checkRedis(url: string | undefined): Promise<Check> {
   const name = 'Redis';
   if (url === undefined) {

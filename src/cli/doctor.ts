@@ -1,4 +1,4 @@
-/** `sida doctor`: what this machine has and what it lacks, each with what to do about it. */
+/** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
 import { type Check, checkMachine } from './doctor-checks.js';
@@ -29,7 +29,7 @@ export function doctorCommand(): Command {
 
 function describe(checks: Check[]): string {
   const width = Math.max(...checks.map(({ name }) => name.length));
-  // What was found may have several lines; they stand below the first one.
+  // A finding may have several lines. Indent the later ones to the column of the first.
   const below = `\n${' '.repeat('warn'.length + 2 + width + 2)}`;
   return checks
     .map(({ name, result, found, hint }) => {

@@ -1,9 +1,9 @@
-/** What the engine process takes of the options. */
+/** Selects the options that the engine process needs. */
 import type { ServeOptions } from '../config/options.js';
 import { weightChoices } from '../config/weight-options.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 
-/** Options of the model and its engine: of `sida worker` as of `sida serve`. */
+/** Options of the model and its engine, which `sida worker` and `sida serve` share. */
 export const ENGINE_OPTIONS = [
   'model',
   'memoryBudget',

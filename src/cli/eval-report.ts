@@ -1,4 +1,4 @@
-/** What `sida eval` prints for a person. */
+/** The report of `sida eval` as text for people. */
 
 import type { LayerReport, SourceReport } from '../evaluation/evaluate.js';
 import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
@@ -10,11 +10,11 @@ import { formatTable } from './table.js';
 export interface EvaluationReport {
   model: { name: string; fingerprint: string };
   predictor: { directory: string; hashFunction: string; warnings: string[] };
-  /** One slot: what one load moves. */
+  /** Bytes of one expert slot, which one load moves. */
   expertBytes: number;
   sources: ({
     file: string;
-    /** What was fed: labels, the model's own continuation, what span corruption hid, or the text as it is. */
+    /** How the inputs ran: labels scored, continued greedily, hidden spans scored, or the text scored as it is. */
     kind: 'labels' | 'continuations' | 'corrupted' | 'text';
   } & SourceReport)[];
 }
@@ -53,7 +53,7 @@ function hitCells({ hits, alphaError }: HitShares): string[] {
   return [hits.map(share).join(' / '), alphaError === null ? DASH : alphaError.toFixed(3)];
 }
 
-/** A row of each layer, two columns of each hash function. */
+/** One row per layer, with two columns per hash function. */
 function hitTable(layers: readonly LayerReport[], named: [string, string]): string {
   const names = Object.keys(layers[0]?.functions ?? {});
   const rows = layers.map(({ layer, tokens, alpha, functions }) => [
@@ -106,7 +106,7 @@ function perplexityTable({ tokens, exact, predicted }: Perplexity): string {
   ]);
 }
 
-/** A row of each policy, two columns of each budget: bytes, and their ratio to the least there can be. */
+/** One row per policy, with two columns per budget: bytes loaded, and their ratio to the least possible bytes. */
 function movedTable(moved: readonly BudgetMoves[]): string {
   const rules = moved[0]?.policies ?? [];
   const rows = rules.map((rule, i) => [

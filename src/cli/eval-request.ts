@@ -1,4 +1,4 @@
-/** What `sida eval` is asked to measure, from its flags. */
+/** Reads from the flags what `sida eval` should measure. */
 import { resolve } from 'node:path';
 import { UsageError } from '../config/resolve.js';
 import type { Tasks } from '../engine/model-directory.js';
@@ -12,14 +12,17 @@ export interface EvalRequest {
   text?: string;
   limit?: number;
   maxNewTokens: number;
-  /** Those of the model where none are given. */
+  /** Experts per token in predicted mode. Absent when the model's defaults apply. */
   ks?: number[];
   lookaheads: number[];
-  /** As written. */
+  /** Sizes or shares, as the user wrote them. */
   budgets: string[];
 }
 
-/** Values of the command line by commander's names. Throws UsageError; invalid_request for an unknown task. */
+/**
+ * Parses the values that commander found, keyed by commander's names. Throws UsageError, or invalid_request for an
+ * unknown task.
+ */
 export function requestOf(values: Record<string, unknown>, tasks: Tasks): EvalRequest {
   const given = (name: string) => (values[name] === undefined ? undefined : String(values[name]));
   if (values.data === undefined && values.text === undefined) {

@@ -1,4 +1,4 @@
-/** `sida eval`: what a predictor is worth on data. */
+/** `sida eval`: measures a predictor on data. */
 
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -115,7 +115,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
   let steps = 0;
   const onProgress = async (phase: 'evaluate' | 'replay', done: number, total: number) => {
     progress.show({ phase, done, total });
-    // Signals are read between two inputs.
+    // Signals are handled only while the loop yields, which is between two inputs.
     if (phase === 'replay' || steps++ % 8 === 0) await yieldToEvents();
     if (stopped) throw new Error('Interrupted');
   };
@@ -169,7 +169,8 @@ function limitOf({ limit }: EvalRequest): { limit?: number } {
 }
 
 /**
- * With the numbers of experts a token that predicted mode is measured with: those asked for, or what suits the model.
+ * Opens the engine and chooses `ks`, the numbers of experts per token to measure predicted mode with. These come from
+ * the request, or else from the model's own k.
  */
 function engineWithK(pack: string, options: Options, request: EvalRequest): { engine: Engine; ks: number[] } {
   const engine = engineOf(pack, options, request, request.ks && Math.max(...request.ks));
@@ -191,7 +192,7 @@ function engineOf(
   maxRoutingK: number | undefined,
 ): Engine {
   const { memoryBudget, hostBudget, maxBatchTokens, threads, activations, device } = options;
-  // An input and what comes behind it, whose last pages may be all but empty.
+  // The last KV page of the input and of each label or continuation may be almost empty.
   const pages = ((data?.labels?.length ?? 1) + 2) * loadAddon().kvPageTokens;
   return openEngine({
     pack,
@@ -212,7 +213,7 @@ interface Opened {
   path: string;
 }
 
-/** The chosen hash function, and the token table beside it. */
+/** Opens the chosen hash function, and the predictor's token table if it has one, for comparison. */
 async function openFunctions(
   { pack, fingerprint }: PreparedPack,
   { shape: model }: Engine,
@@ -248,7 +249,7 @@ async function openFunctions(
   return { functions: [own, (await open('token')).own], warnings, path };
 }
 
-/** The slots that `sida serve` would have, with exact routing. */
+/** The number of slots that `sida serve` would have within each budget under exact routing. */
 function slotBudgets(pack: string, options: Options, { budgets }: EvalRequest): SlotBudget[] {
   const { maxBatchTokens, kvTokens, threads, activations, device } = options;
   const plan = loadAddon().planMemory({ pack }, { maxBatchTokens, kvTokens, threads, activations, device });

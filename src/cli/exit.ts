@@ -1,13 +1,13 @@
-/** Exit codes, and the one line that goes with a failure. */
+/** Exit codes, and the message that goes with a failure. */
 import { UsageError } from '../config/resolve.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 
 export const EXIT = { ok: 0, failure: 1, usage: 2, badModel: 4 } as const;
 
-/** Ends a command that may leave connections open, such as one that still tries to reach Redis. */
+/** Ends the process even when connections are still open, such as one that keeps trying to reach Redis. */
 export function endProcess(code: number): void {
   process.exitCode = code;
-  // What was written to a pipe is on its way still.
+  // Output to a pipe may not be flushed yet, so exit after one more write has completed.
   process.stdout.write('', () => process.exit());
 }
 
@@ -20,9 +20,9 @@ export function exitCodeOfBody({ code }: Pick<ErrorBody, 'code'>): number {
   return code === 'checkpoint_invalid' || code === 'pack_invalid' ? EXIT.badModel : EXIT.failure;
 }
 
-/** What a person can act on; a stack only where the fault is ours. */
+/** Describes a failure for the user. Only a bug in sida gets a stack trace. */
 export function describeFailure(error: unknown): string {
-  // Errors of the addon are typed by their code alone.
+  // Errors of the addon carry a code and are not instances of SidaError.
   const typed = SidaError.from(error);
   if (error instanceof UsageError || error instanceof SidaError || typed.code !== 'internal') {
     return (error as Error).message;

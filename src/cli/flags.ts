@@ -1,4 +1,4 @@
-/** Makes rows of the option table flags of a command. */
+/** Turns rows of the option table into flags of a command. */
 import { type Command, Option as Flag } from 'commander';
 import type { Option } from '../config/option.js';
 import { type OptionName, SERVE_OPTIONS } from '../config/options.js';
@@ -11,7 +11,7 @@ export function addFlags(command: Command, names: readonly OptionName[]): Comman
   );
 }
 
-/** Flags given on the command line, under the names of the table. */
+/** The flags given on the command line, keyed by the names of the option table. */
 export function givenFlags(values: Record<string, unknown>): Partial<Record<OptionName | 'config', string>> {
   const given: Partial<Record<OptionName | 'config', string>> = {};
   for (const [name, option] of Object.entries(SERVE_OPTIONS) as [OptionName, Option<unknown>][]) {

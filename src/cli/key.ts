@@ -1,4 +1,4 @@
-/** `sida key new`: a key for a client, and the line that lets it in. */
+/** `sida key new`: makes a client's key and the line of the key file that admits it. */
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
 import { keyLine, nameFault, parseScopes } from '../access/key-file.js';

@@ -1,7 +1,7 @@
-/** What to say where a port cannot be listened on. */
+/** Turns a failure to listen on a port into an error that names the flag to change. */
 import { SidaError } from '../errors.js';
 
-/** `flag`: chooses the port. */
+/** Calls `start`. Throws io_error when it fails. `flag` is the flag that chooses the port. */
 export async function listening<T>(
   host: string,
   port: number,

@@ -1,8 +1,8 @@
-/** Options that take several values. Throw UsageError in the words of the option. */
+/** Parsers of options that take several values. They throw UsageError, which names the option. */
 import { wholeNumber } from '../config/parsers.js';
 import { UsageError } from '../config/resolve.js';
 
-/** Entries of `a,b`, each once. */
+/** The entries of a list such as `a,b`, without duplicates. */
 export function listOf(name: string, text: string): string[] {
   const entries = [...new Set(text.split(',').map((entry) => entry.trim()))];
   if (!entries.includes('')) return entries;

@@ -17,7 +17,7 @@ import { workerCommand } from './worker.js';
 const program = new Command('sida')
   .description('Serves Mixture-of-Experts models in a fraction of the memory they need')
   .version(VERSION)
-  // What follows `bench` is for the laboratory.
+  // Options after `bench` belong to the laboratory.
   .enablePositionalOptions()
   .showHelpAfterError('(sida help <command> shows what it takes)')
   .addHelpText(

@@ -1,4 +1,4 @@
-/** `sida plan`: where every byte would go, before anything is allocated. */
+/** `sida plan`: shows where every byte would go, without allocating anything. */
 import { readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -43,12 +43,12 @@ const OPTIONS = [
 ] as const;
 
 interface Planned {
-  /** Of a checkpoint; a pack tells its layers alone. */
+  /** Null for a pack, whose manifest names only its MoE layers. */
   shape: ModelShape | null;
   plan: MemoryPlan;
   layers: string[];
   formats: PackFormats;
-  /** What experts of each type would take, where the model is a checkpoint; a pack is in the types it is in. */
+  /** A plan for each weight type of the experts. Empty for a pack, whose types are fixed. */
   choices: Choice[];
 }
 
@@ -120,7 +120,7 @@ async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices
   return { shape, plan: planOf(formats.experts), layers: shape.moeLayers, formats, choices };
 }
 
-/** Slots for experts that a budget leaves; 0 when it is below the smallest workable one. */
+/** The number of expert slots within a budget of `bytes`. It is 0 below the smallest workable budget. */
 export function slotsWithin(bytes: number, plan: MemoryPlan): number {
   if (bytes < plan.smallest) return 0;
   return Math.min(plan.experts, Math.floor((bytes - plan.fixed) / plan.slot));

@@ -1,4 +1,4 @@
-/** `sida profile`: what a recorded profile says, in figures and as a picture. */
+/** `sida profile`: summarizes a recorded profile and draws it. */
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { UsageError } from '../config/resolve.js';

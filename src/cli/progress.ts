@@ -1,4 +1,4 @@
-/** Progress of long work on standard error: a bar on a terminal, a line for each tenth elsewhere. */
+/** Shows progress on standard error: a bar on a terminal, otherwise one line per tenth. */
 import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../text/bytes.js';
 
@@ -40,7 +40,7 @@ export class Progress {
     else this.#print(step);
   }
 
-  /** Ends the bar; the next step starts a new one. */
+  /** Ends the bar. The next step starts a new one. */
   stop(): void {
     this.#bar?.stop();
     this.#bar = undefined;
@@ -71,7 +71,7 @@ export class Progress {
   }
 }
 
-/** Conversion counts experts, checking and reading count bytes; loading counts steps that say nothing to a person. */
+/** The amount done, in the unit of the phase. Loading has no amount, because its steps mean nothing to the user. */
 function amount(phase: ProgressStep['phase'], done: number, total: number): string {
   if (phase === 'load') return '';
   if (phase === 'trace') return `${done}/${total} lines`;

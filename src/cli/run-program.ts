@@ -1,11 +1,11 @@
-/** Runs a command line to its end: errors, help and exit codes alike in every command. */
+/** Runs a command line to its end. Every command treats errors, help and exit codes alike. */
 import { type Command, CommanderError } from 'commander';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 
-/** `args` as in `process.argv`, without the program's own two entries. Failures are printed and set the exit code. */
+/** `args` is `process.argv` without its first two entries. A failure is printed and sets the exit code. */
 export async function runProgram(program: Command, args: readonly string[]): Promise<void> {
   inheritSettings(program);
-  // A reader such as `head` may close the pipe early, which is no failure.
+  // A reader such as `head` may close the pipe early. That is not a failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
     process.exit();
@@ -14,7 +14,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) {
-      // Commander has printed its message. Help that was asked for is no error.
+      // Commander has already printed its message. Requested help is not an error.
       process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     } else {
       process.stderr.write(`sida: ${describeFailure(error)}\n`);
@@ -23,7 +23,7 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
   }
 }
 
-/** How `program` treats errors holds for every command, also for those inside a group. */
+/** Gives every command, including those inside a group, the error handling of `command`. */
 function inheritSettings(command: Command): void {
   command.exitOverride();
   for (const inner of command.commands) inheritSettings(inner.copyInheritedSettings(command));

@@ -1,4 +1,4 @@
-/** The recording of `sida serve --profile`: from the model's being ready to a time or the server's end. */
+/** The recording of `sida serve --profile`: it runs from readiness for a set time or until the server ends. */
 import { closeSync, openSync, rmSync, statSync } from 'node:fs';
 import { UsageError } from '../config/resolve.js';
 import type { EngineHandle } from '../engine/engine-handle.js';
@@ -7,10 +7,10 @@ import { partialFile } from '../profile/trace-writer.js';
 
 interface ServeProfileOptions {
   file: string;
-  /** Undefined: until the server ends. */
+  /** Length of the recording. Undefined records until the server ends. */
   seconds: number | undefined;
   bytes: number;
-  /** Told once, in a line. */
+  /** Prints one line for the user: where the profile is, or why there is none. */
   tell: (line: string) => void;
 }
 
@@ -26,7 +26,7 @@ export class ServeProfile {
     this.#options = options;
   }
 
-  /** Records from here. To be called whenever an engine process is ready: a crash took what the last one recorded. */
+  /** Starts recording. Call it whenever an engine process is ready, because a crash loses the recording so far. */
   async start(): Promise<void> {
     if (this.#ended !== undefined) return;
     const { seconds, bytes, tell } = this.#options;
@@ -41,7 +41,7 @@ export class ServeProfile {
     if (seconds !== undefined) this.#timer = setTimeout(() => void this.end(), seconds * 1000).unref();
   }
 
-  /** Writes what was recorded, if that has not been done. */
+  /** Stops recording and writes the file. Later calls return the same promise. */
   end(): Promise<void> {
     this.#ended ??= this.#write();
     return this.#ended;
@@ -63,7 +63,7 @@ export class ServeProfile {
   }
 }
 
-/** Refuses a file that could not be written, while that costs nothing yet. */
+/** Throws UsageError when `file` cannot be written. Runs before any work that would be lost. */
 export function checkWritable(file: string): void {
   const refuse = (reason: string) => {
     throw new UsageError(`The "--profile" option is ${file}, which cannot be written: ${reason}`);

@@ -1,4 +1,4 @@
-/** `sida serve`: engine, queue and server, from the first progress bar to the last answer. */
+/** `sida serve`: runs the engine, the queue and the server from start to shutdown. */
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import type { KeyRing } from '../access/key-ring.js';
@@ -22,7 +22,7 @@ import { exampleCurl } from './try-it.js';
 
 const OPTIONS = (Object.keys(SERVE_OPTIONS) as OptionName[]).filter((name) => name !== 'metricsPort');
 
-/** Time for the last refusals to reach their clients. */
+/** Time to send the last refusals to their clients. */
 const FLUSH_MS = 500;
 
 export function serveCommand(): Command {
@@ -46,7 +46,7 @@ export function serveCommand(): Command {
   return addFlags(command, OPTIONS).option('--no-worker', 'the same as --worker none');
 }
 
-/** Resolves with the exit code when the server has ended. */
+/** Resolves with the exit code after the server has ended. */
 async function serve(options: ServeOptions): Promise<number> {
   const profile = options.profile === undefined ? undefined : resolve(options.profile);
   if (profile !== undefined) checkWritable(profile);
@@ -85,7 +85,7 @@ async function serve(options: ServeOptions): Promise<number> {
   return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
 }
 
-/** Takes in the file of keys when it changes and on SIGHUP. A broken one leaves the keys as they are. */
+/** Reloads the key file when it changes and on SIGHUP. An invalid file leaves the keys as they are. */
 function followKeys(keys: KeyRing, { apiKeys }: ServeOptions, logger: Logger): () => void {
   if (apiKeys === undefined) return () => undefined;
   const reload = () => {

@@ -1,9 +1,9 @@
-/** First signal: end in order. Second one: end now. */
+/** Handles SIGTERM and SIGINT: the first signal shuts down in order, the second ends the process at once. */
 import { constants } from 'node:os';
 
 type Signal = 'SIGTERM' | 'SIGINT';
 
-/** Time for a forced exit: enough to notify the engine, and short for a user. */
+/** Delay before a forced exit, which is enough to notify the engine. */
 const HURRY_MS = 250;
 
 export interface Signals {

@@ -1,4 +1,4 @@
-/** Columns of text. `align` has a letter for each column: l to the left, r to the right. */
+/** Formats rows as columns of text. `align` has one letter per column: l aligns left, r aligns right. */
 export function formatTable(align: string, rows: string[][]): string {
   const widths = [...align].map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const pad = (cell: string, column: number) =>

@@ -1,4 +1,4 @@
-/** `sida trace`: records where a model's routers send the tokens of a text file. */
+/** `sida trace`: records where a model's routers send the tokens of a data file. */
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
@@ -26,7 +26,7 @@ const OPTIONS = [
   'device',
   'packDir',
 ] as const;
-/** Records written at a time: what an interruption loses at most. */
+/** Records per write. An interruption loses at most this many. */
 const CHUNK = 64;
 
 export function traceCommand(): Command {
@@ -66,7 +66,7 @@ export function traceCommand(): Command {
   return addFlags(command, OPTIONS as unknown as OptionName[]);
 }
 
-/** Fields and files of `--join passage=F.passages.jsonl`. */
+/** Parses values such as `passage=train.passages.jsonl` into a file for each field. Throws UsageError. */
 export function parseJoins(joins: readonly string[] = []): Record<string, string> {
   return Object.fromEntries(
     joins.map((join) => {
@@ -79,7 +79,7 @@ export function parseJoins(joins: readonly string[] = []): Record<string, string
   );
 }
 
-/** Throws cannot_run where the last line recorded is not that line of the data: the file was changed meanwhile. */
+/** Throws cannot_run when the last recorded line differs from that line of the data, because the file has changed. */
 function checkSame(
   last: RecordedLine | undefined,
   texts: readonly string[],
@@ -159,7 +159,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
             throw new SidaError({ code: 'cannot_run', message });
           }
           records.push(record(engine, { line, tokens }, shape, maxNewTokens));
-          // Signals are read between two lines.
+          // Signals are handled only while the loop yields, which is between two lines.
           if (records.length % 8 === 0) await yieldToEvents();
         }
         await writer.append(records);

@@ -1,10 +1,10 @@
-/** Progress of training on standard error: a bar on a terminal, a line for each measurement elsewhere. */
+/** Shows the progress of training on standard error: a bar on a terminal, otherwise one line per evaluation. */
 import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import type { Measures } from '../predictor/training/measures.js';
 import type { Evaluation } from '../predictor/training/network-state.js';
 import type { TrainingProgress } from '../predictor/training/network-training.js';
 
-/** `72s` → `1m12s`. */
+/** Formats 72 seconds as `1m12s`. */
 export function formatSeconds(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -45,7 +45,7 @@ export class TrainProgress {
     });
   }
 
-  /** Where standard error is no terminal, a line of each. */
+  /** Prints an evaluation as one line, unless standard error is a terminal. */
   measured({ network, step, epoch, train, heldOut, best }: Evaluation): void {
     if (this.#out.isTTY) return;
     const parts = [

@@ -1,4 +1,4 @@
-/** `sida train --search`: a table of hits against cost. */
+/** `sida train --search`: trains each candidate and prints its hit rates and its cost. */
 
 import type { Preset, TrainingOptionName } from '../predictor/training/options.js';
 import { TRAINING_OPTIONS } from '../predictor/training/options.js';

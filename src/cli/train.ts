@@ -1,4 +1,4 @@
-/** `sida train`: learns from traces which experts a model will use. */
+/** `sida train`: trains a predictor on traces. */
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { resolveOptions, UsageError } from '../config/resolve.js';
@@ -70,7 +70,7 @@ function flagsOf({ flag, value, paper, recommended, unit, help }: TrainingOption
   ];
 }
 
-/** Options given on the command line, as text. */
+/** The training options given on the command line, as text. */
 function givenOptions(values: Record<string, unknown>): Partial<Record<TrainingOptionName, string>> {
   const given: Partial<Record<TrainingOptionName, string>> = {};
   for (const name of Object.keys(TRAINING_OPTIONS) as TrainingOptionName[]) {
@@ -104,8 +104,8 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     onEvaluation: progress.measured.bind(progress),
     onLearning: (done: number, total: number) => {
       progress.stop();
-      // Nothing is saved on the way from here on, and computations of seconds hear no signal: the system's own end is
-      // at once.
+      // From here on nothing is saved, and computations that take seconds do not react to the abort. Without the
+      // handlers, a signal ends the process at once.
       forget();
       tables.show({ phase: 'tables', done, total });
     },

@@ -1,4 +1,4 @@
-/** A request that works on the model at hand, to copy into a shell. */
+/** Builds a curl command that works with the served model. */
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { templateFields } from '../text/template.js';
 

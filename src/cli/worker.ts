@@ -1,4 +1,4 @@
-/** `sida worker`: takes jobs from a queue in Redis and runs them in an engine of its own. */
+/** `sida worker`: takes jobs from a queue in Redis and runs them in its own engine. */
 import { Command } from 'commander';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
@@ -50,14 +50,14 @@ export function workerCommand(): Command {
           'The "--redis" option is missing (or set SIDA_REDIS): a worker takes its jobs from there; for example redis://127.0.0.1:6379',
         );
       }
-      // Those of a server too, where it is one.
+      // With --metrics-port the worker is an HTTP server too and needs a server's options.
       const serving = options.metricsPort === undefined ? undefined : resolveServeOptions(sources);
       endProcess(await work(options, options.redis, serving));
     });
   return addFlags(command, OPTIONS);
 }
 
-/** Resolves with the exit code when the worker has ended. */
+/** Resolves with the exit code after the worker has ended. */
 async function work(options: Options, redis: string, serving: ServeOptions | undefined): Promise<number> {
   const logger = createLogger(options.logLevel);
   const parts = await composeWorker(options, redis, serving, logger);

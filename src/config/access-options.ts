@@ -1,4 +1,4 @@
-/** Options that say who may ask, from where and how much. */
+/** Options of access control: API keys, rate limit, allowed hosts and allowed origins. */
 import { option } from './option.js';
 import { hostName, list, text, webOrigin, wholeNumber } from './parsers.js';
 

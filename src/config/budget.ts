@@ -1,4 +1,4 @@
-/** Budgets as the user wrote them, in bytes, once the model's plan is known. */
+/** Converts budgets from the user's text to bytes. This needs the model's memory plan. */
 
 import { SidaError } from '../errors.js';
 import type { MemoryPlan } from '../native/addon-types.js';

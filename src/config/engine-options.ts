@@ -1,4 +1,4 @@
-/** Options of an engine: its model, device, budgets, predictor and batches. A default may use options above it. */
+/** Options of an engine: model, device, budgets, predictor and batches. A default may depend on earlier options. */
 
 import { availableParallelism, homedir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const HASH_FUNCTIONS = ['auto', 'lstm', 'token', 'replay', 'shuffled'] as const 
   | 'auto'
 )[];
 
-/** That the native engine takes; a model's tables name fewer, and say so. */
+/** Most experts per token that the native engine accepts. A model's tables may have a lower limit. */
 export const MOST_ROUTING_K = 64;
 
 const group: Parser<number> = (value) => {

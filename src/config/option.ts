@@ -1,16 +1,16 @@
-/** What an option of a command is. */
+/** The definition of a command's option. */
 import type { Parser } from './parsers.js';
 
 export interface Option<T> {
   flag: string;
-  /** What stands for the value in the help. */
+  /** Placeholder for the value in the help. In brackets, the value may be left out. */
   value: string;
-  /** What the flag alone means, where `value` is in brackets. */
+  /** Value of a flag that is given without one. */
   bare?: string;
   env: string;
-  /** As a user would write it; undefined when the option must be given, null when it may stay unset. */
+  /** Default, as a user would write it. Undefined means that the option is required, null that it may stay unset. */
   default: string | null | undefined | ((soFar: Record<string, unknown>, env: NodeJS.ProcessEnv) => string);
-  /** The default in words, where it is computed. */
+  /** The default in words, for the help, when it is computed. */
   defaultText?: string;
   unit?: string;
   help: string;

@@ -1,6 +1,6 @@
 /**
- * Every option of `sida serve`: flag, environment name, default, unit and reason side by side. A key of the
- * configuration file is the flag without its dashes. Order matters: it is that of the help.
+ * Every option of `sida serve`, with its flag, environment name, default, unit and reason. A key of the configuration
+ * file is the flag without its dashes. The help lists the options in this order.
  */
 import { ACCESS_OPTIONS } from './access-options.js';
 import { DIAGNOSTIC_OPTIONS } from './diagnostic-options.js';
@@ -18,7 +18,7 @@ export const SERVE_OPTIONS = {
 
 export type OptionName = keyof typeof SERVE_OPTIONS;
 
-/** Resolved options. Times are milliseconds, rates bytes per second; the two budgets stay as the user wrote them. */
+/** Resolved options. Times are in milliseconds, rates in bytes per second. The two budgets stay as written. */
 export type ServeOptions = {
   [K in Exclude<OptionName, Unset>]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']>;
 } & { [K in Unset]: ReturnType<(typeof SERVE_OPTIONS)[K]['parse']> | undefined };

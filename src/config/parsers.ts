@@ -1,10 +1,10 @@
-/** Turns an option's text into its value. A parser throws `Expected` with what would have been right. */
+/** Parsers turn an option's text into its value. A parser throws `Expected`, which describes a valid value. */
 import { isIP } from 'node:net';
 import { formatBytes, parseBytes, parseShare } from '../text/bytes.js';
 
 export type Parser<T> = (text: string) => T;
 
-/** What was expected instead; the caller adds the option's name and source. */
+/** Describes a valid value. The caller adds the option's name and source. */
 export class Expected extends Error {
   constructor(
     /** Completes "Expected the … option to be". */
@@ -32,7 +32,7 @@ export function wholeNumber(least: number, most: number, example = '8'): Parser<
   };
 }
 
-/** `reasons` explains values a user may well try. */
+/** `reasons` explains why values that a user may try are not accepted. */
 export function oneOf<const T extends string>(
   values: readonly T[],
   reasons: Record<string, string> = {},
@@ -45,7 +45,7 @@ export function oneOf<const T extends string>(
   };
 }
 
-/** A size or a share, checked but kept as written: a share has a value only once the model is known. */
+/** Checks a size or a share, and keeps its text, because the bytes of a share depend on the model. */
 export function size({ share, zero }: { share: boolean; zero: boolean }): Parser<string> {
   return (value) => {
     const parsed = parseBytes(value);
@@ -66,7 +66,7 @@ export function bytes(least: number, most: number): Parser<number> {
   };
 }
 
-/** Bytes per second of `12GB/s`; 0 is off. */
+/** Parses a rate such as `12GB/s` into bytes per second. 0 means no limit. */
 export const bandwidth: Parser<number> = (value) => {
   const parsed = parseBytes(value.trim().replace(/\/s$/i, ''));
   if (parsed === undefined) throw new Expected('a rate in bytes per second, or 0 for none', '12GB/s');
@@ -83,7 +83,7 @@ const TIME_UNITS: Record<string, number> = {
   h: 3_600_000,
 };
 
-/** Milliseconds of `30s`, `500ms`, `20us`, `2m`; a plain number is milliseconds. */
+/** Parses a time such as `30s`, `500ms`, `20us` or `2m` into milliseconds. A plain number is milliseconds. */
 export function duration(leastMs: number, mostMs: number): Parser<number> {
   return (value) => {
     const match = /^(\d{1,12}(?:\.\d{1,6})?)\s*([a-z]{0,3})$/i.exec(value.trim());
@@ -96,12 +96,12 @@ export function duration(leastMs: number, mostMs: number): Parser<number> {
   };
 }
 
-/** Items between commas, each by its own parser. */
+/** Splits the text at commas and parses each item with `item`. */
 export function list<T>(item: Parser<T>): Parser<T[]> {
   return (value) => value.split(',').map((part) => item(part.trim()));
 }
 
-/** A name as the Host header carries it, in lower case and without port. */
+/** A name that the Host header may carry, in lower case and without a port. */
 export const hostName: Parser<string> = (value) => {
   const host = value.replace(/^\[(.*)\]$/, '$1');
   if (isIP(host) === 0 && !/^[a-z0-9._-]{1,253}$/i.test(host)) {
@@ -119,7 +119,7 @@ export const webOrigin: Parser<string> = (value) => {
   return value;
 };
 
-/** A Redis server: `redis://`, or `rediss://` with TLS; name, password and number of the database as usual. */
+/** URL of a Redis server: `redis://`, or `rediss://` for TLS. It may hold a user, a password and a database. */
 export const redisUrl: Parser<string> = (value) => {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (url === undefined || !['redis:', 'rediss:'].includes(url.protocol) || url.hostname === '') {

@@ -1,13 +1,13 @@
-/** Merges flags, environment, configuration file and defaults, in this order, into checked options. */
+/** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
 import { readFileSync } from 'node:fs';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback } from './parsers.js';
 
-/** The user asked for something that cannot be: reported without a stack, exit code 2. */
+/** A mistake in the user's options. It is reported without a stack, with exit code 2. */
 export class UsageError extends Error {}
 
-/** Their values never show. */
+/** Options whose values never appear in messages. */
 const SECRET_FLAGS = ['api-key', 'redis'];
 
 interface Given {
@@ -16,7 +16,7 @@ interface Given {
 }
 
 export interface Sources {
-  /** By option name, as commander hands them over; `config` names the configuration file. */
+  /** Values from the command line, by option name. `config` names the configuration file. */
   flags: Partial<Record<OptionName | 'config', string>>;
   env: NodeJS.ProcessEnv;
 }
@@ -47,7 +47,7 @@ export function resolveServeOptions(sources: Sources): ServeOptions {
   return options;
 }
 
-/** Resolves some of the options, for commands that share them; in the order of the table. */
+/** Resolves the options named by `names`, in the order of the option table. Throws UsageError. */
 export function resolveOptions<K extends OptionName>(
   names: readonly K[],
   { flags, env }: Sources,

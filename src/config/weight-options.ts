@@ -1,4 +1,4 @@
-/** `--experts`, `--dense` and `--group` together: the element types of a pack. */
+/** Combines `--experts`, `--dense` and `--group` into the element types of a pack. */
 import { DEFAULT_GROUP, type FormatChoices } from '../checkpoint/weight-format.js';
 import type { ServeOptions } from './options.js';
 import { UsageError } from './resolve.js';

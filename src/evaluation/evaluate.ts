@@ -1,4 +1,4 @@
-/** Measures hash functions on the inputs of one source: hits, what predicted mode keeps, bytes that policies move. */
+/** Measures hash functions on the inputs of one source: hits, fidelity of predicted mode, and bytes moved. */
 import type { Engine } from '../native/addon-types.js';
 import {
   firstLayerOf,
@@ -24,37 +24,37 @@ export interface MeasuredFunction {
 
 interface EvaluationOptions {
   engine: Engine;
-  /** The first is the one whose tables route and plan; the others' hits stand beside it. */
+  /** The tables of the first function route and plan. For the other functions only hits are counted. */
   functions: readonly [MeasuredFunction, ...MeasuredFunction[]];
-  /** Experts a token in predicted mode, each at most the engine's `maxRoutingK`. */
+  /** Numbers of experts per token in predicted mode, each at most the engine's `maxRoutingK`. */
   ks: readonly number[];
   budgets: readonly SlotBudget[];
   lookaheads: readonly number[];
-  /** Awaited now and then; may throw to end the evaluation. */
+  /** Awaited after each input and each replay. It may throw to end the evaluation. */
   onProgress: (phase: 'evaluate' | 'replay', done: number, total: number) => Promise<void>;
 }
 
 export interface EvaluationSource {
   inputs: readonly (EvaluationInput & { label?: number })[];
-  /** What the plans of the inputs score; nothing for continuations. */
+  /** What the inputs are scored on. Absent for continuations. */
   scored?: { kind: 'labels'; labels: readonly string[] } | { kind: 'targets' };
 }
 
 export interface LayerReport {
-  /** `encoder.1`, … */
+  /** Name such as `encoder.1`. */
   layer: string;
   tokens: number;
-  /** Mean α of the router's first choice. */
+  /** Mean top-k weight (α) of the router's first choice. */
   alpha: number;
-  /** By name of the hash function. */
+  /** Hits by the name of the hash function. */
   functions: Record<string, LayerHits>;
 }
 
 export interface SourceReport {
   inputs: number;
-  /** By stack. */
+  /** Number of tokens by stack. */
   tokens: Partial<Record<StackName, number>>;
-  /** What the first and the last hit rate of the layers are called. */
+  /** Names of the first and the last hit rate of the layers. */
   hitNames: [first: string, last: string];
   layers: LayerReport[];
   labels: LabelFidelity | null;
@@ -86,7 +86,7 @@ class Totals {
   readonly #shape: RoutingShape;
   readonly #hits: HitCounts[];
   readonly #alpha: Float64Array;
-  /** Of each stack. */
+  /** Tokens of each stack; (stacks). */
   readonly #tokens: number[];
   readonly #labels: LabelCounts | undefined;
   readonly #perplexity: PerplexityCounts | undefined;

@@ -1,9 +1,9 @@
-/** Belady's rule (MIN) with the whole future in view: nothing loads less. */
+/** Belady's rule (MIN) over the whole run. No other rule loads less. */
 
 /**
- * Experts loaded over visits, each the flat ids that a layer needs, by a device of `slots`. As in the expert store a
- * visit takes those at hand first, and an expert may go once it has computed. `experts`: of the model, all layers.
- * `onLoad` is told the expert and the visit, from 0.
+ * Counts the experts that a device with `slots` slots loads. A visit is the list of flat ids that a layer needs. As
+ * in the expert store, a visit runs resident experts first, and an expert may be evicted once it has run. `experts`
+ * counts the experts of all layers. `onLoad` receives the expert and the index of the visit.
  */
 export function fewestLoads(
   visits: readonly (readonly number[])[],
@@ -29,14 +29,14 @@ export function fewestLoads(
   return loads;
 }
 
-/** The uses that are still to come. */
+/** The remaining uses of each expert. */
 class Future {
-  /** The visits that need each expert, ascending. */
+  /** The visits that need each expert, ascending; (experts). */
   readonly #turns: number[][];
-  /** Place of the next one among them. */
+  /** Index of each expert's next visit in `#turns`. */
   readonly #place: Int32Array;
   readonly #never: number;
-  /** Each expert's next use. */
+  /** The visit of each expert's next use, or `#never`. */
   readonly #next: Float64Array;
 
   constructor(visits: readonly (readonly number[])[], experts: number) {
@@ -52,9 +52,9 @@ class Future {
   }
 
   /**
-   * Positive where `a` is evicted before `b`: its next use is farther. Ties: the expert goes whose use after that is
-   * sooner: it must be loaded again then, and the expert loaded last must stay. And so on,
-   * in turns.
+   * Positive when `a` is evicted before `b`. The expert with the farther next use goes first. On a tie, the expert
+   * with the sooner use after that goes first: the tied visit loads it again, and the expert loaded last stays for
+   * its use. Further ties alternate between the two rules.
    */
   order(a: number, b: number): number {
     for (let ahead = 0; ; ahead++) {
@@ -79,7 +79,7 @@ class Future {
   }
 }
 
-/** The visits that need each expert, ascending. */
+/** Lists the visits that need each expert, ascending. */
 function turnsOf(visits: readonly (readonly number[])[], experts: number): number[][] {
   const turns: number[][] = Array.from({ length: experts }, () => []);
   visits.forEach((ids, turn) => {

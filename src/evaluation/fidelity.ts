@@ -1,19 +1,19 @@
-/** What predicted mode keeps of the exact model's answers: accuracy on labels, perplexity on targets. */
+/** Compares predicted mode with the exact model: accuracy on labels, perplexity on targets. */
 
 interface LabelQuality {
-  /** Share of the inputs given their label. */
+  /** Share of the inputs with the right answer. */
   accuracy: number;
-  /** Of the second of two labels; null where there are more. */
+  /** F1 score of the second of two labels. Null when there are more than two. */
   f1: number | null;
 }
 
 interface PredictedQuality extends LabelQuality {
   k: number;
-  /** This accuracy over the exact one: the paper's fidelity. Null where the exact one is 0. */
+  /** This accuracy divided by the exact one, as the SiDA-MoE paper defines fidelity. Null when the exact one is 0. */
   fidelity: number | null;
-  /** Share of the inputs given the same label as in exact mode. */
+  /** Share of the inputs with the same answer as in exact mode. */
   agreement: number;
-  /** Inputs that the tables could not route; they count as wrong. */
+  /** Inputs that the tables could not route. They count as wrong. */
   unrouted: number;
 }
 
@@ -37,7 +37,7 @@ class Answers {
     this.#binary = binary;
   }
 
-  /** `answer` is -1 for none. */
+  /** `answer`, `truth` and `exact` are indices of labels. An `answer` of -1 means that there is none. */
   add(answer: number, truth: number, exact: number): void {
     this.total += 1;
     this.right += Number(answer === truth);
@@ -72,7 +72,7 @@ export class LabelCounts {
     this.#predicted = ks.map(() => new Answers(labels.length === 2));
   }
 
-  /** Scores of each label; of predicted mode for each k, null where the tables could not route. */
+  /** `exact` and each entry of `predicted` hold one score per label. An entry is null when tables could not route. */
   add(truth: number, exact: readonly number[], predicted: readonly (readonly number[] | null)[]): void {
     const answer = bestOf(exact);
     this.#exact.add(answer, truth, answer);
@@ -98,7 +98,7 @@ export interface Perplexity {
   /** Target tokens. */
   tokens: number;
   exact: number;
-  /** Null, with the number of inputs, where tables could not route some of them. */
+  /** One entry per k. `perplexity` is null when the tables could not route some inputs, which `unrouted` counts. */
   predicted: { k: number; perplexity: number | null; ratio: number | null; unrouted: number }[];
 }
 
@@ -113,7 +113,7 @@ export class PerplexityCounts {
     this.#predicted = ks.map(() => ({ logprob: 0, unrouted: 0 }));
   }
 
-  /** Log-probability of a target of so many tokens; of predicted mode for each k. */
+  /** Adds the log-probability of a target of `tokens` tokens. `predicted` has one entry per k, null when unrouted. */
   add(tokens: number, exact: number, predicted: readonly (number | null)[]): void {
     this.#tokens += tokens;
     this.#exact += exact;

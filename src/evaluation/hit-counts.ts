@@ -1,4 +1,4 @@
-/** How often tables name the experts that the routers chose, layer by layer. */
+/** Counts per layer how often tables name the experts that the routers chose. */
 import { firstLayerOf, layersOf, type RoutingShape } from '../predictor/hash-function.js';
 import { countHits, hitRanks } from '../predictor/hit-ranks.js';
 import type { HashTable } from '../protocol/hash-table.js';
@@ -6,16 +6,16 @@ import type { TrueRouting } from './model-runner.js';
 
 export interface HitShares {
   /**
-   * Shares of the choices that are among the best named, for each of hitRanks(); those of an unknown input are
-   * missed.
+   * Shares of the router's choices that the table names within its top ranks, for each of hitRanks(). Choices for an
+   * unknown input count as misses.
    */
   hits: number[];
-  /** Mean |α − the router's| over the tokens whose first named is the router's first; null without any. */
+  /** Mean |α − the router's α| over the tokens whose first choice is right. Null when there are none. */
   alphaError: number | null;
 }
 
 export interface LayerHits extends HitShares {
-  /** Tokens of inputs of which the function could not say anything. */
+  /** Tokens of inputs for which the function has no forecast. */
   unknown: number;
 }
 
@@ -34,7 +34,7 @@ class Counter {
 export class HitCounts {
   readonly #shape: RoutingShape;
   readonly #ranks: number[];
-  /** In the order of the model's layers. */
+  /** One per MoE layer, in the order of the model. */
   readonly #counters: Counter[];
 
   constructor(shape: RoutingShape) {
@@ -43,7 +43,7 @@ export class HitCounts {
     this.#counters = Array.from({ length: layersOf(shape) }, () => new Counter(this.#ranks));
   }
 
-  /** `tokens` of one input. Null: the function could not say. */
+  /** Counts the `tokens` tokens of one input. `table` is null when the function has no forecast. */
   add(stack: number, table: HashTable | null, routing: TrueRouting, tokens: number): void {
     const first = firstLayerOf(this.#shape, stack);
     for (let layer = 0; layer < this.#shape.stacks[stack]!.layers; layer++) {
@@ -66,7 +66,7 @@ export class HitCounts {
     }
   }
 
-  /** Of each layer of the model. */
+  /** One result per MoE layer of the model. */
   result(): LayerHits[] {
     const { topK } = this.#shape;
     return this.#counters.map(({ tokens, hits, firsts, error, unknown }) => ({

@@ -1,5 +1,6 @@
 /**
- * The passes over an input whose tokens are all known beforehand: its text, and the labels that are scored behind it.
+ * The passes over an input whose tokens are all known before it runs: its text, and the labels that are scored after
+ * it.
  */
 
 import { targetsWithin } from '../batching/label-scoring.js';
@@ -9,26 +10,26 @@ import type { HashInput } from '../predictor/hash-function.js';
 import type { ScoringPlan, ScoringTarget } from '../protocol/item-work.js';
 
 export interface EvaluationInput {
-  /** Of the file, from 1. */
+  /** Line of the file, from 1. */
   line: number;
   tokens: Int32Array;
-  /** `text`: each of its tokens is scored behind those before it. */
+  /** With `text`, each token after the first is scored, given the tokens before it. */
   work: { kind: 'score'; plan: ScoringPlan } | { kind: 'continue'; maxNewTokens: number } | { kind: 'text' };
 }
 
 export interface InputPass {
   stack: number;
   sequences: PassSequence[];
-  /** What the queries of its sequences ask for, in order. */
+  /** The targets of its sequences' queries, in order. */
   targets: ScoringTarget[];
-  /** Its tokens, as hash functions take them. */
+  /** Its tokens in the form that hash functions read. */
   input: HashInput;
 }
 
-/** The sequence of an input's own tokens; others count on from it. */
+/** Sequence number of an input's own tokens. The other sequences have the next numbers. */
 export const PROMPT = 1;
 
-/** `crosses`: labels are sequences of a second stack, which attend across to the input. */
+/** `crosses` means that labels are sequences of a second stack, with cross-attention to the input. */
 export function passesOf({ tokens, work }: EvaluationInput, crosses: boolean): InputPass[] {
   const first = firstPass(tokens, work);
   if (work.kind !== 'score' || work.plan.inputs.length === 0) return [first];
@@ -71,7 +72,7 @@ function firstPass(tokens: Int32Array, work: EvaluationInput['work']): InputPass
   return { stack: 0, sequences: [prompt], targets, input };
 }
 
-/** Sequences that all have the same context. */
+/** The hash input of sequences that all have the same context. */
 export function inputBehind(sequences: readonly (readonly number[])[], context: Int32Array): HashInput {
   const contextTokens = new Int32Array(sequences.length * context.length);
   for (let i = 0; i < sequences.length; i++) contextTokens.set(context, i * context.length);
@@ -83,7 +84,7 @@ export function inputBehind(sequences: readonly (readonly number[])[], context: 
   };
 }
 
-/** Labels whose summed log-probabilities the passes give. */
+/** The number of labels whose summed log-probabilities the passes compute. */
 export function labelsOf(work: EvaluationInput['work']): number {
   return work.kind === 'score' ? work.plan.labels : 1;
 }

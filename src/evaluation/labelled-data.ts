@@ -3,20 +3,20 @@ import { SidaError } from '../errors.js';
 import { type DataSource, readInputs, readRows } from '../trace/data-file.js';
 
 export interface DataLine {
-  /** From 1. */
+  /** Line of the file, from 1. */
   line: number;
   text: string;
-  /** Index of its label; undefined where no labels are asked for. */
+  /** Index of its label. Undefined when no labels were requested. */
   label?: number;
 }
 
 interface LabelledSource extends DataSource {
   labels?: readonly string[];
-  /** First lines only. */
+  /** Read only this many lines from the start. */
   limit?: number;
 }
 
-/** Throws invalid_request naming the line whose label is missing or none of the labels. */
+/** Throws invalid_request, which names the line, when a label is missing or not one of `labels`. */
 export async function readLabelled({ labels, limit, ...source }: LabelledSource): Promise<DataLine[]> {
   const texts = await readInputs(source);
   const rows = (await readRows(source.file)).slice(0, limit);
@@ -26,7 +26,7 @@ export async function readLabelled({ labels, limit, ...source }: LabelledSource)
   });
 }
 
-/** A label is its name, or its index. */
+/** The index of a label that is given by its name or its index. */
 function labelOf(value: unknown, labels: readonly string[], where: string): number {
   const expected = `expected a label from 0 to ${labels.length - 1}, or one of ${labels.join(', ')}`;
   if (value === undefined) {

@@ -1,4 +1,4 @@
-/** Runs inputs through a model: in exact mode, to see where its routers send every token, and in predicted mode. */
+/** Runs inputs through a model in exact mode, to record where its routers send every token, and in predicted mode. */
 
 import { assertFiniteLogprobs, passBatch } from '../batching/pass-batch.js';
 import { LabelScores } from '../batching/scoring-plan.js';
@@ -17,33 +17,33 @@ import {
   passesOf,
 } from './input-passes.js';
 
-/** Where the routers sent some tokens, (layers, tokens, topK) each. */
+/** The routers' choices for some tokens. Both arrays are (layers, tokens, topK). */
 export interface TrueRouting {
-  /** The experts with the largest logits, best first, capacity aside. */
+  /** The experts with the largest logits, best first. Expert capacity is ignored. */
   experts: Uint16Array;
-  /** Expert weights: probabilities over all experts of the layer, or renormalised over the chosen ones. */
+  /** Top-k weights: probabilities over all experts of the layer, or renormalised over the chosen ones. */
   alpha: Float32Array;
 }
 
 interface TruePass {
   tokens: number;
-  /** Flat ids that each MoE layer of the pass ran, ascending. */
+  /** Flat ids of the experts that each MoE layer of the pass ran, ascending. */
   needed: number[][];
 }
 
-/** Tokens of an input that one table names: those of a stack, or those that come behind them in it. */
+/** The tokens of an input that one table covers: those of a pass, or those of a continuation. */
 export interface RunPart {
   stack: number;
   input: HashInput;
   routing: TrueRouting;
-  /** In order; their tokens are the part's. */
+  /** Passes in order. Together they cover the tokens of the part. */
   passes: TruePass[];
-  /** All its tokens are known before the input runs. */
+  /** Whether all its tokens are known before the input runs. */
   known: boolean;
 }
 
 export interface ExactRun {
-  /** Log-probabilities of the labels, or of the text; null for a continuation. */
+  /** Log-probabilities of the labels, or of the text. Null for a continuation. */
   scores: number[] | null;
   parts: RunPart[];
 }
@@ -53,7 +53,7 @@ export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
   const crosses = engine.shape.stacks.length > 1;
   const passes = passesOf(input, crosses);
   const scores = new LabelScores(labelsOf(work));
-  // What a continuation without a decoder of its own begins with.
+  // A decoder-only model picks the first token of its continuation in the pass over the input.
   const picks = work.kind === 'continue' && !crosses && { rows: Int32Array.of(tokens.length - 1) };
   try {
     const runs = passes.map(({ stack, sequences, targets }) => {
@@ -70,7 +70,7 @@ export function runExact(engine: Engine, input: EvaluationInput): ExactRun {
   }
 }
 
-/** Scores the labels, or the text, with the first `k` entries of the parts' tables in the routers' place. */
+/** Scores the labels, or the text, with the first `k` entries of the parts' tables instead of the routers. */
 export function runPredicted(
   engine: Engine,
   input: EvaluationInput,
@@ -100,7 +100,7 @@ function take(scores: LabelScores, targets: readonly ScoringTarget[], { queryLog
   });
 }
 
-/** What the model goes on with behind an input: its decoder's part, or nothing. */
+/** Continues an input greedily. Returns one part, or none when the model ends at once. */
 function continued(engine: Engine, prompt: Int32Array, first: RunResult, most: number): RunPart[] {
   const { stacks, tokens: special } = engine.shape;
   const alone = stacks.length === 1;
@@ -115,13 +115,13 @@ function continued(engine: Engine, prompt: Int32Array, first: RunResult, most: n
   return [partOf(engine, stacks.length - 1, input, runs, false)];
 }
 
-/** Frees what the runs of one input hold. */
+/** Releases the sequences of one input. */
 function release(engine: Engine, passes: readonly InputPass[]): void {
   const labels = passes[1]?.sequences.length ?? 1;
   engine.releaseSequences(Int32Array.from({ length: 1 + labels }, (_, i) => PROMPT + i));
 }
 
-/** `runs`: passes that share its tokens evenly, in order. */
+/** `runs` are the passes of the part in order. Each has the same number of tokens. */
 function partOf(
   { shape }: Engine,
   stack: number,
@@ -139,7 +139,7 @@ function partOf(
   };
 }
 
-/** Of a pass with router logits. */
+/** The routers' choices in a pass that ran with router logits. */
 export function trueRouting(
   { layers, routerLogits }: RunResult,
   tokens: number,
@@ -169,7 +169,7 @@ function logSumOf(logits: ArrayLike<number>): number {
   return most + Math.log(sum);
 }
 
-/** Passes of like size, one behind the other, as one routing. */
+/** Joins passes of equal size along the token axis. */
 function joined(passes: readonly (TrueRouting & { layers: number })[]): TrueRouting {
   const [first] = passes;
   if (passes.length === 1) return first!;

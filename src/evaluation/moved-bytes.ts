@@ -1,4 +1,4 @@
-/** Bytes that each policy would move over the batches of a data set, by replay of their routing. */
+/** Replays the routing of a data set's batches to count the bytes that each policy would move. */
 
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import type { EvictionPolicyName } from '../protocol/engine-messages.js';
@@ -6,26 +6,26 @@ import type { ReplayBatch, ReplayPass } from './replay.js';
 import { type Device, type PassWatch, replayBelady, replayFewest, replayStore } from './replay-rules.js';
 
 export interface SlotBudget {
-  /** As the user wrote it. */
+  /** The budget as the user wrote it. */
   budget: string;
   slots: number;
 }
 
 interface MovedOptions {
-  /** Of the model, all layers. */
+  /** Experts of all layers of the model. */
   experts: number;
   expertBytes: number;
   budgets: readonly SlotBudget[];
   lookaheads: readonly number[];
-  /** Called between two replays; may throw to end them. */
+  /** Awaited after each replay. It may throw to end them. */
   onReplay?: (done: number, total: number) => Promise<void>;
 }
 
 export interface Moved {
   policy: EvictionPolicyName | 'belady';
-  /** Whether tables of the hash function were at hand. */
+  /** Whether the policy used tables of the hash function. */
   tables: boolean;
-  /** Batches seen behind the running one; null: none for a reactive policy, all of them for `belady`. */
+  /** Batches seen beyond the running one. Null means none for a reactive policy, and all of them for `belady`. */
   lookahead: number | null;
   loads: number;
   bytes: number;
@@ -68,7 +68,7 @@ export async function movedBytes(
 function rulesOf(lookaheads: readonly number[]): Rule[] {
   return [
     ...REACTIVE.map((policy) => storeRule(policy, null)),
-    // The policy of the SiDA paper sees the running batch alone.
+    // The policy of the SiDA-MoE paper sees only the running batch.
     storeRule('fifo', 0),
     ...lookaheads.map((lookahead) => storeRule('farthest-next-use', lookahead)),
     ...lookaheads.map((lookahead) => beladyRule(lookahead)),

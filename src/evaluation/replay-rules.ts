@@ -1,4 +1,4 @@
-/** The ways of filling a device that a replay compares: what each would load, pass by pass. */
+/** The rules that a replay compares. Each reports the experts that it would load in each pass. */
 import { Belady, type TrueVisit } from '../inference/belady.js';
 import { EVICTION_POLICIES } from '../inference/eviction/index.js';
 import { fewestLoads } from './fewest-loads.js';
@@ -7,13 +7,13 @@ import { type Device, type PassWatch, WatchedStore } from './watched-store.js';
 
 export type { Device, PassWatch };
 
-/** What a rule without tables needs to know of a pass, and of a batch. */
+/** The parts of a pass and of a batch that a rule without tables reads. */
 type Needs = Pick<ReplayPass, 'visits'>;
 export interface NeedsBatch<Pass extends Needs = Needs> {
   passes: readonly Pass[];
 }
 
-/** A store that is planned for by an eviction policy, with tables or without. */
+/** Replays batches through a store whose plans come from an eviction policy, with or without tables. */
 export function replayStore<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   device: Device,
@@ -24,8 +24,8 @@ export function replayStore<Pass extends ReplayPass>(
 }
 
 /**
- * The `hot` experts, first the hottest, are pinned once the first `learned` batches have run under LFU: as many as
- * leave one slot, in which the others take turns.
+ * Runs the first `learned` batches under LFU and then pins the `hot` experts, hottest first. One slot stays free for
+ * the other experts, which replace each other there.
  */
 export function replayPinned<Pass extends ReplayPass>(
   batches: readonly ReplayBatch<Pass>[],
@@ -42,7 +42,7 @@ export function replayPinned<Pass extends ReplayPass>(
   replay(rest, store, { policy: lru, lookahead: null });
 }
 
-/** Belady's rule over the true routing of the running batch and of so many behind it, on demand. */
+/** Belady's rule over the true routing of the running batch and the next `lookahead` batches. It loads on demand. */
 export function replayBelady<Pass extends Needs>(
   batches: readonly NeedsBatch<Pass>[],
   { experts, slots }: Device,
@@ -59,11 +59,11 @@ export function replayBelady<Pass extends Needs>(
   batches.forEach(({ passes }, batch) => {
     for (const pass of passes) for (const ids of pass.visits) belady.add({ batch, ids, pass });
   });
-  // A batch beyond every look-ahead settles those before it.
+  // A batch beyond every look-ahead makes Belady process the batches before it.
   belady.add({ batch: batches.length + lookahead, ids: [] });
 }
 
-/** Belady's rule over the whole run: nothing loads less. */
+/** Belady's rule over the whole run. No other rule loads less. */
 export function replayFewest<Pass extends Needs>(
   batches: readonly NeedsBatch<Pass>[],
   { experts, slots }: Device,
@@ -76,7 +76,7 @@ export function replayFewest<Pass extends Needs>(
   fewestLoads(needs, experts, slots, (id, visit) => watch.load(visits[visit]!.pass, id, true));
 }
 
-/** Used experts, the one that most visits need first. */
+/** The experts in use, sorted by the number of visits that need them, most first. */
 export function hottest(batches: readonly NeedsBatch[], experts: number): number[] {
   const uses = new Float64Array(experts);
   for (const { passes } of batches) {

@@ -1,4 +1,4 @@
-/** Runs batches through an expert store, with a plan for each pass as the inference thread makes it. */
+/** Runs batches through an expert store. Each pass gets the same plan that the inference thread would make. */
 import type { EvictionPolicy } from '../inference/eviction/policy.js';
 import { NeedCalibration } from '../inference/need-calibration.js';
 import { correctedPass, correctedVisits, planPass } from '../inference/pass-planner.js';
@@ -6,17 +6,17 @@ import type { Residency, ResidencyPlan } from '../native/addon-types.js';
 import type { ExpectedVisit } from '../predictor/expected-visits.js';
 
 export interface ReplayPass {
-  /** Flat ids that each MoE layer needs, ascending. */
+  /** Flat ids of the experts that each MoE layer needs, ascending. */
   visits: readonly (readonly number[])[];
-  /** What the pass's table says of its layers; empty without one. */
+  /** Expected visits of the pass's own layers, from its table. Empty without a table. */
   own: readonly ExpectedVisit[];
-  /** What tables say of the later passes of the batch. */
+  /** Expected visits of the batch's later passes, from their tables. */
   behind: readonly ExpectedVisit[];
 }
 
 export interface ReplayBatch<Pass extends ReplayPass = ReplayPass> {
   passes: readonly Pass[];
-  /** What its tables say while it waits in the queue. */
+  /** Expected visits that its tables give while the batch waits in the queue. */
   forecast: readonly ExpectedVisit[];
 }
 
@@ -27,15 +27,15 @@ export interface ReplayStore<Pass extends ReplayPass = ReplayPass> {
 
 export interface ReplayRule {
   policy: EvictionPolicy;
-  /** Batches whose tables wait behind the running one; null: there are no tables, and nothing is prefetched. */
+  /** Batches after the running one whose tables are ready. Null means no tables, and therefore no prefetches. */
   lookahead: number | null;
-  /** False: tables decide what goes, but nothing is loaded before a layer needs it. */
+  /** False means that tables guide eviction, but experts are loaded only on demand. */
   prefetch?: boolean;
 }
 
 const NO_LOADS = new Uint32Array();
 
-/** Batches are taken as they enter the queue: tables that learn from what ran are made then. */
+/** Reads each batch from `batches` when it enters the queue, so that its tables may depend on earlier batches. */
 export function replay<Pass extends ReplayPass>(
   batches: Iterable<ReplayBatch<Pass>>,
   store: ReplayStore<Pass>,
@@ -45,7 +45,7 @@ export function replay<Pass extends ReplayPass>(
   for (const [batch, ...queue] of queued(batches, rule.lookahead ?? 0)) replayed.run(batch!, queue);
 }
 
-/** One store under one rule, batch after batch. */
+/** The state of one store under one rule. */
 class Replay<Pass extends ReplayPass> {
   readonly #store: ReplayStore<Pass>;
   readonly #rule: ReplayRule;
@@ -57,7 +57,7 @@ class Replay<Pass extends ReplayPass> {
     this.#calibration = new NeedCalibration(store.residency().state.length);
   }
 
-  /** `queue`: the batches behind it whose tables are there, the next one first. */
+  /** `queue` holds the batches after this one whose tables are ready, the next one first. */
   run({ passes }: ReplayBatch<Pass>, queue: readonly ReplayBatch[]): void {
     const { policy, lookahead, prefetch = true } = this.#rule;
     const { slots, state } = this.#store.residency();
@@ -81,7 +81,7 @@ class Replay<Pass extends ReplayPass> {
   }
 }
 
-/** Each batch with those behind it in the queue. */
+/** Yields each batch with the batches after it in the queue. */
 function* queued<Batch>(batches: Iterable<Batch>, lookahead: number): Generator<Batch[]> {
   const window: Batch[] = [];
   for (const batch of batches) {

@@ -17,9 +17,9 @@ export interface SourceLimits {
   maxBatchTokens: number;
 }
 
-/** Tokens of a text that are scored together, where none are hidden. */
+/** Tokens per window of a text that is scored as it is. */
 const TEXT_WINDOW = 256;
-/** The corruption of a text is the same in every evaluation. */
+/** A fixed seed makes the corruption of a text the same in every evaluation. */
 const SEED = 1;
 
 function cannotRun(message: string): SidaError {
@@ -30,7 +30,7 @@ function labelTokens({ inputs }: ScoringPlan): number {
   return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
-/** The tokens of the template's text with the labels to score, or to go on from for so many tokens. */
+/** Inputs of the lines' tokens, with labels to score or a number of tokens to generate. Throws cannot_run. */
 export function dataSource(
   file: string,
   lines: readonly DataLine[],
@@ -64,7 +64,7 @@ export function dataSource(
   };
 }
 
-/** Texts to measure perplexity on: as they are where the model goes on with text, else with spans of them hidden. */
+/** Texts to measure perplexity on. A decoder-only model scores them as they are, others with hidden spans. */
 export function textSource(
   file: string,
   texts: readonly string[],
@@ -76,8 +76,8 @@ export function textSource(
 }
 
 /**
- * Windows of the texts, a line each; every token but a window's first is scored. Throws cannot_run where there is too
- * little text.
+ * Cuts the texts, one per line, into windows. Every token of a window but the first is scored. Throws cannot_run when
+ * there is too little text.
  */
 function plainSource(
   file: string,
@@ -96,7 +96,7 @@ function plainSource(
   return { inputs, scored: { kind: 'targets' } };
 }
 
-/** The texts with spans of them hidden, to be told by the decoder. Throws cannot_run where there is too little text. */
+/** Hides spans of the texts and scores them in the decoder. Throws cannot_run when there is too little text. */
 export function corruptedSource(
   file: string,
   texts: readonly string[],
@@ -125,7 +125,7 @@ export function corruptedSource(
   return { inputs, scored: { kind: 'targets' } };
 }
 
-/** Lines of a plain text that hold something. */
+/** The lines of a plain text that are not blank. Throws invalid_request when the file cannot be read. */
 export async function readTextLines(file: string, limit?: number): Promise<string[]> {
   let content: string;
   try {

@@ -1,12 +1,12 @@
 /**
- * T5's pre-training task: spans of a text give way to sentinels, and the target spells them out. 5 % of the places
- * begin a span of 1 to 5 tokens, which hides about 14 % of them.
+ * T5's pre-training task: sentinels replace spans of a text, and the target spells the spans out. 5 % of the
+ * positions begin a span of 1 to 5 tokens, which hides about 14 % of the tokens.
  */
 import { SidaError } from '../errors.js';
 
-/** Tokens of one input before corruption. */
+/** Tokens per input before corruption. */
 export const WINDOW = 64;
-/** A tail shorter than this is left out. */
+/** A last window with fewer tokens is left out. */
 const SHORTEST = 8;
 const BEGIN = 0.05;
 const LONGEST_SPAN = 5;
@@ -16,7 +16,7 @@ interface Corrupted {
   target: number[];
 }
 
-/** `sentinels`: ids of `<extra_id_0>`, `<extra_id_1>`, … in order. Without any span the first token gives way. */
+/** `sentinels` are the ids of `<extra_id_0>`, `<extra_id_1>`, … in order. At least one token is hidden. */
 export function corrupt(
   ids: readonly number[],
   random: () => number,
@@ -45,7 +45,7 @@ export function corrupt(
   return { input: [...input, endToken], target: [...target, endToken] };
 }
 
-/** Cuts tokens into windows of so many. */
+/** Cuts tokens into windows of `length` tokens. */
 export function windowsOf(tokens: readonly number[], length: number): number[][] {
   const windows: number[][] = [];
   for (let at = 0; at < tokens.length; at += length) {
@@ -55,7 +55,7 @@ export function windowsOf(tokens: readonly number[], length: number): number[][]
   return windows;
 }
 
-/** Throws cannot_run for a vocabulary without sentinels. */
+/** The ids of the sentinels `<extra_id_0>`, `<extra_id_1>`, … in order. Throws cannot_run when there are none. */
 export function sentinelsOf(vocab: number, pieceOf: (id: number) => string): number[] {
   const ids = new Map<number, number>();
   for (let id = 0; id < vocab; id++) {

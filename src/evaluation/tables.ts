@@ -1,4 +1,4 @@
-/** Tables of one input, and what they let the residency planner expect. */
+/** Makes the tables of one input, and the visits that the residency planner expects from them. */
 import { visitsOf } from '../predictor/expected-visits.js';
 import { fillNeed } from '../predictor/expert-need.js';
 import {
@@ -12,7 +12,7 @@ import { createHashTable, type HashTable, TABLE_READY, tableK } from '../protoco
 import type { ExactRun } from './model-runner.js';
 import type { ReplayBatch, ReplayPass } from './replay.js';
 
-/** Null where the function cannot say. */
+/** The table of an input. Null when the function has no forecast for it. */
 export function fillTable(
   hash: HashFunction,
   shape: RoutingShape,
@@ -33,7 +33,7 @@ export function fillTable(
   return table;
 }
 
-/** A table of its own with some of the tokens, in their order. */
+/** Copies `tokens` tokens of a table, from token `begin` on, into a new table. */
 function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTable {
   const { layers, k, kind, expertsPerLayer } = table;
   const own = createHashTable({ batchId: 0, layers, tokens, k, kind, expertsPerLayer });
@@ -49,8 +49,8 @@ function tableOfTokens(table: HashTable, begin: number, tokens: number): HashTab
 }
 
 /**
- * An input as a batch of its own, `tables` by its parts. Those of tokens known beforehand are there with the
- * batch; those of a continuation only as its steps come.
+ * Makes a batch of one input. `tables` has one entry per part. The tables of known tokens are ready with the batch.
+ * The tables of a continuation become ready one step at a time.
  */
 export function batchOf(
   { parts }: ExactRun,

@@ -1,23 +1,23 @@
-/** The engine's expert store, opened without weights: what a replay's passes load, with no bytes moved. */
+/** The engine's expert store, opened without weights. It reports the loads of a replay and moves no bytes. */
 import { loadAddon } from '../native/addon.js';
 import type { Residency, ResidencyPlan, StoreLoads, WeightlessStore } from '../native/addon-types.js';
 import type { ReplayPass, ReplayStore } from './replay.js';
 
 export interface Device {
-  /** Of the model, all layers. */
+  /** Experts of all layers of the model. */
   experts: number;
   slots: number;
 }
 
-/** Told the pass during which something happens to an expert. */
+/** Callbacks for events of experts, each with the pass in which the event happens. */
 export interface PassWatch<Pass> {
-  /** `demanded`: a layer waited for it; otherwise a plan or a pin asked for it. */
+  /** An expert was loaded. `demanded` means that a layer waited for it. Otherwise a plan or a pin loaded it. */
   load(pass: Pass, id: number, demanded: boolean): void;
-  /** A layer needs it, before it is loaded where it is missing; rules without prefetches do not tell. */
+  /** A layer needs an expert. Called before a missing one is loaded, and not by rules without prefetches. */
   use?(pass: Pass, id: number): void;
 }
 
-/** Reads in flight that fill an ordinary disk; the engine measures those of its own. */
+/** Reads in flight that keep an ordinary disk busy. The engine measures this number for its own disk. */
 const LOADS_IN_FLIGHT = 4;
 
 export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> {
@@ -41,7 +41,7 @@ export class WatchedStore<Pass extends ReplayPass> implements ReplayStore<Pass> 
     }
   }
 
-  /** `pass`: the one that the loads count for; without, they count for none. */
+  /** Pins experts. Their loads are reported for `pass`, or not at all when it is undefined. */
   pin(ids: readonly number[], pass: Pass | undefined): void {
     const loads = this.#store.pin(Uint32Array.from(ids), true);
     if (pass !== undefined) this.#tell(pass, loads);

@@ -1,6 +1,6 @@
 /**
- * The only typed view of the native addon. Errors thrown by the addon carry `code` (see ../errors.ts) and `details`
- * with the numbers.
+ * The only typed view of the native addon. Errors from the addon carry `code` (see ../errors.ts), and `details` with
+ * the numbers.
  */
 import type {
   BatchLimits,
@@ -27,12 +27,12 @@ export type * from './predictor-types.js';
 export type * from './profile-types.js';
 export type * from './store-types.js';
 
-/** Instruction sets that there are kernels for, the widest first. */
+/** Instruction sets that have kernels, the widest first. */
 export const ISAS = ['avx512vnni', 'avx512', 'avx2', 'scalar'] as const;
 export type Isa = (typeof ISAS)[number];
 
 export interface CpuFeatures {
-  /** The one that the kernels use on this machine. */
+  /** The instruction set that the kernels use on this machine. */
   isa: Isa;
   avx2: boolean;
   fma: boolean;
@@ -44,47 +44,48 @@ export interface CpuFeatures {
 export interface CudaState {
   /** Whether the addon was built with CUDA. */
   compiled: boolean;
-  /** The CPU stands in for the GPU: a build for tests. */
+  /** Whether this is a build for tests, in which the CPU emulates a GPU. */
   emulated: boolean;
   devices: number;
-  /** Why there is no device; empty where there is one. */
+  /** Why there is no device. Empty when there is one. */
   message: string;
-  /** Of the first device, where there is one. */
+  /** The first device. Absent when there is none. */
   device?: { name: string; capability: string; totalBytes: number; freeBytes: number };
 }
 
 export interface NativeAddon {
   version: string;
-  /** The words of enumerations; test/native/contract.test.ts holds them against the types here. */
+  /** The values of enumerations. test/native/contract.test.ts compares them with the types here. */
   names: {
     isa: typeof ISAS;
     residency: typeof RESIDENCY_STATES;
     found: typeof FOUND;
   };
-  /** NO_EXPERT. */
+  /** The value of NO_EXPERT. */
   noExpert: number;
   profile: Recorder;
   cpuFeatures(): CpuFeatures;
   cuda(): CudaState;
-  /** Opens and checks a checkpoint: every header, every tensor's name and shape. */
+  /** Opens a checkpoint, and checks every header and every tensor's name and shape. Throws checkpoint_invalid. */
   inspectCheckpoint(directory: string): CheckpointInfo;
   /**
-   * Reads experts [begin, end) of a pack, from 0 on the dense weights too. Throws pack_invalid naming the first
-   * weight that is NaN or infinite. Gives the number of experts.
+   * Reads experts [begin, end) of a pack, and the dense weights too when `begin` is 0. Throws pack_invalid, which
+   * names the first weight that is NaN or infinite. Returns the number of experts of the pack.
    */
   checkFinite(pack: string, begin: number, end: number): number;
-  /** Of a pack as it is, or of a checkpoint packed with these element types (default: the lossless ones). */
+  /** Plans for a pack, or for a checkpoint packed with these element types (default: the lossless ones). */
   planMemory(
     source: { pack: string } | ({ checkpoint: string } & Partial<PackFormats>),
     limits: BatchLimits,
   ): MemoryPlan;
   /** Tokens in one page of the KV cache. */
   kvPageTokens: number;
-  /** Measures sequential O_DIRECT reads of a file, bytes per second. */
+  /** Measures sequential O_DIRECT reads of a file, in bytes per second. Blocks. */
   measureDiskRead(file: string, bytes: number): number;
   /**
-   * Measures O_DIRECT reads of `readBytes`, a multiple of 4096, at places spread over a file, with more and more in
-   * flight: the fewest that nearly fill the disk, their rate in bytes per second, and the best rate of all.
+   * Measures O_DIRECT reads of `readBytes`, a multiple of 4096, spread over a file, with a growing number in flight.
+   * `depth` is the smallest number that almost saturates the disk. `bytesPerSecond` is its rate, and `best` is the
+   * best rate of all numbers.
    */
   measureDiskSpeed(
     file: string,
@@ -95,13 +96,14 @@ export interface NativeAddon {
   PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;
   WeightlessStore: new (options: WeightlessStoreOptions) => WeightlessStore;
-  /** From a packed model, a checkpoint, or what `save` wrote. */
+  /** Opens the embedding of a packed model, of a checkpoint, or of a file that `save` wrote. */
   TokenEmbedding: new (
     source: { pack: string } | { checkpoint: string } | { file: string },
   ) => TokenEmbedding;
   /**
-   * Opens a directory that a trainer saved. Throws checkpoint_invalid where it is damaged, not finite or of
-   * another model. `threads`: 1 runs on the calling thread. The sharpness of each layer is above 0, 1 where not given.
+   * Opens a directory that a trainer saved. Throws checkpoint_invalid when it is damaged, not finite, or of another
+   * model. With one thread, the predictor runs on the calling thread. Both kinds of sharpness are (layers), above 0,
+   * and 1 by default.
    */
   Predictor: new (options: {
     directory: string;
@@ -109,10 +111,10 @@ export interface NativeAddon {
     threads: number;
     alphaSharpness?: Float32Array;
     chanceSharpness?: Float32Array;
-    /** Experts that a router chooses for a token: a chance is so many times its softmax; default 1. */
+    /** Experts that a router chooses for a token. The softmax is multiplied by this to get a chance; default 1. */
     choices?: number;
   }) => Predictor;
-  /** `directory`: goes on from what a trainer saved there. */
+  /** With `directory`, continues from what a trainer saved there. */
   PredictorTrainer: new (
     options: { embedding: TokenEmbedding; settings: TrainerSettings } & (
       | { shape: PredictorShape; seed: number }

@@ -6,7 +6,7 @@ import type { NativeAddon } from './addon-types.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
-/** Where a build puts the addon, first choice first. SIDA_ADDON overrides. */
+/** Paths of the addon in order of preference. SIDA_ADDON replaces them. */
 function candidates(): string[] {
   const override = process.env.SIDA_ADDON;
   if (override !== undefined && override !== '') return [resolve(override)];
@@ -15,7 +15,7 @@ function candidates(): string[] {
 
 let loaded: NativeAddon | undefined;
 
-/** Loads the native addon once. Throws an error that says what was looked for, what was found and what to run. */
+/** Loads the native addon once. Throws an Error that lists the paths, the failure of each, and the command to run. */
 export function loadAddon(): NativeAddon {
   if (loaded !== undefined) return loaded;
   const tried: string[] = [];

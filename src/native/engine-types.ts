@@ -1,27 +1,27 @@
 /**
- * The native engine. An expert is named across this boundary by its flat id: layer * experts + index, where layer
- * counts MoE layers over all stacks, first stack first.
+ * The native engine. Across this boundary an expert has a flat id: layer * experts + index, where layer counts MoE
+ * layers over all stacks, first stack first.
  */
 import type { ModelShape, PackFormats } from './pack-types.js';
 
-/** What sizes the workspace, the KV cache and the dense weights. */
+/** The settings that determine the size of the workspace, the KV cache and the dense weights. */
 export interface BatchLimits {
   /** Tokens of one pass, all sequences together. */
   maxBatchTokens: number;
-  /** Tokens the KV cache holds: those of all live sequences. */
+  /** Tokens in the KV cache, for all live sequences together. */
   kvTokens: number;
-  /** Compute threads; each has scratch space of its own. */
+  /** Compute threads. Each has its own scratch space. */
   threads: number;
-  /** The most experts that a batch's `routing` may name for a token in one layer; 1 to 64, default the model's own. */
+  /** Most experts that a batch's `routing` may name for a token in one layer, 1 to 64; default the model's own k. */
   maxRoutingK?: number;
-  /** false leaves the model's routers off the device: every batch then brings its `routing`. Default true. */
+  /** Whether the model's routers are on the device; default true. Without them, every batch must have a `routing`. */
   routers?: boolean;
   /**
-   * Type of the activations that are multiplied with int8 and int4 weights: f32 (default), or int8, each row rounded as
-   * it comes, which is faster and less exact. Other weights are always multiplied with f32.
+   * Type of the activations that are multiplied with int8 and int4 weights; default f32. With int8, each row is
+   * rounded at run time, which is faster and less exact. Other weights are always multiplied with f32.
    */
   activations?: Activations;
-  /** What holds the weights and computes; default cpu. */
+  /** The device that holds the weights and computes; default cpu. */
   device?: DeviceName;
 }
 
@@ -30,16 +30,16 @@ export type Activations = 'f32' | 'int8';
 export const DEVICES = ['cpu', 'cuda'] as const;
 export type DeviceName = (typeof DEVICES)[number];
 
-/** Where each byte of the device goes. All figures in bytes. */
+/** How the bytes of the device are used. All figures are bytes, except `experts`. */
 export interface MemoryPlan {
   dense: number;
-  /** 0 where they are left off the device. */
+  /** 0 when the routers are not on the device. */
   routers: number;
   kvCache: number;
   workspace: number;
   /** One expert's slot. */
   slot: number;
-  /** Experts of the model, all layers. */
+  /** Number of experts in all layers of the model. */
   experts: number;
   /** dense + routers + kvCache + workspace. */
   fixed: number;
@@ -52,107 +52,108 @@ export interface MemoryPlan {
   /** Bytes of the experts that one token needs: MoE layers · top-k slots. */
   tokenDemand: number;
   /**
-   * Below it a cache that keeps the most recent experts holds no token's demand, so that a lone generation never
-   * hits.
+   * The smallest budget at which an LRU cache holds one token's demand. Below it, the cache never hits for a lone
+   * generation.
    */
   recencyFloor: number;
 }
 
 export interface EngineOptions extends BatchLimits {
-  /** Packed model directory (manifest.json inside). */
+  /** Directory of a packed model, which holds manifest.json. */
   pack: string;
   /** Hard limit of device bytes. */
   budgetBytes: number;
-  /** Host tier's bytes; 0 turns it off. */
+  /** Bytes of the host tier; 0 turns it off. */
   hostBudgetBytes: number;
-  /** Simulated link, bytes per second and seconds; 0 is off. */
+  /** Bandwidth in bytes per second and latency in seconds of a simulated link; 0 is off. */
   linkBandwidth: number;
   linkLatency: number;
-  /** Reads in flight on each file of experts; 0 (default) measures what fills its disk, in about 40 ms. */
+  /** Reads in flight on each expert file. 0 (default) measures how many saturate its disk, in about 40 ms. */
   readDepth?: number;
   /**
-   * The longest read or copy from the host tier, a multiple of 4096; 0 (default): about a millisecond of the measured
-   * rate.
+   * The largest read or copy from the host tier in bytes, a multiple of 4096. 0 (default) chooses about a millisecond
+   * at the measured rate.
    */
   readChunkBytes?: number;
 }
 
 /**
- * Predicted mode: a table routes a pass in place of the model's routers, token t of a layer through
+ * Routing of a pass in predicted mode. A table replaces the model's routers: token t of a layer becomes
  * Σ alpha_j · E_j(x_t) over its entries. An expert's capacity is counted per sequence over the entries in token
- * order, then entry order; an entry over it adds nothing. With k = 1 and the routers' own choice and probability the
- * answers are bit for bit those of a pass without `routing`.
+ * order, then entry order. An entry over the capacity adds nothing. With k = 1 and the routers' own choices and
+ * probabilities, the results are bit for bit those of a pass without `routing`.
  */
 export interface NativeRouting {
   /**
-   * Expert indices of each layer, NO_EXPERT for none; no expert twice for a token; (MoE layers of the stack,
-   * tokens, k). An entry whose alpha is 0 still runs its expert and takes from its capacity.
+   * Expert indices within the layer, NO_EXPERT for none; (MoE layers of the stack, tokens, k). A token may not name
+   * an expert twice in a layer. An entry whose alpha is 0 still runs its expert and uses its capacity.
    */
   experts: Uint16Array;
-  /** Finite; (MoE layers of the stack, tokens, k). */
+  /** Finite top-k weights; (MoE layers of the stack, tokens, k). */
   alpha: Float32Array;
-  /** 1 to the engine's `maxRoutingK`. */
+  /** Entries per token and layer, from 1 to the engine's `maxRoutingK`. */
   k: number;
 }
 
-/** Stands for no parent. */
+/** The id that means no parent. */
 export const NO_PARENT = -1;
 
-/** Tokens to pick natively, each after a row of the pass. Arrays of one length, (picks). */
+/** Tokens that the engine picks, each after a row of the pass. All arrays are (picks). */
 export interface NativePicks {
-  /** Rows of the pass, ascending; one may stand twice (several samples of one row). */
+  /** Rows of the pass, ascending. A row may repeat, for several samples. */
   rows: Int32Array;
-  /** Absent: the most likely token, the lowest id on ties. */
+  /** When absent, the most likely token is picked, the lowest id on ties. */
   sampling?: {
-    /** 0: the most likely token, whatever else is asked. */
+    /** 0 picks the most likely token, whatever the other settings are. */
     temperature: Float32Array;
     topP: Float32Array;
     minP: Float32Array;
-    /** 0: all. */
+    /** 0 keeps all tokens. */
     topK: Int32Array;
     seed: BigUint64Array;
-    /** Of the picked token in its sequence: the counter of its random number. */
+    /** Position of the picked token in its sequence, which is the counter of its random number. */
     position: Float64Array;
   };
-  /** Most likely tokens to name beside each; absent: none. */
+  /** Number of most likely tokens to return with each pick. None when absent. */
   top?: Int32Array;
 }
 
 /**
- * One native pass over a ragged batch: any mix of chunks of prompts and single tokens of one stack. Sequences' tokens
- * stand one after the other and are appended to what the sequence has.
+ * One native pass over a ragged batch: any mix of prompt chunks and single tokens of one stack. `tokens` holds the
+ * tokens of all sequences in turn. The pass appends them to their sequences.
  */
 export interface NativeBatch {
   /** Index in `shape.stacks`. */
   stack: number;
-  /** Ids chosen by the caller, unique among live sequences of all stacks; one that is new begins here; (S). */
+  /** Ids that the caller chooses, unique among live sequences of all stacks; (S). A new id begins a sequence. */
   sequences: Int32Array;
   /**
-   * Looked at where a sequence is new; NO_PARENT where it has none; (S). A parent of the stack before: attended across
-   * to. A parent of this stack: continued from its last token on, its pages shared until one of both writes to them.
+   * Parents of new sequences, or NO_PARENT; (S). Ignored for existing sequences. A sequence cross-attends to a parent
+   * of the previous stack. It continues a parent of the same stack after its last token, and they share KV pages
+   * until one of them writes.
    */
   parents?: Int32Array;
   /** (S + 1), first 0, last the token count. */
   offsets: Int32Array;
   /** (tokens). */
   tokens: Int32Array;
-  /** Last stack only, as all that follows from logits. */
+  /** Only for the last stack, as for everything that needs logits. */
   picks?: NativePicks;
-  /** Log-probabilities wanted of given tokens after rows of the pass, rows ascending. */
+  /** Requests the log-probability of a token after a row of the pass; both (queries), rows ascending. */
   queries?: { rows: Int32Array; tokens: Int32Array };
-  /** Rows whose logits are wanted whole, ascending: for tests and evaluation, never while serving. */
+  /** Rows whose complete logits are returned, ascending. For tests and evaluation, never while serving. */
   logitRows?: Int32Array;
   /** Also return the final hidden states (tokens, width). */
   hiddenStates?: boolean;
   /** Also return router logits (MoE layers of the stack, tokens, experts). Not with `routing`. */
   routerLogits?: boolean;
-  /** Where all its tokens go; the model's routers are then not evaluated. */
+  /** Routes all tokens. The model's routers are then not evaluated. */
   routing?: NativeRouting;
-  /** Each MoE layer takes all its experts, as where whole layers are streamed; answers stay the same. */
+  /** Each MoE layer loads all its experts, as a system that streams whole layers does. Results stay the same. */
   wholeLayers?: boolean;
 }
 
-/** How a layer found an expert that it needed, in the order of their numbers. */
+/** How a layer found an expert that it needed. An index is the value of an EXPERT_* constant. */
 export const FOUND = ['unused', 'resident', 'prefetched', 'late', 'on_demand'] as const;
 export const EXPERT_UNUSED = 0;
 export const EXPERT_RESIDENT = 1;
@@ -167,34 +168,34 @@ export interface RunStats {
   late: number;
   onDemand: number;
   prefetchesBegun: number;
-  /** Taken back before their transfer began. */
+  /** Prefetches that were cancelled before their transfer began. */
   prefetchesCancelled: number;
-  /** Evicted before they were needed. */
+  /** Prefetched experts that were evicted before they were needed. */
   prefetchesWasted: number;
-  /** Bytes moved into the device. */
+  /** Bytes transferred to the device. */
   bytesMoved: number;
-  /** Time the pass waited for experts. */
+  /** Time that the pass waited for experts. */
   stallNs: number;
-  /** Reads that ended during the pass, of parts of an expert or of several, and their bytes. */
+  /** Reads that ended during the pass, and their bytes. A read may cover a part of an expert, or several experts. */
   diskReads: number;
   diskBytes: number;
-  /** Demands that were read before the rest of a prefetch. */
+  /** Demand loads that were read before the rest of a prefetch. */
   overtakes: number;
-  /** Whole native call. */
+  /** Time of the whole native call. */
   passNs: number;
 }
 
 export interface RunResult {
   /**
-   * Of `picks`: the tokens and their log-probabilities, (picks). −1 − t and NaN where the logit of token t is not
-   * finite.
+   * The picked tokens and their log-probabilities; (picks). They are −1 − t and NaN when the logit of token t is
+   * not finite.
    */
   picked?: Int32Array;
   pickedLogprobs?: Float64Array;
   /** The most likely tokens of each pick, pick by pick, most likely first; (sum of `top`). */
   topIds?: Int32Array;
   topLogprobs?: Float64Array;
-  /** Of `queries`, (queries); NaN where the row's logits are not all finite. */
+  /** Results of `queries`; (queries). NaN when the row's logits are not all finite. */
   queryLogprobs?: Float64Array;
   /** (logitRows, vocab). */
   logits?: Float32Array;
@@ -203,39 +204,42 @@ export interface RunResult {
   /** MoE layers of the stack as flat layer numbers, in order; (layers). */
   layers: Int32Array;
   /**
-   * Experts of each token, NO_EXPERT where over capacity; (layers, tokens, topK). With `routing`: of each
-   * entry, NO_EXPERT also where it names none; (layers, tokens, k).
+   * The experts that ran for each token; (layers, tokens, topK), or (layers, tokens, k) with `routing`. NO_EXPERT for
+   * a choice over the capacity, and for an entry of `routing` that names no expert.
    */
   dispatch: Uint16Array;
-  /** EXPERT_* of each expert; (layers, experts). */
+  /** The EXPERT_* value of each expert; (layers, experts). */
   found: Uint8Array;
   stats: RunStats;
 }
 
-/** What to move during a pass. The expert with the largest key is the next victim; ties: the least recently used. */
+/**
+ * The prefetch and eviction plan of a pass. The expert with the largest key is evicted next, and the least recently
+ * used one on ties.
+ */
 export interface ResidencyPlan {
-  /** By flat id: counts until the pass needs the expert. */
+  /** Key of each expert until the pass has needed it, by flat id. */
   keys: Float64Array;
-  /** Counts from then on. */
+  /** Key of each expert from then on, by flat id. */
   keysAfter: Float64Array;
   /**
-   * Flat ids to prefetch, most urgent first. Each takes a free slot or evicts an expert with a larger key than its own,
-   * which is not below `expendable`.
+   * Flat ids to prefetch, most urgent first. Each takes a free slot, or evicts an expert whose key is larger than its
+   * own and not below `expendable`.
    */
   loads: Uint32Array;
   /**
-   * A layer that needs an expert evicts one below this only when it cannot wait for a better one. A part of the
-   * keys above it: an expert that a prefetch brings back counts without it.
+   * A layer that needs an expert evicts one with a smaller key only when it cannot wait for a better victim. Keys
+   * that are not smaller include this amount. The store subtracts it from the key of an expert that a prefetch loads.
    */
   expendable: number;
-  /** Ties: the most recently used goes first. */
+  /** On ties, evict the most recently used expert instead. */
   newestFirst: boolean;
 }
 
-/** In place of an index: no expert. */
+/** The index that means no expert. */
 export const NO_EXPERT = 65535;
 
-/** States of `Residency`, in the order of their numbers. Computing may begin once an expert is resident. */
+/** States of an expert in `Residency`, indexed by their values. A resident expert can compute. */
 export const RESIDENCY_STATES = ['absent', 'loading', 'resident'] as const;
 export type ResidencyState = (typeof RESIDENCY_STATES)[number];
 export const ABSENT = 0;
@@ -244,17 +248,17 @@ export const RESIDENT = 2;
 
 /** Snapshot of every expert, indexed by flat id. */
 export interface Residency {
-  /** Indices into RESIDENCY_STATES. */
+  /** Index into RESIDENCY_STATES. */
   state: Uint8Array;
   pinned: Uint8Array;
-  /** Times a pass needed the expert. */
+  /** Number of times that a pass needed the expert. */
   uses: Float64Array;
   /** Tick of the last use and of the last load; 0 is never. */
   lastUse: Float64Array;
   loadedAt: Float64Array;
   slots: number;
   freeSlots: number;
-  /** Turns of MoE layers so far. */
+  /** Number of MoE layers that have run so far. */
   visits: number;
 }
 
@@ -267,29 +271,29 @@ export interface DeviceUsage {
   kvPages: number;
   kvPagesFree: number;
   host: { budgetBytes: number; usedBytes: number; experts: number };
-  /** How each file of experts is read; a rate of 0 was not measured. */
+  /** How each expert file is read. A rate of 0 was not measured. */
   disk: { direct: boolean; depth: number; chunkBytes: number; bytesPerSecond: number }[];
 }
 
-/** Not thread-safe: one thread opens, uses and closes it. Calls block. */
+/** Not thread-safe: the same thread must open, use and close it. Calls block. */
 export interface Engine {
   readonly shape: ModelShape;
   readonly plan: MemoryPlan;
   /** Element types of the pack. */
   readonly formats: PackFormats;
   /**
-   * Runs one pass. Throws invalid_request for a malformed batch, before anything is changed; cannot_run when the KV
-   * cache is full: after any error the batch has left nothing behind. Without a plan experts are fetched on demand and
-   * the least recently used go.
+   * Runs one pass. Throws invalid_request for a malformed batch and cannot_run when the KV cache is full. A batch
+   * that fails leaves no sequences or tokens behind. With a null plan, experts load on demand and the least recently
+   * used are evicted.
    */
   runBatch(batch: NativeBatch, plan: ResidencyPlan | null): RunResult;
-  /** Ends sequences: their pages go where no other sequence owns them. Unknown ids are ignored. */
+  /** Ends sequences and frees the pages that no other sequence uses. Unknown ids are ignored. */
   releaseSequences(ids: Int32Array): void;
   residency(): Residency;
   usage(): DeviceUsage;
-  /** Returns when the device holds at most `bytes`. Throws budget_too_small and changes nothing below the smallest. */
+  /** Blocks until the device holds at most `bytes`. Throws budget_too_small, without a change, below the smallest. */
   setBudget(bytes: number): void;
-  /** Pins or unpins experts; a pinned expert is loaded at once and never evicted. */
+  /** Pins or unpins experts. A pinned expert is loaded at once and never evicted. */
   pin(ids: Uint32Array, pinned: boolean): void;
   /** Throws when an invariant of the expert store or of the KV cache is broken. */
   checkIntegrity(): void;

@@ -1,63 +1,63 @@
-/** Checkpoints and packed models, as the native addon tells of them. */
+/** Types of the native addon for checkpoints and packed models. */
 
 export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4';
 
 export interface WeightFormat {
   dtype: ExpertDtype;
-  /** Inputs that share a scale: 32, 64 or 128 beside int4, absent beside the other types. */
+  /** Inputs that share a scale: 32, 64 or 128 for int4. Absent for the other types. */
   group?: number;
 }
 
 export interface PackFormats {
   experts: WeightFormat;
-  /** Of linear weights and embeddings; not int4. */
+  /** Element type of linear weights and embeddings. Never int4. */
   dense: WeightFormat;
 }
 
-/** One stack of a model: its encoder, or the decoder that all models have last. */
+/** One stack of a model: its encoder or its decoder. Every model has a decoder, as its last stack. */
 export interface StackShape {
   name: 'encoder' | 'decoder';
   layers: number;
-  /** MoE layers, their places in the stack ascending. */
+  /** Indices of the MoE layers in the stack, ascending. */
   moeLayers: number[];
-  /** A causal stack's tokens see those before them alone. */
+  /** Whether a token attends only to itself and to the tokens before it. */
   causal: boolean;
-  /** Attends across to the stack before it. */
+  /** Whether the stack cross-attends to the previous stack. */
   crosses: boolean;
 }
 
 /** Shape of a model, from its Hugging Face config. */
 export interface ModelShape {
-  /** `model_type` of its config. */
+  /** `model_type` of the config. */
   family: string;
   vocabSize: number;
-  /** Of the hidden states. */
+  /** Columns of the hidden states. */
   width: number;
-  /** Query heads of the last stack, heads of its keys and values, and their columns. */
+  /** Query heads of the last stack, its key-value heads, and the columns of a head. */
   heads: number;
   kvHeads: number;
   headDim: number;
-  /** In the order tokens go through them: two of an encoder-decoder model, one of a decoder-only one. */
+  /** Stacks in the order in which tokens pass through them: encoder and decoder, or a decoder alone. */
   stacks: StackShape[];
-  /** Experts of a MoE layer; 0 in a model without. */
+  /** Experts of a MoE layer. 0 in a model without MoE layers. */
   experts: number;
   /** Experts that the routers choose for a token. */
   topK: number;
-  /** The chosen experts' probabilities are divided by their sum before they scale its outputs. */
+  /** Whether the chosen experts' probabilities are divided by their sum before they scale the outputs. */
   normalized: boolean;
   /** Hidden columns of an expert. */
   expertWidth: number;
-  /** Tokens that an expert takes of one sequence in one pass; null: any number. */
+  /** Most tokens of one sequence that an expert takes in one pass. Null means no limit. */
   expertCapacity: number | null;
   /** MoE layers in flat order, stack by stack: `encoder.1`, `encoder.3`, …, `decoder.1`, … */
   moeLayers: string[];
   tiedHead: boolean;
-  /** Tokens that the model was made for; null: not said. */
+  /** Context length of the model. Null when the config has none. */
   contextTokens: number | null;
   tokens: {
-    /** The decoder's first token, where an encoder comes before it; else null. */
+    /** The decoder's first token in an encoder-decoder model. Null in a decoder-only model. */
     start: number | null;
-    /** Each ends a generation. */
+    /** Tokens that end a generation. */
     end: number[];
     pad: number | null;
   };
@@ -72,30 +72,30 @@ export interface CheckpointInfo {
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;
-  /** sha256 over config.json and the safetensors headers: names the weights' identity without reading them. */
+  /** sha256 of config.json and the safetensors headers. It does not cover the weights. */
   fingerprint: string;
 }
 
 export interface Stripes {
-  /** Files that the experts' blocks are dealt round to, 2 to 64. */
+  /** Number of files that take the experts' blocks in turn, 2 to 64. */
   count: number;
-  /** What all stripes of one pack carry, and those of no other. */
+  /** Identifies the pack. All stripes of a pack carry it. */
   stamp: string;
 }
 
 export interface PackOptions extends PackFormats {
   checkpoint: string;
-  /** Without: one file. */
+  /** When absent, the pack has one expert file. */
   stripes?: Stripes;
-  /** Directory the packed files are written to; it exists. */
+  /** Directory for the packed files. It must exist. */
   out: string;
 }
 
 export interface DenseTensor {
-  /** Of the slot: `decoder.3.query`; not the checkpoint's name. */
+  /** Name in the pack, such as `decoder.3.query`. It differs from the checkpoint's name. */
   name: string;
   dtype: ExpertDtype;
-  /** `rows`: as in the checkpoint; `panels`: 32-column panels, kernel-ready. */
+  /** `rows` is the checkpoint's layout. `panels` has panels of 32 columns, which the kernels read. */
   layout: 'rows' | 'panels';
   shape: number[];
   offset: number;
@@ -104,12 +104,12 @@ export interface DenseTensor {
 
 export interface PackLayout {
   experts: WeightFormat & {
-    /** Absent where there are stripes. */
+    /** Absent when there are stripes. */
     file?: string;
     stripes?: Stripes;
     /** Bytes of one expert, padded to 4 KiB. */
     block_bytes: number;
-    /** The matrices of a block, (n, k) each, in the order of their offsets. */
+    /** The matrices of a block, each (n, k), in the order of their offsets. */
     matrices: { name: 'gate' | 'up' | 'down'; shape: [number, number]; offset: number }[];
     layers: string[];
     experts_per_layer: number;
@@ -117,42 +117,42 @@ export interface PackLayout {
   dense: WeightFormat & { file: string; bytes: number; tensors: DenseTensor[] };
 }
 
-/** Writes a packed model file by file; each call does a bounded piece of work. */
+/** Writes a packed model file by file. The caller bounds the work of a call by its range of experts. */
 export interface PackWriter {
   readonly layout: PackLayout;
-  /** The files of the experts as they will be, by stripe. */
+  /** Names and final sizes of the expert files, by stripe. */
   readonly expertFiles: { name: string; bytes: number }[];
-  /** Writes the dense file whole. */
+  /** Writes the complete dense file. */
   writeDense(): void;
-  /** Writes the blocks of flat expert ids [begin, end) at their places in the expert files. */
+  /** Writes the blocks of flat expert ids [begin, end) at their offsets in the expert files. */
   writeExperts(begin: number, end: number): void;
   /** fsyncs and closes the files. */
   close(): void;
 }
 
-/** Relative to the largest weight that shares a scale with the one that is off. */
+/** Errors of packed weights. An error is relative to the largest weight that shares its scale. */
 export interface WeightErrors {
-  /** 0 where nothing was lost. */
+  /** Largest error. 0 when nothing was lost. */
   largest: number;
-  /** What the element type allows: half a step. */
+  /** Largest error that the element type allows, which is half a step. */
   bound: number;
 }
 
 export interface VerifiedWeights {
-  /** Of all matrices of experts. */
+  /** Errors of the experts' matrices. */
   experts: WeightErrors;
-  /** Matrices; other dense tensors are compared bit for bit. */
+  /** Errors of the dense matrices. The other dense tensors are compared bit for bit. */
   dense: WeightErrors;
 }
 
-/** Compares a pack with the checkpoint it was made from; each call does a bounded piece of work. */
+/** Compares a pack with its checkpoint. The caller bounds the work of a call by its range. */
 export interface PackVerifier {
-  /** Dense tensors. */
+  /** Number of dense tensors. */
   readonly tensors: number;
   readonly experts: number;
   /** Largest errors so far. */
   readonly report: VerifiedWeights;
-  /** Tensors, or flat expert ids, [begin, end). Throw pack_invalid where a weight is farther off than its bound. */
+  /** Check tensors or flat expert ids [begin, end). Throw pack_invalid when an error exceeds its bound. */
   checkDense(begin: number, end: number): void;
   checkExperts(begin: number, end: number): void;
   close(): void;

@@ -1,8 +1,8 @@
 /** The native expert predictor and its training. */
 
 /**
- * The token embedding of a model, (vocab, dModel), f32. Cheap to share between objects of one thread. Of a model
- * whose stacks have one each, the encoder's.
+ * The token embedding of a model, (vocab, dModel), f32. When each stack has its own, this is the encoder's. Objects
+ * of one thread can share it cheaply.
  */
 export interface TokenEmbedding {
   readonly vocab: number;
@@ -16,43 +16,42 @@ export interface PredictorShape {
   hidden: number;
   layers: number;
   experts: number;
-  /** A token sees itself and the tokens before it: the decoder's kind. */
+  /** Whether a token sees only itself and the tokens before it, as in a decoder. */
   causal: boolean;
-  /** Each LSTM layer runs in both directions (h/2 each, concatenated). Not with causal. */
+  /** Whether each LSTM layer runs in both directions (hidden/2 each, concatenated). Not with `causal`. */
   bidirectional: boolean;
-  /** A position input is added in the compressing layer. */
+  /** Whether the compressing layer adds a position input. */
   positions: boolean;
   /**
-   * Residual attention blocks in the place of the LSTMs, 0 (default) to 4: `hidden` is then a multiple of 16 and
-   * nothing is bidirectional.
+   * Number of residual attention blocks that replace the LSTMs, 0 (default) to 4. Above 0, `hidden` must be a
+   * multiple of 16 and `bidirectional` must be false.
    */
   blocks?: number;
-  /** Takes a summary of the encoder's tokens (mean of their embeddings) beside each sequence. */
+  /** Whether each sequence has a summary of the encoder's tokens (the mean of their embeddings) as an input. */
   summary: boolean;
 }
 
-/** Token sequences, one after the other. */
+/** Token sequences, concatenated. */
 export interface PredictorInput {
   /** (tokens). */
   tokens: Int32Array;
   /** (S + 1), first 0, last the token count. */
   offsets: Int32Array;
-  /** With `summary`: the encoder tokens behind each sequence; (context tokens), (S + 1). Ignored without. */
+  /** With `summary`, the encoder tokens of each sequence; (context tokens), (S + 1). Otherwise ignored. */
   contextTokens?: Int32Array;
   contextOffsets?: Int32Array;
 }
 
-/** Inference. Not thread-safe. Holds products of the embedding, not the embedding. */
+/** A predictor for inference. Not thread-safe. It holds products of the embedding instead of the embedding. */
 export interface Predictor {
   readonly shape: PredictorShape;
-  /** Memory held, scratch space and live sequences included. */
+  /** Bytes of memory, including scratch space and live sequences. */
   readonly bytes: number;
   /**
-   * Overwrites experts and alpha, (layers, tokens, k): the k most likely experts, best first, and the softmax, over
-   * all experts of the layer, of the logits times its `alphaSharpness`. `chance`, optional and of the same shape: with
-   * its `chanceSharpness`, times `choices` and at most 1. False where a logit is not finite: the arrays then hold
-   * nothing of use.
-   * `logits`, optional: (layers, tokens, experts).
+   * Overwrites `experts` and `alpha`, (layers, tokens, k), with the k most likely experts, best first, and the
+   * softmax over all experts of the layer of the logits times `alphaSharpness`. `chance`, optional and of the same
+   * shape, gets the softmax with `chanceSharpness`, times `choices` and at most 1. `logits`, optional, gets the
+   * logits, (layers, tokens, experts). Returns false when a logit is not finite. The arrays must not be used then.
    */
   predict(
     input: PredictorInput,
@@ -63,13 +62,13 @@ export interface Predictor {
     logits?: Float32Array,
   ): boolean;
   /**
-   * Causal only: begins sequences, whose ids the caller chooses, with the context of each: the encoder tokens of its
-   * summary, or without a summary the tokens it begins with. Throws invalid_request for an id that lives.
+   * Begins sequences of a causal predictor. The caller chooses their ids. The context of a sequence is the encoder
+   * tokens of its summary, or, without `summary`, the tokens it begins with. Throws invalid_request for a live id.
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
   /**
-   * One more token of each; experts, alpha and chance (layers, S, k) as in predict. After false the sequences are of
-   * no more use.
+   * Appends one token to each sequence. Overwrites `experts`, `alpha` and `chance`, (layers, S, k), as `predict`
+   * does. After it returns false, the sequences must not be used.
    */
   step(
     ids: Int32Array,
@@ -79,7 +78,7 @@ export interface Predictor {
     alpha: Float32Array,
     chance?: Float32Array,
   ): boolean;
-  /** Forgets; unknown ids are ignored. */
+  /** Ends sequences. Unknown ids are ignored. */
   end(ids: Int32Array): void;
   close(): void;
 }
@@ -89,22 +88,22 @@ export interface TrainerSettings {
   beta2: number;
   epsilon: number;
   weightDecay: number;
-  /** Experts of the teacher that are distilled: its best so many. */
+  /** Number of the teacher's best experts that are distilled. */
   top: number;
   /** The teacher's logits are multiplied by this before their softmax; default 1. */
   sharpness?: number;
-  /** Weight of the cross-entropy beside the distillation. */
+  /** Weight of the cross-entropy relative to the distillation. */
   lambda: number;
-  /** Cross-entropy on the teacher's best k experts. */
+  /** Number of the teacher's best experts in the cross-entropy. */
   k: number;
-  /** Experts that the teacher's router chooses for a token, its best so many; default 1. */
+  /** Experts that the teacher's router chooses for a token; default 1. */
   choices?: number;
-  /** Where hits are counted; default 1, 2 and 3. */
+  /** Ranks k at which recall@k is counted; default 1, 2 and 3. */
   ranks?: Int32Array;
   distillation: 'kl' | 'l1';
-  /** The student's probabilities are normalized over the distilled experts alone. */
+  /** Whether the student's probabilities are normalized over the distilled experts only. */
   studentOverTop: boolean;
-  /** Largest norm of a step's gradient; 0: none. */
+  /** Largest norm of a step's gradient. 0 means no limit. */
   clipNorm: number;
   threads: number;
 }
@@ -116,27 +115,27 @@ export interface TrainingBatch extends PredictorInput {
   top: number;
 }
 
-/** Losses are means over tokens and layers. */
+/** The result of a step or an evaluation. Losses are means over tokens and layers. */
 export interface TrainingReport {
   loss: number;
   distillation: number;
   crossEntropy: number;
-  /** Before clipping; 0 for an evaluation. */
+  /** Norm before clipping. 0 for an evaluation. */
   gradientNorm: number;
-  /** False for an evaluation, and where loss or gradient is not finite: nothing was learnt. */
+  /** Whether the weights changed. False for an evaluation, and when the loss or the gradient is not finite. */
   applied: boolean;
-  /** How many of the teacher's choices were among the student's best, for each of `ranks`. */
+  /** Per layer, the number of the teacher's choices among the student's best experts, for each of `ranks`. */
   layers: { tokens: number; hits: number[] }[];
 }
 
 /** Not thread-safe. */
 export interface PredictorTrainer {
   readonly shape: PredictorShape;
-  /** Optimizer steps done. */
+  /** Number of optimizer steps so far. */
   readonly steps: number;
   step(batch: TrainingBatch, learningRate: number): TrainingReport;
   evaluate(batch: TrainingBatch): TrainingReport;
-  /** The directory exists. A crash leaves the predictor of before or the new one. */
+  /** Saves to an existing directory. After a crash it holds either the previous predictor or the new one. */
   save(directory: string, withOptimizer: boolean): void;
   close(): void;
 }

@@ -1,6 +1,6 @@
-/** What the addon's recorder gives. */
+/** Types of the addon's recorder. */
 
-/** What one thread recorded, in the order in which its events ended; each array has an entry an event. */
+/** The events of one thread, in the order in which they ended. Each array has one entry per event. */
 export interface ProfileLane {
   /** Number of the thread. */
   thread: number;
@@ -10,9 +10,12 @@ export interface ProfileLane {
   /** Nanoseconds of the monotonic clock. */
   begin: Float64Array;
   duration: Float64Array;
-  /** -1 where an event does not say; so are the following. Of its stack for the op `layer`, flat elsewhere. */
+  /**
+   * Layer number: within its stack for the op `layer`, flat for the other ops. -1 when the event has none, as in the
+   * arrays below.
+   */
   layer: Int32Array;
-  /** Index in its layer. */
+  /** Index of the expert in its layer. */
   expert: Int32Array;
   tokens: Int32Array;
   batch: Int32Array;
@@ -22,22 +25,22 @@ export interface ProfileLane {
 export interface NativeProfile {
   beginNs: number;
   endNs: number;
-  /** Events that found no room. */
+  /** Events that were dropped because the memory was full. */
   dropped: number;
   lanes: ProfileLane[];
 }
 
-/** Records what all threads of the process do, native ones too. Any thread may call it. */
+/** Records events of all threads of the process, including native ones. Any thread may call it. */
 export interface Recorder {
   readonly ops: readonly { name: string; category: string }[];
-  /** Throws cannot_run while a recording runs, out_of_memory. `bytes` bounds its memory, allocated now. */
+  /** Starts a recording in `bytes` bytes, allocated now. Throws cannot_run while one runs, and out_of_memory. */
   start(bytes: number): void;
-  /** Throws cannot_run where none runs. */
+  /** Ends the recording and returns it. Throws cannot_run when none runs. */
   stop(): NativeProfile;
-  /** Nanoseconds of the monotonic clock; 0 where no recording runs. */
+  /** Nanoseconds of the monotonic clock. 0 while no recording runs. */
   now(): number;
-  /** An event of the calling thread that ends now. */
+  /** Records an event of the calling thread that ends now. */
   record(op: number, beginNs: number, tokens?: number, batch?: number): void;
-  /** Names the calling thread in profiles to come. */
+  /** Names the calling thread in later profiles. */
   nameThread(name: string): void;
 }

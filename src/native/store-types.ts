@@ -1,35 +1,36 @@
-/** The expert store without weights: which experts the engine would hold and load, with no bytes moved. */
+/** The expert store without weights. It decides what the engine would hold and load, and moves no bytes. */
 import type { Residency, ResidencyPlan } from './engine-types.js';
 
 export interface WeightlessStoreOptions {
-  /** Of the model, all layers. */
+  /** Experts of all layers of the model. */
   experts: number;
-  /** At least 1; values above the number of experts count as that number. */
+  /** At least 1. Larger values than the number of experts count as that number. */
   slots: number;
   /**
-   * Loads in flight on the engine's disk. A layer with as many experts resident or loading waits for a better victim.
+   * Loads in flight on the engine's disk. A layer with at least as many experts resident or loading waits for a
+   * better victim.
    */
   loadsInFlight: number;
 }
 
-/** Flat ids of the experts that a call loaded, each kind in the order of time. */
+/** Flat ids of the experts that a call loaded, each array in the order of the loads. */
 export interface StoreLoads {
-  /** A layer waited for them. */
+  /** Experts that a layer waited for. */
   demanded: Uint32Array;
-  /** A plan or a pin asked for them. */
+  /** Experts that a plan or a pin loaded. */
   planned: Uint32Array;
 }
 
 /**
- * Evicts and loads as the engine's store does for the same plans, needs and pins; every load ends at once. Each call
- * returns what it loaded; null is nothing. One thread uses it.
+ * Evicts and loads as the engine's store does for the same plans, needs and pins. Every load ends at once. Each call
+ * returns its loads, or null when there are none. Not thread-safe.
  */
 export interface WeightlessStore {
   /** Begins a pass, as `Engine.runBatch` does. */
   startPass(plan: ResidencyPlan | null): StoreLoads | null;
-  /** One layer's turn. `ids`: flat ids of the experts it needs, ascending. */
+  /** Runs one layer. `ids` are the flat ids of the experts that it needs, ascending. */
   visit(ids: Uint32Array): StoreLoads | null;
-  /** As `Engine.pin`. */
+  /** Pins or unpins experts, as `Engine.pin` does. */
   pin(ids: Uint32Array, pinned: boolean): StoreLoads | null;
   residency(): Residency;
   /** Throws when an invariant of the store is broken. */

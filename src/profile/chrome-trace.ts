@@ -4,14 +4,14 @@
  */
 import type { NativeProfile, ProfileLane } from '../native/addon-types.js';
 
-/** Threads that are named here come first, in this order. */
+/** These threads come first, in this order. */
 const ORDER = ['main', 'hash building', 'inference', 'transfers'];
 
-/** What stands beside the events in the file. */
+/** Metadata of a trace file. */
 export interface TraceAbout {
   version: string;
   model: string;
-  /** Begin of the recording on the monotonic clock (process.hrtime), time 0 of the events. */
+  /** Start of the recording on the monotonic clock (process.hrtime), in nanoseconds. It is time 0 of the events. */
   beginNs: number;
   seconds: number;
   events: number;
@@ -19,7 +19,7 @@ export interface TraceAbout {
 }
 
 export interface TraceEvent {
-  /** X: complete; M: metadata; b, e: begin and end of what overlaps others of its thread; s, f: an arrow's ends. */
+  /** X: complete event; M: metadata; b, e: begin and end of an overlapping event; s, f: ends of an arrow. */
   ph: 'X' | 'M' | 'b' | 'e' | 's' | 'f';
   name: string;
   cat?: string;
@@ -41,7 +41,7 @@ export interface TraceFile {
 
 type Op = { name: string; category: string };
 
-/** Waits of batches overlap: each is a pair of its own. */
+/** Waits of batches overlap each other, so each is written as a pair of b and e. */
 const ASYNC_CATEGORY = 'queue';
 
 export function* traceEvents(
@@ -76,7 +76,7 @@ export function* traceEvents(
   yield* arrows(lanes, ops, beginNs, pid);
 }
 
-/** From each prefetch to the layer that used it first. */
+/** Yields an arrow from each prefetch to its first use. */
 function* arrows(
   lanes: readonly ProfileLane[],
   ops: readonly Op[],
@@ -128,7 +128,7 @@ function argsOf(lane: ProfileLane, i: number): Record<string, number> {
   return args;
 }
 
-/** To the nanosecond, so that events which touch still touch. */
+/** Rounds to the nanosecond, so that adjacent events stay adjacent. */
 function microseconds(ns: number): number {
   return Math.round(ns) / 1000;
 }

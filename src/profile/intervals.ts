@@ -1,10 +1,10 @@
-/** Sets of time as disjoint intervals in order. */
+/** Sets of points in time, as disjoint intervals in ascending order. */
 export interface Interval {
   begin: number;
   end: number;
 }
 
-/** The time that any of them covers. */
+/** The time that any of the intervals covers. */
 export function union(intervals: readonly Interval[]): Interval[] {
   const merged: Interval[] = [];
   for (const { begin, end } of intervals.toSorted((a, b) => a.begin - b.begin)) {
@@ -15,7 +15,7 @@ export function union(intervals: readonly Interval[]): Interval[] {
   return merged;
 }
 
-/** The time that both cover; both are unions. */
+/** The time that both `a` and `b` cover. Both must be results of `union`. */
 export function intersection(a: readonly Interval[], b: readonly Interval[]): Interval[] {
   const both: Interval[] = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {

@@ -1,4 +1,4 @@
-/** A picture of a window of a profile: what both threads did, and what moved meanwhile. */
+/** Draws a window of a profile: the events of both threads, and the transfers at the same time. */
 import { horizontalAxis, place as placeOn, type Scale } from '../chart/axis.js';
 import { element, line, svgDocument, text } from '../chart/svg.js';
 import { formatBytes } from '../text/bytes.js';
@@ -10,7 +10,7 @@ import type { Lane, Span, Timeline } from './timeline.js';
 const WIDTH = 1080;
 const LANE_HEIGHT = 62;
 /**
- * Okabe and Ito's colours, greys for what is seldom asked for, two greens for transfers. In the order of the legend.
+ * Colours in the order of the legend: Okabe and Ito's palette, with greys for the less important groups.
  */
 const COLOURS = [
   '#0072b2',
@@ -24,14 +24,14 @@ const COLOURS = [
   '#7a3b00',
 ];
 
-/** Room for the title above the lanes, for their names to the left, and for axis and legend below. */
+/** Space for the title above the lanes, for their names on the left, and for axis and legend below. */
 const TOP = 56;
 const LEFT = 150;
 const AXIS_HEIGHT = 56;
 const LEGEND_COLUMNS = 5;
 const LEGEND_LINE = 22;
 
-/** `about` and the window's figures are the title. */
+/** Returns an SVG document. Its title shows the model and the figures of the window. */
 export function drawTimeline({ about, lanes }: Timeline, window: Interval): string {
   const shown = lanes.filter(({ name }) => name !== 'main').toSorted((a, b) => place(a) - place(b));
   const names = namesOf(shown);
@@ -47,9 +47,9 @@ export function drawTimeline({ about, lanes }: Timeline, window: Interval): stri
   ]);
 }
 
-/** A bar for each segment, and a mark with its words where a pass begins. */
+/** Draws a bar for each segment, and a labelled mark where a pass begins. */
 function drawLane(lane: Lane, name: string, top: number, window: Interval, x: Scale): string[] {
-  // Less than a third of a point is one line to the eye.
+  // A gap of less than a third of a point is not visible.
   const gapMs = (window.end - window.begin) / (3 * WIDTH);
   const middle = top + LANE_HEIGHT / 2;
   const bars = segmentsOf(lane, window, gapMs).map(({ begin, end, group }) => {
@@ -87,7 +87,7 @@ function colourOf(group: string): string {
   return COLOURS[LEGEND.indexOf(group)] ?? 'black';
 }
 
-/** The batch of median length and the pass behind it; where there are no batches, the pass of median length. */
+/** The batch of median length and the pass after it. Without batches, the pass of median length and the next one. */
 export function defaultWindow({ about, lanes }: Timeline): Interval {
   const spans = lanes.flatMap((lane) => lane.spans);
   const batches = spans.filter(({ name }) => name === 'batch');
@@ -104,7 +104,7 @@ function place({ name }: Lane): number {
   return at < 0 ? 2 : at;
 }
 
-/** Several threads may transfer. */
+/** The lanes' names. Lanes with the same name are numbered, because several threads may transfer. */
 function namesOf(lanes: readonly Lane[]): string[] {
   return lanes.map(({ name }, i) => {
     const same = lanes.filter((lane) => lane.name === name);
@@ -117,7 +117,7 @@ function within({ begin, end }: Interval, window: Interval): boolean {
   return begin < window.end && end > window.begin;
 }
 
-/** Short passes get their mark alone: their words would lie over those of the next. */
+/** The label of a pass. A short pass gets none, because the text would overlap the next label. */
 function passLabel({ name, begin, end, args }: Span, window: Interval): { begin: number; label: string } {
   const from = Math.max(begin, window.begin);
   const points = ((Math.min(end, window.end) - from) / (window.end - window.begin)) * WIDTH;

@@ -1,4 +1,4 @@
-/** Recordings of the engine process, as its main thread starts and ends them. */
+/** Starts and stops recordings of the engine process. Runs on its main thread. */
 import { Worker } from 'node:worker_threads';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
@@ -9,7 +9,7 @@ export function startRecording(bytes: number): void {
   loadAddon().profile.start(bytes);
 }
 
-/** Ends the recording and writes it; without a file it is thrown away. */
+/** Stops the recording and writes it to `file` in a thread. A null `file` discards it, and the result is null. */
 export async function stopRecording(file: string | null, model: string): Promise<TraceAbout | null> {
   if (file === null) {
     loadAddon().profile.stop();

@@ -1,4 +1,4 @@
-/** What a thread does at each moment of a window: the innermost event, by the groups of a picture. */
+/** Divides a window of a lane into segments. The innermost event at each moment decides the segment's group. */
 import type { Interval } from './intervals.js';
 import type { Lane, Span } from './timeline.js';
 
@@ -6,7 +6,7 @@ interface Segment extends Interval {
   group: string;
 }
 
-/** Groups by category, in the order of the legend. A category that is not there is not drawn. */
+/** Groups by category, in the order of the legend. Other categories are not drawn. */
 const GROUPS: Record<string, string> = {
   expert: 'experts',
   attention: 'attention',
@@ -35,18 +35,18 @@ function groupOf({ name, category }: Span): string | undefined {
   return GROUPS[category];
 }
 
-/** In order and disjoint; segments of one group that are nearer than `gapMs` are one. */
+/** Returns disjoint segments in order. Segments of one group are merged when the gap is at most `gapMs`. */
 export function segmentsOf({ spans }: Lane, window: Interval, gapMs: number): Segment[] {
   const found: Segment[] = [];
   const add = (span: Span, begin: number, end: number) => {
     const group = groupOf(span);
     if (group === undefined || end <= begin) return;
-    // Transfers are drawn one by one: how many there are is worth seeing.
+    // Transfers are not merged, so that the picture shows how many there are.
     const last = span.category === 'transfer' ? undefined : found.at(-1);
     if (last?.group === group && begin - last.end <= gapMs) last.end = end;
     else found.push({ begin, end, group });
   };
-  /** The open events, and up to where the innermost is told. */
+  /** The open events, and the time up to which segments have been added. */
   const open: Span[] = [];
   let told = window.begin;
   const tellUntil = (time: number) => {

@@ -1,4 +1,4 @@
-/** What a profile says in figures. Times are milliseconds. */
+/** Sums up a profile in figures. Times are in milliseconds. */
 import { intersection, length, union } from './intervals.js';
 import type { Span, Timeline } from './timeline.js';
 
@@ -7,11 +7,11 @@ interface OpSummary {
   name: string;
   category: string;
   count: number;
-  /** From begin to end. */
+  /** Time from begin to end, including nested events. */
   totalMs: number;
-  /** Without the events within them: these add up to the time of their thread. */
+  /** Time without nested events. The self times of a thread add up to its time. */
   selfMs: number;
-  /** Of the passes' time, by selfMs; null for what runs outside of passes. */
+  /** Share of the passes' time, by selfMs. Null for an op that never runs inside a pass. */
   shareOfPasses: number | null;
   p50Ms: number;
   p99Ms: number;
@@ -28,16 +28,16 @@ export interface ProfileSummary {
   transfers: {
     count: number;
     bytes: number;
-    /** Time in which at least one was under way. */
+    /** Time with at least one transfer in flight. */
     ms: number;
-    /** Shares of that time: while a pass computed, while it waited, while none ran. */
+    /** Shares of that time in which a pass computed, a pass waited, or no pass ran. */
     behindCompute: number;
     whileStalled: number;
     betweenPasses: number;
   };
-  /** Filling hash tables on the hash-building thread. */
+  /** Hash tables that the hash-building thread filled. */
   tables: { count: number; ms: number; shareOfPasses: number; besidePasses: number };
-  /** By thread, then the most time first. */
+  /** Grouped by thread, the op with the most self time first. */
   ops: OpSummary[];
 }
 
@@ -84,7 +84,7 @@ export function isPass({ category }: Span): boolean {
   return category === 'pass';
 }
 
-/** The pass that an event lies in, itself included. */
+/** The pass that contains an event, or the event itself if it is a pass. */
 function passOf(span: Span): Span | null {
   for (let at: Span | null = span; at !== null; at = at.parent) if (isPass(at)) return at;
   return null;
@@ -116,7 +116,7 @@ function opsOf(thread: string, spans: readonly Span[], passMs: number): OpSummar
   return ops.sort((a, b) => b.selfMs - a.selfMs);
 }
 
-/** The value that this share of the ascending values does not exceed. */
+/** The smallest value that is not exceeded by the share `at` of the values. */
 function percentile(ascending: readonly number[], at: number): number {
   return ascending[Math.max(0, Math.ceil(at * ascending.length) - 1)]!;
 }

@@ -1,10 +1,10 @@
 /**
- * What a thread of the engine process does, as events of a profile. Costs a call that returns 0 while none is
- * recorded.
+ * Records the work of an engine thread as events of a profile. While no recording runs, an event costs one call that
+ * returns 0.
  */
 import type { Recorder } from '../native/addon-types.js';
 
-/** Ops recorded from TypeScript; the native ones and all categories: native/src/core/profile_ops.cc. */
+/** Ops recorded from TypeScript. native/src/core/profile_ops.cc lists the native ops and all categories. */
 export const THREAD_OPS = [
   'tokenize',
   'batch wait',
@@ -25,11 +25,11 @@ interface EventArgs {
   batch?: number;
 }
 
-/** Of this thread; a thread without a name records nothing. */
+/** The recorder of this thread. Undefined until recordThread() names the thread, which then records nothing. */
 let recorder: Recorder | undefined;
 let numbers: ReadonlyMap<string, number> = new Map();
 
-/** From here on the calling thread's events are recorded whenever a recording runs. */
+/** Names the calling thread. From now on its events are recorded whenever a recording runs. */
 export function recordThread(own: Recorder, name: string): void {
   recorder = own;
   numbers = new Map(own.ops.map((op, number) => [op.name, number]));
@@ -47,7 +47,7 @@ export function profiled<T>(op: ThreadOp, body: () => T, args?: EventArgs): T {
   }
 }
 
-/** An event that ends now and lasted `ms`. */
+/** Records an event that lasted `ms` and ends now. */
 export function profiledFor(op: ThreadOp, ms: number, args?: EventArgs): void {
   const now = recorder === undefined ? 0 : recorder.now();
   if (now !== 0) recorder!.record(numbers.get(op)!, now - ms * 1e6, args?.tokens, args?.batch);

@@ -1,23 +1,23 @@
-/** A profile read back: the events of each thread, and which lie in which. */
+/** Reads a profile back: the events of each thread and how they nest. */
 import { readFile } from 'node:fs/promises';
 import { SidaError } from '../errors.js';
 import type { TraceAbout, TraceEvent, TraceFile } from './chrome-trace.js';
 import type { Interval } from './intervals.js';
 
-/** Milliseconds from the begin of the recording. */
+/** An event. Times are milliseconds from the start of the recording. */
 export interface Span extends Interval {
   name: string;
   category: string;
-  /** The event around it. */
+  /** The innermost event that contains it. Null at the top level. */
   parent: Span | null;
-  /** Time outside the events within it. */
+  /** Time without nested events. */
   selfMs: number;
   args: Partial<Record<'layer' | 'expert' | 'tokens' | 'batch' | 'bytes', number>>;
 }
 
 export interface Lane {
   name: string;
-  /** By their begins, an event before those within it. */
+  /** Sorted by begin, an event before the events nested in it. */
   spans: Span[];
 }
 
@@ -26,7 +26,7 @@ export interface Timeline {
   lanes: Lane[];
 }
 
-/** Throws invalid_request where the file is no profile of sida's. */
+/** Throws invalid_request when the file is not a profile from `sida serve --profile`. */
 export async function readTimeline(file: string): Promise<Timeline> {
   const text = await readFile(file, 'utf8').catch((error: Error) => {
     throw noProfile(file, error.message);
@@ -51,7 +51,7 @@ function noProfile(file: string, why: string): SidaError {
   return new SidaError({ code: 'invalid_request', message: `${file} is not a profile: ${why}` });
 }
 
-/** Throws where events of a thread overlap without one being within the other. */
+/** Throws when events of a thread overlap without being nested. */
 export function timelineOf({ otherData: about, traceEvents }: TraceFile): Timeline {
   const byThread = new Map<number, TraceEvent[]>();
   const names = new Map<number, string>();
@@ -74,7 +74,7 @@ function nested(lane: string, events: TraceEvent[]): Span[] {
   const open: Span[] = [];
   return ordered.map((event) => {
     const begin = event.ts! / 1000;
-    // Whole nanoseconds, so that sums do not make what touches overlap.
+    // Round to nanoseconds, so that rounding errors do not make adjacent events overlap.
     const end = Math.round(event.ts! * 1000 + event.dur! * 1000) / 1e6;
     while (open.length > 0 && open.at(-1)!.end <= begin) open.pop();
     const parent = open.at(-1) ?? null;

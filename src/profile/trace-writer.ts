@@ -1,13 +1,13 @@
-/** Ends the running recording and writes it as a file, which appears under its name when it is whole. */
+/** Stops the running recording and writes it to a file. The file gets its final name when it is complete. */
 import { closeSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import type { Recorder } from '../native/addon-types.js';
 import { VERSION } from '../version.js';
 import { type TraceAbout, traceEvents } from './chrome-trace.js';
 
-/** Characters handed to the system at a time. */
+/** Characters per write. */
 const PIECE = 1 << 18;
 
-/** Blocks for about a second a million events. Throws cannot_run where no recording runs. */
+/** Blocks for about one second per million events. Throws cannot_run when no recording runs. */
 export function writeTrace(recorder: Recorder, file: string, model: string): TraceAbout {
   const profile = recorder.stop();
   const about: TraceAbout = {
@@ -43,7 +43,7 @@ export function writeTrace(recorder: Recorder, file: string, model: string): Tra
   return about;
 }
 
-/** Where the file grows until it is whole. */
+/** Path of the file while it is incomplete. */
 export function partialFile(file: string): string {
   return `${file}.partial`;
 }

@@ -1,4 +1,4 @@
-/** Thread entry: writes the recording that runs, so that the engine's main thread goes on listening. */
+/** Thread entry: stops and writes the running recording, so that the engine's main thread is not blocked. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { type ErrorBody, SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';

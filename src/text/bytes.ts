@@ -14,7 +14,7 @@ const UNITS: Record<string, number> = {
   ),
 };
 
-/** Whole bytes of `2GiB`, `700MB`, `1.5G` or `1048576`; undefined when the text is none of these. */
+/** Parses a size such as `2GiB`, `700MB`, `1.5GiB` or `1048576` into bytes. Undefined for any other text. */
 export function parseBytes(text: string): number | undefined {
   const match = /^(\d{1,16}(?:\.\d{1,9})?)\s*([a-z]{0,3})$/i.exec(text.trim());
   if (match === null) return undefined;
@@ -24,7 +24,7 @@ export function parseBytes(text: string): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-/** The fraction of `50%` (0.5), above 0 and at most 1; undefined when the text is no share. */
+/** Parses a share such as `50%` into a fraction above 0 and at most 1. Undefined for any other text. */
 export function parseShare(text: string): number | undefined {
   const match = /^(\d{1,3}(?:\.\d{1,9})?)\s*%$/.exec(text.trim());
   if (match === null) return undefined;
@@ -34,7 +34,7 @@ export function parseShare(text: string): number | undefined {
 
 const BINARY = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** `1.50 GiB`: three significant digits at least, whole bytes below 1 KiB. */
+/** Formats a size such as `1.50 GiB`, with at least three significant digits. Below 1 KiB it shows whole bytes. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;

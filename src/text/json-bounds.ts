@@ -1,7 +1,7 @@
-/** Bounds of a JSON text, looked at before it is parsed. */
+/** Checks the bounds of a JSON text before it is parsed. */
 
 interface JsonBounds {
-  /** Objects and lists in one another. */
+  /** Levels of nested objects and lists. */
   depth: number;
   fields: number;
 }
@@ -10,7 +10,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** The bound that UTF-8 passes first. Looks only at brackets and colons outside strings: one pass, no stack. */
+/** The first bound that the UTF-8 text exceeds, or undefined. Counts brackets and colons outside of strings. */
 export function passedBound(json: Uint8Array, most: JsonBounds): keyof JsonBounds | undefined {
   let depth = 0;
   let fields = 0;

@@ -1,14 +1,14 @@
-/** Text of a foreign file within a message: one line, without what a terminal or a reader could be fooled by. */
+/** Makes text of untrusted files safe for messages: one line, without characters that could mislead a reader. */
 import type { z } from 'zod';
 import { passedBound } from './json-bounds.js';
 
 const MOST = 300;
-/** More than any sound file has; a million would take seconds and hundreds of megabytes. */
+/** More levels than any valid file has. A million levels would take seconds and hundreds of megabytes to parse. */
 const DEPTH = 64;
-// Control and bidi characters, other invisible ones and lone surrogates.
+// Control characters, bidi and other invisible characters, and lone surrogates.
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Cut after `most` characters. */
+/** Escapes invisible characters, and cuts the text after `most` characters. */
 export function oneLine(text: string, most = MOST): string {
   const shown = text.slice(0, most).replace(INVISIBLE, (character) => {
     return `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`;
@@ -16,15 +16,15 @@ export function oneLine(text: string, most = MOST): string {
   return text.length > most ? `${shown}… (${text.length} characters)` : shown;
 }
 
-/** What is wrong with a value first, and where in it. */
+/** The first fault of a value, with its path. */
 function firstIssue({ issues }: z.ZodError): string {
   const { path, message } = issues[0]!;
   return oneLine(path.length > 0 ? `${path.join('.')}: ${message}` : message);
 }
 
-/** The value of a JSON file's bytes, of that shape. Throws an Error that says in one line what is wrong. */
+/** Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line. */
 export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer<S> {
-  // Before there is a string: a large file that is refused is in memory once.
+  // Check the depth before decoding the bytes, so that a refused file is not in memory twice.
   if (passedBound(json, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
     throw new Error(`nested deeper than ${DEPTH} levels`);
   }

@@ -1,4 +1,4 @@
-/** Finds stop strings in text that arrives in chunks; holds back what may be the beginning of one. */
+/** Finds stop strings in text that arrives in chunks. It holds back text that may begin a stop string. */
 
 export class StopStrings {
   readonly #stops: readonly string[];
@@ -8,7 +8,7 @@ export class StopStrings {
     this.#stops = stops;
   }
 
-  /** The text that is certain now. When `stopped`, it ends before the stop string. */
+  /** Returns the text that cannot begin a stop string. When `stopped`, it ends before the stop string. */
   push(text: string): { text: string; stopped: boolean } {
     const whole = this.#held + text;
     const found = this.#stops.map((stop) => whole.indexOf(stop)).filter((at) => at >= 0);
@@ -21,7 +21,7 @@ export class StopStrings {
     return { text: whole.slice(0, certain), stopped: false };
   }
 
-  /** What was held back, when no text follows. */
+  /** Returns the text that was held back. Call it when no text follows. */
   finish(): string {
     const text = this.#held;
     this.#held = '';

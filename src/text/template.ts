@@ -1,4 +1,4 @@
-/** Prompts from templates: `sst2 sentence: {text}`. A field is a name in braces; other braces stand for themselves. */
+/** Renders templates such as `sst2 sentence: {text}`. A field is a name in braces. Other braces are literal. */
 import { SidaError } from '../errors.js';
 
 type TemplateInput = string | Record<string, string>;
@@ -9,7 +9,10 @@ export function templateFields(template: string): string[] {
   return [...new Set([...template.matchAll(FIELD)].map((match) => match[1]!))];
 }
 
-/** `param` names the input in errors; `fields` are the template's. A plain text fills the only field. */
+/**
+ * Fills the template's `fields` from `input`. A plain text fills the only field. Throws invalid_request, whose
+ * `param` is the name of the input.
+ */
 export function renderTemplate(
   template: string,
   fields: readonly string[],

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { oneLine, parseJson } from './one-line.js';
 
-/** What is used of @huggingface/tokenizers, whose own types do not resolve under `nodenext`. */
+/** The part of @huggingface/tokenizers in use. The library's own types do not resolve under `nodenext`. */
 interface TokenizerLibrary {
   encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
@@ -14,13 +14,13 @@ interface TokenizerLibrary {
 const Library = JsTokenizer as unknown as new (tokenizer: object, config: object) => TokenizerLibrary;
 
 export interface TokenizerLimits {
-  /** Rows of the model's embedding: every id must be below. */
+  /** Rows of the model's embedding. Every id must be smaller. */
   vocabSize: number;
-  /** Longest text taken, in UTF-8 bytes. */
+  /** Longest text to encode, in UTF-8 bytes. */
   maxInputBytes: number;
 }
 
-/** Words, blanks, signs, other scripts, and what no vocabulary has. */
+/** Sample texts: words, spaces, punctuation, other scripts, and a character that no vocabulary has. */
 const TRIAL = ['', 'The film, the  film!', ' 1 + 1 = 2\n', 'ÄÖ é \u0301 你好 🎬 \ud800'];
 
 export class Tokenizer {
@@ -36,7 +36,7 @@ export class Tokenizer {
     this.#tryOut(limits.vocabSize);
   }
 
-  /** Encodes sample texts: the library accepts files that fail, or give no ids, only when they are used. */
+  /** Encodes sample texts, because the library accepts files that only fail when it encodes with them. */
   #tryOut(vocabSize: number): void {
     try {
       for (const text of TRIAL) {
@@ -50,12 +50,12 @@ export class Tokenizer {
     }
   }
 
-  /** Ids with the special tokens of the model: T5 and Switch end in `</s>`. */
+  /** Ids of the text with the model's special tokens, such as the final `</s>` of T5 and Switch. */
   encode(text: string): number[] {
     return this.#encode(text, true);
   }
 
-  /** Ids of the text alone. */
+  /** Ids of the text without special tokens. */
   encodePlain(text: string): number[] {
     return this.#encode(text, false);
   }
@@ -65,13 +65,13 @@ export class Tokenizer {
     return ids.length === 0 ? '' : this.#library.decode(ids, { skip_special_tokens: skipSpecial });
   }
 
-  /** The vocabulary's piece of an id; an id without one (a padded embedding row) reads `<id>`. */
+  /** The token's text in the vocabulary. An id without one (a padded embedding row) gives `<id>`. */
   idToToken(id: number): string {
     return this.#library.id_to_token(id) ?? `<${id}>`;
   }
 
   #encode(text: string, specialTokens: boolean): number[] {
-    // Bytes are counted before any tokenizing: its time grows with the text.
+    // Check the length before tokenizing, because its time grows with the text.
     const bytes = Buffer.byteLength(text);
     if (bytes > this.#maxInputBytes) {
       throw new SidaError({
@@ -86,7 +86,7 @@ export class Tokenizer {
 
 const tokenId = z.number().int().nonnegative();
 
-/** The parts that name ids. A list's ids are its places, its numbers scores. */
+/** The parts of the file that contain ids. In a vocabulary list, the id is the index and the number is a score. */
 const fileSchema = z.looseObject({
   added_tokens: z.array(z.looseObject({ id: tokenId, content: z.string() })).nullish(),
   model: z.looseObject({
@@ -105,7 +105,7 @@ function parseTokenizer(json: Buffer): TokenizerFile {
   }
 }
 
-/** Every id must have an embedding row, and mean one token. */
+/** Throws checkpoint_invalid unless every id has an embedding row and belongs to one token. */
 function checkIds({ added_tokens, model: { vocab, unk_id } }: TokenizerFile, vocabSize: number): void {
   const pieces: [string, number][] = Array.isArray(vocab)
     ? vocab.map(([piece], id) => [piece, id])
@@ -137,7 +137,7 @@ function checkIds({ added_tokens, model: { vocab, unk_id } }: TokenizerFile, voc
 
 function openLibrary(file: TokenizerFile): TokenizerLibrary {
   try {
-    // Without the option decode glues " ." and " ," to the word before, unlike the reference.
+    // By default, decode removes the space in " ." and " ,", unlike the reference implementation.
     return new Library(file, { clean_up_tokenization_spaces: false });
   } catch (error) {
     throw unusable(error);

@@ -1,4 +1,4 @@
-/** The inputs of a JSON-lines file: each line a row, its fields put into a template. */
+/** Reads inputs from a JSON-lines file. Each line is a row whose fields fill a template. */
 import { readFile } from 'node:fs/promises';
 import { SidaError } from '../errors.js';
 import { renderTemplate, templateFields } from '../text/template.js';
@@ -7,8 +7,8 @@ export interface DataSource {
   file: string;
   template: string;
   /**
-   * Fields whose value is a key into another JSON-lines file, by name. The rows there hold the same field and
-   * `text`; the text takes the key's place.
+   * Maps a field to another JSON-lines file in which its value is a key. The rows of that file hold the same field
+   * and `text`. The text replaces the key.
    */
   joins?: Record<string, string>;
 }
@@ -19,7 +19,7 @@ function invalid(message: string): SidaError {
   return new SidaError({ code: 'invalid_request', message });
 }
 
-/** Rows with their line numbers, from 1; blank lines are skipped. Throws naming a line that is no JSON object. */
+/** Rows with their line numbers, from 1, without blank lines. Throws invalid_request for a line that is no object. */
 export async function readRows(file: string): Promise<{ line: number; row: Row }[]> {
   let content: string;
   try {
@@ -63,7 +63,7 @@ async function readTexts(file: string, field: string): Promise<Map<string, strin
   return texts;
 }
 
-/** The inputs in the order of the lines. Throws naming the line and what it lacks. */
+/** The inputs in the order of the lines. Throws invalid_request, which names the line and its fault. */
 export async function readInputs({ file, template, joins = {} }: DataSource): Promise<string[]> {
   const fields = templateFields(template);
   if (fields.length === 0) {

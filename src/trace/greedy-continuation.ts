@@ -3,18 +3,18 @@ import { SidaError } from '../errors.js';
 import type { Engine, RunResult } from '../native/addon-types.js';
 
 interface ContinuationStep {
-  /** The token that was fed. */
+  /** The token that the step read. */
   token: number;
-  /** With router logits. */
+  /** The result of the step's pass, with router logits. */
   run: RunResult;
 }
 
 interface Continuation {
-  /** Of the last stack. */
+  /** Sequence number in the last stack. */
   sequence: number;
-  /** NO_PARENT where the sequence is there already. */
+  /** Parent sequence. NO_PARENT when the sequence exists already. */
   parent: number;
-  /** Fed first: the start token, or the token picked after the prompt. */
+  /** The first token to read: the start token, or the token picked after the prompt. */
   token: number;
 }
 
@@ -29,8 +29,8 @@ export function pickedBy({ picked }: RunResult): number {
 }
 
 /**
- * Greedy steps of a sequence until an end token is picked, which is not fed, or `most` steps; the caller releases it.
- * Throws nonfinite_output.
+ * Runs greedy steps of a sequence until it picks an end token, which it does not read, or for `most` steps. The
+ * caller releases the sequence. Throws nonfinite_output.
  */
 export function continueGreedily(
   engine: Engine,

@@ -8,11 +8,11 @@ interface RecorderInput {
   tokens: Int32Array;
 }
 
-/** Sequence numbers of an input: its first stack's, and its decoder's where there is one behind that. */
+/** Sequence numbers of an input in its first stack, and in the decoder of a model with two stacks. */
 const FIRST = 1;
 const DECODER = 2;
 
-/** The `top` experts of each (layer, token) of a pass by falling router logit, ties by index. */
+/** The `top` experts of each (layer, token) of a pass, by descending router logit. Ties are sorted by index. */
 function topExperts(run: RunResult, tokens: Int32Array, experts: number, top: number): StackRecord {
   const logits = run.routerLogits!;
   const rows = run.layers.length * tokens.length;
@@ -33,7 +33,7 @@ function topExperts(run: RunResult, tokens: Int32Array, experts: number, top: nu
   return record;
 }
 
-/** Joins passes of one sequence, one behind the other: (layers, tokens, top). */
+/** Joins the passes of one sequence along the token axis. The result is (layers, tokens, top). */
 function joinPasses(passes: readonly StackRecord[], layers: number, top: number): StackRecord {
   const tokens = Int32Array.from(passes.flatMap((pass) => [...pass.tokens]));
   const joined: StackRecord = {
@@ -55,8 +55,8 @@ function joinPasses(passes: readonly StackRecord[], layers: number, top: number)
 }
 
 /**
- * Records one input: a pass over its tokens, then its greedy continuation: in its decoder,
- * or where it has no other stack behind its own tokens.
+ * Records one input: a pass over its tokens, then its greedy continuation. The continuation runs in the decoder. In a
+ * model with one stack, it extends the input's own sequence.
  */
 export function record(
   engine: Engine,

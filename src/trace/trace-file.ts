@@ -1,4 +1,4 @@
-/** A routing trace on disk: trace.json beside records.bin. */
+/** A routing trace on disk: a directory with trace.json and records.bin. */
 import { existsSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -20,30 +20,29 @@ const metaSchema = z.object({
   format: z.literal('sida-trace'),
   version: z.literal(1),
   model: z.object({ name: z.string(), fingerprint: z.string() }),
-  /** The model's stacks. */
   stacks: z
     .array(z.enum(TRACE_STACKS))
     .min(1)
     .default([...TRACE_STACKS]),
-  /** MoE layers, stack by stack. */
+  /** Names of the MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),
   /** Experts that a router chooses for a token. */
   topK: z.number().int().positive().default(1),
-  /** α: the chosen experts' probabilities are divided by their sum. */
+  /** Whether the top-k weights (α) are the chosen experts' probabilities divided by their sum. */
   normalized: z.boolean().default(false),
   top: z.number().int().positive(),
   data: z.string(),
   template: z.string(),
   maxNewTokens: z.number().int().nonnegative(),
-  /** Fields that were replaced by texts of another file. */
+  /** Fields whose values were replaced by texts of another file, with that file's name. */
   joins: z.record(z.string(), z.string()).exactOptional(),
-  /** False while the run that writes it has not reached the end of the data. */
+  /** False until a run has recorded all of the data. */
   complete: z.boolean(),
 });
 
 export type TraceMeta = z.infer<typeof metaSchema>;
-/** What a run records: its settings, those of older traces where nothing is said. */
+/** Settings of a run. Absent settings get the defaults of older traces. */
 export type TraceWork = Omit<z.input<typeof metaSchema>, 'complete'>;
 
 const META = 'trace.json';
@@ -74,7 +73,7 @@ async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
   await rename(`${path}.tmp`, path);
 }
 
-/** Reads a trace record by record, in constant memory. A torn last record ends it. */
+/** Reads a trace record by record, in constant memory. Stops at an incomplete last record. */
 export async function* readTrace(directory: string): AsyncGenerator<TraceRecord & { end: number }> {
   const shape = shapeOf(await readMeta(directory));
   const file = await open(join(directory, RECORDS), 'r');
@@ -111,13 +110,13 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
 }
 
 export interface RecordedLine {
-  /** From 0. */
+  /** Line of the data, from 0. */
   line: number;
-  /** Of the line. */
+  /** Tokens of the line. */
   tokens: Int32Array;
 }
 
-/** Names the settings in which two traces differ. */
+/** Describes the settings in which two traces differ. */
 function difference(before: object, now: object): string {
   const [there, here] = [before, now].map((meta) => new Map<string, unknown>(Object.entries(meta)));
   const show = (value: unknown) => JSON.stringify(value) ?? 'nothing';
@@ -127,7 +126,7 @@ function difference(before: object, now: object): string {
     .join(', ');
 }
 
-/** Appends records; an earlier run of the same work is continued after its last whole record. */
+/** Appends records. Continues an earlier run with the same settings after its last complete record. */
 export class TraceWriter {
   readonly #directory: string;
   readonly #meta: TraceMeta;
@@ -144,7 +143,7 @@ export class TraceWriter {
     this.last = last;
   }
 
-  /** Line of the data to go on with, from 0. */
+  /** The next line of the data to record, from 0. */
   get nextLine(): number {
     return this.last === undefined ? 0 : this.last.line + 1;
   }

@@ -1,4 +1,4 @@
-/** Random access to the records of a trace, of which only lengths and places are kept in memory. */
+/** Random access to the records of a trace. Only their lengths and offsets are in memory. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
@@ -12,15 +12,15 @@ import {
   type TraceShape,
 } from './trace-record.js';
 
-/** Reads block: a record is at most a few hundred KiB, and mostly in the page cache. */
+/** Reads block. A record has at most a few hundred KiB and is usually in the page cache. */
 export class TraceIndex {
   readonly directory: string;
   readonly meta: TraceMeta;
   readonly shape: TraceShape;
-  /** Tokens of each record, by stack; (stacks) of (records). */
+  /** Number of tokens of each record, by stack; (stacks) of (records). */
   readonly lengths: readonly Int32Array[];
   readonly #file: number;
-  /** Where each record begins, in bytes; (records). */
+  /** Byte offset of each record; (records). */
   readonly #offsets: Float64Array;
 
   private constructor(
@@ -41,7 +41,7 @@ export class TraceIndex {
     return this.#offsets.length;
   }
 
-  /** Throws where there is no trace, or one that has not reached the end of its data. */
+  /** Throws invalid_request when there is no trace, and cannot_run when it is incomplete or damaged. */
   static async open(directory: string): Promise<TraceIndex> {
     const meta = await readMeta(directory);
     const path = join(directory, RECORDS);
@@ -80,14 +80,14 @@ export class TraceIndex {
     }
   }
 
-  /** One stack of a record. */
+  /** Reads one stack of a record. */
   read(record: number, stack: number): StackRecord {
     const { begin, end, tokens } = this.#place(record, stack);
     const { stacks, top } = this.shape;
     return decodeStack(this.#bytes(begin, end - begin), 0, tokens, stacks[stack]!.layers, top);
   }
 
-  /** The tokens of one stack of a record, without their routing. */
+  /** Reads the tokens of one stack of a record, without their routing. */
   tokens(record: number, stack: number): Int32Array {
     const { begin, tokens } = this.#place(record, stack);
     return new Int32Array(this.#bytes(begin, tokens * 4));

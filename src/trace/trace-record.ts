@@ -1,14 +1,14 @@
-/** One record of a routing trace: the bytes of docs/trace-format.md. */
+/** Encodes and decodes one record of a routing trace. docs/trace-format.md describes the bytes. */
 const RECORD_MAGIC = 0x52444953; // "SIDR" in memory order
 export const RECORD_HEADER_BYTES = 16;
 
-/** Stacks as the format names them, in its order. */
+/** The stacks' names, in the order of the format. */
 export const TRACE_STACKS = ['encoder', 'decoder'] as const;
 
 export interface TraceShape {
-  /** The model's stacks: name and MoE layers of each. */
+  /** The model's stacks. `layers` counts the MoE layers of a stack. */
   stacks: readonly { name: (typeof TRACE_STACKS)[number]; layers: number }[];
-  /** Experts kept of each token and layer, most likely first. */
+  /** Number of experts recorded per token and layer. */
   top: number;
 }
 
@@ -16,18 +16,19 @@ export interface TraceRecord {
   /** Line of the data file, counted from 0. */
   line: number;
   /**
-   * Tokens of the line: the first so many of the first stack, which others may stand behind where it is the only one.
+   * Number of tokens of the line. They come first in the first stack. In a model with one stack, the tokens of the
+   * continuation follow them.
    */
   input: number;
-  /** Of each stack of the model. */
+  /** One entry per stack of the model. */
   stacks: StackRecord[];
 }
 
-/** The tokens of one stack and where its routers sent them. */
+/** The tokens of one stack and the experts that its routers chose. */
 export interface StackRecord {
   /** (tokens). */
   tokens: Int32Array;
-  /** (layers, tokens, top), index inside the layer, by falling logit. */
+  /** (layers, tokens, top), indices within the layer, by descending logit. */
   experts: Uint16Array;
   /** (layers, tokens, top), router logits. */
   logits: Float32Array;
@@ -41,7 +42,7 @@ function align4(bytes: number): number {
   return (bytes + 3) & ~3;
 }
 
-/** Where each stack's part of a record begins, and the record ends; `tokens`: of each stack. */
+/** Byte offset of each stack within a record, and then of the record's end. `tokens` has one count per stack. */
 export function recordPlaces(tokens: readonly number[], { stacks, top }: TraceShape): number[] {
   const places = [RECORD_HEADER_BYTES];
   stacks.forEach(({ layers }, s) => {
@@ -72,20 +73,20 @@ export function encodeRecord({ line, input, stacks }: TraceRecord, shape: TraceS
   return buffer;
 }
 
-/** An encoder's tokens are the input's. */
+/** The input's length is at the encoder's place, because an encoder's tokens are those of the input. */
 const INPUT_FIELD = 8;
 
 function lengthField(name: (typeof TRACE_STACKS)[number]): number {
   return INPUT_FIELD + 4 * TRACE_STACKS.indexOf(name);
 }
 
-/** Tokens of each stack, from a record's header; undefined where it does not begin a record. */
+/** Number of tokens of each stack, from a record's header. Undefined when the bytes do not begin a record. */
 export function lengthsOfHeader(header: Buffer, { stacks }: TraceShape): number[] | undefined {
   if (header.length < RECORD_HEADER_BYTES || header.readUInt32LE(0) !== RECORD_MAGIC) return undefined;
   return stacks.map(({ name }) => header.readUInt32LE(lengthField(name)));
 }
 
-/** The stack that begins at `offset`, as views of `bytes`; the offset is a multiple of 4. */
+/** The stack that begins at `offset`, as views of `bytes`. The offset must be a multiple of 4. */
 export function decodeStack(
   bytes: ArrayBuffer,
   offset: number,
@@ -102,9 +103,9 @@ export function decodeStack(
   };
 }
 
-/** `buffer` holds one whole record. */
+/** Decodes `buffer`, which must hold one complete record. */
 export function decodeRecord(buffer: Buffer, shape: TraceShape): TraceRecord {
-  // Typed arrays need aligned memory of their own, which a slice of a read buffer is not.
+  // Typed arrays need aligned memory. A slice of a read buffer may not be aligned, so copy it.
   const bytes = new Uint8Array(buffer).buffer;
   const lengths = lengthsOfHeader(buffer, shape)!;
   const places = recordPlaces(lengths, shape);

@@ -46,7 +46,7 @@ const encode = (ids: number[], context = 1) => ({
 });
 
 describe('loading', () => {
-  it('says what was looked for, what was found and what to run', () => {
+  it('fails with the paths, their faults and the command to run', () => {
     const broken = join(root, 'broken.node');
     writeFileSync(broken, 'not a library');
     for (const [path, found] of [
@@ -79,13 +79,13 @@ describe('loading', () => {
     await worker.terminate();
   });
 
-  it('reports the absence of CUDA as a fact, not an error', () => {
+  it('reports the absence of CUDA without an error', () => {
     const { devices, device, message } = loadAddon().cuda();
     expect(message === '').toBe(devices > 0);
     expect(device === undefined).toBe(devices === 0);
   });
 
-  it('refuses a device that is not there with the reason', async ({ skip }) => {
+  it('refuses a missing device with the reason', async ({ skip }) => {
     const addon = loadAddon();
     if (addon.cuda().devices > 0) skip('this machine has a CUDA device');
     const { pack } = await packed;
@@ -162,7 +162,7 @@ describe('runBatch', () => {
     expect(thrown(() => engine.usage()).message).toMatch(/closed/);
   });
 
-  it('returns KV pages, also after errors', async () => {
+  it('frees KV pages, also after errors', async () => {
     const engine = await open();
     const pages = engine.usage().kvPages;
     engine.runBatch(encode(Array(200).fill(5), 1), null);
@@ -175,7 +175,7 @@ describe('runBatch', () => {
     engine.close();
   });
 
-  it('gives each sequence the same bits alone and in company', async () => {
+  it('gives each sequence the same bits alone and in a batch', async () => {
     const engine = await open();
     const inputs = [[5, 6, 7, 1], Array.from({ length: 50 }, (_, i) => 10 + i), [1000, 1]];
     const alone = inputs.map(
@@ -203,7 +203,7 @@ describe('runBatch', () => {
 });
 
 describe('pins', () => {
-  it('keep an expert resident through anything, and are refused where no slot would rotate', async () => {
+  it('keep an expert resident, and are refused when no slot would stay free for others', async () => {
     const { pack } = await packed;
     const { smallest, slot } = loadAddon().planMemory({ pack }, limits);
     const engine = await open(smallest + slot);
@@ -221,7 +221,7 @@ describe('pins', () => {
 });
 
 describe('misuse', () => {
-  it('refuses arrays of another type or length, stacks and numbers that are none', async () => {
+  it('refuses arrays of another type or length, and invalid stacks and numbers', async () => {
     const engine = await open();
     const run = (batch: object) => thrown(() => engine.runBatch(batch as never, null));
     expect(run({ ...encode([5]), tokens: Uint8Array.of(5) }).message).toMatch(/"tokens"/);
@@ -253,7 +253,7 @@ describe('misuse', () => {
     expect(thrown(() => writer.writeExperts(0, 1)).message).toMatch(/closed/);
   });
 
-  it('ends a process whose engine is open and still loads experts without a core dump', async () => {
+  it('ends a process without a core dump while its engine loads experts', async () => {
     const { pack } = await packed;
     const script = `import('${REPO}/dist/native/addon.js').then(({ loadAddon }) => {
       const addon = loadAddon();

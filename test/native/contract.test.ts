@@ -1,5 +1,5 @@
-// The addon against the TypeScript types of it: names that it exports, members of its classes, fields of what it gives,
-// fields that it asks of what it is given, and the words of enumerations. The compiler takes all of these on trust.
+// Compares the addon with its TypeScript types, which the compiler cannot check: the exported names, the members of
+// classes, the fields of results, the fields that it reads from arguments, and the values of enumerations.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -50,8 +50,8 @@ const BATCH = {
 const names = (type: string) => declared.members(type).map(({ name }) => name);
 const sorted = (all: Iterable<string>) => [...all].sort();
 
-describe('what the addon exports', () => {
-  it('is what its type names', () => {
+describe('the exports of the addon', () => {
+  it('match its type', () => {
     expect(sorted(Object.keys(addon))).toEqual(sorted(names('NativeAddon')));
     expect(declared.faults({ ...addon }, 'NativeAddon', 'addon')).toEqual([]);
   });
@@ -64,12 +64,12 @@ describe('what the addon exports', () => {
     'TokenEmbedding',
     'Predictor',
     'PredictorTrainer',
-  ] as const)('has the members of %s', (name) => {
+  ] as const)('include the members of %s', (name) => {
     const own = Object.getOwnPropertyNames(addon[name].prototype).filter((each) => each !== 'constructor');
     expect(sorted(own)).toEqual(sorted(names(name)));
   });
 
-  it('numbers enumerations as the constants do', () => {
+  it('number enumerations as the constants do', () => {
     expect(addon.noExpert).toBe(types.NO_EXPERT);
     const { EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND } = types;
     const found = [EXPERT_UNUSED, EXPERT_RESIDENT, EXPERT_PREFETCHED, EXPERT_LATE, EXPERT_ON_DEMAND];
@@ -81,8 +81,8 @@ describe('what the addon exports', () => {
   });
 });
 
-describe('what the addon gives', () => {
-  it('is as declared, of the functions', async () => {
+describe('the results of the addon', () => {
+  it('match the types of its functions', async () => {
     const { pack } = await packed;
     const file = join(MINI, 'model.safetensors');
     const given = {
@@ -101,7 +101,7 @@ describe('what the addon gives', () => {
     }
   });
 
-  it('is as declared, of an engine', async () => {
+  it('match the types of an engine', async () => {
     const engine = await openEngine();
     const run = engine.runBatch({ ...BATCH, hiddenStates: true, routerLogits: true }, null);
     const rows = Int32Array.of(0);
@@ -130,7 +130,7 @@ describe('what the addon gives', () => {
     engine.close();
   });
 
-  it('is as declared, of a store without weights', () => {
+  it('match the types of a store without weights', () => {
     const store = new addon.WeightlessStore({ experts: 4, slots: 2, loadsInFlight: 2 });
     const keys = new Float64Array(4);
     const plan = { keys, keysAfter: keys, loads: Uint32Array.of(1), expendable: 0, newestFirst: false };
@@ -147,7 +147,7 @@ describe('what the addon gives', () => {
     }
   });
 
-  it('is as declared, of packs, predictors and profiles', async () => {
+  it('match the types of packs, predictors and profiles', async () => {
     const { pack } = await packed;
     const writer = new addon.PackWriter({ checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 });
     const verifier = new addon.PackVerifier({ checkpoint: MINI, pack });
@@ -170,15 +170,15 @@ describe('what the addon gives', () => {
   });
 });
 
-/** Fields of `object` that `call` asks for. */
+/** The fields of `object` that `call` reads. */
 function asked<T extends object>(object: T, call: (watching: T) => unknown): string[] {
   const { object: watching, asked: fields } = watched(object);
   call(watching);
   return sorted(fields);
 }
 
-describe('what the addon asks for', () => {
-  it('is what the type of its options names, of an engine', async () => {
+describe('the fields that the addon reads', () => {
+  it('match the type of the options of an engine', async () => {
     const { pack } = await packed;
     const limits = asked(LIMITS, (watching) => addon.planMemory({ pack }, watching));
     expect(limits).toEqual(sorted(names('BatchLimits')));
@@ -189,7 +189,7 @@ describe('what the addon asks for', () => {
     );
   });
 
-  it('is what the type of a batch, its routing and its plan names', async () => {
+  it('match the types of a batch, its routing and its plan', async () => {
     const engine = await openEngine();
     expect(asked(BATCH, (batch) => engine.runBatch(batch, null))).toEqual(sorted(names('NativeBatch')));
     const entries = 2 * BATCH.tokens.length;
@@ -222,7 +222,7 @@ describe('what the addon asks for', () => {
     engine.close();
   });
 
-  it('is what the type of its options and of its plan names, of a store without weights', () => {
+  it('match the types of the options and the plan of a store without weights', () => {
     const options = { experts: 4, slots: 2, loadsInFlight: 2 };
     expect(asked(options, (watching) => new addon.WeightlessStore(watching))).toEqual(
       sorted(names('WeightlessStoreOptions')),
@@ -233,7 +233,7 @@ describe('what the addon asks for', () => {
     expect(asked(plan, (watching) => store.startPass(watching))).toEqual(sorted(names('ResidencyPlan')));
   });
 
-  it('is what the type of its options names, of packs and predictors', async () => {
+  it('match the types of the options of packs and predictors', async () => {
     const pack = { checkpoint: MINI, out: fresh(), experts: BF16, dense: BF16 };
     const stripes = { count: 2, stamp: 'stamp' };
     const directory = savedPredictor();
@@ -260,7 +260,7 @@ describe('what the addon asks for', () => {
     expect(opened).toHaveLength(options.match(/\w+\??:/g)!.length - 1);
   });
 
-  it('takes the words that its types allow, and names them all where it refuses another', async () => {
+  it('take the values that the types allow, which the refusal of another value lists', async () => {
     const { pack } = await packed;
     const plan = (more: object) => addon.planMemory({ pack }, { ...LIMITS, ...more });
     const trained = (distillation: string) =>

@@ -18,7 +18,7 @@ const packed = convertCheckpoint({
   dense: 'auto',
 });
 const predicted = { maxBatchTokens: 64, kvTokens: 128, threads: 2, maxRoutingK: 3, routers: false };
-// switch-mini: 64 experts in each of two MoE layers of the encoder.
+// switch-mini has 64 experts in each of the two MoE layers of its encoder.
 const LAYERS = 2;
 const EXPERTS = 64;
 const IDS = Array.from({ length: 40 }, (_, i) => 5 + i * 11);
@@ -38,7 +38,7 @@ async function open(limits: object = predicted, share = 1) {
   });
 }
 
-/** Spreads the tokens over the experts; each token's entries are apart. */
+/** A routing that spreads the tokens over the experts. The entries of a token are different experts. */
 function routing(k: number): NativeRouting {
   const count = LAYERS * IDS.length * k;
   return {
@@ -81,7 +81,7 @@ describe('a batch with its own routing', () => {
     engine.close();
   });
 
-  it('gives the same bits from shared memory, at the smallest budget, and with the routers beside it', async () => {
+  it('gives the same bits from shared memory, at the smallest budget, and with routers on the device', async () => {
     const table = routing(3);
     const shared = {
       k: 3,
@@ -166,7 +166,7 @@ describe('a malformed routing', () => {
     engine.close();
   });
 
-  it('carries layer and token of an alpha that is not finite', async () => {
+  it('with an alpha that is not finite is refused with its layer and token', async () => {
     const engine = await open();
     const table = routing(2);
     table.alpha[2 * (IDS.length + 3)] = Number.NaN;
@@ -175,7 +175,7 @@ describe('a malformed routing', () => {
     engine.close();
   });
 
-  it('is one that asks for router logits, and none where the routers are off the device', async () => {
+  it('may not ask for router logits, or be absent when the device has no routers', async () => {
     const engine = await open();
     expect(
       thrown(() => engine.runBatch(encode({ routing: routing(1), routerLogits: true }), null)),

@@ -17,7 +17,7 @@ import {
 } from './predictor-fixture.js';
 
 describe('the boundary of the token embedding', () => {
-  it('is refused where there is none, with a typed error', () => {
+  it('refuses a source without an embedding, with a typed error', () => {
     const other = join(fresh(), 'other.safetensors');
     writeFileSync(other, safetensors('other', [2, 2], new Float32Array(4)));
     const flat = join(fresh(), 'flat.safetensors');
@@ -142,7 +142,7 @@ describe('the boundary of the predictor', () => {
     );
   });
 
-  it('cannot be entered again or closed in the middle of a call', () => {
+  it('refuses calls and close() in the middle of a call', () => {
     const predictor = openPredictor(savedPredictor());
     const { offsets, tokens } = task(5);
     for (const again of [() => predictor.close(), () => predictAll(predictor, task(5))]) {

@@ -1,4 +1,4 @@
-// What the tests of the predictor's objects share: a made-up language that a small predictor learns in seconds.
+// Shared by the predictor's tests: an artificial language that a small predictor learns in seconds.
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ export const WIDTH = 12;
 export const TOP = 3;
 
 let directories = 0;
-/** A new directory that lives as long as the tests of the file. */
+/** A new directory, which is removed after the tests of the file. */
 export function fresh(): string {
   directories += 1;
   const path = join(root, String(directories));
@@ -24,7 +24,7 @@ export function fresh(): string {
   return path;
 }
 
-/** Numbers in [0, 1) that are the same in every run. */
+/** A generator of numbers in [0, 1), which are the same in every run. */
 function random(seed: number): () => number {
   let state = seed * 2654435761 + 1;
   return () => {
@@ -33,7 +33,7 @@ function random(seed: number): () => number {
   };
 }
 
-/** A safetensors file of one f32 tensor. */
+/** The bytes of a safetensors file with one f32 tensor. */
 export function safetensors(name: string, shape: number[], data: Float32Array): Buffer {
   const header = JSON.stringify({ [name]: { dtype: 'F32', shape, data_offsets: [0, data.byteLength] } });
   const length = Buffer.alloc(8);
@@ -75,7 +75,10 @@ export const settings = {
   threads: 1,
 };
 
-/** Experts follow the word in layer 0; the word, the one before it and, with a context, its first, in layer 1. */
+/**
+ * A batch of the artificial language. In layer 0, the expert depends on the word. In layer 1, it depends on the word,
+ * on the previous word and, with `summary`, on the context.
+ */
 export function task(seed: number, summary = false, sequences = 32): TrainingBatch {
   const next = random(seed);
   const below = (n: number) => Math.floor(next() * n);
@@ -112,7 +115,7 @@ export function task(seed: number, summary = false, sequences = 32): TrainingBat
   };
 }
 
-/** A trainer after that many steps. */
+/** A trainer after `steps` steps. */
 export function trained(overrides: Partial<PredictorShape> = {}, steps = 150) {
   const trainer = new addon.PredictorTrainer({
     embedding,
@@ -142,7 +145,7 @@ export function openPredictor(directory: string, threads = 1) {
   return new addon.Predictor({ directory, embedding, threads });
 }
 
-/** What the body throws. */
+/** The error that `body` throws. */
 export function thrown(body: () => unknown): {
   code?: string;
   message: string;
@@ -156,7 +159,7 @@ export function thrown(body: () => unknown): {
   throw new Error('nothing was thrown');
 }
 
-/** Rewrites the weights of a saved predictor and the digest that names them. */
+/** Changes the weights of a saved predictor, and updates their digest. */
 export function changeWeights(directory: string, change: (values: Float32Array) => void) {
   const name = readdirSync(directory).find((file) => file.startsWith('predictor-')) as string;
   const bytes = readFileSync(join(directory, name));

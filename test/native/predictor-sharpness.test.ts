@@ -5,7 +5,7 @@ import type { TeacherRecord } from '../../src/predictor/teacher.js';
 import { fitSharpness } from '../../src/predictor/training/sharpness.js';
 import { addon, embedding, fresh, openPredictor, settings, shape, TOP, task } from './predictor-fixture.js';
 
-/** Logits of all experts, best first: the nearly undecided router behind the recorded TOP. */
+/** Logits of all experts, best first, of a nearly undecided router. The trace records only the best TOP. */
 const FLAT = [0.2, 0.1, 0, -0.1, -0.2, -0.3];
 const TRUE_ALPHA = Math.exp(0.2) / FLAT.reduce((sum, z) => sum + Math.exp(z), 0);
 const E = shape.experts;
@@ -36,7 +36,7 @@ function sharplyTrained(): string {
   return directory;
 }
 
-/** Each sequence of the batch as a record of a trace. */
+/** Converts each sequence of the batch to a record of a trace. */
 function recordsOf({ tokens, offsets, experts, logits }: TrainingBatch): TeacherRecord[] {
   return Array.from({ length: offsets.length - 1 }, (_, line) => {
     const [begin, end] = [offsets[line]!, offsets[line + 1]!];
@@ -72,7 +72,7 @@ describe('a network trained with a sharpened teacher', () => {
   const whole = tables();
   predictor.predict(batch, E, whole.experts, whole.alpha, whole.chance);
 
-  it('gives the alpha of the router once it is fitted, and was far from it before', () => {
+  it('matches the alpha of the router only after the sharpness is fitted', () => {
     const test = flatTask(3000, 100);
     const rows = 2 * test.tokens.length;
     const errors = [unfitted, predictor].map((network) => {
@@ -86,7 +86,7 @@ describe('a network trained with a sharpened teacher', () => {
     expect(errors[1]).toBeLessThan(0.04);
   });
 
-  it('is as sure of its first choice as it is often right, whatever alpha is', () => {
+  it('gives its first choice a larger chance than alpha', () => {
     for (let row = 0; row < 2 * n; row++) {
       expect(whole.chance[row * E]).toBeGreaterThan(whole.alpha[row * E]!);
       const sum = (of: Float32Array) => of.subarray(row * E, row * E + E).reduce((a, b) => a + b, 0);
@@ -94,7 +94,7 @@ describe('a network trained with a sharpened teacher', () => {
     }
   });
 
-  it('says the same step by step', () => {
+  it('gives the same results step by step', () => {
     predictor.begin(Int32Array.of(3));
     for (let t = 0; t < n; t++) {
       const [experts, alpha, chance] = [

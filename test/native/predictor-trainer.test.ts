@@ -19,7 +19,7 @@ import {
 } from './predictor-fixture.js';
 
 describe('training', () => {
-  it('learns words, neighbours and contexts; prediction hits where evaluation does', () => {
+  it('learns words, neighbours and contexts, and predicts as it evaluates', () => {
     for (const overrides of [{}, { summary: true }, { summary: true, hidden: 48, blocks: 2 }]) {
       const { summary } = { summary: false, ...overrides };
       const trainer = trained(overrides, 0);
@@ -48,7 +48,7 @@ describe('training', () => {
     }
   });
 
-  it('goes on from a save as if it had never stopped, with any number of threads', () => {
+  it('continues from a save with the same result, with any number of threads', () => {
     const whole = trained({}, 6);
     const directory = fresh();
     trained({}, 3).save(directory, true);
@@ -64,7 +64,7 @@ describe('training', () => {
     expect(saved[1]).toBe(saved[0]);
   });
 
-  it('refuses what does not fit, and changes nothing', () => {
+  it('refuses batches that do not fit, and changes nothing', () => {
     const trainer = trained({}, 1);
     const batch = task(1);
     const step = (changes: object) => thrown(() => trainer.step({ ...batch, ...changes }, 1e-2));

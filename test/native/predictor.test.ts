@@ -43,7 +43,7 @@ describe('token embedding', () => {
 });
 
 describe('prediction', () => {
-  it('ranks by logit and gives the softmax over all experts, into shared memory too', () => {
+  it('ranks by logit and gives the softmax over all experts, also in shared memory', () => {
     const predictor = openPredictor(savedPredictor());
     const batch = task(5);
     const { experts, alpha, logits } = predictAll(predictor, batch, 6);
@@ -63,7 +63,7 @@ describe('prediction', () => {
     expect(Array.from(sharedAlpha)).toEqual(Array.from(alpha.filter((_, i) => i % 6 === 0)));
   });
 
-  it('gives the same bits with any number of threads, and counts its memory', () => {
+  it('gives the same bits with any number of threads, and reports its memory', () => {
     const directory = savedPredictor({ summary: true });
     const batch = task(5, true, 200);
     const one = openPredictor(directory);
@@ -77,7 +77,7 @@ describe('prediction', () => {
     expect(b.alpha).toEqual(a.alpha);
   });
 
-  it('step by step is the whole sequence', () => {
+  it('gives the same results step by step as for the whole sequence', () => {
     for (const overrides of [
       {},
       { summary: true, positions: true },
@@ -121,7 +121,7 @@ describe('prediction', () => {
     }
   });
 
-  it('refuses weights that are not finite when it opens, and says so where logits are not', () => {
+  it('refuses to open weights that are not finite, and reports logits that are not finite', () => {
     const directory = savedPredictor({ causal: true });
     changeWeights(directory, (values) => values.fill(Number.NaN, 5, 6));
     const error = thrown(() => openPredictor(directory));

@@ -1,4 +1,4 @@
-// The planner and the real engine over random sequences of passes whose routing the test dictates.
+// The planner with the real engine, on random sequences of passes whose routing the test sets.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ const TOKENS = 4;
 const limits = { maxBatchTokens: 16, kvTokens: 64, threads: 1, maxRoutingK: 1, routers: true };
 const plan = addon.planMemory({ pack }, limits);
 
-/** A pass: the expert of each token in each encoder layer, (layers, tokens). */
+/** The expert of each token in each encoder layer of a pass; (layers, tokens). */
 type Pass = number[];
 
 const passes = fc.array(
@@ -46,7 +46,7 @@ function open(slots: number): Engine {
   });
 }
 
-/** The layers' needs as a table tells them; `extra`: flat encoder ids it names beside the true ones. */
+/** The expected visits of a table. It also names the flat encoder ids in `extra`, which the pass does not need. */
 function visitsOf(pass: Pass, extra: readonly number[] = []): ExpectedVisit[] {
   return Array.from({ length: LAYERS }, (_, layer) => {
     const need = new Float32Array(EXPERTS);
@@ -76,12 +76,12 @@ function run(engine: Engine, pass: Pass, residencyPlan: ReturnType<typeof planRe
 interface Setup {
   slots: number;
   pinned: number[];
-  /** Passes behind the running one whose tables are known. */
+  /** Passes after the running one whose tables are known. */
   lookahead: number;
   policy: keyof typeof EVICTION_POLICIES;
-  /** Wrongly named experts of each pass. */
+  /** Experts that the table of each pass names wrongly. */
   extra: readonly number[][];
-  /** Loads are left out: the plan only says who goes. */
+  /** The plan has no loads, only the keys for eviction. */
   keysAlone?: boolean;
 }
 
@@ -93,7 +93,7 @@ interface Total {
   states: Float32Array[];
 }
 
-/** Runs all passes, checks the engine after each, and settles prefetches under way before it sums up. */
+/** Runs all passes and checks the engine after each one. Waits for the prefetches in flight before it counts. */
 function runAll(sequence: Pass[], setup: Setup | OnDemand): Total {
   const engine = open(setup.slots);
   try {
@@ -116,7 +116,7 @@ function runAll(sequence: Pass[], setup: Setup | OnDemand): Total {
   }
 }
 
-/** Waits for what is under way and evicts it all, so that every prefetch without a use is counted. */
+/** Waits for the transfers in flight and evicts all experts, so that every unused prefetch counts as wasted. */
 function settled(engine: Engine, { bytes, wasted, states }: Total, pinned: number[]): Total {
   if (pinned.length > 0) engine.pin(Uint32Array.from(pinned), false);
   engine.setBudget(plan.smallest);
@@ -155,7 +155,7 @@ const setups = fc
 const AHEAD = { lookahead: 12, policy: 'farthest-next-use', extra: [] as number[][] } as const;
 
 describe('the planner on the engine', () => {
-  it('any tables, any policy: within the budget, pins stay, nothing breaks, the answers are the same', () => {
+  it('gives the same results with any tables, any policy and any pins', () => {
     fc.assert(
       fc.property(passes, setups, (sequence, setup) => {
         const { states } = runAll(sequence, setup);
@@ -166,7 +166,7 @@ describe('the planner on the engine', () => {
     );
   });
 
-  it('evicting by true tables moves no more than on demand', () => {
+  it('moves no more bytes than on demand when true tables guide eviction', () => {
     fc.assert(
       fc.property(passes, setups, (sequence, { slots, pinned }) => {
         const planned = runAll(sequence, { ...AHEAD, slots, pinned, keysAlone: true });
@@ -177,17 +177,13 @@ describe('the planner on the engine', () => {
     );
   });
 
-  // A prefetch takes only the slot of who is due to go, in random routing for about a tenth fewer bytes than on demand;
-  // a little is lost where the disk's timing shifts what goes when. A wrong one costs its own load and at most that of
-  // the expert it displaced.
+  // A prefetch evicts only the expert that is due to be evicted. With random routing this moves about a tenth fewer
+  // bytes than on demand. Some of that is lost when the timing of the disk changes the order of evictions. A wrong
+  // prefetch costs its own load and at most the reload of the expert that it evicted.
   it.each([
-    ['true tables moves less than on demand', false, 0],
-    [
-      'tables with wrong entries moves at most twice the prefetches it reports as wasted beyond that',
-      true,
-      2,
-    ],
-  ])('prefetching by %s, all in all', (_, wrong, perWasted) => {
+    ['moves fewer bytes than on demand with prefetches by true tables', false, 0],
+    ['moves at most twice its wasted prefetches more with prefetches by tables with wrong entries', true, 2],
+  ])('%s', (_, wrong, perWasted) => {
     const sums = { planned: 0, onDemand: 0, wasted: 0 };
     fc.assert(
       fc.property(passes, setups, (sequence, { slots, pinned, extra }) => {

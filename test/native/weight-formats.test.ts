@@ -1,4 +1,4 @@
-// Packs of every element type through the addon: plans to the byte, damage found, foreign formats refused.
+// Packs of every element type with the addon: exact plans, detection of damage, refusal of other formats.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
     await convertCheckpoint({ model: MINI, out: pack, experts, dense });
   });
 
-  it('are what the pack and its engine say', () => {
+  it('are the formats of the pack and its engine', () => {
     const manifest = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8'));
     expect(manifest).toMatchObject({ version: 3, experts, dense });
     const embedding = manifest.dense.tensors.find(({ name }: { name: string }) => name === 'embedding');
@@ -64,7 +64,7 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
     }
   });
 
-  it('are as close to the checkpoint as they can be', async () => {
+  it('stay within their error bounds of the checkpoint', async () => {
     const { experts: own, dense: rest } = await verifyWeights({ model: MINI, pack });
     for (const { largest, bound } of [own, rest]) expect(largest).toBeLessThanOrEqual(bound);
     const lossless = experts.dtype === 'f32' || experts.dtype === 'bf16';
@@ -72,14 +72,15 @@ describe.each(FORMATS)('experts $experts, dense $dense', ({ experts, dense }) =>
   });
 });
 
-describe('a scale that is off', () => {
-  it('is found by the weights when the hash was mended', async () => {
+describe('a wrong scale', () => {
+  it('is found by comparing weights when the hash matches', async () => {
     const pack = join(root, 'damaged');
     await convertCheckpoint({ model: MINI, out: pack, experts: 'int8', dense: 'auto' });
     const path = join(pack, 'experts.sida');
     const bytes = readFileSync(path);
     const { block_bytes } = JSON.parse(readFileSync(join(pack, 'manifest.json'), 'utf8')).experts;
-    // Expert 7 of the second MoE layer, column 2 of the first panel of up: (128 inputs × 32 columns) codes before it.
+    // The scale of expert 7 of the second MoE layer, in column 2 of the first panel of the up projection. The panel's
+    // codes, 128 inputs × 32 columns, come before its scales.
     const at = (64 + 7) * block_bytes + 128 * 32 + 2 * 4;
     bytes.writeFloatLE(bytes.readFloatLE(at) * 1.5, at);
     writeFileSync(path, bytes);

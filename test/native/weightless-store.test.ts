@@ -1,4 +1,4 @@
-// The expert store without weights: what a replay runs on.
+// The expert store without weights, which replays use.
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fewestLoads } from '../../src/evaluation/fewest-loads.js';
@@ -30,7 +30,7 @@ const count = (loads: StoreLoads | null) =>
   loads === null ? 0 : loads.demanded.length + loads.planned.length;
 
 describe('the store without weights', () => {
-  it('loads on demand, evicts the least recently used, and says what each call loaded', () => {
+  it('loads on demand, evicts the least recently used, and reports the loads of each call', () => {
     const store = openStore(2);
     expect(store.startPass(null)).toBeNull();
     const loads = [[0], [1], [0], [2]].map((ids) => visit(store, ids));
@@ -44,15 +44,15 @@ describe('the store without weights', () => {
     expect(residents(store)).toEqual([5]);
   });
 
-  it('prefetches into free slots, then in the place of experts with larger keys alone', () => {
+  it('prefetches into free slots, and then only evicts experts with larger keys', () => {
     const store = openStore(2);
-    // 3 has a slot first and gives way to 1; 2 finds nothing that is needed later.
+    // Expert 3 gets a free slot and is evicted for 1. No resident expert is needed later than 2.
     const loads = store.startPass(planOf([0, 1, 2, 3], [0, 3, 1, 2]));
     expect([...loads!.planned]).toEqual([0, 3, 1]);
     expect(residents(store)).toEqual([0, 1]);
   });
 
-  it('leaves the plan as it was given', () => {
+  it('does not change the plan', () => {
     const store = openStore(2);
     store.startPass(planOf([], [0, 1]));
     const plan = planOf([103, 9, 0, 0, 0, 0, 1, 5], [6, 0, 7], [103, 150, 0, 0, 0, 0, 1, 5], 100);
@@ -63,7 +63,7 @@ describe('the store without weights', () => {
     expect(plan).toEqual(given);
   });
 
-  it('lets a layer with as many at hand as the disk carries wait for a better victim among its own', () => {
+  it('makes a layer with enough resident experts wait for a better victim of its own', () => {
     const evicts7 = (needed: number[], loadsInFlight: number) => {
       const store = openStore(6, loadsInFlight);
       store.startPass(planOf([], [0, 1, 2, 3, 4, 7]));
@@ -76,7 +76,7 @@ describe('the store without weights', () => {
     expect(evicts7([0, 1, 5], 4)).toBe(true);
   });
 
-  it('refuses experts that it does not have, another order, and pins that leave no slot', () => {
+  it('refuses unknown experts, unsorted experts, and pins that leave no slot', () => {
     const store = openStore(2);
     const all = Uint32Array.of(0, 1);
     expect(thrown(() => visit(store, [8])).message).toBe('expert 8 of 8');
@@ -96,7 +96,7 @@ describe('the store without weights', () => {
       maxLength: 12,
     });
     fc.assert(
-      // Where a visit needs more experts than there are slots, the fewest depend on their order inside the visit.
+      // With fewer slots than a visit needs, the fewest loads depend on the order of experts within the visit.
       fc.property(passes, fc.integer({ min: 3, max: EXPERTS }), (all, slots) => {
         const store = openStore(slots);
         let loaded = 0;

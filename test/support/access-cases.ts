@@ -1,4 +1,4 @@
-/** Ways past a key, a Host and an Origin that must not work on any route of the table. */
+/** Attempts to get past the key, the Host check and the Origin check. None may work on any route. */
 import type { Route } from '../../src/server/routes/route.js';
 import type { Asked } from './http-client.js';
 
@@ -7,7 +7,7 @@ export const PUBLIC = ['/health/live', '/health/ready'];
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 export const withId = (path: string) => path.replace(':id', 'switch-mini');
 
-/** Bodies that would run, so that a request that got through would be seen in the engine. */
+/** Valid bodies, so that a request that gets through reaches the engine. */
 const BODIES: Record<string, object> = {
   '/v1/classify': { task: 'sst2', input: 'a' },
   '/v1/completions': { prompt: 'a' },
@@ -17,12 +17,12 @@ const BODIES: Record<string, object> = {
   '/admin/profile': { seconds: 0.01 },
 };
 
-/** A good request to `route`, but for `headers`. */
+/** A valid request to `route` with `headers`. */
 export function requestTo({ method, path, body }: Route, headers: Record<string, string> = {}): Asked {
   return { method: method.toUpperCase(), headers, ...(body !== undefined && { body: BODIES[path] }) };
 }
 
-/** Headers that are not those of `key`. */
+/** Headers that do not carry `key` correctly. */
 export function wrongKeys(key: string): [what: string, headers: Record<string, string>][] {
   return [
     ['no key', {}],
@@ -44,7 +44,7 @@ export function wrongKeys(key: string): [what: string, headers: Record<string, s
   ];
 }
 
-/** Other ways to name a path, some with the key in them. */
+/** Other spellings of a path. Some contain the key. */
 export function pathTricks(key: string): [what: string, trick: (path: string) => string][] {
   return [
     ['the key in the query', (path) => `${path}?api_key=${encodeURIComponent(key)}`],
@@ -66,14 +66,14 @@ export function pathTricks(key: string): [what: string, trick: (path: string) =>
   ];
 }
 
-/** What a request without a key is answered under `path`. */
+/** Status of the response to a request for `path` without a key. */
 export function statusWithoutKey(path: string): number {
   if (PUBLIC.includes(path.replace(/\?.*/, ''))) return 200;
-  // A target that does not begin with a slash is no path at all.
+  // A target that does not begin with a slash is not a path.
   return path.startsWith('/') ? 401 : 400;
 }
 
-/** Hosts that are not those of a server on loopback. */
+/** Host headers that a server on loopback must refuse. */
 export const FOREIGN_HOSTS = [
   'evil.example',
   'localhost.',
@@ -88,7 +88,7 @@ export const FOREIGN_HOSTS = [
   '@localhost',
 ];
 
-/** Origins that are not that of http://localhost:8080. */
+/** Origins that differ from http://localhost:8080. */
 export const FOREIGN_ORIGINS = [
   'http://evil.example',
   'null',
@@ -98,7 +98,7 @@ export const FOREIGN_ORIGINS = [
   '',
 ];
 
-/** What a browser sends before a page of another origin may send `route` its request. */
+/** The CORS preflight that a browser sends before a page of another origin may use `route`. */
 export function preflight({ method }: Route): Asked {
   return {
     method: 'OPTIONS',

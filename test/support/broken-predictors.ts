@@ -1,4 +1,4 @@
-// Predictors with something wrong with them.
+// Makes damaged and unsuitable predictors.
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { loadAddon } from '../../src/native/addon.js';
 import type { PredictorFiles } from './predictor-files.js';
 import { MINI } from './server-process.js';
 
-/** A copy of the predictor for a test to break. */
+/** Copies the predictor, damages the copy with `breakIt`, and returns its directory. */
 export function broken(
   { root, predictor }: PredictorFiles,
   name: string,
@@ -26,7 +26,7 @@ export function weightsIn(stack: string): string {
   return join(stack, readdirSync(stack).find((file) => file.endsWith('.safetensors'))!);
 }
 
-/** Replaces every weight, and the digest that names them. */
+/** Sets every weight to `value`, and updates the digest. */
 export function fillWeights(stack: string, value: number): void {
   const old = weightsIn(stack);
   const bytes = readFileSync(old);
@@ -38,7 +38,7 @@ export function fillWeights(stack: string, value: number): void {
   editJson(join(stack, 'predictor.json'), { weights_sha256: sha256 });
 }
 
-/** An untrained network in the place of a trained one. */
+/** Replaces a trained network by an untrained one. */
 export function replaceNetwork(stack: string, change: { hidden?: number; experts?: number }): void {
   const addon = loadAddon();
   const old = JSON.parse(readFileSync(join(stack, 'predictor.json'), 'utf8'));
@@ -63,18 +63,18 @@ export function replaceNetwork(stack: string, change: { hidden?: number; experts
   trainer.close();
 }
 
-/** Its chances say that it is always sure. */
+/** Sets a sharpness that makes the predictor always certain. */
 export function makeSure(directory: string): void {
   const stack = { alpha: [1, 1], chance: [300, 300] };
   editJson(join(directory, 'sida-predictor.json'), { sharpness: { encoder: stack, decoder: stack } });
 }
 
-/** Networks so wide that naming the experts takes longer than a pass. */
+/** Replaces the networks by wide ones, whose predictions take longer than a pass. */
 export function makeSlow(directory: string): void {
   for (const stack of ['encoder', 'decoder']) replaceNetwork(join(directory, stack), { hidden: 896 });
 }
 
-/** Networks whose outputs are not finite. */
+/** Sets weights that make the outputs of the networks infinite or NaN. */
 export function makeOverflow(directory: string): void {
   for (const stack of ['encoder', 'decoder']) fillWeights(join(directory, stack), 3e38);
 }

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Compiles src/ to a fresh folder and gives its path: worker threads do not go through vitest's transforms. */
+/** Compiles src/ to a new folder and returns its path. Vitest does not transform the files of worker threads. */
 export function compiledSource(): string {
   mkdirSync(`${root}build`, { recursive: true });
   const out = mkdtempSync(`${root}build/unit-`);
@@ -19,7 +19,7 @@ export function compiledSource(): string {
     '--sourceMap',
     'false',
   ];
-  // --noCheck: types are checked by lint, not here.
+  // Lint checks the types, so skip it here.
   execFileSync(process.execPath, [tsc, ...options, '--tsBuildInfoFile', 'null', '--noCheck'], { cwd: root });
   return out;
 }

@@ -1,4 +1,4 @@
-/** What somebody who can write to Redis might do to a waiting job. */
+/** Edits that a client with write access to Redis might make to a waiting job. */
 import type { RedisServer } from './redis.js';
 
 type Edit = (key: string) => [command: string, ...(string | number)[]];
@@ -20,7 +20,7 @@ export const EDITS: [what: string, edit: Edit][] = [
   ['no record any more', (key) => ['del', key]],
 ];
 
-/** Does each edit to one of the waiting jobs, of which there must be as many. */
+/** Applies each edit to a different waiting job. Throws unless there are as many jobs as edits. */
 export function editJobs(redis: RedisServer, edits: Edit[]): Promise<void> {
   return redis.use(async (client) => {
     const keys = (await client.keys('sida:*:ledger:job:*')).sort();

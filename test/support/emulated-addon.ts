@@ -1,4 +1,4 @@
-/** The native addon with a GPU that the CPU stands in for (docs/cuda.md), built where it is not yet. */
+/** Builds the native addon in which the CPU emulates a GPU (docs/cuda.md), and returns its path. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { REPO } from './sida-process.js';

@@ -1,4 +1,4 @@
-/** Waits for something that happens soon; `what` names it where it does not. */
+/** Waits until `holds` returns true. Throws an Error that names `what` after `limitMs` milliseconds. */
 export async function eventually(
   holds: () => boolean | Promise<boolean>,
   what = 'it',

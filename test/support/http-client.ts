@@ -1,4 +1,7 @@
-/** HTTP as tests need it: a connection a request unless told otherwise, every status an answer, and raw bytes. */
+/**
+ * An HTTP client for tests. Each request has its own connection unless it names an agent. No status is an error. Raw
+ * bytes can be sent too.
+ */
 import { type Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 
@@ -14,9 +17,9 @@ export interface Answer {
 export interface Asked {
   method?: string;
   headers?: Record<string, string>;
-  /** An object is sent as JSON. */
+  /** Body of the request. An object is sent as JSON. */
   body?: unknown;
-  /** Keeps connections for the next request. */
+  /** Agent that keeps connections for later requests. */
   agent?: Agent;
 }
 
@@ -61,14 +64,17 @@ export function ask(
   });
 }
 
-/** The bytes of a request with a JSON body, for a socket. */
+/** The text of a POST request with a JSON body, to write to a socket. */
 export function postText(path: string, body: object, ...headers: string[]): string {
   const text = JSON.stringify(body);
   const lines = [`POST ${path} HTTP/1.1`, 'host: localhost', 'content-type: application/json'];
   return `${[...lines, `content-length: ${Buffer.byteLength(text)}`, ...headers].join('\r\n')}\r\n\r\n${text}`;
 }
 
-/** Sends bytes as they are and gives everything that comes back until the connection ends. */
+/**
+ * Sends bytes as they are. Resolves with all received text (latin1) when the connection ends, or after `limitMs`
+ * milliseconds. `heard` gets the text so far whenever data arrives.
+ */
 export function raw(
   port: number,
   bytes: string | Buffer,

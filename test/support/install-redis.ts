@@ -1,6 +1,6 @@
 /**
- * Before any test: installs redis-server where it is missing and this user may. Once, as two installations at a time
- * lock each other out.
+ * Global setup: installs redis-server when it is missing and the user is root. It runs once before all tests, because
+ * two apt-get installations at a time would block each other.
  */
 import { spawnSync } from 'node:child_process';
 

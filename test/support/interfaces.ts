@@ -1,17 +1,18 @@
 /**
- * Reads the declarations of TypeScript files and holds values against them at run time: what the compiler believes of a
- * native addon, nobody else checks. Knows the few forms that src/native/ uses, and throws on any other.
+ * Reads the declarations of TypeScript files and checks values against them at run time. The compiler cannot check
+ * the types of a native addon. Supports only the forms of declarations that src/native/ uses, and throws on any
+ * other.
  */
 
 export interface Member {
   name: string;
   optional: boolean;
-  /** Of a method: what it returns. */
+  /** Type of the member. For a method, its return type. */
   type: string;
   method: boolean;
 }
 
-/** Where a value is not what its type says: a path and what was found there. */
+/** Descriptions of places where a value does not match its type, each with a path and the value found. */
 export type Faults = string[];
 
 const GLOBALS: Record<string, unknown> = {
@@ -40,7 +41,7 @@ function split(text: string, separator: string): string[] {
   return [...parts, text.slice(begin)].map((part) => part.trim()).filter((part) => part !== '');
 }
 
-/** The text between the bracket at `open` and the one that closes it. */
+/** The text between the bracket at `open` and its closing bracket. */
 function inside(text: string, open: number): string {
   let depth = 0;
   for (let i = open; i < text.length; i++) {
@@ -67,7 +68,7 @@ export class Interfaces {
   readonly #aliases = new Map<string, string>();
   readonly #constants: Record<string, unknown>;
 
-  /** `constants`: the values of what the sources export with `as const`. */
+  /** `constants` holds the values of the constants that the sources export with `as const`. */
   constructor(sources: readonly string[], constants: Record<string, unknown>) {
     this.#constants = constants;
     for (const source of sources) {
@@ -84,7 +85,7 @@ export class Interfaces {
     }
   }
 
-  /** Those of its bases too. Of an interface, `{…}`, or an intersection of them. */
+  /** The members of an interface, including its bases, of `{…}`, or of an intersection of them. */
   members(type: string): Member[] {
     const parts = split(type, '&');
     if (parts.length > 1) return parts.flatMap((part) => this.members(part));
@@ -94,12 +95,12 @@ export class Interfaces {
     return [...found.bases.flatMap((base) => this.members(base)), ...membersOf(found.body)];
   }
 
-  /** What a method returns. */
+  /** The return type of a method. */
   result(type: string, method: string): string {
     return this.members(type).find(({ name }) => name === method)!.type;
   }
 
-  /** The texts that a type allows. */
+  /** The string values that a type allows. */
   words(type: string): string[] {
     const values = split(this.#aliases.get(type) ?? type, '|').flatMap((part) => {
       const literal = /^'(.*)'$/.exec(part);
@@ -155,7 +156,7 @@ export class Interfaces {
     ];
   }
 
-  /** Of `(typeof NAME)[number]`. */
+  /** The list that `(typeof NAME)[number]` refers to. */
   #listOf(type: string): unknown[] {
     const name = /^\(typeof (\w+)\)\[number\]$/.exec(type)?.[1];
     const list = name === undefined ? undefined : this.#constants[name];
@@ -174,7 +175,7 @@ function describe(value: unknown): string {
     : (JSON.stringify(value) ?? 'undefined');
 }
 
-/** The object, and the names of what was asked of it. */
+/** Wraps an object and records the names of the properties that are read. */
 export function watched<T extends object>(object: T): { object: T; asked: Set<string> } {
   const asked = new Set<string>();
   const get = (target: T, name: string | symbol): unknown => {

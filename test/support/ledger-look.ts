@@ -1,9 +1,9 @@
-/** Looks into the ledgers of a test's Redis, past servers and workers. */
+/** Reads the ledgers of a test's Redis directly, without servers and workers. */
 import { Redis } from 'ioredis';
 import { eventually } from './eventually.js';
 import type { RedisServer } from './redis.js';
 
-/** Jobs of all ledgers that wait for a run, or that run. */
+/** Number of jobs in all ledgers that wait for a run (`queued`), or that run (`leases`). */
 export function inLedger(redis: RedisServer, set: 'queued' | 'leases'): Promise<number> {
   return redis.use(async (client) => {
     const keys = await client.keys(`sida:*:ledger:${set}`);
@@ -11,14 +11,14 @@ export function inLedger(redis: RedisServer, set: 'queued' | 'leases'): Promise<
   });
 }
 
-/** Resolves once workers run `jobs` of them. */
+/** Resolves when workers run at least `jobs` jobs. */
 export function someRun(redis: RedisServer, jobs = 1): Promise<void> {
   return eventually(async () => (await inLedger(redis, 'leases')) >= jobs, `${jobs} runs`);
 }
 
 /**
- * Counts what the ledger tells of each job. What it tells while Redis is away is missed, so a count is at least so
- * much.
+ * Counts the events that the ledger publishes for each job. Events during an outage of Redis are missed, so a count
+ * is a lower bound.
  */
 export class LedgerWatch {
   readonly #client: Redis;
@@ -36,7 +36,8 @@ export class LedgerWatch {
   }
 
   /**
-   * Jobs that were told of so more than once: `ended` twice is a second visible result, `running` twice a second run.
+   * Number of jobs with more than one such event. A second `ended` means a second visible result, a second `running`
+   * a second run.
    */
   repeated(what: 'ended' | 'running'): number {
     return [...(this.#told.get(what)?.values() ?? [])].filter((count) => count > 1).length;

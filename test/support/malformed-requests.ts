@@ -1,9 +1,9 @@
-/** A grammar of requests that are wrong in every part of HTTP and of this server's bodies, from a seed. */
+/** Generates requests from a seed that are malformed in any part of HTTP or of this server's bodies. */
 import { ROUTES } from '../../src/server/routes/index.js';
 
 export type Random = () => number;
 
-/** Mulberry32: the same requests for the same seed. */
+/** Mulberry32, which gives the same requests for the same seed. */
 export function randomFrom(seed: number): Random {
   let state = seed >>> 0;
   return () => {
@@ -47,7 +47,7 @@ const TYPES = [
   '',
   'application/json;charset=x',
 ];
-/** Values that fields do not take, as JSON. */
+/** Values that no field accepts, as JSON. */
 // biome-ignore format: one list
 const VALUES = [
   'null', 'true', '-1', '0', '1.5', '1e999', '-0', '9007199254740993', 'NaN', '""', '"\\ud800"', '"\\u0000"',
@@ -93,14 +93,14 @@ function target(random: Random): string {
   return ways[Math.floor(random() * ways.length)]!;
 }
 
-/** An object of fields with values that they do not take; sometimes cut, deep, or no object at all. */
+/** An object of fields with invalid values. Sometimes it is truncated, deeply nested, or not an object. */
 function malformedBody(random: Random): string {
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
   const fields = Array.from(
     { length: 1 + Math.floor(random() * 5) },
     () => `${JSON.stringify(pick(FIELDS))}:${pick(VALUES)}`,
   );
-  // Its value fits no field, so that a body that is otherwise right is wrong too.
+  // An unknown field makes a body invalid whose other fields happen to be valid.
   const object = `{${[...fields, '"unknown":0'].join()}}`;
   const way = random();
   if (way < 0.1) return object.slice(0, Math.floor(random() * object.length));
@@ -110,7 +110,7 @@ function malformedBody(random: Random): string {
   return object;
 }
 
-/** One to eight bytes changed, put in, taken out, or a piece repeated. */
+/** Applies one to eight mutations: a byte is changed, inserted or removed, or a few bytes are repeated. */
 function mutated(bytes: Buffer, random: Random): Buffer {
   let result = bytes;
   for (let i = Math.floor(random() * 8); i >= 0; i -= 1) {

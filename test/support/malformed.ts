@@ -1,11 +1,12 @@
 /**
- * Requests that no server should take, with what this one answers. `--max-input-bytes` is 1 KiB where they are sent.
+ * Requests that no server should accept, with this server's responses. The tests run it with `--max-input-bytes` of
+ * 1 KiB.
  */
 
 const deep = (levels: number) =>
   `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
 
-/** What is wrong, the body, the status, the code. */
+/** Malformed bodies, with the status and the error code of their responses. */
 export const MALFORMED_BODIES: [what: string, body: string | Buffer, status: number, code: string][] = [
   ['nothing', '', 400, 'invalid_json'],
   ['half of an object', '{"task":', 400, 'invalid_json'],
@@ -38,11 +39,11 @@ export const MALFORMED_BODIES: [what: string, body: string | Buffer, status: num
   ],
 ];
 
-/** A request without body, whose connection ends with its answer. */
+/** A request without a body. Its connection closes after the response. */
 export const head = (line: string, ...headers: string[]) =>
   `${[line, 'host: localhost', 'connection: close', ...headers].join('\r\n')}\r\n\r\n`;
 
-/** What is wrong, the bytes, the status. */
+/** Malformed HTTP, with the status of the response. */
 export const MALFORMED_HTTP: [what: string, bytes: string, status: number][] = [
   ['no HTTP at all', 'hello\r\n\r\n', 400],
   ['bad version', head('GET / HTTP/9.9'), 400],

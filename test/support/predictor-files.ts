@@ -1,4 +1,4 @@
-// A small predictor of the bundled model and the trace it comes from, made by the real commands.
+// Makes a small predictor of the bundled model and its trace with the real commands.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,9 +9,9 @@ const MAIN = join(REPO, 'dist/cli/main.js');
 
 export interface PredictorFiles {
   root: string;
-  /** What `--hash-function replay` reads. */
+  /** Directory of the trace, which `--hash-function replay` reads. */
   trace: string;
-  /** Holds networks of both stacks, and the token table. */
+  /** Directory of the predictor: networks of both stacks, and the token table. */
   predictor: string;
   remove(): void;
 }
@@ -21,7 +21,7 @@ function sida(...args: string[]): void {
   if (status !== 0) throw new Error(`sida ${args[0]} ended with ${status}:\n${stderr}`);
 }
 
-/** Traces the sentences and trains for two epochs: enough to be right now and then. */
+/** Traces the sentences and trains for two epochs, which gives some right predictions. */
 export function makePredictor(sentences: readonly Sentence[]): PredictorFiles {
   const root = mkdtempSync(join(tmpdir(), 'sida-predictor-'));
   const [data, trace, predictor] = ['data.jsonl', 'trace', 'predictor'].map((name) => join(root, name)) as [

@@ -1,6 +1,6 @@
 /**
- * What every JobQueue must do. The test file of a queue calls `queueConformance` with a function that makes the
- * queue over the scripted engine, and `engineConformance` with one that makes it over a real engine.
+ * The contract of every JobQueue. The test file of a queue calls `queueConformance` with a function that makes the
+ * queue with the scripted engine, and `engineConformance` with one that makes it with a real engine.
  */
 import { describe } from 'vitest';
 import { crashConformance } from './queue-conformance/crashes.js';
@@ -14,7 +14,7 @@ import { watchConformance } from './queue-conformance/watching.js';
 export { engineConformance, type MakeEngineQueue } from './queue-conformance/engine.js';
 export type { MakeQueue, QueueSettings, QueueUnderTest } from './queue-conformance/harness.js';
 
-/** `sequences`: random sequences of events that are tried. */
+/** `sequences` is the number of random sequences of events to test. */
 export function queueConformance(name: string, make: MakeQueue, sequences = 60): void {
   describe(name, () => {
     runningConformance(make);

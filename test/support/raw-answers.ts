@@ -1,4 +1,4 @@
-/** Reads the answers on a connection from its raw text (latin1, so that a character is a byte). */
+/** Parses the responses on a connection from its raw text. The text is latin1, so that a character is a byte. */
 export interface RawAnswer {
   status: number;
   headers: string;
@@ -6,9 +6,8 @@ export interface RawAnswer {
 }
 
 /**
- * `whole`: the text ends where an answer does, and there was one. An interim answer is none. `toHead`: answers may
- * have a
- * length without a body.
+ * `whole` means that the text holds at least one response and ends with a complete one. Interim responses (1xx) do
+ * not count. With `toHead`, responses may have a content-length without a body.
  */
 export function parseAnswers(text: string, toHead: boolean): { answers: RawAnswer[]; whole: boolean } {
   const answers: RawAnswer[] = [];
@@ -28,7 +27,7 @@ export function parseAnswers(text: string, toHead: boolean): { answers: RawAnswe
     if (!toHead && body.length < length) return { answers, whole: false };
     at += body.length;
     answers.push({ status, headers, body });
-    // A streamed answer is the last one read.
+    // Reading stops after a streamed response.
     if (/^transfer-encoding: chunked$/im.test(headers)) break;
   }
   return { answers, whole: answers.length > 0 };

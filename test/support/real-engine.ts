@@ -6,14 +6,14 @@ import type { EngineProcess } from '../../src/engine/engine-process.js';
 import type { EngineConfig } from '../../src/protocol/engine-messages.js';
 import { MINI, REPO } from './server-process.js';
 
-/** A module as `npm run build:ts` compiled it: processes and threads start from compiled files. */
+/** Imports a module that `npm run build:ts` compiled. Processes and threads start only from compiled files. */
 export async function compiled<T>(path: string): Promise<T> {
   const file = join(REPO, 'dist', path);
   if (!existsSync(file)) throw new Error(`${file} is missing: run npm run build:ts`);
   return (await import(/* @vite-ignore */ pathToFileURL(file).href)) as T;
 }
 
-/** An engine process with the bundled model, ready. */
+/** Starts an engine process with the bundled model. Resolves when it is ready. */
 export async function startEngine(more: Partial<EngineConfig> = {}): Promise<EngineProcess> {
   const packDir = mkdtempSync(join(tmpdir(), 'sida-packs-'));
   const module = await compiled<{ EngineProcess: typeof EngineProcess }>('engine/engine-process.js');

@@ -1,4 +1,4 @@
-/** A real redis-server on a free loopback port with a directory of its own. Ended by process id. */
+/** A real redis-server on a free loopback port, with its own directory. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -27,7 +27,7 @@ function installed(): boolean {
   return false;
 }
 
-/** `describe`, or where there is no redis-server and none could be installed, a loud skip. */
+/** `describe`, or `describe.skip` with a message when redis-server is not installed. */
 export const describeWithRedis = installed() ? describe : describe.skip;
 
 export class RedisServer {
@@ -43,19 +43,19 @@ export class RedisServer {
     this.#settings = settings;
   }
 
-  /** `settings` are added to those that sida asks for. */
+  /** Starts a server. `settings` are added to the settings that sida recommends. */
   static async start(settings: string[] = []): Promise<RedisServer> {
     const server = await RedisServer.absent(settings);
     await server.up();
     return server;
   }
 
-  /** One that is not running yet. */
+  /** A server that is not running yet. */
   static async absent(settings: string[] = []): Promise<RedisServer> {
     return new RedisServer(await freePort(), settings);
   }
 
-  /** Starts it, with what it held before. */
+  /** Starts the server with its earlier data. Resolves when it answers. */
   async up(): Promise<void> {
     const address = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#directory];
     this.#child = spawn('redis-server', [...address, ...SETTINGS, ...this.#settings], { stdio: 'ignore' });
@@ -69,7 +69,7 @@ export class RedisServer {
     });
   }
 
-  /** Ends it; what it had written stays. */
+  /** Ends the server and keeps its files. */
   async down(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -79,7 +79,7 @@ export class RedisServer {
     await exited;
   }
 
-  /** Stops it in its tracks, and lets it go on. */
+  /** Suspends the process until `thaw`. */
   freeze(): void {
     this.#child?.kill('SIGSTOP');
   }
@@ -88,7 +88,7 @@ export class RedisServer {
     this.#child?.kill('SIGCONT');
   }
 
-  /** A client of the test's own. */
+  /** Runs `work` with a client of its own, and disconnects it. */
   async use<T>(work: (client: Redis) => Promise<T>): Promise<T> {
     const client = new Redis(this.url, { maxRetriesPerRequest: 0, retryStrategy: () => 25 });
     client.on('error', () => undefined);
@@ -102,7 +102,7 @@ export class RedisServer {
   async end(): Promise<void> {
     this.thaw();
     await this.down('SIGKILL');
-    // A process that Redis forked to write its data may not know yet that it is alone.
+    // A process that Redis forked to write its data may still be writing.
     await rm(this.#directory, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
   }
 }

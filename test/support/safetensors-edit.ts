@@ -1,4 +1,4 @@
-/** Numbers of a safetensors file, changed in place. */
+/** Changes numbers of a safetensors file in place. */
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 
 interface Entry {
@@ -16,7 +16,7 @@ export function plant(path: string, tensor: string, element: number, value: numb
   if (entry === undefined) throw new Error(`${path} has no tensor ${tensor}`);
   const whole = Buffer.alloc(4);
   whole.writeFloatLE(value);
-  // The upper half of a float32 is the bfloat16, where the rest is 0 or it is not finite.
+  // The upper half of a float32 is the bfloat16 if the lower half is 0 or the value is not finite.
   const encoded = { F32: whole, BF16: whole.subarray(2) }[entry.dtype];
   if (encoded === undefined) throw new Error(`${tensor} is of ${entry.dtype}`);
   const file = openSync(path, 'r+');

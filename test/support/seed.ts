@@ -1,4 +1,4 @@
-// Property tests draw the same cases in each run, which can be repeated; SIDA_TEST_SEED=random draws others.
+// Property tests use the same cases in each run, so that failures repeat. SIDA_TEST_SEED=random uses other cases.
 import fc from 'fast-check';
 
 const { SIDA_TEST_SEED: given = '1' } = process.env;

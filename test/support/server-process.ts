@@ -16,7 +16,7 @@ export interface Answer {
   body: any;
 }
 
-/** `sida serve` as a process of its own on a free loopback port. */
+/** `sida serve` as a child process on a free loopback port. */
 export class ServerProcess extends SidaProcess {
   readonly url: string;
 
@@ -26,7 +26,7 @@ export class ServerProcess extends SidaProcess {
     this.url = `http://127.0.0.1:${port}`;
   }
 
-  /** `nodeArgs`: of Node itself. */
+  /** `nodeArgs` are arguments of Node itself. Does not wait until the server is ready. */
   static async launch(args: string[], nodeArgs: string[] = []): Promise<ServerProcess> {
     return new ServerProcess(await freePort(), args, nodeArgs);
   }
@@ -37,7 +37,7 @@ export class ServerProcess extends SidaProcess {
     return server;
   }
 
-  /** Milliseconds until /health/ready answers 200. */
+  /** Waits until /health/ready answers 200, and returns the time in milliseconds. */
   async ready(limitMs: number): Promise<number> {
     const started = performance.now();
     while (performance.now() - started < limitMs) {
@@ -49,7 +49,7 @@ export class ServerProcess extends SidaProcess {
     throw new Error(`the server did not become ready within ${limitMs} ms:\n${this.output}`);
   }
 
-  /** Waits until `holds`, at most a minute. */
+  /** Waits until `holds` returns true. Throws after about a minute. */
   async until(holds: () => boolean | Promise<boolean>): Promise<void> {
     for (let tries = 0; tries < 3_000; tries++) {
       if (await holds()) return;
@@ -80,7 +80,7 @@ export class ServerProcess extends SidaProcess {
   }
 }
 
-/** Figures by name, with the labels as they stand there. */
+/** Returns the value of a metric. `name` includes the labels as the scrape writes them. */
 export type Metric = (name: string) => number;
 
 export async function metricsOf(server: ServerProcess): Promise<Metric> {

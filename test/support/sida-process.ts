@@ -5,13 +5,13 @@ import { join } from 'node:path';
 
 export const REPO = join(import.meta.dirname, '..', '..');
 
-/** `sida COMMAND` as a process of its own. Ended by process id. */
+/** `sida COMMAND` as a child process. */
 export class SidaProcess {
   readonly child: ChildProcess;
   readonly exit: Promise<number | null>;
   output = '';
 
-  /** `nodeArgs`: of Node itself. */
+  /** `nodeArgs` are arguments of Node itself. */
   constructor(args: string[], onExit: () => void = () => undefined, nodeArgs: readonly string[] = []) {
     const command = [...nodeArgs, join(REPO, 'dist/cli/main.js'), ...args];
     this.child = spawn(process.execPath, command, { cwd: REPO, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -32,7 +32,7 @@ export class SidaProcess {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
-  /** Process ids of its children: the engine process. */
+  /** Ids of its child processes, which is the engine process. */
   enginePids(): number[] {
     const pid = this.child.pid!;
     return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
@@ -45,7 +45,7 @@ export class SidaProcess {
   async stop(): Promise<number | null> {
     if (this.alive) {
       this.child.kill('SIGTERM');
-      // One that a test left frozen hears of it only when it goes on.
+      // A process that a test has suspended handles SIGTERM only after SIGCONT.
       this.child.kill('SIGCONT');
     }
     return this.exit;
@@ -57,7 +57,7 @@ export class SidaProcess {
   }
 }
 
-/** A directory for packs that goes when its process does. */
+/** A directory for packs, with a function that removes it. */
 export function ownPacks(): { flags: string[]; remove: () => void } {
   const directory = mkdtempSync(join(tmpdir(), 'sida-packs-'));
   return {

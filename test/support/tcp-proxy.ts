@@ -1,21 +1,21 @@
-/** A TCP proxy on loopback that does to connections what networks do. */
+/** A TCP proxy on loopback that simulates faults of a network. */
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 
 export type Weather =
   | 'clear'
-  /** What goes up arrives SLOW_MS later. */
+  /** Bytes to the server arrive SLOW_MS later. */
   | 'slow'
-  /** Every byte is a write of its own. */
+  /** Every byte is a separate write. */
   | 'drip';
 
-/** What the slow way adds to a round trip. */
+/** Milliseconds that `slow` adds to a round trip. */
 export const SLOW_MS = 200;
 
 interface Pair {
   app: Socket;
   redis: Socket;
-  /** Open on both sides, and nothing passes any more. */
+  /** The connection is open on both sides, but the proxy drops all bytes. */
   silent: boolean;
 }
 
@@ -28,9 +28,9 @@ export class TcpProxy {
     this.#server = server;
   }
 
-  /** Listens on a free port. */
+  /** Starts a proxy to `port`, which listens on a free port. */
   static async to(port: number): Promise<TcpProxy> {
-    // Half-closed connections stay as they are, so that each side sees what the other did.
+    // Half-closed connections stay half-closed, so that each side sees what the other side did.
     const server = createServer({ allowHalfOpen: true, noDelay: true });
     const proxy = new TcpProxy(server);
     server.on('connection', (app) => proxy.#join(app, port));
@@ -46,7 +46,7 @@ export class TcpProxy {
     return this.#pairs.size;
   }
 
-  /** Connections that are there now stay open and say nothing any more; new ones work. Gives their number. */
+  /** Silences the current connections, which stay open, and returns their number. New connections work. */
   silence(): number {
     for (const pair of this.#pairs) pair.silent = true;
     return this.#pairs.size;
@@ -76,7 +76,7 @@ export class TcpProxy {
   }
 
   #pass(pair: Pair, from: Socket, to: Socket, up: boolean): void {
-    // One after the other, whatever the weather was when each came.
+    // Chunks keep their order even when the weather changes between them.
     let before: Promise<void> = Promise.resolve();
     const then = (work: () => Promise<void> | void) => {
       before = before.then(() => (pair.silent || to.destroyed ? undefined : work()));
@@ -99,7 +99,7 @@ export class TcpProxy {
     from.on('end', () => then(() => void to.end()));
     from.on('close', () => {
       this.#pairs.delete(pair);
-      // A silent connection is one whose other end was never told.
+      // The client of a silent connection does not learn that the server side has closed.
       if (!pair.silent || up) to.destroy();
     });
   }

@@ -1,4 +1,4 @@
-/** A Switch checkpoint of two layers a stack, small enough to write for each case of a test. */
+/** A Switch checkpoint with two layers per stack, small enough to write for each case of a test. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -64,7 +64,7 @@ export function zeros(shapes: Record<string, number[]>): {
   return { header, data: Buffer.alloc(at) };
 }
 
-/** `header` as an object or as its text; `length` other than its own, where it is given. */
+/** The bytes of a safetensors file. `header` is an object or its text. `length` overrides the header's length. */
 export function safetensors(
   header: object | string | Buffer,
   data: Buffer = Buffer.alloc(0),
@@ -78,7 +78,7 @@ export function safetensors(
   return Buffer.concat([prefix, json, data]);
 }
 
-/** A whole checkpoint in `directory`, which is made. */
+/** Writes a complete checkpoint to `directory`, which is created if needed. */
 export function writeTiny(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const { header, data } = zeros(tinyShapes());

@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ownPacks, SidaProcess } from './sida-process.js';
 
-/** `sida worker` as a process of its own. */
+/** `sida worker` as a child process. */
 export class WorkerProcess extends SidaProcess {
   constructor(args: string[]) {
     const { flags, remove } = ownPacks();
     super(['worker', ...flags, ...args], remove);
   }
 
-  /** Resolves when it takes jobs. */
+  /** Starts a worker. Resolves when it takes jobs. */
   static async start(args: string[]): Promise<WorkerProcess> {
     const worker = new WorkerProcess(args);
     for (let tries = 0; tries < 3_000; tries += 1) {

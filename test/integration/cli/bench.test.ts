@@ -1,4 +1,4 @@
-// `sida bench` with the laboratory beside the product, and in a package that has none.
+// `sida bench` in a checkout, and in a package, which has no laboratory.
 import { execFile } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ it('runs the laboratory of a checkout, with its arguments and its exit code', as
   expect(await bench(REPO, '--only', 'no-such-system')).toMatchObject({ code: 2, stdout: '' });
 });
 
-it('says in one line where the laboratory is, in a package without it', async () => {
+it('says in one line how to get the laboratory when the package has none', async () => {
   cpSync(join(REPO, 'dist'), join(folder, 'dist'), { recursive: true });
   copyFileSync(join(REPO, 'package.json'), join(folder, 'package.json'));
   symlinkSync(join(REPO, 'node_modules'), join(folder, 'node_modules'));

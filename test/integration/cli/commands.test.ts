@@ -1,4 +1,4 @@
-// The built command line as a process: what it prints where, and its exit code.
+// Runs the built command line as a process and checks its output and exit code.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -29,7 +29,7 @@ function sida(...args: string[]): Promise<Ended> {
 }
 
 describe('sida', () => {
-  it('tells its version and helps with examples', async () => {
+  it('prints its version, and help with examples', async () => {
     expect(await sida('--version')).toEqual({
       code: 0,
       stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/),
@@ -104,7 +104,7 @@ describe('sida plan', () => {
     expect(budget).toEqual({ bytes: expect.any(Number), fits: true, slots: 64 });
   });
 
-  it('says what a budget is worth', async () => {
+  it('says how many slots a budget has', async () => {
     expect((await sida('plan', MINI, '--memory-budget', '25%')).stdout).toMatch(
       /A budget of 25%, .* has 64 slots for 256 experts\./,
     );
@@ -115,7 +115,7 @@ describe('sida plan', () => {
 });
 
 describe('sida plan --experts', () => {
-  it('shows what each element type would take', async () => {
+  it('shows the bytes and slots of each element type', async () => {
     const { stdout } = await sida('plan', MINI, '--experts', 'int8', '--memory-budget', '25MiB');
     expect(stdout).toMatch(/^one slot +68\.0 KiB +69632 {2}one expert, int8$/m);
     const rows = ['f32', 'bf16', 'int8', 'int4 --group 64'].map((type) => {
@@ -129,7 +129,7 @@ describe('sida plan --experts', () => {
     expect(rows[2]!.at(-1)).toBe('as planned above');
   });
 
-  it('gives the same as JSON, with the groups that were asked for', async () => {
+  it('prints the same as JSON, with the requested groups', async () => {
     const planned = await sida(
       'plan',
       MINI,
@@ -154,7 +154,7 @@ describe('sida plan --experts', () => {
 });
 
 describe('sida plan --routing predicted', () => {
-  it('leaves the routers off the device and makes room for more experts a token', async () => {
+  it('leaves the routers off the device and plans for more experts per token', async () => {
     const planned = async (...flags: string[]) =>
       JSON.parse((await sida('plan', MINI, '--max-batch-tokens', '256', '--json', ...flags)).stdout).plan;
     const exact = await planned();
@@ -172,7 +172,7 @@ describe('sida plan --routing predicted', () => {
 });
 
 describe('sida convert', () => {
-  it('packs a checkpoint that can be planned like it', async () => {
+  it('packs a checkpoint, and the pack has the same plan', async () => {
     const out = join(folder, 'pack');
     const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, '--verify');
     const errors = 'largest error, relative to the largest weight of its scale: experts none; dense none';
@@ -183,13 +183,13 @@ describe('sida convert', () => {
       sida('plan', MINI, '--json'),
     ]);
     const { choices, ...planned } = JSON.parse(checkpoint.stdout);
-    // A pack's plan is made from its layout: it says nothing of the model's shape.
+    // A pack's plan is made from its layout, which does not contain the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
     expect(choices).toHaveLength(4);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 
-  it('quantizes, compares with the checkpoint and tells how far off the weights are', async () => {
+  it('quantizes, compares with the checkpoint and reports the largest errors', async () => {
     const out = join(folder, 'pack-int4');
     const flags = ['--experts', 'int4', '--group', '32', '--dense', 'int8'];
     const { code, stdout, stderr } = await sida('convert', MINI, '--out', out, ...flags, '--verify');
@@ -217,7 +217,7 @@ describe('sida doctor', () => {
     expect(code).toBe(0);
   });
 
-  it('fails with a hint where the pack directory cannot be written', async () => {
+  it('fails with a hint when the pack directory cannot be written', async () => {
     const packDir = join(MINI, 'config.json', 'packs');
     const { code, stdout } = await sida('doctor', '--pack-dir', packDir);
     expect(code).toBe(1);
@@ -226,7 +226,7 @@ describe('sida doctor', () => {
 });
 
 describe('sida key new', () => {
-  it('prints a key once and the line that lets it in', async () => {
+  it('prints a key once, with the line that admits it', async () => {
     const { code, stdout, stderr } = await sida(
       'key',
       'new',

@@ -7,7 +7,7 @@ describeWithRedis('sida doctor --redis', () => {
   let server: RedisServer | undefined;
   afterEach(() => server?.end());
 
-  it('finds a Redis that keeps what it accepted', async () => {
+  it('accepts a Redis that persists its data and does not evict', async () => {
     server = await RedisServer.start();
     expect(await checkRedis(server.url)).toMatchObject({
       result: 'ok',
@@ -15,7 +15,7 @@ describeWithRedis('sida doctor --redis', () => {
     });
   });
 
-  it('warns of one without an append-only file and of one that evicts, and names the fix', async () => {
+  it('warns of a Redis without an append-only file or with eviction, and names the fix', async () => {
     server = await RedisServer.start(['--appendonly', 'no', '--maxmemory-policy', 'allkeys-lru']);
     const { result, found, hint } = await checkRedis(server.url);
     expect(result).toBe('warn');
@@ -23,7 +23,7 @@ describeWithRedis('sida doctor --redis', () => {
     expect(hint).toMatch(/CONFIG SET appendonly yes[\s\S]*CONFIG SET maxmemory-policy noeviction/);
   });
 
-  it('fails where nothing answers, without showing a password', async () => {
+  it('fails when nothing answers, without showing a password', async () => {
     const check = await checkRedis(`redis://user:hunter2@127.0.0.1:${await freePort()}`);
     expect(check.result).toBe('fail');
     expect(JSON.stringify(check)).not.toContain('hunter2');

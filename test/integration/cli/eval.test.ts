@@ -1,4 +1,4 @@
-// `sida eval` on the bundled model with a small predictor of its own.
+// `sida eval` on the bundled model, with a small predictor that is trained here.
 import { spawn, spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -76,7 +76,7 @@ function report(...args: string[]): Report {
 }
 
 describe('sida eval', () => {
-  it('tells hits, fidelity on labels and bytes, as a table and as JSON', () => {
+  it('reports hits, fidelity on labels and bytes, as a table and as JSON', () => {
     const data = write('labelled.jsonl', rows());
     const { predictor, expertBytes, sources } = report(...evalArgs('--data', data, ...TASK));
     expect(predictor).toMatchObject({ hashFunction: 'lstm', warnings: [] });
@@ -112,8 +112,8 @@ describe('sida eval', () => {
     expect(table.stderr).toContain('Evaluating: 100 % (5/5 inputs)');
   });
 
-  it('loses nothing in predicted mode where the tables are the recorded routing', () => {
-    // The tables begin with the start token, as does what the trace recorded of the decoder.
+  it('loses nothing in predicted mode when the tables are the recorded routing', () => {
+    // The tables begin with the start token, like the trace's records of the decoder.
     const data = write('recorded.jsonl', sst2().slice(0, 20));
     const args = ['--predictor', at('trace'), '--hash-function', 'replay', '--data', data];
     const { layers, labels } = report('eval', MINI, ...PACKS, ...args, ...TASK).sources[0]!;
@@ -127,7 +127,7 @@ describe('sida eval', () => {
     for (const { functions } of continued.layers) expect(functions.replay!.hits[0]).toBe(1);
   });
 
-  it('counts inputs that nothing can route', () => {
+  it('counts inputs that the tables cannot route', () => {
     const data = write('unknown.jsonl', sst2().slice(295, 305));
     const args = ['--predictor', at('trace'), '--hash-function', 'replay', '--data', data];
     const { layers, labels } = report('eval', MINI, ...PACKS, ...args, ...TASK).sources[0]!;
@@ -137,7 +137,7 @@ describe('sida eval', () => {
     expect(labels!.predicted[0]).toMatchObject({ unrouted: 5, agreement: 0.5 });
   });
 
-  it('tells perplexity of a text, and of data without labels', () => {
+  it('reports the perplexity of a text, and of data without labels', () => {
     writeFileSync(
       at('text.txt'),
       sst2()
@@ -167,7 +167,7 @@ describe('sida eval', () => {
     expect(sources[0]!.labels).toBeNull();
   });
 
-  it('gives worse tables to the control', () => {
+  it('finds fewer hits with the shuffled control', () => {
     const data = write('control.jsonl', rows());
     const args = ['--data', data, ...TASK, '--budgets', '25%'];
     const { layers } = report(...evalArgs(...args, '--hash-function', 'shuffled')).sources[0]!;
@@ -176,7 +176,7 @@ describe('sida eval', () => {
     }
   });
 
-  it('refuses a model without one', () => {
+  it('refuses a model without a predictor', () => {
     const bare = at('bare');
     mkdirSync(bare);
     for (const file of ['config.json', 'model.safetensors', 'tokenizer.json', 'sida.json'])
@@ -223,14 +223,14 @@ describe('sida eval', () => {
     expect(run.stderr).not.toMatch(/^\s+at /m);
   });
 
-  it('says so of a predictor for a model of another shape', () => {
+  it('refuses a predictor for a model of another shape', () => {
     const tiny = join(REPO, 'test/fixtures/switch-tiny-untied');
     const run = sida('eval', tiny, '--predictor', at('p'), ...PACKS, '--text', at('text.txt'));
     expect(run.status).not.toBe(0);
     expect(run.stderr).toMatch(/made for \d+ (MoE layers|experts)/);
   });
 
-  it('ends between two inputs when it is told to', async () => {
+  it('ends between two inputs on SIGINT', async () => {
     const data = write('all.jsonl', sst2());
     const child = spawn(process.execPath, [MAIN, ...evalArgs('--data', data, ...TASK)], {
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,4 +1,4 @@
-// The file of keys while a server runs: read again on SIGHUP and when it changes, kept when it is broken.
+// The key file of a running server. The server reloads it on SIGHUP and on changes, and ignores an invalid one.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ const classify = (key: string): Promise<Answer> =>
 const statuses = async (...keys: string[]) =>
   Promise.all(keys.map(async (key) => (await classify(key)).status));
 
-it('takes a key exchanged on SIGHUP, and no longer the old one', async () => {
+it('accepts a replaced key on SIGHUP, and refuses the old one', async () => {
   expect(await statuses(first, second)).toEqual([200, 401]);
   writeFileSync(file, line('ci', second));
   server.child.kill('SIGHUP');
@@ -41,7 +41,7 @@ it('takes a key exchanged on SIGHUP, and no longer the old one', async () => {
   expect(await statuses(first, second)).toEqual([401, 200]);
 });
 
-it('keeps its keys when the file is broken, and says why without the file’s content', async () => {
+it('keeps its keys when the file is invalid, and logs why without the file’s content', async () => {
   writeFileSync(file, 'ci infer sida_in-the-clear');
   server.child.kill('SIGHUP');
   await server.until(() => server.output.includes('the API keys stay as they were'));
@@ -50,7 +50,7 @@ it('keeps its keys when the file is broken, and says why without the file’s co
   expect(await statuses(second)).toEqual([200]);
 });
 
-it('sees a changed file by itself', async () => {
+it('reloads a changed file without a signal', async () => {
   writeFileSync(file, `${line('ci', second)}\n${line('cd', third)}\n`);
   await server.until(async () => (await classify(third)).status === 200);
   expect(await statuses(first, second, third)).toEqual([401, 200, 200]);

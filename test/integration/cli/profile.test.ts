@@ -1,4 +1,4 @@
-// `sida serve --profile`: a real server's events, held against its own figures.
+// `sida serve --profile`: compares the events of a real server with its metrics.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,19 +12,19 @@ import { classifyAll, MINI, metricsOf, REPO, ServerProcess, sst2 } from '../../s
 const folder = mkdtempSync(join(tmpdir(), 'sida-profile-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Throws where events of a thread do not nest. */
+/** Throws when events of a thread do not nest. */
 const read = (text: string): Timeline => timelineOf(JSON.parse(text) as TraceFile);
 const sentences = sst2().slice(0, 64);
 const serve = (...args: string[]) =>
   ServerProcess.start(['--model', MINI, '--memory-budget', '25%', '--log-level', 'error', ...args]);
 
 describe('a profile of the whole run', () => {
-  it('nests, adds up, and tells of every byte that moved', async () => {
+  it('nests, adds up, and accounts for every byte moved', async () => {
     const file = join(folder, 'whole.json');
     const server = await serve('--profile', file);
     await classifyAll(server, sentences);
     await server.post('/v1/completions', { prompt: 'sst2 sentence: good', max_tokens: 4 });
-    // Counters are sent a while after the last pass.
+    // The engine sends its counters some time after the last pass.
     let moved = -1;
     await server.until(async () => {
       const metric = await metricsOf(server);
@@ -47,7 +47,7 @@ describe('a profile of the whole run', () => {
     expect(names).toContain('transfers');
     const summary = summarize(timeline);
     expect(summary.dropped).toBe(0);
-    // Every request but the completion brings an encoder pass and one over its labels.
+    // Every request except the completion needs an encoder pass and a pass over its labels.
     expect(summary.passes.count).toBeGreaterThanOrEqual(3);
     const inPasses = summary.ops.reduce((sum, op) => sum + (op.shareOfPasses ?? 0), 0);
     expect(inPasses).toBeGreaterThan(0.999);
@@ -57,7 +57,7 @@ describe('a profile of the whole run', () => {
       if (name === 'experts') expect(parent?.name).toBe('moe');
       if (name === 'encoder pass') expect(parent?.name).toBe('batch');
     }
-    // What a prefetch moves after the last pass is counted with the next one.
+    // Bytes that a prefetch moves after the last pass are counted with the next pass.
     const difference = summary.transfers.bytes - moved;
     expect(difference).toBeGreaterThanOrEqual(0);
     expect(difference).toBeLessThanOrEqual(summary.transfers.bytes / 10);
@@ -84,7 +84,7 @@ describe('a profile of the whole run', () => {
     expect(readFileSync(picture, 'utf8')).toContain('inference thread');
   });
 
-  it('is written after --profile-seconds, and the server goes on', async () => {
+  it('is written after --profile-seconds, while the server continues', async () => {
     const file = join(folder, 'seconds.json');
     const server = await serve('--profile', file, '--profile-seconds', '1');
     await server.until(() => existsSync(file));
@@ -96,7 +96,7 @@ describe('a profile of the whole run', () => {
     expect(readFileSync(file, 'utf8')).toBe(before);
   });
 
-  it('counts what finds no room', async () => {
+  it('counts dropped events', async () => {
     const file = join(folder, 'small.json');
     const server = await serve('--profile', file, '--profile-bytes', '64KiB');
     await classifyAll(server, sentences);
@@ -106,7 +106,7 @@ describe('a profile of the whole run', () => {
     expect(server.output).toContain(`${timeline.about.dropped} dropped`);
   });
 
-  it('is refused before anything starts where it cannot be written', () => {
+  it('is refused at the start when it cannot be written', () => {
     const file = join(folder, 'none', 'p.json');
     const args = [join(REPO, 'dist/cli/main.js'), 'serve', '--model', MINI, '--profile', file];
     const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
@@ -116,14 +116,14 @@ describe('a profile of the whole run', () => {
 });
 
 describe('a profile of a moment', () => {
-  it('answers with what happened meanwhile, and one at a time', async () => {
+  it('returns the events of that time, and refuses a second capture', async () => {
     const server = await serve();
     const capture = (seconds: number) => server.post('/admin/profile', { seconds });
     let ended = false;
     const first = capture(2).finally(() => {
       ended = true;
     });
-    // Until it ends, however busy the machine is.
+    // Try again until the first capture ends, which may take longer on a busy machine.
     const refused: string[] = [];
     while (!ended) {
       await classifyAll(server, sentences.slice(0, 32));
@@ -139,7 +139,7 @@ describe('a profile of a moment', () => {
     await server.stop();
   });
 
-  it('ends with a client that went away', async () => {
+  it('ends when its client disconnects', async () => {
     const server = await serve();
     const gone = new AbortController();
     const request = fetch(`${server.url}/admin/profile`, {

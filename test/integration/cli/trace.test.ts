@@ -1,4 +1,4 @@
-// `sida trace` on the bundled model: resumed after an interruption, equal to a run without one.
+// `sida trace` on the bundled model. An interrupted and resumed run gives the same trace as an uninterrupted one.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ const args = (out: string, more: string[] = []) => [
   ...more,
 ];
 
-it('records every token, the same after an interruption as without one, at any budget', async () => {
+it('records the same tokens and routing with and without an interruption, at any budget', async () => {
   const whole = spawnSync(process.execPath, args('whole', ['--memory-budget', '100%']), { encoding: 'utf8' });
   expect(whole.status, whole.stderr).toBe(0);
   expect(whole.stdout).toContain('400 lines');
@@ -78,7 +78,7 @@ it('adds the embedding to a trace made without one, and keeps its records', () =
   expect(new TokenEmbedding({ file: embedding })).toMatchObject({ vocab: 8000, dModel: 128 });
 });
 
-it('takes the texts of a field from another file, the same as if they stood in the lines', async () => {
+it('joins the texts of a field from another file as if the lines held them', async () => {
   const rows = sst2().slice(0, 5);
   writeFileSync(join(root, 'short.jsonl'), rows.map((row) => JSON.stringify(row)).join('\n'));
   const passages = rows.map(({ text }, i) => JSON.stringify({ passage: i, text }));
@@ -98,7 +98,7 @@ it('takes the texts of a field from another file, the same as if they stood in t
   expect((await readMeta(join(root, 'joined'))).joins).toEqual({ passage: 'passages.jsonl' });
 });
 
-it('goes on with the same data alone: not where settings or lines have changed', () => {
+it('continues a trace only when settings and recorded lines are unchanged', () => {
   const file = join(root, 'changing.jsonl');
   const run = (more: string[] = []) =>
     spawnSync(
@@ -129,7 +129,7 @@ it('names the line that lacks a field of the template', () => {
   expect(run.stderr).toMatch(/bad\.jsonl, line 2: .*text/);
 });
 
-it('refuses a line that does not fit instead of cutting it', () => {
+it('refuses a line that is too long instead of truncating it', () => {
   const run = spawnSync(process.execPath, args('long', ['--max-batch-tokens', '16']), { encoding: 'utf8' });
   expect(run.status).toBe(1);
   expect(run.stderr).toMatch(/line \d+ has \d+ tokens, the limit is 16/);

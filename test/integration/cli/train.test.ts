@@ -1,4 +1,4 @@
-// `sida train` on real traces of the bundled model: what comes out, and going on after every kind of end.
+// `sida train` on real traces of the bundled model: its output, and its continuation after every kind of end.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -56,7 +56,7 @@ beforeAll(() => {
   expect(whole.stderr).toMatch(/^encoder step 5 \(epoch 0\.33\); loss \d.*held out .*the best so far/m);
 });
 
-/** Measurements without the times, which differ from run to run. */
+/** The evaluations of a run without their times, which differ between runs. */
 function measurements(out: string): Record<string, unknown>[] {
   const lines = readFileSync(join(at(out), 'training.jsonl'), 'utf8')
     .trim()
@@ -66,7 +66,7 @@ function measurements(out: string): Record<string, unknown>[] {
 
 const manifestOf = (out: string) => JSON.parse(readFileSync(join(at(out), 'sida-predictor.json'), 'utf8'));
 
-/** The weights' hashes, the measurements and the held-out hits are those of a run without interruption. */
+/** Expects the weights' hashes, the evaluations and the held-out hits of an uninterrupted run. */
 function expectSameAsWhole(out: string): void {
   for (const stack of ['encoder', 'decoder']) {
     const weights = (name: string) => readFileSync(join(at(name), stack, 'predictor.json'), 'utf8');
@@ -94,7 +94,7 @@ async function savedBy(out: string, stack: string, exit: Promise<unknown>): Prom
 }
 
 describe('a trained predictor', () => {
-  it('is whole, says what it is, and can be opened by what serves', async () => {
+  it('has all its files, a manifest and a card, and can be opened', async () => {
     expect(readdirSync(at('whole')).sort()).toEqual([
       'README.md',
       'curve.svg',
@@ -133,7 +133,7 @@ describe('a trained predictor', () => {
     expect(card).toContain('sida train TRACE… --out P --held-out HELD_OUT_TRACE… --hidden 16');
   });
 
-  it('has learnt: its loss fell, and the best weights are those kept', () => {
+  it('has learnt: its loss fell, and the best weights were kept', () => {
     const encoder = measurements('whole').filter(({ network }) => network === 'encoder') as unknown as {
       step: number;
       best: boolean;
@@ -148,7 +148,7 @@ describe('a trained predictor', () => {
     });
   });
 
-  it('is left alone when its command is started again', () => {
+  it('does not change when its command is started again', () => {
     const before = readFileSync(join(at('whole'), 'sida-predictor.json'));
     const again = sida(...trainArgs('whole', ['--json']));
     expect(again.status, again.stderr).toBe(0);
@@ -159,7 +159,7 @@ describe('a trained predictor', () => {
 
 describe('a run that was ended', () => {
   it.each(['encoder', 'decoder'])(
-    'by SIGKILL in the %s gives the same in the end, with another number of threads',
+    'by SIGKILL in the %s continues to the same result with another number of threads',
     async (stack) => {
       const out = `killed-${stack}`;
       const { child, exit } = start(trainArgs(out));
@@ -173,7 +173,7 @@ describe('a run that was ended', () => {
     },
   );
 
-  it('by SIGTERM says so and goes on', async () => {
+  it('by SIGTERM exits with 1 and continues when started again', async () => {
     const { child, exit } = start(trainArgs('stopped'));
     await savedBy('stopped', 'encoder', exit);
     child.kill('SIGTERM');
@@ -182,7 +182,7 @@ describe('a run that was ended', () => {
     expectSameAsWhole('stopped');
   });
 
-  it('by SIGTERM while the tables are learned is at once, and goes on', async () => {
+  it('by SIGTERM while it learns the tables ends at once and continues when started again', async () => {
     const published = join(at('tables'), 'decoder', 'predictor.json');
     const endedInTables = async () => {
       rmSync(at('tables'), { recursive: true, force: true });
@@ -191,7 +191,7 @@ describe('a run that was ended', () => {
       child.kill('SIGTERM');
       return exit;
     };
-    // They take a few tenths of a second: on a busy machine a run may be whole before it is seen there.
+    // Learning the tables takes a few tenths of a second. On a busy machine the run may end before the signal.
     let end = await endedInTables();
     for (let tries = 1; end === 0 && tries < 10; tries++) end = await endedInTables();
     expect([1, 'SIGTERM']).toContain(end);
@@ -200,8 +200,8 @@ describe('a run that was ended', () => {
     expectSameAsWhole('tables');
   });
 
-  it('by a disk that takes no more says how much is needed, and goes on', () => {
-    // Files of at most 20 KiB: the weights do not fit.
+  it('by a full disk says how much is needed and continues when started again', () => {
+    // Files may have at most 20 KiB, which is too little for the weights.
     const script = `ulimit -f 40; exec "$0" "$@"`;
     const full = spawnSync('sh', ['-c', script, process.execPath, MAIN, ...trainArgs('full')], {
       encoding: 'utf8',
@@ -259,7 +259,7 @@ describe('sida train refuses', () => {
   });
 });
 
-it('trains one stack alone, and stops when patience ends', () => {
+it('trains a single stack, and stops early when its patience ends', () => {
   const run = sida(
     ...trainArgs('alone', [
       '--only',
@@ -285,7 +285,7 @@ it('trains one stack alone, and stops when patience ends', () => {
   );
 });
 
-it('searches a grid and tells what each candidate is worth and costs', () => {
+it('searches a grid and reports the hits and the cost of each candidate', () => {
   const args = ['--search', '--grid', 'hidden=8,32', '--epochs', '1', '--max-minutes', '0'];
   const run = sida(...trainArgs('search', [...args, '--json']));
   expect(run.status, run.stderr).toBe(0);

@@ -18,12 +18,12 @@ import {
   queues,
 } from './harness.js';
 
-/** Runs again after a crash, quarantine, and nothing lost or doubled whatever happens. */
+/** Tests of retries after a crash and of quarantine. No job may be lost or end twice. */
 export function crashConformance(make: MakeQueue, sequences: number): void {
   const open = queues(make);
 
   describe('a crash of the engine', () => {
-    it('runs again what was in flight, and each job still has one answer', async () => {
+    it('retries the jobs in flight, and each job has one answer', async () => {
       const harness = await open({ concurrency: 3 });
       const waited = ending(harness.queue.submit(newId(), job('waited')));
       const kept = await harness.keep('kept');
@@ -38,7 +38,7 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
       expect(harness.queue.stats.retried).toBe(2);
     });
 
-    it('begins the deltas of a kept job again, under the number of the new run', async () => {
+    it('restarts the deltas of a kept job with the number of the new run', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const { events } = await harness.watch(record.id);
@@ -66,10 +66,10 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
       ]);
     });
 
-    it('gives up the job that causes it every time, and spares the others', async () => {
+    it('fails the job that causes it every time, and completes the others', async () => {
       const harness = await open({ concurrency: 4, attempts: 5 });
       const { engine } = harness;
-      // An engine that comes back by itself, and dies of one job a moment after it took it.
+      // The engine restarts by itself, and crashes shortly after it starts the poison job.
       harness.runs((run) => {
         setTimeout(() => {
           if (!engine.runs.includes(run)) return;
@@ -96,7 +96,7 @@ export function crashConformance(make: MakeQueue, sequences: number): void {
 
   type Step = 'keep' | 'finish' | 'fail' | 'crash' | 'ready' | 'cancel';
 
-  it('ends every kept job exactly once, whatever happens in between', async () => {
+  it('ends every kept job exactly once after any sequence of events', async () => {
     const steps = fc.array(
       fc.constantFrom<Step>('keep', 'keep', 'finish', 'fail', 'crash', 'ready', 'cancel'),
       { maxLength: 40 },

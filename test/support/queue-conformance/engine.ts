@@ -7,9 +7,9 @@ import { newId, OWNER } from './harness.js';
 
 export interface EngineQueueUnderTest {
   queue: JobQueue;
-  /** Runs a job in the same engine past the queue. */
+  /** Runs a job in the same engine without the queue. */
   run(request: TaskJob): Promise<JobResult>;
-  /** Kills the engine process; it is started again by itself. */
+  /** Kills the engine process, which restarts by itself. */
   kill(): void;
   close(): Promise<void>;
 }
@@ -48,14 +48,14 @@ const STREAM: TaskJob = {
   stream: true,
 };
 
-/** What must not depend on the run: the answer without its cost and its times. */
+/** The part of a result that must not depend on the run: the answer without its cost and its durations. */
 function answer(given: JobResult | null): unknown {
   if (given === null) return null;
   const result = given as TaskResult;
   return result.kind === 'complete' ? result.choices : result.data;
 }
 
-/** The queue over a real engine and the bundled model. */
+/** Tests of a queue with a real engine and the bundled model. */
 export function engineConformance(name: string, make: MakeEngineQueue): void {
   describe(name, () => {
     let open: EngineQueueUnderTest | undefined;
@@ -73,7 +73,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       return record!;
     };
 
-    it('gives the answers of the engine, to a client that waits and to one that asks later', async () => {
+    it('returns the answers of the engine to waiting clients and for kept jobs', async () => {
       open = await make();
       const { queue, run } = open;
       const golden = await Promise.all(REQUESTS.map(run));
@@ -84,7 +84,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
     });
 
-    it('gives right answers after a kill -9 of the engine, each once', async () => {
+    it('returns right answers after a kill -9 of the engine', async () => {
       open = await make();
       const { queue, run, kill } = open;
       const golden = await Promise.all(REQUESTS.map(run));
@@ -95,7 +95,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       expect(records.map(({ result }) => answer(result))).toEqual(golden.map(answer));
     });
 
-    it('reports the deltas of a completion, which make up its answer', async () => {
+    it('reports the deltas of a completion, which add up to its answer', async () => {
       open = await make();
       const { queue } = open;
       const { record } = await queue.enqueue(newId(), OWNER, STREAM);
@@ -115,7 +115,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       open = await make();
       const { queue, run } = open;
       const golden = await run(REQUESTS[0]!);
-      /** At its first delta. On a busy machine the job may have ended before the delta arrives. */
+      /** Cancels a job at its first delta. On a busy machine the job may end before the delta arrives. */
       const cancelRunning = async () => {
         const { record } = await queue.enqueue(newId(), OWNER, STREAM);
         let deltas = 0;

@@ -1,4 +1,4 @@
-/** A queue over the scripted engine, with jobs that can be told apart by their answers. */
+/** A queue with the scripted engine, and jobs whose answers identify them. */
 import { randomUUID } from 'node:crypto';
 import { afterEach } from 'vitest';
 import type { SidaError } from '../../../src/errors.js';
@@ -42,7 +42,7 @@ const SETTINGS: QueueSettings = {
 
 export const OWNER = 'a'.repeat(64);
 
-/** A job whose answer names it. */
+/** A job whose answer contains its name. */
 export function job(name: string): TaskJob {
   return { kind: 'classify', inputs: [name], labels: ['no', 'yes'] };
 }
@@ -74,7 +74,7 @@ export function resultOf(request: TaskJob): TaskResult {
 
 export const finish = (run: ScriptedRun) => run.finish(resultOf(run.request));
 
-/** Queues of one suite, closed after each test. */
+/** Returns a function that makes queues, and closes them after each test. */
 export function queues(make: MakeQueue): (settings?: Partial<QueueSettings>) => Promise<Harness> {
   const made: Harness[] = [];
   afterEach(async () => {
@@ -94,7 +94,7 @@ export class Harness {
   readonly engine: ScriptedEngine;
   readonly #close: () => Promise<void>;
   #closed: Promise<void> | undefined;
-  /** Names of the jobs whose runs began, in their order. */
+  /** Names of the jobs whose runs began, in order. */
   readonly began: string[] = [];
 
   constructor({ queue, engine, close }: QueueUnderTest) {
@@ -109,7 +109,7 @@ export class Harness {
     return this.#closed;
   }
 
-  /** What becomes of each run; without one it stays until the test ends it. */
+  /** Calls `script` for each run that begins. Without a script, a run continues until the test ends it. */
   runs(script?: (run: ScriptedRun) => void): void {
     this.engine.script = (run) => {
       this.began.push(nameOf(run.request));
@@ -117,18 +117,18 @@ export class Harness {
     };
   }
 
-  /** Ends every run there is and every later one with its answer. */
+  /** Completes all current and later runs. */
   finishAll(): void {
     this.runs(finish);
     for (const run of [...this.engine.runs]) finish(run);
   }
 
-  /** Accepts a kept job and gives its id. */
+  /** Enqueues a kept job and returns its id. */
   async keep(name: string, owner = OWNER): Promise<string> {
     return (await this.queue.enqueue(newId(), owner, job(name))).record.id;
   }
 
-  /** Resolves with its run, once it began. */
+  /** Resolves with the run of a job when it has begun. */
   async running(name: string): Promise<ScriptedRun> {
     const find = () => this.engine.runs.find(({ request }) => nameOf(request) === name);
     await eventually(() => find() !== undefined, `the run of ${name}`);
@@ -141,7 +141,7 @@ export class Harness {
     return record;
   }
 
-  /** Resolves with its last record. */
+  /** Resolves with the record of a job when it has ended. */
   async ended(id: string, owner = OWNER): Promise<JobRecord> {
     await eventually(async () => hasEnded(await this.record(id, owner)), `the end of ${id}`);
     return this.record(id, owner);
@@ -154,16 +154,16 @@ export class Harness {
     return { events, stop };
   }
 
-  /** Kills the engine and brings it back. */
+  /** Crashes the engine and restarts it. */
   async crash(): Promise<void> {
     this.engine.crash();
-    // Lets the queue see the ended runs before the engine is ready.
+    // The queue must see the end of the runs before the engine is ready.
     await new Promise((resolve) => setTimeout(resolve, 5));
     this.engine.enter('ready');
   }
 }
 
-/** How a submitted job ended: the name in its answer, or the code of its error. */
+/** The end of a submitted job: the name in its answer, or the code of its error. */
 export async function ending(outcome: Promise<{ result: JobResult }>): Promise<string> {
   try {
     return answered((await outcome).result) ?? 'an answer';

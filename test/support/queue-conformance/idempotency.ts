@@ -5,12 +5,12 @@ import { answered, type Harness, job, type MakeQueue, newId, OWNER, queues } fro
 
 export function idempotencyConformance(make: MakeQueue): void {
   const open = queues(make);
-  /** The digest stands for the request. */
+  /** Enqueues a job under an idempotency key. Its name serves as the digest of the request. */
   const enqueue = (harness: Harness, name: string, key: string, owner = OWNER): Promise<Accepted> =>
     harness.queue.enqueue(newId(), owner, job(name), { key, digest: name });
 
   describe('an idempotency key', () => {
-    it('makes one job of 100 requests at once, and all get its answer', async () => {
+    it('makes one job of 100 concurrent requests, and all get its answer', async () => {
       const harness = await open();
       const key = newId();
       const accepted = await Promise.all(Array.from({ length: 100 }, () => enqueue(harness, 'a', key)));
@@ -23,7 +23,7 @@ export function idempotencyConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['a']);
     });
 
-    it('refuses another request under the same key, and keeps the first', async () => {
+    it('refuses a different request with the same key, and keeps the first', async () => {
       const harness = await open();
       const key = newId();
       const { record } = await enqueue(harness, 'a', key);
@@ -37,7 +37,7 @@ export function idempotencyConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['a']);
     });
 
-    it('is of its owner alone', async () => {
+    it('belongs to its owner', async () => {
       const harness = await open();
       harness.finishAll();
       const key = newId();
@@ -48,7 +48,7 @@ export function idempotencyConformance(make: MakeQueue): void {
       expect(answered((await harness.ended(other.record.id, 'b'.repeat(64))).result)).toBe('other');
     });
 
-    it('leads to the answer of a job that has ended, even when the queue is full', async () => {
+    it('returns the record of a job that has ended, even when the queue is full', async () => {
       const harness = await open({ bound: 1, concurrency: 1 });
       const key = newId();
       const { record } = await enqueue(harness, 'a', key);

@@ -11,12 +11,12 @@ import {
   resultOf,
 } from './harness.js';
 
-/** What is kept of a job, and for whom. */
+/** Tests of the records of kept jobs, and of their owners. */
 export function recordConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('a record', () => {
-    it('goes from queued over running to the answer, with times in their order', async () => {
+    it('changes from queued to running to completed, with times in order', async () => {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
@@ -60,7 +60,7 @@ export function recordConformance(make: MakeQueue): void {
       expect(done.finishedMs!).toBeGreaterThanOrEqual(done.startedMs!);
     });
 
-    it('keeps what the answer is to show', async () => {
+    it('keeps the requested form of the answer', async () => {
       const harness = await open();
       harness.finishAll();
       const request = { ...completion('a'), logprobs: 3, showTokenIds: true, explain: true };
@@ -69,7 +69,7 @@ export function recordConformance(make: MakeQueue): void {
       expect((await harness.ended(record.id)).form).toEqual(form);
     });
 
-    it('is not known under an id that was never given', async () => {
+    it('is not found under an unknown id', async () => {
       const { queue } = await open();
       const id = newId();
       expect(await queue.find(id, OWNER)).toBeUndefined();
@@ -77,7 +77,7 @@ export function recordConformance(make: MakeQueue): void {
       expect(await queue.watch(id, OWNER, () => undefined)).toBeUndefined();
     });
 
-    it('is not known to another owner, whose calls change nothing', async () => {
+    it('is not visible to another owner, whose calls change nothing', async () => {
       const harness = await open();
       const id = await harness.keep('a');
       await harness.running('a');

@@ -6,7 +6,7 @@ export function retentionConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('retention', () => {
-    it('drops an ended job and its key after its time; a running one stays', async () => {
+    it('drops an ended job and its key after the retention time, and no running job', async () => {
       const harness = await open({ retentionMs: 1_000, concurrency: 2 });
       const staying = await harness.keep('staying');
       await harness.running('staying');
@@ -25,7 +25,7 @@ export function retentionConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['staying', 'a', 'a']);
     });
 
-    it('keeps no more ended jobs than its cap: the oldest ends go first', async () => {
+    it('drops the jobs that ended first when their number exceeds its limit', async () => {
       const harness = await open({ answers: 3, concurrency: 1 });
       const running = await harness.keep('running');
       const run = await harness.running('running');
@@ -46,7 +46,7 @@ export function retentionConformance(make: MakeQueue): void {
       }
     });
 
-    it('keeps no more bytes of answers than its cap', async () => {
+    it('drops the oldest answers when their bytes exceed its limit', async () => {
       const harness = await open({ answerBytes: 8_000, concurrency: 1 });
       const text = 'x'.repeat(2_000);
       harness.runs((run) =>
@@ -73,7 +73,7 @@ export function retentionConformance(make: MakeQueue): void {
       expect(await kept()).toEqual([false, false, false, true, true, true]);
     });
 
-    it('fails a job whose answer alone is larger than that', async () => {
+    it('fails a job whose answer alone exceeds the limit', async () => {
       const harness = await open({ answerBytes: 100 });
       harness.finishAll();
       expect(await harness.ended(await harness.keep('a'))).toMatchObject({

@@ -3,12 +3,12 @@ import type { SidaError } from '../../../src/errors.js';
 import { eventually } from '../eventually.js';
 import { answered, ending, finish, job, type MakeQueue, newId, OWNER, queues } from './harness.js';
 
-/** Order, bounds, cancellation, deadlines and drain. */
+/** Tests of order, bounds, cancellation, deadlines and drain. */
 export function runningConformance(make: MakeQueue): void {
   const open = queues(make);
 
   describe('running', () => {
-    it('answers each job once with its own answer, whether a client waits or it is kept', async () => {
+    it('answers each job once with its own answer, waiting and kept jobs alike', async () => {
       const harness = await open({ concurrency: 3 });
       harness.runs((run) => setTimeout(() => finish(run), 1));
       const names = Array.from({ length: 20 }, (_, i) => `job ${i}`);
@@ -27,7 +27,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.engine.mostAtOnce).toBeLessThanOrEqual(3);
     });
 
-    it('begins jobs in the order they were accepted', async () => {
+    it('starts jobs in the order in which they were accepted', async () => {
       const harness = await open({ concurrency: 1 });
       const names = Array.from({ length: 10 }, (_, i) => `job ${i}`);
       const ids: string[] = [];
@@ -37,7 +37,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(names);
     });
 
-    it('refuses when as many jobs wait as its bound, and takes jobs again when there is room', async () => {
+    it('refuses jobs when its bound is reached, and accepts them again later', async () => {
       const harness = await open({ bound: 2, concurrency: 1 });
       const first = await harness.keep('running');
       await harness.running('running');
@@ -52,7 +52,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.queue.stats.refused).toBe(2);
     });
 
-    it('passes on why a job cannot run', async () => {
+    it('passes on the error of a job that cannot run', async () => {
       const harness = await open();
       harness.runs((run) => run.fail('cannot_run'));
       expect(await ending(harness.queue.submit(newId(), job('waited')))).toBe('cannot_run');
@@ -79,7 +79,7 @@ export function runningConformance(make: MakeQueue): void {
       expect((await harness.record(second)).status).toBe('cancelled');
     });
 
-    it('ends a running one in the engine, and the next gets its place', async () => {
+    it('ends a running job in the engine, and starts the next one', async () => {
       const harness = await open({ concurrency: 1 });
       const id = await harness.keep('first');
       const run = await harness.running('first');
@@ -92,7 +92,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['first', 'second']);
     });
 
-    it('leaves an ended one as it is', async () => {
+    it('does not change a job that has ended', async () => {
       const harness = await open();
       harness.finishAll();
       const done = await harness.ended(await harness.keep('a'));
@@ -116,7 +116,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['a', 'b']);
     });
 
-    it('follows the client of a submitted job, waiting or running', async () => {
+    it('happens when the client of a submitted job disconnects, waiting or running', async () => {
       const harness = await open({ concurrency: 1 });
       const clients = [new AbortController(), new AbortController()];
       const [running, waiting] = clients.map(({ signal }, i) =>
@@ -145,7 +145,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['first', 'third']);
     });
 
-    it('of kept jobs is their own, and ends a running one in the engine', async () => {
+    it('of kept jobs is separate, and ends a running job in the engine', async () => {
       const harness = await open({ concurrency: 1, deadlineMs: 60_000, keptDeadlineMs: 150 });
       const running = await harness.keep('running');
       const run = await harness.running('running');
@@ -174,7 +174,7 @@ export function runningConformance(make: MakeQueue): void {
       expect(harness.began).toEqual(['a']);
     });
 
-    it('gives up when its time is over, and ends the runs', async () => {
+    it('ends the runs when its time is over', async () => {
       const harness = await open();
       const waited = ending(harness.queue.submit(newId(), job('a')));
       const run = await harness.running('a');
@@ -183,7 +183,7 @@ export function runningConformance(make: MakeQueue): void {
       await eventually(() => run.options.signal.aborted, 'the end of the run');
     });
 
-    it('is over at once when nothing is left', async () => {
+    it('ends at once when there are no jobs', async () => {
       const harness = await open();
       expect(await harness.queue.drain(20_000)).toBe(true);
     });

@@ -4,7 +4,7 @@ import type { JobEvent } from '../../../src/queue/job-queue.js';
 import { eventually } from '../eventually.js';
 import { completion, delta, finish, job, type MakeQueue, newId, OWNER, queues } from './harness.js';
 
-/** An event in few words. */
+/** An event as a short text. */
 function told(event: JobEvent): string {
   if (event.type === 'delta') return `delta ${event.delta.text} of run ${event.attempt}`;
   return `${event.record.status} ${event.record.attempts}`;
@@ -52,7 +52,7 @@ export function watchConformance(make: MakeQueue): void {
       ]);
     });
 
-    it('gives a late watcher the deltas of the run so far, and those to come', async () => {
+    it('sends a late watcher the earlier and the later deltas of the run', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const run = await harness.running('a');
@@ -72,7 +72,7 @@ export function watchConformance(make: MakeQueue): void {
       ]);
     });
 
-    it('reports a crash as a run that begins again', async () => {
+    it('reports a crash as a new run', async () => {
       const harness = await open({ concurrency: 1 });
       await harness.keep('first');
       const first = await harness.running('first');
@@ -84,12 +84,12 @@ export function watchConformance(make: MakeQueue): void {
       finish(await harness.running('a'));
       await harness.ended(id);
       await eventually(() => events.map(told).includes('completed 2'), 'the last event');
-      // A queue on another machine may not tell the short wait.
+      // A queue on another machine may not report the short wait between the runs.
       const lasting = events.map(told).filter((event) => event !== 'queued 1');
       expect(lasting).toEqual(['running 1', 'running 2', 'completed 2']);
     });
 
-    it.each(['cancelled', 'failed'] as const)('tells that a job was %s', async (status) => {
+    it.each(['cancelled', 'failed'] as const)('reports that a job was %s', async (status) => {
       const harness = await open();
       const id = await harness.keep('a');
       const run = await harness.running('a');
@@ -101,7 +101,7 @@ export function watchConformance(make: MakeQueue): void {
       expect(events.filter((e) => e.type === 'status' && e.record.status === status)).toHaveLength(1);
     });
 
-    it('reports nothing more to a watcher that stopped, and does not end the job', async () => {
+    it('reports nothing to a watcher that has stopped, and does not end the job', async () => {
       const harness = await open();
       const { record } = await harness.queue.enqueue(newId(), OWNER, completion('a'));
       const run = await harness.running('a');
@@ -118,7 +118,7 @@ export function watchConformance(make: MakeQueue): void {
       expect(stopped.events).toHaveLength(seen);
     });
 
-    it('reports nothing of a job that has ended, or of other jobs', async () => {
+    it('reports nothing for a job that has ended, and nothing about other jobs', async () => {
       const harness = await open();
       harness.finishAll();
       const ended = (await harness.ended(await harness.keep('a'))).id;

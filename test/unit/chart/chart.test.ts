@@ -3,7 +3,7 @@ import { niceRange, place, ticks } from '../../../src/chart/axis.js';
 import { drawLines } from '../../../src/chart/line-chart.js';
 import { element, svgDocument, text } from '../../../src/chart/svg.js';
 
-it('escapes words and attributes, and drops characters that XML does not allow', () => {
+it('escapes texts and attributes, and replaces characters that XML does not allow', () => {
   expect(text('a < b & "c" >\u0000', 1, 2.005)).toBe(
     '<text x="1" y="2.01" font-size="12">a &lt; b &amp; &quot;c&quot; &gt;\ufffd</text>',
   );
@@ -12,7 +12,7 @@ it('escapes words and attributes, and drops characters that XML does not allow',
   );
 });
 
-it('makes a document of the size it names, on white ground', () => {
+it('makes a document of the given size with a white background', () => {
   const svg = svgDocument(30, 20, [text('x', 0, 0)]);
   expect(svg).toMatch(
     /^<svg xmlns="http:\/\/www.w3.org\/2000\/svg" width="30" height="20" viewBox="0 0 30 20"/,
@@ -42,7 +42,7 @@ it.each([
   expect(niceRange(values, zero, 6)).toEqual(expected);
 });
 
-it('places the ends of a range at the ends of its axis, also of one value', () => {
+it('places the ends of a range at the ends of its axis, also for a single value', () => {
   const scale = { least: 2, most: 4, from: 100, to: 0 };
   expect([2, 3, 4].map((value) => place(scale, value))).toEqual([100, 50, 0]);
   expect(place({ ...scale, most: 2 }, 2)).toBe(100);

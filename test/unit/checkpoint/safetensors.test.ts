@@ -29,7 +29,7 @@ const entry = (begin: number, end: number, shape = [(end - begin) / 4], dtype = 
 });
 
 describe('safetensors', () => {
-  it('reads what it wrote, whatever the element types, shapes and names', () => {
+  it('reads back tensors of any element type, shape and name', () => {
     const data: fc.Arbitrary<TensorData> = fc.oneof(
       fc.array(fc.float(), { maxLength: 9 }).map((values) => Float32Array.from(values)),
       fc.array(fc.nat(65_535), { maxLength: 9 }).map((values) => Uint16Array.from(values)),
@@ -38,7 +38,7 @@ describe('safetensors', () => {
     const name = fc.string({ unit: 'binary', minLength: 1 }).filter((s) => s !== '__metadata__');
     fc.assert(
       fc.property(fc.uniqueArray(fc.tuple(name, data), { selector: ([n]) => n }), (pairs) => {
-        // A null prototype: `__proto__` is a name like another.
+        // Without a prototype, `__proto__` is an ordinary tensor name.
         const tensors = Object.create(null) as Record<string, { shape: number[]; data: TensorData }>;
         for (const [key, values] of pairs) tensors[key] = { shape: [values.length, 1], data: values };
         writeSafetensors(path, tensors, { format: 'x' });
@@ -78,7 +78,7 @@ describe('safetensors', () => {
     );
   });
 
-  it('refuses every cut of a file, and any other damage never crashes it', () => {
+  it('refuses every truncated file, and never crashes on other damage', () => {
     rmSync(path, { force: true });
     const tensors = {
       a: { shape: [2, 3], data: new Float32Array(6) },
@@ -106,7 +106,7 @@ describe('safetensors', () => {
     );
   });
 
-  it('gives a tensor only as the type and shape asked for', () => {
+  it('returns a tensor only as its own type and shape', () => {
     writeSafetensors(path, { a: { shape: [2], data: Int32Array.of(4, 5) } }, {});
     const file = readSafetensors(path);
     expect(tensorOf(path, file, 'a', 'I32', [2])).toEqual(Int32Array.of(4, 5));
@@ -115,7 +115,7 @@ describe('safetensors', () => {
     expect(() => tensorOf(path, file, 'b', 'I32', [2])).toThrow('b is missing, expected I32 [2]');
   });
 
-  it('leaves the earlier file when it cannot write', () => {
+  it('throws io_error when it cannot write', () => {
     expect(() => writeSafetensors(join(root, 'none', 'a'), {}, {})).toThrow(
       expect.objectContaining({ code: 'io_error' }),
     );

@@ -71,7 +71,7 @@ function hiddenStates(pack: string): Uint8Array {
   return new Uint8Array(states!.buffer);
 }
 
-/** Changes a byte in the middle. */
+/** Flips a bit in the middle of a file. */
 function damage(path: string): void {
   const bytes = readFileSync(path);
   bytes[bytes.length >> 1]! ^= 1;
@@ -79,7 +79,7 @@ function damage(path: string): void {
 }
 
 describe('stripes', () => {
-  it('hold together what one file would, answer with its bits and verify', async () => {
+  it('hold the same experts as one file, give the same results, and verify', async () => {
     const whole = `${out}-whole`;
     await convert({ out: whole, stripes: undefined });
     await convert();
@@ -102,7 +102,7 @@ describe('stripes', () => {
     expect(hiddenStates(out)).toEqual(hiddenStates(whole));
   });
 
-  it('may move: a new link is enough', async () => {
+  it('may move to another directory if the link follows', async () => {
     await convert();
     const moved = join(disks[0]!, 'elsewhere');
     renameSync(stripe(1), moved);
@@ -131,12 +131,12 @@ describe('stripes', () => {
     ['short', (i: number) => truncateSync(stripe(i), 4096), 'pack_invalid', /experts\.sida\.1: size/],
     [
       'of the same size but in the wrong place',
-      // 256 experts in 3 files: the last two hold 85 each.
+      // Of 256 experts in 3 files, the last two files hold 85 each.
       (i: number) => copyFileSync(stripe(2), stripe(i)),
       'pack_invalid',
       /experts\.sida\.1: expected stripe 1 of 3 of .*, found stripe 2 of 3 of/,
     ],
-  ])('that are %s are one clear error for the engine', async (_, harm, code, message) => {
+  ])('that are %s make the engine throw one clear error', async (_, harm, code, message) => {
     await convert();
     harm(1);
     expect(() => openEngine(out)).toThrow(
@@ -144,7 +144,7 @@ describe('stripes', () => {
     );
   });
 
-  it('go on where an interrupted conversion stopped, and leave nothing of one that was given up', async () => {
+  it('continue an interrupted conversion, and leave nothing of an abandoned one', async () => {
     const abort = new AbortController();
     const stopped = convert({
       signal: abort.signal,
@@ -159,7 +159,7 @@ describe('stripes', () => {
     expect(statSync(stripe(0)).size).toBe(128 * 131_072 + 4096);
   });
 
-  it('refuse directories that are not there, and files that are not theirs', async () => {
+  it('refuse missing directories, and do not overwrite existing files', async () => {
     await expect(convert({ stripes: [disks[0], `${disks[1]}-not`] })).rejects.toThrow(
       /-not is not a directory/,
     );
@@ -169,7 +169,7 @@ describe('stripes', () => {
     expect(readFileSync(stripe(2), 'utf8')).toBe('mine');
   });
 
-  it('are part of what a finished pack is', async () => {
+  it('belong to the settings of a finished pack', async () => {
     await convert();
     await expect(convert()).resolves.toMatchObject({ pack: out });
     await expect(convert({ stripes: undefined })).rejects.toThrow(/is not a pack of this model/);

@@ -1,4 +1,4 @@
-// What the commands print and how they end, without an engine.
+// The output and the exit codes of the commands, without an engine.
 import { PassThrough } from 'node:stream';
 import { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +14,7 @@ import { SidaError } from '../../../src/errors.js';
 import { MODEL } from '../queue/scripted-engine.js';
 
 describe('exit codes', () => {
-  it('tell wrong usage, a bad model and other failures apart', () => {
+  it('distinguish wrong usage, a bad model and other failures', () => {
     const sida = (code: 'checkpoint_invalid' | 'pack_invalid' | 'io_error') =>
       new SidaError({ code, message: 'm' });
     expect(exitCodeOf(new UsageError('m'))).toBe(2);
@@ -26,7 +26,7 @@ describe('exit codes', () => {
     expect(exitCodeOf(new Error('m'))).toBe(1);
   });
 
-  it('come with a line and no stack, unless the fault is ours', () => {
+  it('come with a message, and with a stack only for a bug', () => {
     expect(describeFailure(new UsageError('use it so'))).toBe('use it so');
     expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toBe('no room (ENOSPC)');
     expect(describeFailure(new TypeError('x is not a function'))).toMatch(/at .*This is a bug\.$/s);
@@ -36,7 +36,7 @@ describe('exit codes', () => {
 describe('flags', () => {
   const names = Object.keys(SERVE_OPTIONS) as OptionName[];
 
-  it('come from the table, under the names of the table', () => {
+  it('are keyed by the names of the option table', () => {
     const command = addFlags(new Command('serve'), names);
     command.parse(['--batch-wait-ms', '7', '--api-key=k', '--config', 'f.json'], { from: 'user' });
     expect(givenFlags(command.opts())).toEqual({ batchWait: '7', apiKey: 'k', config: 'f.json' });
@@ -64,14 +64,14 @@ describe('progress', () => {
       .filter(Boolean);
   }
 
-  it('is a line for each tenth where there is no terminal', () => {
+  it('is one line per tenth when there is no terminal', () => {
     const steps = Array.from({ length: 1001 }, (_, done): [number, number] => [done, 1000]);
     const found = lines(steps);
     expect(found).toHaveLength(11);
     expect(found[1]).toBe('Packing experts: 10 % (100/1000 experts)');
   });
 
-  it('counts bytes where bytes are counted, and keeps quiet about nothing', () => {
+  it('counts bytes while hashing, and prints nothing for an empty total', () => {
     expect(lines([[1 << 20, 2 << 20]], 'hash')).toEqual(['Checking files: 50 % (1.00 MiB of 2.00 MiB)']);
     expect(lines([[1, 1]], 'load')).toEqual(['Loading: 100 %']);
     expect(lines([[0, 0]])).toEqual([]);
@@ -87,7 +87,7 @@ it('aligns tables', () => {
   ).toBe('a       1\nlong  200');
 });
 
-describe('the request to try', () => {
+describe('the example request', () => {
   const curl = (model: Partial<typeof MODEL>, key = false) =>
     exampleCurl({ ...MODEL, ...model }, 'http://h:1', key);
 
@@ -102,12 +102,12 @@ describe('the request to try', () => {
     expect(curl({ hasTokenizer: false })).toContain('"prompt":[100,101,1]');
   });
 
-  it('names the variable of the key and not the key', () => {
+  it('shows the variable of the key instead of the key', () => {
     expect(curl({}, true)).toContain('-H "authorization: Bearer $SIDA_API_KEY"');
   });
 });
 
-it('counts whole slots, none below the smallest budget', () => {
+it('counts whole slots, and none below the smallest budget', () => {
   const { plan } = MODEL;
   const budgets = [plan.smallest - 1, plan.smallest, plan.fixed + 149, plan.resident, 2 ** 30];
   expect(budgets.map((bytes) => slotsWithin(bytes, plan))).toEqual([0, 1, 2, 8, 8]);

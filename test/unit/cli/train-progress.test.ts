@@ -23,11 +23,11 @@ function out(isTTY: boolean): { stream: NodeJS.WriteStream; text: () => string }
   };
 }
 
-it('tells times as people do', () => {
+it('formats times in hours, minutes and seconds', () => {
   expect([0, 59.6, 72, 3600, 7380].map(formatSeconds)).toEqual(['0s', '1m00s', '1m12s', '1h00m', '2h03m']);
 });
 
-it('writes a line for each measurement where there is no terminal', () => {
+it('writes one line per evaluation when there is no terminal', () => {
   const { stream, text } = out(false);
   const progress = new TrainProgress(stream);
   const shown = { network: 'encoder', step: 1, epoch: 0, train: undefined, heldOut: undefined } as const;

@@ -28,12 +28,12 @@ describe('precedence', () => {
     expect(options).toMatchObject({ port: 1, lookahead: 2, policy: 'fifo', queueBound: 512 });
   });
 
-  it('finds the file by SIDA_CONFIG, and the flag first', () => {
+  it('reads the file of SIDA_CONFIG unless the flag names another', () => {
     expect(resolve({}, { SIDA_CONFIG: config() }).port).toBe(3);
     expect(resolve({ config: configFile({ port: 4 }) }, { SIDA_CONFIG: config() }).port).toBe(4);
   });
 
-  it('takes an empty variable as unset', () => {
+  it('treats an empty variable as unset', () => {
     expect(resolve({}, { SIDA_PORT: '' }).port).toBe(8080);
   });
 });
@@ -77,12 +77,12 @@ describe('defaults', () => {
     });
   });
 
-  it('follow options they depend on', () => {
+  it('follow the options that they depend on', () => {
     expect(resolve({ maxBatchTokens: '100' }).kvTokens).toBe(150);
     expect(resolve({ maxBatchTokens: '100', kvTokens: '999' }).kvTokens).toBe(999);
   });
 
-  it('all parse, and every name of the environment is its flag in capitals', () => {
+  it('have environment names that are the flags in capitals', () => {
     for (const { flag, env } of Object.values(SERVE_OPTIONS)) {
       expect(env).toBe(`SIDA_${flag.replaceAll('-', '_').toUpperCase()}`);
     }
@@ -143,7 +143,7 @@ describe('values', () => {
     ['group', '064', /one of 32, 64, 128/],
     ['activations', 'int4', /one of f32, int8/],
     ['model', '', /a model directory/],
-  ])('refuses %s %j in the words of the option', (name, value, message) => {
+  ])('refuses %s %j and says what the option expects', (name, value, message) => {
     expect(() => resolve({ [name]: value })).toThrow(UsageError);
     expect(() => resolve({ [name]: value })).toThrow(message);
   });
@@ -158,7 +158,7 @@ describe('values', () => {
     expect(() => resolve({ apiKey: ' ' })).toThrow(/"--api-key" option to be a key; for/);
   });
 
-  it('asks for a model', () => {
+  it('requires a model', () => {
     expect(() => resolveServeOptions({ flags: {}, env: {} })).toThrow(
       /"--model" option is missing.*SIDA_MODEL/,
     );
@@ -181,7 +181,7 @@ describe('configuration file', () => {
   });
 });
 
-describe('an address others can reach', () => {
+describe('an address that other machines can reach', () => {
   it.each(['0.0.0.0', '::', '192.168.1.5', 'example.org', '128.0.0.1'])('%s needs a key', (host) => {
     expect(() => resolve({ host })).toThrow(/SIDA_API_KEY/);
     expect(resolve({ host }, { SIDA_API_KEY: 'k' }).host).toBe(host);
@@ -205,11 +205,11 @@ it('resolves some options for commands that share them', () => {
 describe('element types', () => {
   const choices = (flags: Flags) => weightChoices(resolve(flags));
 
-  it("are the checkpoint's own where nothing is said", () => {
+  it("are the checkpoint's own by default", () => {
     expect(choices({})).toEqual({ experts: 'auto', dense: 'auto' });
   });
 
-  it('have groups of 64 beside int4, or those asked for', () => {
+  it('have groups of 64 with int4 by default', () => {
     expect(choices({ experts: 'int4' }).experts).toEqual({ dtype: 'int4', group: 64 });
     expect(choices({ experts: 'int4', group: '128', dense: 'int8' })).toEqual({
       experts: { dtype: 'int4', group: 128 },
@@ -217,7 +217,7 @@ describe('element types', () => {
     });
   });
 
-  it.each(['auto', 'f32', 'bf16', 'int8'])('have no groups beside %s', (experts) => {
+  it.each(['auto', 'f32', 'bf16', 'int8'])('have no groups with %s', (experts) => {
     expect(() => choices({ experts, group: '64' })).toThrow(UsageError);
     expect(() => choices({ experts, group: '64' })).toThrow(/"--group" option is 64, .* experts are/);
   });
@@ -239,7 +239,7 @@ describe('options that need one another', () => {
 });
 
 describe('the URL of Redis', () => {
-  it.each(['http://127.0.0.1', 'redis://', '127.0.0.1:6379', 'redis'])('is none: %s', (redis) => {
+  it.each(['http://127.0.0.1', 'redis://', '127.0.0.1:6379', 'redis'])('cannot be %s', (redis) => {
     expect(() => resolve({ redis })).toThrow(/"--redis" option to be the URL of a Redis server/);
   });
 

@@ -9,7 +9,10 @@ const visits = fc.array(
   { maxLength: 30 },
 );
 
-/** By trying everything: a visit leaves any experts that were held or needed, among them the one that came last. */
+/**
+ * Finds the fewest loads by brute force. After a visit, the device holds any subset of the experts that it held or
+ * that the visit needed, with at least one of the loaded experts.
+ */
 function byTrying(all: readonly (readonly number[])[], slots: number): number {
   let least = new Map([[0, 0]]);
   for (const ids of all) {
@@ -33,7 +36,7 @@ function count(set: number): number {
 }
 
 describe('fewest loads', () => {
-  it('are as few as can be', () => {
+  it('are as few as a brute-force search finds', () => {
     const few = fc.array(
       fc.uniqueArray(fc.nat(4), { maxLength: 4 }).map((ids) => ids.sort((a, b) => a - b)),
       { maxLength: 9 },
@@ -42,7 +45,8 @@ describe('fewest loads', () => {
       fc.property(few, fc.integer({ min: 1, max: 5 }), (all, slots) => {
         expect(fewestLoads(all, EXPERTS, slots)).toBe(byTrying(all, slots));
       }),
-      // 1 stays for the last visit: it comes after 0, which is not needed again. 1 and 2 are needed again at once.
+      // In the first example, 1 stays for the last visit: it is loaded after 0, which is not needed again. In the
+      // second one, 1 and 2 are needed again at once.
       {
         numRuns: 200,
         examples: [
@@ -53,7 +57,7 @@ describe('fewest loads', () => {
     );
   });
 
-  it('are those of Belady with every visit in view', () => {
+  it('are at most those of Belady with a look-ahead over all visits', () => {
     fc.assert(
       fc.property(visits, fc.integer({ min: 1, max: EXPERTS }), (all, slots) => {
         const belady = new Belady(EXPERTS, slots, all.length);
@@ -61,19 +65,19 @@ describe('fewest loads', () => {
         belady.add({ batch: 2 * all.length, ids: [] });
         const fewest = fewestLoads(all, EXPERTS, slots);
         expect(fewest).toBeLessThanOrEqual(belady.loads);
-        // Where a visit leaves room for others; it looks two uses ahead.
+        // Both are equal when a visit leaves slots for other experts, because Belady looks two uses ahead.
         if (slots > 4) expect(fewest).toBe(belady.loads);
       }),
       { numRuns: 300 },
     );
   });
 
-  it('keep what comes back soonest', () => {
+  it('keep the expert with the nearest next use', () => {
     const ids = [0, 1, 2, 0, 1, 2].map((id) => [id]);
     expect(fewestLoads(ids, 3, 2)).toBe(4);
     expect(fewestLoads(ids, 3, 3)).toBe(3);
     expect(fewestLoads([[0, 1, 2]], 3, 1)).toBe(3);
-    // A layer of more experts than slots: 0 stays, the others take turns.
+    // A layer needs more experts than there are slots. Expert 0 stays, and the others replace each other.
     expect(fewestLoads([[0, 1, 2], [0]], 3, 2)).toBe(3);
     expect(fewestLoads([], 3, 1)).toBe(0);
   });

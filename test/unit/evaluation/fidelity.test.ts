@@ -5,7 +5,7 @@ const NO = [0, -1];
 const YES = [-1, 0];
 
 describe('fidelity on labels', () => {
-  it('is the accuracy of predicted mode over the exact one', () => {
+  it('is the accuracy of predicted mode divided by the exact one', () => {
     const counts = new LabelCounts(['no', 'yes'], [1, 3]);
     counts.add(1, YES, [NO, YES]);
     counts.add(0, NO, [NO, NO]);
@@ -19,7 +19,7 @@ describe('fidelity on labels', () => {
     ]);
   });
 
-  it('has no F1 beyond two labels, and no ratio to nothing', () => {
+  it('has no F1 for three labels, and no ratio to an accuracy of 0', () => {
     const counts = new LabelCounts(['a', 'b', 'c'], [1]);
     counts.add(2, [0, -1, -1], [[-1, 0, -1]]);
     const { exact, predicted } = counts.result();
@@ -28,7 +28,7 @@ describe('fidelity on labels', () => {
 });
 
 describe('perplexity', () => {
-  it('is that of a uniform guess where every token has the same chance', () => {
+  it('is that of a uniform guess when every token has the same probability', () => {
     const counts = new PerplexityCounts([1]);
     counts.add(3, 3 * Math.log(1 / 8), [3 * Math.log(1 / 10)]);
     counts.add(1, Math.log(1 / 8), [Math.log(1 / 10)]);
@@ -39,7 +39,7 @@ describe('perplexity', () => {
     expect(predicted[0]!.ratio).toBeCloseTo(1.25);
   });
 
-  it('is not told where some inputs were not routed', () => {
+  it('is null when some inputs were not routed', () => {
     const counts = new PerplexityCounts([2]);
     counts.add(1, -1, [null]);
     counts.add(1, -1, [-1]);

@@ -15,7 +15,7 @@ const SHAPE: RoutingShape = {
   vocab: 10,
 };
 
-/** Two layers of two tokens, three entries each. */
+/** A table of two layers and two tokens, with three entries each. */
 function table() {
   const made = createHashTable({
     batchId: 0,
@@ -33,7 +33,7 @@ function table() {
 const TRUTH = { experts: Uint16Array.of(1, 6, 2, 7), alpha: Float32Array.of(0.25, 0.5, 0.5, 0.5) };
 
 describe('hit counts', () => {
-  it('tell ranks by layer, and the error of α over the first rank', () => {
+  it('report ranks by layer, and the error of α when the first rank is right', () => {
     const counts = new HitCounts(SHAPE);
     counts.add(0, table(), TRUTH, 2);
     expect(counts.result().slice(0, 2)).toEqual([
@@ -42,7 +42,7 @@ describe('hit counts', () => {
     ]);
   });
 
-  it('tell the shares of several choices among as many named, and twice as many', () => {
+  it('report the shares of k choices within the top k and the top 2k', () => {
     const counts = new HitCounts({ ...SHAPE, topK: 2 });
     const wide = createHashTable({
       batchId: 0,
@@ -62,7 +62,7 @@ describe('hit counts', () => {
     ]);
   });
 
-  it('miss the tokens that a function says nothing of', () => {
+  it('count tokens without a forecast as misses', () => {
     const counts = new HitCounts(SHAPE);
     counts.add(0, table(), TRUTH, 2);
     counts.add(0, null, TRUTH, 2);

@@ -15,14 +15,14 @@ function read(rows: object[], more: { limit?: number; labels?: string[] } = { la
 }
 
 describe('labelled data', () => {
-  it('takes a label by its name, its index or as a truth value', async () => {
+  it('accepts a label as its name, its index or a boolean', async () => {
     const values = ['true', 1, true, 'false', 0, false];
     const lines = await read(values.map((label) => ({ text: 'a', label })));
     expect(lines.map(({ label }) => label)).toEqual([1, 1, 1, 0, 0, 0]);
     expect(lines[2]).toEqual({ line: 5, text: 'is: a', label: 1 });
   });
 
-  it('needs none where no labels are asked for, and stops at the limit', async () => {
+  it('needs no label field without labels, and stops at the limit', async () => {
     const lines = await read([{ text: 'a' }, { text: 'b' }, { text: 'c', label: 7 }], { limit: 2 });
     expect(lines).toEqual([
       { line: 1, text: 'is: a' },
@@ -35,7 +35,7 @@ describe('labelled data', () => {
     [{ text: 'b', label: 2 }, 'line 3: expected a label from 0 to 1, or one of false, true, found 2'],
     [{ text: 'b', label: 'maybe' }, 'found "maybe"'],
     [{ text: 'b', label: null }, 'found null'],
-  ])('names the line of a label it does not know: %j', async (row, message) => {
+  ])('names the line of an unknown label: %j', async (row, message) => {
     await expect(read([{ text: 'a', label: 0 }, row])).rejects.toThrow(message);
   });
 

@@ -7,7 +7,7 @@ const SENTINELS = [999, 998, 997, 996];
 const END = 1;
 const ids = fc.array(fc.integer({ min: 2, max: 900 }), { minLength: 1, maxLength: WINDOW });
 
-/** Puts the spans of the target back into the input. */
+/** Replaces the sentinels of the input by the spans of the target. */
 function restored(input: number[], target: number[]): number[] {
   const spans = new Map<number, number[]>();
   for (const id of target.slice(0, -1)) {
@@ -43,14 +43,14 @@ describe('span corruption', () => {
     expect(hidden / (400 * WINDOW)).toBeLessThan(0.16);
   });
 
-  it('cuts tokens into windows, and leaves a short tail out', () => {
+  it('cuts tokens into windows, and drops a short tail', () => {
     const tokens = Array.from({ length: 2 * WINDOW + 2 }, (_, i) => i);
     expect(windowsOf(tokens, WINDOW)).toEqual([tokens.slice(0, WINDOW), tokens.slice(WINDOW, 2 * WINDOW)]);
     expect(windowsOf(tokens.slice(0, 11), WINDOW)).toEqual([tokens.slice(0, 11)]);
     expect(windowsOf([1, 2, 3], WINDOW)).toEqual([]);
   });
 
-  it('finds the sentinels of a vocabulary in order, and refuses one without', () => {
+  it('finds the sentinels of a vocabulary in order, and refuses a vocabulary without any', () => {
     const pieces = ['a', '<extra_id_1>', '<extra_id_0>', 'b', '<extra_id_3>'];
     expect(sentinelsOf(5, (id) => pieces[id]!)).toEqual([2, 1]);
     expect(() => sentinelsOf(1, () => 'a')).toThrow('no <extra_id_0>');

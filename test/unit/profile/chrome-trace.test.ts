@@ -63,7 +63,7 @@ describe('a Chrome trace', () => {
     ]);
   });
 
-  it('counts microseconds from the begin of the recording', () => {
+  it('counts microseconds from the start of the recording', () => {
     const [first] = events.filter(({ ph }) => ph === 'X');
     expect(first).toEqual({
       ph: 'X',
@@ -77,7 +77,7 @@ describe('a Chrome trace', () => {
     });
   });
 
-  it('leads from a prefetch to its first use after it, where there is one', () => {
+  it('draws an arrow from a prefetch to the first use after it', () => {
     const arrows = events.filter(({ ph }) => ph === 's' || ph === 'f');
     expect(arrows.map(({ ph, tid, ts, id }) => [ph, tid, ts, id])).toEqual([
       ['s', 8, 0.5, 0],
@@ -85,7 +85,7 @@ describe('a Chrome trace', () => {
     ]);
   });
 
-  it('has waits that overlap as pairs', () => {
+  it('writes overlapping waits as pairs of events', () => {
     const pair = events.filter(({ name }) => name === 'batch wait');
     expect(pair.map(({ ph, ts, id }) => [ph, ts, id])).toEqual([
       ['b', 0.1, 0],
@@ -99,12 +99,12 @@ describe('the events of a thread', () => {
     if (recorder.now() !== 0) recorder.stop();
   });
 
-  it('have ops that the recorder knows', () => {
+  it('have only ops of the recorder', () => {
     const known = recorder.ops.map(({ name }) => name);
     expect(THREAD_OPS.filter((name) => !known.includes(name))).toEqual([]);
   });
 
-  it('are recorded while a recording runs, failures too, and written as a file that nests', async () => {
+  it('are recorded while a recording runs, also on failure, and nest in the file', async () => {
     recordThread(recorder, 'inference');
     expect(profiled('plan', () => 1)).toBe(1);
     recorder.start(1 << 20);
@@ -133,7 +133,7 @@ describe('the events of a thread', () => {
     expect(readdirSync(folder)).toEqual(['p.json']);
   });
 
-  it('are lost with an error where the file cannot be written, and nothing is left', () => {
+  it('are lost with an error when the file cannot be written', () => {
     recorder.start(1 << 20);
     expect(() => writeTrace(recorder, join(folder, 'none', 'p.json'), 'm')).toThrow(/ENOENT/);
     expect(recorder.now()).toBe(0);
@@ -148,7 +148,7 @@ describe('a file to write to', () => {
     expect(() => checkWritable(file)).toThrow(message);
   });
 
-  it('is left as it is when it may be written', () => {
+  it('is not created by the check', () => {
     const before = readdirSync(folder);
     checkWritable(join(folder, 'new.json'));
     expect(readdirSync(folder)).toEqual(before);
@@ -159,7 +159,7 @@ describe('a file to read', () => {
   it.each([
     ['no JSON', 'models/switch-mini/README.md'],
     ['no profile', 'package.json'],
-  ])('is refused where it is %s', async (_, file) => {
+  ])('is refused when it is %s', async (_, file) => {
     await expect(readTimeline(file)).rejects.toThrow(/is not a profile/);
   });
 });

@@ -9,7 +9,7 @@ const intervals = fc.array(
   { maxLength: 12 },
 );
 
-/** The whole units of time that any covers. */
+/** The whole units of time that any of the intervals covers. */
 function units(list: readonly Interval[]): Set<number> {
   const covered = new Set<number>();
   for (const { begin, end } of list) for (let at = begin; at < end; at++) covered.add(at);
@@ -17,7 +17,7 @@ function units(list: readonly Interval[]): Set<number> {
 }
 
 describe('intervals', () => {
-  it('cover in their union what they cover one by one', () => {
+  it('cover the same time as their union', () => {
     fc.assert(
       fc.property(intervals, (list) => {
         expect(units(union(list))).toEqual(units(list));
@@ -26,7 +26,7 @@ describe('intervals', () => {
     );
   });
 
-  it('have in common what both cover', () => {
+  it('intersect in the time that both cover', () => {
     fc.assert(
       fc.property(intervals, intervals, (a, b) => {
         const both = new Set([...units(a)].filter((at) => units(b).has(at)));

@@ -29,14 +29,14 @@ describe('segments', () => {
     ]);
   });
 
-  it('join what is too near to be told apart, but never transfers', () => {
+  it('are merged across small gaps, except for transfers', () => {
     expect(shown('hash building', 0, 24)).toEqual([['hash table', 19, 21]]);
     expect(shown('transfers', 0, 24, 5).length).toBe(2);
   });
 });
 
 describe('the picture', () => {
-  it('shows a batch in the middle and the pass behind it', () => {
+  it('shows the batch of median length and the pass after it', () => {
     expect(defaultWindow(timeline)).toEqual({ begin: 0, end: 24 });
   });
 

@@ -4,7 +4,7 @@ import { timelineOf } from '../../../src/profile/timeline.js';
 import { TWO_PASSES, trace } from './trace-fixture.js';
 
 describe('the events of a thread', () => {
-  it('know what lies around them, and the time that is theirs alone', () => {
+  it('have a parent and a self time', () => {
     const spans = timelineOf(TWO_PASSES).lanes.find(({ name }) => name === 'inference')!.spans;
     const found = spans.map(({ name, parent, selfMs }) => [name, parent?.name ?? null, selfMs]);
     expect(found).toEqual([
@@ -18,7 +18,7 @@ describe('the events of a thread', () => {
     ]);
   });
 
-  it('are refused where they overlap', () => {
+  it('are refused when they overlap', () => {
     const torn = trace({ 1: 'inference' }, [
       [1, 'encoder pass', 'pass', 0, 5],
       [1, 'layer', 'layer', 4, 6],
@@ -30,12 +30,12 @@ describe('the events of a thread', () => {
 describe('a summary', () => {
   const summary = summarize(timelineOf(TWO_PASSES));
 
-  it('counts passes and what they waited', () => {
+  it('counts passes and their stalls', () => {
     expect(summary.passes).toEqual({ count: 2, ms: 14 });
     expect(summary.stall).toEqual({ ms: 3, shareOfPasses: 3 / 14 });
   });
 
-  it('tells transfers behind compute from those that a pass waited for', () => {
+  it('separates transfers behind compute from those that a pass waited for', () => {
     const { count, bytes, ms, behindCompute, whileStalled, betweenPasses } = summary.transfers;
     expect([count, bytes, ms]).toEqual([2, 8192, 9]);
     expect(behindCompute).toBeCloseTo(4 / 9);
@@ -43,11 +43,11 @@ describe('a summary', () => {
     expect(betweenPasses).toBeCloseTo(2 / 9);
   });
 
-  it('tells how much of the hash building lies beside passes', () => {
+  it('reports the share of hash building that overlaps passes', () => {
     expect(summary.tables).toEqual({ count: 1, ms: 2, shareOfPasses: 2 / 14, besidePasses: 0.5 });
   });
 
-  it('gives each op its own time, which adds up to that of the passes', () => {
+  it('reports self times of ops, which add up to the time of the passes', () => {
     const inPasses = summary.ops.filter(({ shareOfPasses }) => shareOfPasses !== null);
     expect(inPasses.map(({ name }) => name).sort()).toEqual(['encoder pass', 'expert', 'layer', 'stall']);
     expect(inPasses.reduce((sum, { shareOfPasses }) => sum + shareOfPasses!, 0)).toBeCloseTo(1);
@@ -55,7 +55,7 @@ describe('a summary', () => {
     expect(encode).toMatchObject({ count: 2, totalMs: 14, selfMs: 6, p50Ms: 4, p99Ms: 10 });
   });
 
-  it('divides by nothing where there is nothing', () => {
+  it('reports shares of 0 for an empty profile', () => {
     const empty = summarize(timelineOf(trace({}, [])));
     expect(empty).toMatchObject({ passes: { count: 0, ms: 0 }, stall: { shareOfPasses: 0 }, ops: [] });
     expect(empty.transfers.behindCompute).toBe(0);

@@ -2,7 +2,7 @@ import type { TraceEvent, TraceFile } from '../../../src/profile/chrome-trace.js
 
 type Spec = [tid: number, name: string, cat: string, begin: number, end: number, args?: TraceEvent['args']];
 
-/** Events at times in milliseconds. */
+/** Makes a trace of events whose times are in milliseconds. */
 export function trace(names: Record<number, string>, specs: readonly Spec[]): TraceFile {
   return {
     displayTimeUnit: 'ms',
@@ -28,9 +28,8 @@ export function trace(names: Record<number, string>, specs: readonly Spec[]): Tr
 }
 
 /**
- * Two passes. In the first, of 10 ms, the layer waits for 3 while an expert of 4 KiB comes on demand, and
- * computes for 2 with a prefetch beside it, which goes on behind the pass. A hash table is filled beside the
- * second.
+ * A trace of two passes. The first takes 10 ms: its layer stalls for 3 ms for an on-demand load of 4 KiB, then
+ * computes for 2 ms while a prefetch runs, which ends after the pass. A hash table is filled during the second pass.
  */
 export const TWO_PASSES = trace({ 1: 'inference', 2: 'transfers', 3: 'hash building' }, [
   [1, 'batch', 'loop', 0, 12, { batch: 0, tokens: 5 }],

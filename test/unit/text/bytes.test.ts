@@ -61,7 +61,7 @@ describe('parseShare', () => {
   });
 });
 
-it('formats sizes with three digits', () => {
+it('formats sizes with three significant digits', () => {
   expect([0, 1023, 1024, 1536, 20.5 * 2 ** 20, 700 * 2 ** 20].map(formatBytes)).toEqual([
     '0 B',
     '1023 B',

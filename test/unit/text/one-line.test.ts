@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { oneLine, parseJson } from '../../../src/text/one-line.js';
 
 describe('one line', () => {
-  it('shows what would break or fool it by its number, and says what it cut', () => {
+  it('escapes line breaks and invisible characters, and says when it cuts', () => {
     expect(oneLine('a\nb\u001b[31m\u202ec\ud800 é')).toBe('a\\u000ab\\u001b[31m\\u202ec\\ud800 é');
     expect(oneLine('abcdef', 3)).toBe('abc… (6 characters)');
   });

@@ -37,22 +37,22 @@ describe('the bundled tokenizer', () => {
     expect(mini.decode(ids, true)).toBe(decoded);
   });
 
-  it('leaves the special tokens away on demand', () => {
+  it('leaves out the special tokens on request', () => {
     expect(mini.encodePlain('hello world')).toEqual([1733, 53, 205]);
     expect(mini.decode([1500, 1], false)).toBe('positive</s>');
   });
 
-  it('decodes nothing to nothing', () => {
+  it('decodes an empty list to an empty text', () => {
     expect(mini.decode([], true)).toBe('');
   });
 
-  it('names every id, also one without a piece', () => {
+  it('names every id, also one outside of the vocabulary', () => {
     expect(mini.idToToken(1)).toBe('</s>');
     expect(mini.idToToken(1500)).toBe('▁positive');
     expect(mini.idToToken(8100)).toBe('<8100>');
   });
 
-  it('takes any text, lone surrogates and control characters too', () => {
+  it('encodes any text, including lone surrogates and control characters', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
         const ids = mini.encode(text);
@@ -123,7 +123,7 @@ describe('incremental decoding', () => {
     return ids.map((id) => decoder.push(id)).join('') + decoder.finish();
   }
 
-  it('gives pieces that add up to the decoded whole, for any ids', () => {
+  it('returns deltas that add up to the decoded text, for any ids', () => {
     const id = fc.oneof(fc.nat(7999), fc.constantFrom(0, 1, 2, 3, 7900));
     fc.assert(
       fc.property(fc.array(id, { maxLength: 40 }), (ids) => {
@@ -133,7 +133,7 @@ describe('incremental decoding', () => {
     );
   });
 
-  it('gives each word out with its own token', () => {
+  it('returns each word with its own token', () => {
     const decoder = new IncrementalDecoder((window) => mini.decode(window, true));
     const ids = mini.encode('the acting, all of it');
     expect(ids.map((id) => decoder.push(id)).filter((piece) => piece !== '')).toContain(' all');
@@ -147,7 +147,7 @@ describe('incremental decoding', () => {
     expect([decoder.push(0), decoder.push(1), decoder.push(2)]).toEqual(['', '', '€']);
   });
 
-  it('gives an incomplete character out at the end', () => {
+  it('returns an incomplete character at the end', () => {
     const decoder = new IncrementalDecoder(() => '\ufffd');
     expect(decoder.push(0)).toBe('');
     expect(decoder.finish()).toBe('\ufffd');
@@ -177,7 +177,7 @@ describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
       maxInputBytes: 1 << 20,
     });
 
-  it('agrees with the reference on ids and text, and gives the text out piece by piece', () => {
+  it('agrees with the reference on ids and text, and decodes incrementally', () => {
     const library = tokenizer();
     const lines = readFileSync(new URL('cases.jsonl', qwen3), 'utf8').split('\n').filter(Boolean);
     expect(lines.length).toBeGreaterThan(100);
@@ -197,7 +197,7 @@ describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
     }
   });
 
-  it('gives a character out whole whose bytes are spread over tokens', () => {
+  it('returns a character as a whole when its bytes span several tokens', () => {
     const library = tokenizer();
     const decoder = new IncrementalDecoder((window) => library.decode(window, true));
     const ids = library.encode('\u{1f9ff}\u{1d6a5}');

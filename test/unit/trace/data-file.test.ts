@@ -18,7 +18,7 @@ const template = 'q: {question} p: {passage}';
 const passages = file({ passage: 7, text: 'seven' }, { passage: 8, text: 'eight' });
 
 describe('a data file', () => {
-  it('gives an input of each line, blank ones aside', async () => {
+  it('has one input per line, without blank lines', async () => {
     const data = file({ text: 'a', label: 1 }, '', { text: 'b' });
     expect(await readInputs({ file: data, template: '<{text}>' })).toEqual(['<a>', '<b>']);
   });
@@ -27,7 +27,7 @@ describe('a data file', () => {
     expect(await readInputs({ file: file('\uFEFF{"text":"a"}'), template: '<{text}>' })).toEqual(['<a>']);
   });
 
-  it('has a line, and the template a field for it', async () => {
+  it('needs a line, and a template with a field', async () => {
     await expect(readInputs({ file: file(), template: '<{text}>' })).rejects.toThrow(/holds no lines/);
     await expect(readInputs({ file: file({ text: 'a' }), template: '<text>' })).rejects.toThrow(
       /"<text>" has no field/,
@@ -61,7 +61,7 @@ describe('a data file', () => {
     );
   });
 
-  it('refuses a join that the template does not ask for, and keys that are missing or twice there', async () => {
+  it('refuses a join without a field in the template, and missing or duplicate keys', async () => {
     const data = file({ passage: 7, question: 'x' });
     const read = (other: string, field = 'passage') =>
       readInputs({ file: data, template, joins: { [field]: other } });

@@ -68,7 +68,7 @@ describe('a record', () => {
     );
   });
 
-  it('of a decoder alone tells the input from what stands behind it', () => {
+  it('of a decoder-only model separates the input from its continuation', () => {
     const alone: TraceShape = { stacks: [{ name: 'decoder', layers: 2 }], top: 3 };
     const record = { ...recordOf(4, 7, 0, alone), input: 5 };
     expect(record.stacks).toHaveLength(1);
@@ -77,7 +77,7 @@ describe('a record', () => {
 });
 
 describe('a trace', () => {
-  it('gives back what was written, and says when it is complete', async () => {
+  it('returns the written records, and says when it is complete', async () => {
     const out = join(root, 'a');
     const writer = await TraceWriter.open(out, writable);
     await writer.append([recordOf(0, 5, 1), recordOf(1, 1, 2)]);
@@ -89,7 +89,7 @@ describe('a trace', () => {
     expect(await all(out)).toEqual([recordOf(0, 5, 1), recordOf(1, 1, 2), recordOf(2, 9, 0)]);
   });
 
-  it('goes on after its last whole record', async () => {
+  it('continues after its last complete record', async () => {
     const out = join(root, 'b');
     const first = await TraceWriter.open(out, writable);
     await first.append([recordOf(0, 5, 1), recordOf(1, 4, 1)]);
@@ -110,7 +110,7 @@ describe('a trace', () => {
     );
   });
 
-  it('is not mixed with another', async () => {
+  it('is not mixed with another trace', async () => {
     const out = join(root, 'c');
     await (await TraceWriter.open(out, writable)).close();
     await (await TraceWriter.open(out, { ...writable, stacks: ['encoder', 'decoder'], topK: 1 })).close();

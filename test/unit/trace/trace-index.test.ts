@@ -10,7 +10,7 @@ const root = mkdtempSync(join(tmpdir(), 'sida-index-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe('an index', () => {
-  it('reads each stack of each record as reading in order does', async () => {
+  it('reads the same stacks as a sequential read', async () => {
     const directory = join(root, 'a');
     await writeTrace(directory, [recordOf(0, 5, 1), recordOf(1, 0, 2), recordOf(2, 1, 0), recordOf(3, 7, 4)]);
     const index = await TraceIndex.open(directory);
