@@ -25,7 +25,7 @@ export class TableWait {
 
   /** Waits for a bounded time, then abandons the tables that are still pending. Blocks. */
   settle(tables: OpenTables): void {
-    this.#wait(tables, this.#worth.limitMs);
+    this.#wait(tables, this.#worth.waitMs);
     for (const table of tables) table?.settle(TABLE_ABANDONED);
   }
 

@@ -2,20 +2,23 @@
  * Decides whether a hash table is worth its time. Every part that builds tables or waits for them uses this rule.
  *
  * A table saves its pass a wait for experts, and that wait is at most a part of the pass. A table may therefore delay
- * its pass by a fixed share of the usual pass time. A table that takes longer, arrives too late or predicts nothing
- * is lost. After several losses in a row, no tables are built for a while. Each pause is a multiple of the time that
+ * its pass by a fixed share of the usual pass time: WAIT while another thread builds it, BUILD when the thread of the
+ * pass builds it. A table that takes longer, arrives too late or predicts nothing is lost. After several losses in a
+ * row, no tables are built for a while. Each pause is a multiple of the time that
  * the last table took. Pauses double while losses continue; one useful table resets them.
  *
- * Waiting for a table thus costs a pass at most the share, and tables that are always lost take at most 1 / (1 +
+ * Waiting for a table thus costs a pass at most WAIT, and tables that are always lost take at most 1 / (1 +
  * PAUSE) of the building thread's time.
  */
 
-/** Longest delay, as a share of the usual pass time. It also bounds the cost of a table that saves nothing. */
-const SHARE = 0.2;
+/** Longest wait, as a share of the usual pass time. The waiting thread is idle, and the table may still fail. */
+const WAIT = 0.1;
+/** Longest time of building, as a share of the usual pass time. It bounds the cost of a table that saves nothing. */
+const BUILD = 0.2;
 /** Weight of the latest pass in the moving average. It spans about ten passes, so that one outlier counts little. */
 const LATEST = 0.1;
 /** Assumed pass time before the first pass: between those of small models and those that wait for a disk. */
-const FIRST_PASS_MS = 50;
+const FIRST_PASS_MS = 100;
 /** Losses in a row before the first pause. A single table can be late by chance. */
 const LOSSES = 8;
 /** Time lost in a row before the first pause. A single table of a slow predictor can be too expensive. */
@@ -45,9 +48,9 @@ export class TableWorth {
     this.#passes += 1;
   }
 
-  /** Longest delay that a table may cause its pass. */
-  get limitMs(): number {
-    return this.#usualPassMs * SHARE;
+  /** Longest wait for a table that another thread builds. */
+  get waitMs(): number {
+    return this.#usualPassMs * WAIT;
   }
 
   /** Whether table building is paused. */
@@ -57,7 +60,7 @@ export class TableWorth {
 
   /** Records that building a table delayed its pass by `ms`. */
   delayedPass(ms: number): void {
-    if (ms <= this.limitMs) this.kept();
+    if (ms <= this.#usualPassMs * BUILD) this.kept();
     else this.lost(ms);
   }
 

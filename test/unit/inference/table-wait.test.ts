@@ -53,14 +53,14 @@ it('neither waits nor counts a wait if no table is pending', () => {
   ]);
 });
 
-it('waits a fifth of a usual pass, then abandons the tables', () => {
+it('waits a tenth of a usual pass, then abandons the tables', () => {
   const { wait, counters } = waiter();
   wait.passTook(500);
   const tables = [pending(), pending()];
   wait.settle(tables);
   expect(tables.map(({ state }) => state)).toEqual([TABLE_ABANDONED, TABLE_ABANDONED]);
   expect(counters.thread.tableWaits).toBe(1);
-  expect(counters.thread.tableWaitSeconds).toBeGreaterThanOrEqual(0.1);
+  expect(counters.thread.tableWaitSeconds).toBeGreaterThanOrEqual(0.05);
   // Once passes are short, the wait is short too.
   for (let i = 0; i < 100; i++) wait.passTook(1);
   const before = counters.thread.tableWaitSeconds;

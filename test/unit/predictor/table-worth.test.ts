@@ -1,16 +1,16 @@
 import { expect, it } from 'vitest';
 import { TableWorth } from '../../../src/predictor/table-worth.js';
 
-it('lets a table delay its pass by a fifth of the usual pass time, initially 50 ms', () => {
+it('waits for a table for a tenth of the usual pass time, initially 100 ms', () => {
   const worth = new TableWorth(() => 0);
-  expect(worth.limitMs).toBeCloseTo(10, 9);
+  expect(worth.waitMs).toBeCloseTo(10, 9);
   worth.passTook(200);
-  expect(worth.limitMs).toBeCloseTo(40, 9);
+  expect(worth.waitMs).toBeCloseTo(20, 9);
   worth.passTook(100);
-  expect(worth.limitMs).toBeCloseTo(38, 9);
+  expect(worth.waitMs).toBeCloseTo(19, 9);
 });
 
-it('pauses only after delays beyond the limit', () => {
+it('pauses only after building took more than a fifth of the usual pass time', () => {
   const worth = new TableWorth(() => 0);
   worth.passTook(50);
   for (let i = 0; i < 100; i++) worth.delayedPass(10);
