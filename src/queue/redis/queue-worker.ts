@@ -46,6 +46,7 @@ export class QueueWorker {
   readonly #timer: NodeJS.Timeout;
   readonly #offState: () => void;
   #beating = false;
+  #reporting = false;
   #leaving = false;
   #closed = false;
   #closing: Promise<boolean> | undefined;
@@ -138,17 +139,30 @@ export class QueueWorker {
     this.#beating = true;
     try {
       const serving = this.#engine.state.phase === 'ready' && !this.#leaving;
-      const now = await this.#runs.beat(serving);
-      if (serving) {
-        const { queueName } = this.#options;
-        await publishModel(this.#client, { queueName, seenMs: now, model: this.#model });
-      }
-      // The status query ends jobs that are past their deadline, also while no server runs.
-      for (const end of (await this.#ledger.status()).expired) this.#options.onKeptEnd?.(end);
+      const seenMs = await this.#runs.beat(serving);
+      // The next heartbeat must not wait for this, since it renews leases.
+      void this.#report(serving ? seenMs : undefined);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);
     } finally {
       this.#beating = false;
+    }
+  }
+
+  /**
+   * Publishes the model while the worker serves, and ends jobs that are past their deadline, also without a server.
+   */
+  async #report(seenMs: number | undefined): Promise<void> {
+    if (this.#reporting) return;
+    this.#reporting = true;
+    try {
+      const { queueName, onKeptEnd } = this.#options;
+      if (seenMs !== undefined) await publishModel(this.#client, { queueName, seenMs, model: this.#model });
+      for (const end of (await this.#ledger.status()).expired) onKeptEnd?.(end);
+    } catch (error) {
+      if (!this.#closed) this.#tell(error as Error);
+    } finally {
+      this.#reporting = false;
     }
   }
 }
