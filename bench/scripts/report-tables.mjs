@@ -24,7 +24,7 @@ function shortCommand(command) {
 
 function sourceText({ command, provenance: made, rounds, measurements }) {
   const commits = [...new Set(measurements.flatMap((measurement) => measurement.commits))].join(', ');
-  return `${shortCommand(command)} · commit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${shortCommand(command)}\ncommit ${commits || made.commit} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
 /** `page` is the document that the section stands in: the chart's link starts there. */
@@ -71,7 +71,7 @@ function budgetsTable(file) {
     'bytes loaded per sentence',
   ];
   const { provenance: made, rounds } = file;
-  return `${markdownTable({ head, rows })}\n\n\`sida bench\` · commit ${resident.commits.join(', ')} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
+  return `${markdownTable({ head, rows })}\n\n\`sida bench\`\ncommit ${resident.commits.join(', ')} · ${made.machine}, ${made.cores} cores · ${made.isa} · medians of ${rounds} rounds`;
 }
 
 /** Empty where `sida bench` has not run. */

@@ -19,7 +19,7 @@ function text(table) {
   return reports()
     .map((report) => {
       const { command, commit, machine, gpu } = report;
-      const source = `\`${command}\` · commit ${commit} · ${gpu.name} · ${machine}`;
+      const source = `\`${command}\`\ncommit ${commit} · ${gpu.name} · ${machine}`;
       return `${markdownTable(table(report))}\n\n${source}`;
     })
     .join('\n\n');

@@ -138,7 +138,7 @@ const HEAD = [
   'sentences/s',
   '× resident',
   'p50 / p95, ms',
-  'moved a sentence',
+  'bytes loaded per sentence',
   'needed experts: resident / prefetched / late / on demand',
   'bytes / Belady',
   'bytes / best without prediction',

@@ -267,7 +267,7 @@ export function servingSections(file: BenchFile): Section[] {
             'answered a second',
             'p50 / p95 / p99, ms',
             'refused',
-            'moved a request',
+            'bytes loaded per request',
           ],
           rows: own.map((measurement) => [
             String(measurement.scenario.arrivals),

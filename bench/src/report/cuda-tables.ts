@@ -76,7 +76,7 @@ function measurementsTable({ measurements }: CudaReport): Table {
       'of resident',
       'p50 ms',
       'p95 ms',
-      'moved a sentence',
+      'bytes loaded per sentence',
       'stall',
       'hits',
       'budget bytes',
