@@ -1,0 +1,73 @@
+/** Opens the files of a model or predictor directory. Every file that a model brings is opened by this module. */
+import { realpathSync } from 'node:fs';
+import { basename, dirname, join, sep } from 'node:path';
+import { type ErrorCode, isMissing, SidaError } from '../errors.js';
+import { type OpenFile, openRegularFile, readRegularFile } from './regular-file.js';
+
+interface ModelFileRules {
+  /** Code of the errors. Default: checkpoint_invalid. */
+  code?: ErrorCode;
+}
+
+const LONGEST_NAME = 255;
+
+/**
+ * Opens `directory/name` without following links out of the directory. Returns undefined when there is no such file.
+ * Throws an error of `rules.code` that begins with the path, for a name that is a path, a link that leads out of the
+ * directory or in a circle, and anything but a regular file. Never waits for a FIFO or a device.
+ */
+export function openModelFile(
+  directory: string,
+  name: string,
+  { code = 'checkpoint_invalid' }: ModelFileRules = {},
+): OpenFile | undefined {
+  const path = containedPath(directory, name, code);
+  return path && missingAsUndefined(() => openRegularFile(path, { code, followLink: false }));
+}
+
+/** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */
+export function readModelFile(
+  directory: string,
+  name: string,
+  { code = 'checkpoint_invalid', mostBytes }: ModelFileRules & { mostBytes: number },
+): Buffer | undefined {
+  const path = containedPath(directory, name, code);
+  return path && missingAsUndefined(() => readRegularFile(path, { code, mostBytes, followLink: false }));
+}
+
+/** The real path of a file of the directory. The addon decides by the same rules (checkpoint/contained_path.h). */
+function containedPath(directory: string, name: string, code: ErrorCode): string | undefined {
+  const refuse = (fault: string) => new SidaError({ code, message: `${join(directory, name)}: ${fault}` });
+  if (name === '' || name === '.' || name === '..' || /[/\\\0]/.test(name) || name.length > LONGEST_NAME) {
+    throw refuse('expected the plain name of a file of this directory');
+  }
+  try {
+    const real = realpathSync.native(join(directory, name));
+    const root = realpathSync.native(directory);
+    if (liesIn(real, root) || liesInCache(real, root)) return real;
+    throw refuse(`link out of the directory: found ${real}`);
+  } catch (error) {
+    if (error instanceof SidaError) throw error;
+    if (isMissing(error)) return undefined;
+    throw refuse(`cannot follow: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+function liesIn(file: string, directory: string): boolean {
+  return file.startsWith(directory.endsWith(sep) ? directory : directory + sep);
+}
+
+/** `…/snapshots/<revision>` of the Hugging Face cache holds links to `…/blobs`. */
+function liesInCache(file: string, directory: string): boolean {
+  const snapshots = dirname(directory);
+  return basename(snapshots) === 'snapshots' && liesIn(file, join(dirname(snapshots), 'blobs'));
+}
+
+function missingAsUndefined<T>(body: () => T): T | undefined {
+  try {
+    return body();
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
