@@ -102,8 +102,8 @@ export class FileHashes {
     const directory = this.#directory;
     if (directory === undefined || !this.#changed) return;
     // Another process may have saved meanwhile.
-    const all = [...readEntries(directory), ...this.#entries];
-    const newest = all.sort(([, a], [, b]) => b.usedMs - a.usedMs).slice(0, MOST_ENTRIES);
+    const all = new Map([...readEntries(directory), ...this.#entries]);
+    const newest = [...all].sort(([, a], [, b]) => b.usedMs - a.usedMs).slice(0, MOST_ENTRIES);
     const files = Object.fromEntries(newest.reverse());
     const path = join(directory, HASHES);
     const temporary = `${path}.${process.pid}.tmp`;
