@@ -4,8 +4,10 @@ import { lstat, open, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
+import { openModelFile } from '../files/model-file.js';
+import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import type { PackLayout } from '../native/addon-types.js';
-import { readJsonFile } from '../text/json-file.js';
 import { MAX_STRIPES } from './stripes.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -65,12 +67,10 @@ export function isPack(directory: string): boolean {
 
 export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {
   const path = join(directory, MANIFEST);
-  let manifest: z.infer<typeof manifestSchema>;
-  try {
-    manifest = await readJsonFile(path, manifestSchema);
-  } catch (error) {
-    const message = `${path}: ${(error as Error).message}; convert the model again`;
-    throw new SidaError({ code: 'pack_invalid', message });
+  const rules = { code: 'pack_invalid', hint: 'convert the model again' } as const;
+  const manifest = readJsonFile(directory, MANIFEST, manifestSchema, rules);
+  if (manifest === undefined) {
+    throw new SidaError({ code: 'pack_invalid', message: `${path}: missing; convert the model again` });
   }
   const required = requiredFiles(manifest.experts.stripes?.count ?? 1);
   const missing = required.find((name) => !manifest.files.some((file) => file.name === name));
@@ -96,6 +96,16 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await rename(`${path}.tmp`, path);
 }
 
+/** Opens a file of a pack. Only a stripe may be a link to anywhere, such as another disk. */
+function openPackFile(directory: string, name: string): OpenFile {
+  const code = 'pack_invalid' as const;
+  const path = join(directory, name);
+  if (STRIPE.test(name)) return openRegularFile(path, { code });
+  const file = openModelFile(directory, name, { code });
+  if (file === undefined) throw new SidaError({ code, message: `${path}: missing; convert the model again` });
+  return file;
+}
+
 /** Reads a file as a stream and returns its sha256 and size. Calls `onBytes` for each chunk. */
 export async function hashFile(
   directory: string,
@@ -105,7 +115,8 @@ export async function hashFile(
 ): Promise<PackFile> {
   const hash = createHash('sha256');
   let bytes = 0;
-  const stream = createReadStream(join(directory, name), {
+  const stream = createReadStream('', {
+    fd: openPackFile(directory, name).fd,
     highWaterMark: 4 << 20,
     ...(signal && { signal }),
   });

@@ -1,9 +1,7 @@
 /** Reads a model directory's files beside the weights: the tokenizer and the declared tasks. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
-import { isMissing, SidaError } from '../errors.js';
-import { readJsonFile } from '../text/json-file.js';
+import { readJsonFile } from '../files/json-file.js';
+import { readModelFile } from '../files/model-file.js';
 import { Tokenizer, type TokenizerLimits } from '../text/tokenizer.js';
 
 const tasksSchema = z.object({
@@ -12,30 +10,16 @@ const tasksSchema = z.object({
 
 export type Tasks = z.infer<typeof tasksSchema>['tasks'];
 
+/** The largest published vocabularies, of 262,000 tokens, have files of 33 MB. */
+const MOST_TOKENIZER_BYTES = 48 * 1024 ** 2;
+
 /** Returns undefined if the model has no tokenizer.json. */
 export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
-  const path = join(model, 'tokenizer.json');
-  let json: Buffer;
-  try {
-    json = await readFile(path);
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw invalid(`${path}: ${(error as Error).message}`);
-  }
-  return new Tokenizer(json, limits);
+  const json = readModelFile(model, 'tokenizer.json', { mostBytes: MOST_TOKENIZER_BYTES });
+  return json === undefined ? undefined : new Tokenizer(json, limits);
 }
 
 /** Returns the tasks of sida.json, or none if the file does not exist. */
 export async function readTasks(model: string): Promise<Tasks> {
-  const path = join(model, 'sida.json');
-  try {
-    return (await readJsonFile(path, tasksSchema)).tasks;
-  } catch (error) {
-    if (isMissing(error)) return {};
-    throw invalid(`${path}: ${(error as Error).message}`);
-  }
-}
-
-function invalid(message: string): SidaError {
-  return new SidaError({ code: 'checkpoint_invalid', message });
+  return readJsonFile(model, 'sida.json', tasksSchema, { code: 'checkpoint_invalid' })?.tasks ?? {};
 }

@@ -22,7 +22,7 @@ export function openModelFile(
   { code = 'checkpoint_invalid' }: ModelFileRules = {},
 ): OpenFile | undefined {
   const path = containedPath(directory, name, code);
-  return path && missingAsUndefined(() => openRegularFile(path, { code, followLink: false }));
+  return path === undefined ? undefined : openRegularFile(path, { code, followLink: false });
 }
 
 /** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */
@@ -32,7 +32,7 @@ export function readModelFile(
   { code = 'checkpoint_invalid', mostBytes }: ModelFileRules & { mostBytes: number },
 ): Buffer | undefined {
   const path = containedPath(directory, name, code);
-  return path && missingAsUndefined(() => readRegularFile(path, { code, mostBytes, followLink: false }));
+  return path === undefined ? undefined : readRegularFile(path, { code, mostBytes, followLink: false });
 }
 
 /** The real path of a file of the directory. The addon decides by the same rules (checkpoint/contained_path.h). */
@@ -61,13 +61,4 @@ function liesIn(file: string, directory: string): boolean {
 function liesInCache(file: string, directory: string): boolean {
   const snapshots = dirname(directory);
   return basename(snapshots) === 'snapshots' && liesIn(file, join(dirname(snapshots), 'blobs'));
-}
-
-function missingAsUndefined<T>(body: () => T): T | undefined {
-  try {
-    return body();
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
 }
