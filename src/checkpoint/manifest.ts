@@ -3,10 +3,10 @@ import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
 import { openModelFile } from '../files/model-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import type { PackLayout } from '../native/addon-types.js';
-import { readJsonFile } from '../text/json-file.js';
 import { FileHashes } from './file-hashes.js';
 import { MAX_STRIPES } from './stripes.js';
 import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
@@ -65,12 +65,10 @@ export function isPack(directory: string): boolean {
 
 export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {
   const path = join(directory, MANIFEST);
-  let manifest: z.infer<typeof manifestSchema>;
-  try {
-    manifest = await readJsonFile(path, manifestSchema);
-  } catch (error) {
-    const message = `${path}: ${(error as Error).message}; convert the model again`;
-    throw new SidaError({ code: 'pack_invalid', message });
+  const rules = { code: 'pack_invalid', hint: 'convert the model again' } as const;
+  const manifest = readJsonFile(directory, MANIFEST, manifestSchema, rules);
+  if (manifest === undefined) {
+    throw new SidaError({ code: 'pack_invalid', message: `${path}: missing; convert the model again` });
   }
   const required = requiredFiles(manifest.experts.stripes?.count ?? 1);
   const missing = required.find((name) => !manifest.files.some((file) => file.name === name));

@@ -1,11 +1,16 @@
 /** Reads and writes our own small safetensors files. Model checkpoints are read by the addon. */
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { openModelFile } from '../files/model-file.js';
+import type { OpenFile } from '../files/regular-file.js';
+import { passedBound } from '../text/json-bounds.js';
+import { oneLine } from '../text/one-line.js';
 
 const LENGTH_BYTES = 8;
 const MAX_HEADER_BYTES = 1 << 20;
-const MAX_FILE_BYTES = 1 << 30;
+const MAX_DEPTH = 8;
 const HEADER_ALIGNMENT = 8;
 
 const ARRAYS = { F32: Float32Array, I32: Int32Array, U16: Uint16Array } as const;
@@ -16,7 +21,8 @@ export type TensorData = Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | U
 interface Tensor {
   dtype: Dtype;
   shape: number[];
-  data: TensorData;
+  /** Reads the data. */
+  data: () => TensorData;
 }
 
 interface SafetensorsFile {
@@ -33,7 +39,7 @@ const entrySchema = z.strictObject({
 const metadataSchema = z.record(z.string(), z.string());
 
 function invalid(path: string, what: string, details?: Record<string, number>): SidaError {
-  const body = { code: 'checkpoint_invalid' as const, message: `${path}: ${what}` };
+  const body = { code: 'checkpoint_invalid' as const, message: `${path}: ${oneLine(what)}` };
   return new SidaError(details === undefined ? body : { ...body, details });
 }
 
@@ -98,52 +104,63 @@ function writeAtomically(path: string, pieces: Uint8Array[]): void {
   }
 }
 
-/** Reads a whole file. Throws checkpoint_invalid, with the numbers, when the file is not valid to the last byte. */
+/**
+ * Reads the header. The data of a tensor is read when it is asked for, so that a file costs no more memory than what its
+ * reader expects. Throws checkpoint_invalid, with the numbers, when the file is not valid to the last byte.
+ */
 export function readSafetensors(path: string): SafetensorsFile {
-  const bytes = readWhole(path);
-  if (bytes.length < LENGTH_BYTES) {
-    throw invalid(path, `${bytes.length} bytes, a safetensors file has at least ${LENGTH_BYTES}`);
+  const { fd, size } = openFile(path);
+  try {
+    if (size < LENGTH_BYTES) {
+      throw invalid(path, `${size} bytes, a safetensors file has at least ${LENGTH_BYTES}`);
+    }
+    const headerBytes = readAt(path, fd, 0, LENGTH_BYTES).readBigUInt64LE(0);
+    if (headerBytes > BigInt(Math.min(MAX_HEADER_BYTES, size - LENGTH_BYTES))) {
+      throw invalid(
+        path,
+        `a header of ${headerBytes} bytes in a file of ${size}; the file may have been cut, the limit is ${MAX_HEADER_BYTES}`,
+      );
+    }
+    const begin = LENGTH_BYTES + Number(headerBytes);
+    const header = parseHeader(path, readAt(path, fd, LENGTH_BYTES, Number(headerBytes)));
+    const { __metadata__, ...entries } = header;
+    const metadata = metadataSchema.safeParse(__metadata__ ?? {});
+    if (!metadata.success) throw invalid(path, '__metadata__ is not an object of strings');
+    return { tensors: findTensors(path, entries, begin, size - begin), metadata: metadata.data };
+  } finally {
+    closeSync(fd);
   }
-  const headerBytes = bytes.readBigUInt64LE(0);
-  if (headerBytes > BigInt(Math.min(MAX_HEADER_BYTES, bytes.length - LENGTH_BYTES))) {
-    throw invalid(
-      path,
-      `a header of ${headerBytes} bytes in a file of ${bytes.length}; the file may have been cut, the limit is ${MAX_HEADER_BYTES}`,
-    );
-  }
-  const begin = LENGTH_BYTES + Number(headerBytes);
-  const { __metadata__, ...entries } = parseHeader(path, bytes.subarray(LENGTH_BYTES, begin));
-  const metadata = metadataSchema.safeParse(__metadata__ ?? {});
-  if (!metadata.success) throw invalid(path, '__metadata__ is not an object of strings');
-  const data = bytes.subarray(begin);
-  return { tensors: readTensors(path, entries, data), metadata: metadata.data };
 }
 
-function readWhole(path: string): Buffer {
-  let file: number;
-  try {
-    file = openSync(path, 'r');
-  } catch (error) {
-    throw invalid(path, (error as Error).message);
+function openFile(path: string): OpenFile {
+  const file = openModelFile(dirname(path), basename(path));
+  if (file === undefined) throw invalid(path, 'no such file');
+  return file;
+}
+
+function readAt(path: string, fd: number, position: number, length: number): Buffer<ArrayBuffer> {
+  const bytes = Buffer.from(new ArrayBuffer(length));
+  for (let done = 0; done < length; ) {
+    const read = readSync(fd, bytes, done, length - done, position + done);
+    if (read === 0) throw invalid(path, `ends at byte ${position + done}, expected ${position + length}`);
+    done += read;
   }
+  return bytes;
+}
+
+function readData(path: string, dtype: Dtype, position: number, length: number): TensorData {
+  const { fd } = openFile(path);
   try {
-    const status = fstatSync(file);
-    if (!status.isFile()) throw invalid(path, 'not a regular file');
-    if (status.size > MAX_FILE_BYTES) {
-      throw invalid(path, `${status.size} bytes, the limit is ${MAX_FILE_BYTES}`, { bytes: status.size });
-    }
-    const bytes = Buffer.alloc(status.size);
-    let done = 0;
-    for (let read = 1; done < bytes.length && read > 0; done += read) {
-      read = readSync(file, bytes, done, bytes.length - done, done);
-    }
-    return bytes.subarray(0, done);
+    return new ARRAYS[dtype](readAt(path, fd, position, length).buffer);
   } finally {
-    closeSync(file);
+    closeSync(fd);
   }
 }
 
 function parseHeader(path: string, bytes: Buffer): Record<string, unknown> {
+  if (passedBound(bytes, { depth: MAX_DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
+    throw invalid(path, `header: nested deeper than ${MAX_DEPTH} levels`);
+  }
   let header: unknown;
   try {
     header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -156,7 +173,12 @@ function parseHeader(path: string, bytes: Buffer): Record<string, unknown> {
   return header as Record<string, unknown>;
 }
 
-function readTensors(path: string, entries: Record<string, unknown>, data: Buffer): Map<string, Tensor> {
+function findTensors(
+  path: string,
+  entries: Record<string, unknown>,
+  dataBegin: number,
+  dataBytes: number,
+): Map<string, Tensor> {
   const tensors = new Map<string, Tensor>();
   const ranges: [begin: number, end: number, name: string][] = [];
   for (const [name, value] of Object.entries(entries)) {
@@ -168,17 +190,15 @@ function readTensors(path: string, entries: Record<string, unknown>, data: Buffe
     const { dtype, shape, data_offsets: range } = parsed.data;
     const [begin, end] = range;
     const bytes = elements(shape) * ARRAYS[dtype].BYTES_PER_ELEMENT;
-    if (end > data.length || end - begin !== bytes) {
+    if (end > dataBytes || end - begin !== bytes) {
       throw invalid(
         path,
-        `tensor ${name}: ${dtype} [${shape.join(', ')}] takes ${bytes} bytes, found ${begin} to ${end} of ${data.length} bytes of data; the file may have been cut`,
+        `tensor ${name}: ${dtype} [${shape.join(', ')}] takes ${bytes} bytes, found ${begin} to ${end} of ${dataBytes} bytes of data; the file may have been cut`,
         { expected: bytes, found: end - begin },
       );
     }
     ranges.push([begin, end, name]);
-    // Copy the bytes, because a slice of the file may not be aligned.
-    const copy = new Uint8Array(data.subarray(begin, end)).buffer;
-    tensors.set(name, { dtype, shape, data: new ARRAYS[dtype](copy) });
+    tensors.set(name, { dtype, shape, data: () => readData(path, dtype, dataBegin + begin, bytes) });
   }
   ranges.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   let covered = 0;
@@ -187,10 +207,10 @@ function readTensors(path: string, entries: Record<string, unknown>, data: Buffe
       throw invalid(path, `tensor ${name}: data begins at ${begin}, expected ${covered}`);
     covered = end;
   }
-  if (covered !== data.length) {
-    throw invalid(path, `${data.length} bytes of data, its tensors take ${covered}`, {
+  if (covered !== dataBytes) {
+    throw invalid(path, `${dataBytes} bytes of data, its tensors take ${covered}`, {
       expected: covered,
-      found: data.length,
+      found: dataBytes,
     });
   }
   return tensors;
@@ -213,5 +233,5 @@ export function tensorOf<D extends Dtype>(
       `tensor ${name}: expected ${expected}, found ${tensor.dtype} [${tensor.shape.join(', ')}]`,
     );
   }
-  return tensor.data as InstanceType<(typeof ARRAYS)[D]>;
+  return tensor.data() as InstanceType<(typeof ARRAYS)[D]>;
 }

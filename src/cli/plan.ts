@@ -1,7 +1,7 @@
 /** `sida plan`: shows where every byte would go, without allocating anything. */
-import { readFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { Command } from 'commander';
+import { z } from 'zod';
 import { isPack, MANIFEST } from '../checkpoint/manifest.js';
 import { preparedFormats } from '../checkpoint/prepare-pack.js';
 import {
@@ -15,6 +15,7 @@ import {
 import { budgetBytes } from '../config/budget.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
+import { readJsonFile } from '../files/json-file.js';
 import { isEncoderDecoder } from '../model/model-shape.js';
 import { loadAddon } from '../native/addon.js';
 import type {
@@ -22,7 +23,6 @@ import type {
   MemoryPlan,
   ModelShape,
   PackFormats,
-  PackLayout,
   WeightFormat,
 } from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
@@ -97,13 +97,16 @@ export function planCommand(): Command {
   return addFlags(command, OPTIONS);
 }
 
+/** The names of the MoE layers in a pack's manifest. */
+const layersSchema = z.object({ experts: z.object({ layers: z.array(z.string()) }) });
+
 async function planModel(dir: string, limits: BatchLimits, wanted: FormatChoices): Promise<Planned> {
   const addon = loadAddon();
   if (isPack(dir)) {
     const formats = await preparedFormats(dir, wanted);
-    const layout = JSON.parse(await readFile(join(dir, MANIFEST), 'utf8')) as PackLayout;
     const plan = addon.planMemory({ pack: dir }, limits);
-    return { shape: null, plan, layers: layout.experts.layers, formats, choices: [] };
+    const { experts } = readJsonFile(dir, MANIFEST, layersSchema, { code: 'pack_invalid' })!;
+    return { shape: null, plan, layers: experts.layers, formats, choices: [] };
   }
   const { lossless, shape } = addon.inspectCheckpoint(dir);
   const formats = {

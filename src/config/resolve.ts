@@ -1,5 +1,5 @@
 /** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
-import { readFileSync } from 'node:fs';
+import { readTextFile } from '../files/text-file.js';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback } from './parsers.js';
@@ -9,6 +9,8 @@ export class UsageError extends Error {}
 
 /** Options whose values never appear in messages. */
 const SECRET_FLAGS = ['api-key', 'redis'];
+
+const MOST_CONFIG_BYTES = 1 << 20;
 
 interface Given {
   value: string;
@@ -107,7 +109,7 @@ function parse(option: Option<unknown>, { value, source }: Given): unknown {
 function readConfigFile(file: string): Record<string, Given> {
   let parsed: unknown;
   try {
-    parsed = JSON.parse(readFileSync(file, 'utf8'));
+    parsed = JSON.parse(readTextFile(file, 'invalid_request', MOST_CONFIG_BYTES));
   } catch (error) {
     throw new UsageError(`Cannot read the configuration file ${file}: ${(error as Error).message}`);
   }

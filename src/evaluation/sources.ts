@@ -1,8 +1,8 @@
 /** Turns files into the inputs of an evaluation. */
 
-import { readFile } from 'node:fs/promises';
 import { planScoring } from '../batching/scoring-plan.js';
 import { SidaError } from '../errors.js';
+import { readTextFile } from '../files/text-file.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { randomOf } from '../predictor/random.js';
 import type { ScoringPlan } from '../protocol/item-work.js';
@@ -127,16 +127,7 @@ export function corruptedSource(
 
 /** The lines of a plain text that are not blank. Throws invalid_request when the file cannot be read. */
 export async function readTextLines(file: string, limit?: number): Promise<string[]> {
-  let content: string;
-  try {
-    content = await readFile(file, 'utf8');
-  } catch (error) {
-    throw new SidaError({
-      code: 'invalid_request',
-      message: `Cannot read the text file ${file}: ${(error as Error).message}`,
-    });
-  }
-  return content
+  return readTextFile(file, 'invalid_request')
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { isMissing } from '../errors.js';
 import { openModelFile } from '../files/model-file.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
-import { RECORDS, TRACE_META } from '../trace/trace-file.js';
+import { openRecords, RECORDS, TRACE_META } from '../trace/trace-file.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
 import { TOKEN_TABLE } from './predictor-directory.js';
 import { MANIFEST } from './training/manifest.js';
@@ -37,7 +37,7 @@ async function addFiles(
   names: string[],
 ): Promise<void> {
   for (const name of names) {
-    const file = openModelFile(directory, name);
+    const file = name === RECORDS ? openRecords(directory) : openModelFile(directory, name);
     if (file === undefined) continue;
     const content = createHash('sha256');
     for await (const chunk of createReadStream('', { fd: file.fd, start: 0 }))

@@ -1,6 +1,6 @@
 /** Reads a profile back: the events of each thread and how they nest. */
-import { readFile } from 'node:fs/promises';
 import { SidaError } from '../errors.js';
+import { readTextFile } from '../files/text-file.js';
 import type { TraceAbout, TraceEvent, TraceFile } from './chrome-trace.js';
 import type { Interval } from './intervals.js';
 
@@ -28,9 +28,7 @@ export interface Timeline {
 
 /** Throws invalid_request when the file is not a profile from `sida serve --profile`. */
 export async function readTimeline(file: string): Promise<Timeline> {
-  const text = await readFile(file, 'utf8').catch((error: Error) => {
-    throw noProfile(file, error.message);
-  });
+  const text = readTextFile(file, 'invalid_request');
   let trace: TraceFile;
   try {
     trace = JSON.parse(text) as TraceFile;

@@ -1,6 +1,6 @@
 /** Reads inputs from a JSON-lines file. Each line is a row whose fields fill a template. */
-import { readFile } from 'node:fs/promises';
 import { SidaError } from '../errors.js';
+import { readTextFile } from '../files/text-file.js';
 import { renderTemplate, templateFields } from '../text/template.js';
 
 export interface DataSource {
@@ -21,12 +21,7 @@ function invalid(message: string): SidaError {
 
 /** Rows with their line numbers, from 1, without blank lines. Throws invalid_request for a line that is no object. */
 export async function readRows(file: string): Promise<{ line: number; row: Row }[]> {
-  let content: string;
-  try {
-    content = await readFile(file, 'utf8');
-  } catch (error) {
-    throw invalid(`Cannot read the data file ${file}: ${(error as Error).message}`);
-  }
+  const content = readTextFile(file, 'invalid_request');
   const rows: { line: number; row: Row }[] = [];
   // Editors on Windows begin files with a byte order mark.
   content

@@ -1,10 +1,12 @@
 /** A routing trace on disk: a directory with trace.json and records.bin. */
-import { existsSync } from 'node:fs';
+import { closeSync, existsSync, read } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { z } from 'zod';
-import { isMissing, SidaError } from '../errors.js';
-import { readJsonFile } from '../text/json-file.js';
+import { SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
+import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import {
   decodeRecord,
   encodeRecord,
@@ -71,17 +73,12 @@ export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'lay
 }
 
 export async function readMeta(directory: string): Promise<TraceMeta> {
-  const path = join(directory, TRACE_META);
-  try {
-    return await readJsonFile(path, metaSchema);
-  } catch (error) {
-    throw new SidaError({
-      code: 'invalid_request',
-      message: isMissing(error)
-        ? `${directory} is no trace: it has no ${TRACE_META}; \`sida trace\` makes one`
-        : `${path}: no trace: ${(error as Error).message}`,
-    });
-  }
+  const meta = readJsonFile(directory, TRACE_META, metaSchema, { code: 'invalid_request' });
+  if (meta !== undefined) return meta;
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `${directory} is no trace: it has no ${TRACE_META}; \`sida trace\` makes one`,
+  });
 }
 
 async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
@@ -90,12 +87,18 @@ async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
   await rename(`${path}.tmp`, path);
 }
 
+const readBytes = promisify(read);
+
+/** Opens the records of a trace, which may lie on another disk. */
+export function openRecords(directory: string): OpenFile {
+  return openRegularFile(join(directory, RECORDS), { code: 'invalid_request' });
+}
+
 /** Reads a trace record by record, in constant memory. Stops at an incomplete last record. */
 export async function* readTrace(directory: string): AsyncGenerator<TraceRecord & { end: number }> {
   const shape = shapeOf(await readMeta(directory));
-  const file = await open(join(directory, RECORDS), 'r');
+  const { fd, size } = openRecords(directory);
   try {
-    const { size } = await file.stat();
     let window: Buffer = Buffer.alloc(0);
     let start = 0;
     const need = async (offset: number, bytes: number): Promise<Buffer | undefined> => {
@@ -105,7 +108,7 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
         window = Buffer.alloc(length);
         start = offset;
         for (let done = 0; done < length; ) {
-          const { bytesRead } = await file.read(window, done, length - done, offset + done);
+          const { bytesRead } = await readBytes(fd, window, done, length - done, offset + done);
           if (bytesRead === 0) return undefined;
           done += bytesRead;
         }
@@ -122,7 +125,7 @@ export async function* readTrace(directory: string): AsyncGenerator<TraceRecord 
       yield { ...decodeRecord(whole, shape), end: offset };
     }
   } finally {
-    await file.close();
+    closeSync(fd);
   }
 }
 

@@ -1,8 +1,8 @@
 /** Random access to the records of a trace. Only their lengths and offsets are in memory. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
-import { RECORDS, readMeta, shapeOf, type TraceMeta } from './trace-file.js';
+import { openRecords, RECORDS, readMeta, shapeOf, type TraceMeta } from './trace-file.js';
 import {
   decodeStack,
   lengthsOfHeader,
@@ -45,9 +45,8 @@ export class TraceIndex {
   static async open(directory: string): Promise<TraceIndex> {
     const meta = await readMeta(directory);
     const path = join(directory, RECORDS);
-    const file = openSync(path, 'r');
+    const { fd: file, size } = openRecords(directory);
     try {
-      const { size } = fstatSync(file);
       const shape = shapeOf(meta);
       const places = { offsets: [] as number[], lengths: [] as number[][] };
       const header = Buffer.alloc(RECORD_HEADER_BYTES);

@@ -54,6 +54,8 @@ export class TokenTable implements HashFunction {
     const stacks = shape.stacks.map(({ name, layers }): TokenRows => {
       const n = file.tensors.get(`${name}.tokens`)?.shape[0] ?? 0;
       const width = file.tensors.get(`${name}.experts`)?.shape[2] ?? 0;
+      if (n > shape.vocab) throw invalid(path, `${name}: ${n} tokens, expected at most ${shape.vocab}`);
+      checkWidth(path, name, width, shape);
       const entries = [layers, n + 1, width];
       const rows = {
         tokens: tensorOf(path, file, `${name}.tokens`, 'I32', [n]),
@@ -119,10 +121,14 @@ function invalid(path: string, what: string): SidaError {
   return new SidaError({ code: 'checkpoint_invalid', message: `${path}: ${what}` });
 }
 
-function check(path: string, stack: string, rows: TokenRows, { vocab, experts, topK }: RoutingShape): void {
-  if (rows.width < 1 || rows.width > experts) {
-    throw invalid(path, `${stack}: ${rows.width} experts a token, expected 1 to ${experts}`);
+/** Sizes are checked before the data is read, so that they bound its memory. */
+function checkWidth(path: string, stack: string, width: number, { experts }: RoutingShape): void {
+  if (width < 1 || width > experts) {
+    throw invalid(path, `${stack}: ${width} experts a token, expected 1 to ${experts}`);
   }
+}
+
+function check(path: string, stack: string, rows: TokenRows, { vocab, experts, topK }: RoutingShape): void {
   for (let i = 0, last = -1; i < rows.tokens.length; i++) {
     const token = rows.tokens[i]!;
     if (token <= last || token >= vocab) {

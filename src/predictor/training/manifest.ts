@@ -1,8 +1,7 @@
 /** sida-predictor.json describes a directory of trained hash functions. */
-import { join } from 'node:path';
 import { z } from 'zod';
-import { isMissing, SidaError } from '../../errors.js';
-import { readJsonFile } from '../../text/json-file.js';
+import { SidaError } from '../../errors.js';
+import { readJsonFile } from '../../files/json-file.js';
 
 export const MANIFEST = 'sida-predictor.json';
 
@@ -54,17 +53,13 @@ const manifestSchema = z.object({
 
 export type PredictorManifest = z.infer<typeof manifestSchema>;
 
-/** Throws cannot_run if the directory holds no finished predictor. */
+/** Throws cannot_run if the directory holds no finished predictor, and checkpoint_invalid if its file is damaged. */
 export async function readPredictorManifest(directory: string): Promise<PredictorManifest> {
-  const path = join(directory, MANIFEST);
-  try {
-    return await readJsonFile(path, manifestSchema);
-  } catch (error) {
-    throw new SidaError({
-      code: 'cannot_run',
-      message: isMissing(error)
-        ? `${directory} is no predictor: it has no ${MANIFEST}; \`sida train\` makes one`
-        : `${path}: no predictor of this version: ${(error as Error).message}`,
-    });
-  }
+  const rules = { code: 'checkpoint_invalid', hint: 'train the predictor again' } as const;
+  const manifest = readJsonFile(directory, MANIFEST, manifestSchema, rules);
+  if (manifest !== undefined) return manifest;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `${directory} is no predictor: it has no ${MANIFEST}; \`sida train\` makes one`,
+  });
 }
