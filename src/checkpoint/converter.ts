@@ -18,7 +18,7 @@ import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
 import { checkpointIdentity } from './identity.js';
-import { withLock } from './lock-file.js';
+import { type LockWait, withLock } from './lock-file.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, verifyPack, writeManifest } from './manifest.js';
 import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import {
@@ -40,6 +40,8 @@ interface ConvertOptions extends FormatChoices {
   signal?: AbortSignal;
   /** Counts experts while converting, then bytes while hashing. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
+  /** Called while another process converts to `out`. */
+  onWait?: (wait: LockWait) => void;
 }
 
 interface ConvertResult {
@@ -127,11 +129,10 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
  */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
-  return withLock(
-    `${out}.lock`,
-    () => convertLocked({ ...options, model: resolve(options.model), out }),
-    options.signal,
-  );
+  return withLock(`${out}.lock`, () => convertLocked({ ...options, model: resolve(options.model), out }), {
+    ...(options.signal && { signal: options.signal }),
+    ...(options.onWait && { onWait: options.onWait }),
+  });
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {

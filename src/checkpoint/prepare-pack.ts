@@ -6,6 +6,7 @@ import type { PackFormats } from '../native/addon-types.js';
 import { checkTensors } from './check-tensors.js';
 import { convertCheckpoint } from './converter.js';
 import { checkpointIdentity, packFingerprint } from './identity.js';
+import type { LockWait } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 import {
   type FormatChoice,
@@ -31,6 +32,8 @@ export interface PrepareOptions {
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
+  /** Called while another process converts the same model. */
+  onWait?: (wait: LockWait) => void;
 }
 
 export interface PreparedPack {
