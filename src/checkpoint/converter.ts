@@ -9,7 +9,7 @@ import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
-import { withLock } from './lock-file.js';
+import { type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
   openPackFile,
@@ -42,6 +42,8 @@ interface ConvertOptions extends FormatChoices {
   signal?: AbortSignal;
   /** Counts bytes while hashing the checkpoint, then experts while converting, then bytes of the pack. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
+  /** Called while another process converts to `out`. */
+  onWait?: (wait: LockWait) => void;
 }
 
 interface ConvertResult {
@@ -128,11 +130,10 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
  */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
-  return withLock(
-    `${out}.lock`,
-    () => convertLocked({ ...options, model: resolve(options.model), out }),
-    options.signal,
-  );
+  return withLock(`${out}.lock`, () => convertLocked({ ...options, model: resolve(options.model), out }), {
+    ...(options.signal && { signal: options.signal }),
+    ...(options.onWait && { onWait: options.onWait }),
+  });
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {

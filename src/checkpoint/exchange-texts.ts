@@ -6,6 +6,7 @@ import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { hashOfFiles } from './identity.js';
 import { MANIFEST, type Manifest, openPackFile, readManifest, writeManifest } from './manifest.js';
+import { holdPack } from './pack-use.js';
 import { isTextName, sha256Of, type Texts, writeTexts } from './texts.js';
 
 interface Options {
@@ -21,6 +22,7 @@ export async function packWithTexts(
   { model, hashes }: Options,
 ): Promise<void> {
   const partial = `${out}.partial`;
+  await holdPack(donor);
   await rm(partial, { recursive: true, force: true });
   await mkdir(partial, { mode: 0o700 });
   const { files } = await readManifest(donor);

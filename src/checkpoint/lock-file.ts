@@ -1,44 +1,187 @@
-import { mkdir, open, readFile, rm } from 'node:fs/promises';
+/**
+ * Locks between processes, by flock(2). The kernel releases a lock when its holder dies, so a lock that a killed
+ * process, another container or an earlier boot left behind is no obstacle.
+ */
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isMissing, SidaError } from '../errors.js';
+import { loadAddon } from '../native/addon.js';
 
-const POLL_MS = 200;
+/** Time between tries. Each waits a random part of it more, so that waiting processes do not try in step. */
+const POLL_MS = 100;
+const FIRST_NEWS_MS = 1_000;
 
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
+/** Who holds a lock that is waited for. */
+export interface LockWait {
+  /** Its process id, in its own pid namespace. Undefined when it holds the lock shared, or wrote none. */
+  pid: number | undefined;
+  seconds: number;
+}
+
+export interface LockOptions {
+  signal?: AbortSignal;
+  /** Called after the first second of waiting, and then each time the wait has doubled. */
+  onWait?: (wait: LockWait) => void;
+}
+
+/** A lock that is held until it is released. */
+export interface Lock {
+  release(): void;
 }
 
 /**
- * Runs `body` while this process holds the lock file `path`. Waits while another process of this machine holds it,
- * and takes over the lock of a process that has died.
+ * Runs `body` while this process alone holds the lock file `path`, which is created, and removed at the end. Waits
+ * while others hold it. Throws the reason of `signal` when it aborts the wait.
  */
-export async function withLock<T>(path: string, body: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-  await mkdir(dirname(path), { recursive: true });
-  for (;;) {
-    signal?.throwIfAborted();
-    try {
-      const file = await open(path, 'wx');
-      await file.writeFile(String(process.pid));
-      await file.close();
-      break;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
-    const holder = Number(await readFile(path, 'utf8').catch(() => ''));
-    // An empty file means that its owner is about to write its id, or died before that. If it stays empty, remove it.
-    if (holder > 0 && !alive(holder)) await rm(path, { force: true });
-    else await delay(POLL_MS, undefined, signal && { signal });
-    if (holder === 0 && (await readFile(path, 'utf8').catch(() => 'gone')) === '')
-      await rm(path, { force: true });
-  }
+export async function withLock<T>(
+  path: string,
+  body: () => Promise<T>,
+  options: LockOptions = {},
+): Promise<T> {
+  const lock = await waitFor(path, false, options);
   try {
     return await body();
   } finally {
-    await rm(path, { force: true });
+    lock.release();
   }
+}
+
+/** As withLock, but others may hold the lock shared at the same time. The file stays. */
+export async function withSharedLock<T>(
+  path: string,
+  body: () => Promise<T>,
+  options: LockOptions = {},
+): Promise<T> {
+  const lock = await waitFor(path, true, options);
+  try {
+    return await body();
+  } finally {
+    lock.release();
+  }
+}
+
+/** Takes the lock if nobody holds one that forbids it, and returns undefined otherwise. */
+export function tryLock(path: string, { shared }: { shared: boolean }): Lock | undefined {
+  mkdirSync(dirname(path), { recursive: true });
+  for (;;) {
+    const fd = openLock(path, shared);
+    let locked = false;
+    try {
+      locked = loadAddon().tryLock(fd, shared);
+      // The holder before may have removed the file after this process opened it. Then this lock is worth nothing.
+      if (locked && isStillAt(path, fd)) return shared ? sharedLock(fd) : exclusiveLock(path, fd);
+    } catch (error) {
+      closeSync(fd);
+      throw error;
+    }
+    closeSync(fd);
+    if (!locked) return undefined;
+  }
+}
+
+/** The process that wrote itself into the lock file. It may have died since. */
+export function lockHolder(path: string): number | undefined {
+  try {
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    try {
+      const text = Buffer.alloc(16);
+      const pid = Number(text.toString('latin1', 0, readSync(fd, text, 0, text.length, 0)));
+      return Number.isInteger(pid) && pid > 0 ? pid : undefined;
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+async function waitFor(path: string, shared: boolean, { signal, onWait }: LockOptions): Promise<Lock> {
+  const began = performance.now();
+  for (let newsMs = FIRST_NEWS_MS; ; ) {
+    signal?.throwIfAborted();
+    const lock = tryLock(path, { shared });
+    if (lock !== undefined) return lock;
+    const waited = performance.now() - began;
+    if (waited >= newsMs) {
+      onWait?.({ pid: lockHolder(path), seconds: Math.round(waited / 1000) });
+      newsMs *= 2;
+    }
+    try {
+      await delay(POLL_MS * (1 + Math.random()), undefined, signal && { signal });
+    } catch (error) {
+      throw signal?.aborted ? signal.reason : error;
+    }
+  }
+}
+
+function openLock(path: string, shared: boolean): number {
+  const flags = constants.O_NONBLOCK | constants.O_NOFOLLOW | constants.O_NOCTTY;
+  try {
+    // Only the holder of an exclusive lock writes, so a shared lock needs no right to write once the file is there.
+    const there = shared ? openIfThere(path, constants.O_RDONLY | flags) : undefined;
+    if (there !== undefined) return regular(path, there);
+    return regular(path, openSync(path, constants.O_RDWR | constants.O_CREAT | flags, 0o600));
+  } catch (error) {
+    if (error instanceof SidaError) throw error;
+    throw new SidaError({ code: 'io_error', message: `Cannot lock ${path}: ${(error as Error).message}` });
+  }
+}
+
+function openIfThere(path: string, flags: number): number | undefined {
+  try {
+    return openSync(path, flags);
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+function regular(path: string, fd: number): number {
+  if (fstatSync(fd).isFile()) return fd;
+  closeSync(fd);
+  throw new SidaError({ code: 'io_error', message: `Cannot lock ${path}: expected a regular file` });
+}
+
+function isStillAt(path: string, fd: number): boolean {
+  const there = statSync(path, { throwIfNoEntry: false, bigint: true });
+  const held = fstatSync(fd, { bigint: true });
+  return there !== undefined && there.ino === held.ino && there.dev === held.dev;
+}
+
+function sharedLock(fd: number): Lock {
+  let held = true;
+  return {
+    release: () => {
+      if (held) closeSync(fd);
+      held = false;
+    },
+  };
+}
+
+/** Only the holder of an exclusive lock may remove the file: nobody else can hold it then. */
+function exclusiveLock(path: string, fd: number): Lock {
+  ftruncateSync(fd);
+  writeSync(fd, String(process.pid), 0);
+  let held = true;
+  return {
+    release: () => {
+      if (!held) return;
+      held = false;
+      // Removed before it is unlocked. Processes that have opened it by now notice, and open the next one.
+      if (isStillAt(path, fd)) rmSync(path, { force: true });
+      closeSync(fd);
+    },
+  };
 }

@@ -9,9 +9,9 @@ import { convertCheckpoint } from './converter.js';
 import { hashOfTexts, packWithTexts } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
-import { withLock } from './lock-file.js';
+import { type LockWait, withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
-import { recordUse } from './pack-use.js';
+import { holdPack, recordUse } from './pack-use.js';
 import { parseTasks, type Tasks } from './tasks.js';
 import {
   type FormatChoice,
@@ -37,6 +37,8 @@ export interface PrepareOptions {
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
+  /** Called while another process converts the same model. */
+  onWait?: (wait: LockWait) => void;
 }
 
 export interface PreparedPack {
@@ -95,7 +97,7 @@ export async function reopenPack(served: ServedPack, options: PrepareOptions): P
 
 /** Finds or makes the pack of a checkpoint in the cache. */
 async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
-  const { packDir, experts, dense = 'auto', signal, onProgress } = options;
+  const { packDir, experts, dense = 'auto', signal, onProgress, onWait } = options;
   const info = loadAddon().inspectCheckpoint(model);
   const source = await readSource(model, info, {
     hashes,
@@ -132,7 +134,8 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     await convertCheckpoint({ ...options, model, out, ...formats, hashes });
     return open(out);
   };
-  return (await openExact()) ?? withLock(join(packDir, `${wanted.names.weights}.lock`), make, signal);
+  const waiting = { ...(signal && { signal }), ...(onWait && { onWait }) };
+  return (await openExact()) ?? withLock(join(packDir, `${wanted.names.weights}.lock`), make, waiting);
 }
 
 interface WantedPack {
@@ -214,6 +217,7 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
 
 async function openPack(pack: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
   const { signal, onProgress } = options;
+  await holdPack(pack);
   const { manifest, texts } = await verifyPack(pack, {
     maxBytes: VERIFY_AT_START_BYTES,
     hashes,

@@ -92,6 +92,11 @@ export interface NativeAddon {
     readBytes: number,
     seconds: number,
   ): { depth: number; bytesPerSecond: number; best: number };
+  /**
+   * Locks an open file by flock(2), exclusively or shared, unless another open file of it holds a lock that forbids it.
+   * Returns whether it is locked. The kernel releases the lock when the file is closed, also when the process dies.
+   */
+  tryLock(fd: number, shared: boolean): boolean;
   PackWriter: new (options: PackOptions) => PackWriter;
   PackVerifier: new (options: { checkpoint: string; pack: string }) => PackVerifier;
   Engine: new (options: EngineOptions) => Engine;

@@ -1,6 +1,9 @@
 #include <napi.h>
+#include <sys/file.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -147,6 +150,18 @@ Napi::Array names_to_js(Napi::Env env, const std::array<const char*, N>& all) {
   return js;
 }
 
+Napi::Value try_lock_js(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const int operation = info[1].As<Napi::Boolean>().Value() ? LOCK_SH : LOCK_EX;
+    if (::flock(info[0].As<Napi::Number>().Int32Value(), operation | LOCK_NB) == 0) {
+      return Napi::Boolean::New(env, true);
+    }
+    if (errno == EWOULDBLOCK || errno == EINTR) return Napi::Boolean::New(env, false);
+    throw Error("io_error", std::string("cannot lock: ") + std::strerror(errno));
+  });
+}
+
 Napi::Object names_js(Napi::Env env) {
   Napi::Object names = Napi::Object::New(env);
   names.Set("isa", names_to_js(env, kKernelSets));
@@ -167,6 +182,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("planMemory", Napi::Function::New(env, plan_memory_js, "planMemory"));
   exports.Set("measureDiskSpeed", Napi::Function::New(env, measure_disk_speed_js, "measureDiskSpeed"));
   exports.Set("measureDiskRead", Napi::Function::New(env, measure_disk_read_js, "measureDiskRead"));
+  exports.Set("tryLock", Napi::Function::New(env, try_lock_js, "tryLock"));
   exports.Set("profile", profile_js(env));
   exports.Set("PackWriter", PackWriterBinding::define(env));
   exports.Set("PackVerifier", PackVerifierBinding::define(env));

@@ -5,6 +5,7 @@
 
 #include "checkpoint/checkpoint_index.h"
 #include "checkpoint/contained_path.h"
+#include "checkpoint/model_file.h"
 #include "checkpoint/model_files.h"
 #include "core/checkpoint_error.h"
 #include "core/file.h"
@@ -21,12 +22,12 @@ std::vector<SafetensorsFile> open_files(const std::string& directory) {
   const std::string single = "model.safetensors";
   const std::string index = "model.safetensors.index.json";
   std::vector<SafetensorsFile> files;
-  if (const std::string path = contained_path(directory, single); !path.empty()) {
-    files.push_back(SafetensorsFile::open(path, join_path(directory, single)));
+  if (exists(directory, single)) {
+    files.push_back(SafetensorsFile::open(join_path(directory, single)));
     return files;
   }
-  if (const std::string path = contained_path(directory, index); !path.empty()) {
-    const File file = File::open(path);
+  if (exists(directory, index)) {
+    const File file = open_model_file(directory, index);
     return open_shards(directory, JsonInput(file), join_path(directory, index));
   }
   const bool pickle =

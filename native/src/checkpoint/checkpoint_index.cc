@@ -106,7 +106,7 @@ std::vector<SafetensorsFile> open_shards(const std::string& directory, const Jso
       throw reader.fault(names.front(), "two names for one shard", "one name",
                          "\"" + escape_text(shard) + "\" and \"" + escape_text(seen[path]) + "\"");
     }
-    files.push_back(SafetensorsFile::open(path, join_path(directory, shard)));
+    files.push_back(SafetensorsFile::open(join_path(directory, shard)));
     check_shard(reader, files.back(), shard, names);
     for (const TensorInfo& tensor : files.back().tensors()) bytes += tensor.bytes;
   }

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "core/checkpoint_error.h"
+#include "core/file.h"
 
 namespace sida {
 namespace {
@@ -59,9 +60,9 @@ std::string contained_path(const std::string& directory, const std::string& name
     refuse("link out of the directory", "\"" + escape_text(name) + "\" inside",
            "\"" + escape_text(real.string()) + "\"");
   }
-  if (!fs::is_regular_file(real, error)) {
-    refuse("bad file", "\"" + escape_text(name) + "\" to be a regular file",
-           fs::is_directory(real, error) ? "a directory" : "none");
+  if (::stat(real.c_str(), &status) != 0) return "";
+  if (!S_ISREG(status.st_mode)) {
+    refuse("bad file", "\"" + escape_text(name) + "\" to be a regular file", file_kind(status.st_mode));
   }
   return real.string();
 }

@@ -34,7 +34,7 @@ void check_panels(const PanelMatrix& panels, size_t first_row, const std::string
 }  // namespace
 
 void check_dense_finite(const Pack& pack) {
-  const File file = File::open(pack.dense_path());
+  const File file = pack.open_dense();
   std::vector<std::byte> data;
   for (const DenseTensor& tensor : pack.dense.tensors) {
     const size_t n = tensor.rows();
@@ -61,8 +61,7 @@ void check_dense_finite(const Pack& pack) {
 void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
   const ExpertLayout& layout = pack.experts;
   const StripeLayout stripes = pack.stripe_layout();
-  std::vector<File> files;
-  for (const std::string& path : pack.expert_paths()) files.push_back(File::open(path));
+  const std::vector<File> files = pack.open_experts();
   std::vector<std::byte> block(layout.block_bytes);
   for (size_t id = begin; id < std::min(end, layout.experts()); ++id) {
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));

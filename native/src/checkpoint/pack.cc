@@ -1,5 +1,7 @@
 #include "checkpoint/pack.h"
 
+#include "checkpoint/contained_path.h"
+#include "checkpoint/model_file.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
 #include "core/file.h"
@@ -8,6 +10,8 @@
 
 namespace sida {
 namespace {
+
+constexpr const char* kManifest = "manifest.json";
 
 class ManifestCheck {
  public:
@@ -99,6 +103,14 @@ std::vector<std::string> Pack::expert_paths() const {
   return paths;
 }
 
+File Pack::open_dense() const { return open_model_file(directory, kDenseFile); }
+
+std::vector<File> Pack::open_experts() const {
+  std::vector<File> files;
+  for (const std::string& path : expert_paths()) files.push_back(File::open(path));
+  return files;
+}
+
 Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, WeightFormat dense) {
   Pack pack;
   pack.directory = std::move(directory);
@@ -109,8 +121,8 @@ Pack describe_pack(std::string directory, ModelSpec spec, WeightFormat experts, 
 }
 
 Pack open_pack(const std::string& directory) {
-  const std::string path = directory + "/manifest.json";
-  const auto document = JsonDocument::parse(JsonInput(File::open(path)), {path, "pack_invalid"});
+  const std::string path = join_path(directory, kManifest);
+  const auto document = JsonDocument::parse(JsonInput(open_model_file(directory, kManifest)), {path, "pack_invalid"});
   const JsonValue root = document.root();
   const ManifestCheck check(path, root);
   const std::string format = root.at("format").as_string();
@@ -120,6 +132,8 @@ Pack open_pack(const std::string& directory) {
   const WeightFormat dense = check.format("dense", WeightRole::kDense);
   Pack pack = describe_pack(directory, read_model_files(directory).spec, experts, dense);
   if (const auto stripes = root.at("experts").find("stripes")) pack.stripes = read_stripes(check, *stripes);
+  // Only a stripe may be a link to anywhere, such as another disk.
+  if (pack.stripes.count == 1) contained_path(directory, pack.stripe_layout().file_name(0));
   check_experts(check, pack);
   check_dense(check, pack.dense);
   return pack;

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "expert/expert_layout.h"
 #include "expert/stripe_layout.h"
 #include "model/dense_layout.h"
@@ -27,6 +28,9 @@ struct Pack {
   std::string expert_path(size_t stripe = 0) const { return directory + "/" + stripe_layout().file_name(stripe); }
   /// One path for each stripe.
   std::vector<std::string> expert_paths() const;
+  /// Throw io_error, and checkpoint_invalid where the dense file is missing or no regular file of this directory.
+  File open_dense() const;
+  std::vector<File> open_experts() const;
 };
 
 /// Layouts of a model with these element types.

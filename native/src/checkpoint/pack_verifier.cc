@@ -78,11 +78,11 @@ double error_bound(WeightFormat format) {
 PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pack)
     : checkpoint_(Checkpoint::open(checkpoint)),
       pack_(open_pack(pack)),
-      dense_(File::open(pack_.dense_path())) {
+      dense_(pack_.open_dense()),
+      experts_(pack_.open_experts()) {
   if (checkpoint_.spec().family != pack_.spec.family) {
     throw damaged(pack_.directory, "model_type", checkpoint_.spec().family, pack_.spec.family);
   }
-  for (const std::string& path : pack_.expert_paths()) experts_.push_back(File::open(path));
 }
 
 double PackVerifier::compare(const std::byte* data, WeightFormat format, size_t rows, size_t k,

@@ -1,9 +1,11 @@
 #include "checkpoint/safetensors_file.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/model_file.h"
 #include "core/checkpoint_error.h"
 
 namespace sida {
@@ -82,7 +84,10 @@ void check_object_count(const File& file, uint64_t header_bytes, const std::stri
 }  // namespace
 
 SafetensorsFile SafetensorsFile::open(const std::string& path, const std::string& display) {
-  SafetensorsFile result(File::open(path), display.empty() ? path : display);
+  const std::filesystem::path parts(path);
+  const std::string directory = parts.has_parent_path() ? parts.parent_path().string() : ".";
+  SafetensorsFile result(open_model_file(directory, parts.filename().string()),
+                         display.empty() ? path : display);
   const File& file = result.file_;
   result.header_bytes_ = read_header_length(file, result.display_);
   check_begins_object(file, result.header_bytes_, result.display_);

@@ -36,8 +36,8 @@ inline constexpr size_t kMaxHeaderObjects = 1 << 18;
 /// that covers the file without hole, overlap or remainder.
 class SafetensorsFile {
  public:
-  /// Throws io_error or checkpoint_invalid. `display` names the file in errors; the path does where it is
-  /// empty.
+  /// Opens the file as open_model_file does. Throws io_error or checkpoint_invalid. `display` names the file in errors;
+  /// the path does where it is empty.
   static SafetensorsFile open(const std::string& path, const std::string& display = "");
 
   const File& file() const { return file_; }

@@ -28,15 +28,15 @@ using Numbers = std::map<std::string, double>;
   fail(path, what + ": " + std::strerror(error), {{"errno", error}});
 }
 
-const char* kind_of(mode_t mode) {
+}  // namespace
+
+const char* file_kind(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a FIFO";
   if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
   if (S_ISSOCK(mode)) return "a socket";
-  return "something else";
+  return S_ISREG(mode) ? "a regular file" : "something else";
 }
-
-}  // namespace
 
 File File::open(const std::string& path, bool follow_link) {
   if (path.find('\0') != std::string::npos) fail(path, "expected a path without NUL");
@@ -48,7 +48,7 @@ File File::open(const std::string& path, bool follow_link) {
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) fail_errno(path, "cannot stat", errno);
   if (!S_ISREG(status.st_mode)) {
-    fail(path, std::string("expected a regular file, found ") + kind_of(status.st_mode));
+    fail(path, std::string("expected a regular file, found ") + file_kind(status.st_mode));
   }
   file.size_ = static_cast<uint64_t>(status.st_size);
   file.modified_ns_ = modified_ns(status);
@@ -98,19 +98,6 @@ bool File::unchanged() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_errno(path_, "cannot stat", errno);
   return static_cast<uint64_t>(status.st_size) == size_ && modified_ns(status) == modified_ns_;
-}
-
-std::string read_text_file(const std::string& path, uint64_t max_bytes) {
-  const File file = File::open(path);
-  if (file.size() > max_bytes) {
-    fail(path,
-         "too large: expected at most " + std::to_string(max_bytes) + " bytes, found " +
-             std::to_string(file.size()),
-         {{"expected", static_cast<double>(max_bytes)}, {"found", static_cast<double>(file.size())}});
-  }
-  std::string text(file.size(), '\0');
-  file.pread_exact(0, text.data(), text.size());
-  return text;
 }
 
 }  // namespace sida

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -39,7 +41,7 @@ class File {
   int64_t modified_ns_ = 0;
 };
 
-/// The whole text of a file. Throws io_error, also where it is larger than `max_bytes`.
-std::string read_text_file(const std::string& path, uint64_t max_bytes);
+/// The kind of file that a mode of stat(2) means: "a FIFO".
+const char* file_kind(mode_t mode);
 
 }  // namespace sida

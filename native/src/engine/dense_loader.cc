@@ -4,7 +4,6 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/file.h"
 
 namespace sida {
 namespace {
@@ -14,7 +13,7 @@ constexpr uint64_t kChunk = 4 << 20;
 }  // namespace
 
 DeviceBuffer load_dense(DeviceMemory& memory, const Pack& pack, const DenseLayout& layout) {
-  const File file = File::open(pack.dense_path());
+  const File file = pack.open_dense();
   if (file.size() != pack.dense.bytes) {
     throw Error("pack_invalid", pack.dense_path() + ": size: expected " + std::to_string(pack.dense.bytes) +
                                     " bytes, found " + std::to_string(file.size()) +

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/checkpoint_error.h"
+#include "checkpoint/model_file.h"
 #include "checkpoint/safetensors_file.h"
-#include "core/file.h"
 #include "core/json.h"
 #include "core/sha256.h"
 #include "predictor/safetensors_writer.h"
@@ -23,7 +23,9 @@ constexpr uint64_t kVersion = 1;
 constexpr uint64_t kMaxConfigBytes = 1 << 16;
 constexpr size_t kNameDigits = 16;
 
-std::string config_path(const std::string& directory) { return directory + "/predictor.json"; }
+constexpr const char* kConfig = "predictor.json";
+
+std::string config_path(const std::string& directory) { return directory + "/" + kConfig; }
 
 std::string tensor_path(const std::string& directory, const char* kind, const std::string& sha256) {
   return directory + "/" + kind + "-" + sha256.substr(0, kNameDigits) + ".safetensors";
@@ -81,7 +83,7 @@ class CheckpointReader {
   explicit CheckpointReader(const std::string& directory)
       : directory_(directory),
         path_(config_path(directory)),
-        document_(JsonDocument::parse(read_text_file(path_, kMaxConfigBytes), {path_, "checkpoint_invalid"})),
+        document_(JsonDocument::parse(read_model_file(directory, kConfig, kMaxConfigBytes), {path_, "checkpoint_invalid"})),
         root_(document_.root()) {
     if (!root_.is_object()) throw fault("not a predictor's config", "an object", root_.describe());
   }
@@ -199,7 +201,7 @@ std::vector<std::string> named_files(const std::string& directory) {
   try {
     const std::string path = config_path(directory);
     const JsonDocument document =
-        JsonDocument::parse(read_text_file(path, kMaxConfigBytes), {path, "checkpoint_invalid"});
+        JsonDocument::parse(read_model_file(directory, kConfig, kMaxConfigBytes), {path, "checkpoint_invalid"});
     for (const auto& [kind, name] :
          {std::pair{"predictor", "weights_sha256"}, {"optimizer", "optimizer_sha256"}}) {
       const auto value = document.root().find(name);

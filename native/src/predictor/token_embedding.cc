@@ -31,7 +31,7 @@ TokenEmbedding TokenEmbedding::from_pack(const std::string& directory) {
   const Pack pack = open_pack(directory);
   const DenseTensor& tensor = embedding_of(pack);
   TokenEmbedding result(tensor.rows(), tensor.columns());
-  const File file = File::open(pack.dense_path());
+  const File file = pack.open_dense();
   const size_t panel_bytes = panel_matrix_bytes(kPanelColumns, result.d_model_, tensor.format);
   const size_t rows = std::max<size_t>(1, kChunkBytes / panel_bytes) * kPanelColumns;
   std::vector<std::byte> chunk;

@@ -10,6 +10,7 @@
 #include "model/model_config.h"
 #include "support/error_checks.h"
 #include "support/pack_files.h"
+#include "support/text_file.h"
 
 namespace sida {
 namespace {

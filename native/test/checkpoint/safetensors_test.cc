@@ -110,15 +110,16 @@ TEST_CASE("safetensors: as many tensors as a header may hold are read, and no mo
 
 TEST_CASE("safetensors: only regular files are opened, without blocking") {
   const TempDir directory;
-  CHECK(error_of([&] { SafetensorsFile::open(directory.path()); }, "io_error").find("directory") !=
-        std::string::npos);
+  REQUIRE(::mkdir((directory.path() + "/folder").c_str(), 0700) == 0);
+  check_has(error_of([&] { SafetensorsFile::open(directory.path() + "/folder"); }, "checkpoint_invalid"),
+            {"folder", "regular file", "a directory"});
   const std::string fifo = directory.path() + "/fifo";
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  CHECK(error_of([&] { SafetensorsFile::open(fifo); }, "io_error").find("FIFO") != std::string::npos);
-  CHECK(error_of([&] { SafetensorsFile::open("/dev/zero"); }, "io_error").find("device") !=
-        std::string::npos);
-  error_of([&] { SafetensorsFile::open(directory.path() + "/none"); }, "io_error");
-  error_of([&] { SafetensorsFile::open(std::string("/dev/null\0x", 11)); }, "io_error");
+  check_has(error_of([&] { SafetensorsFile::open(fifo); }, "checkpoint_invalid"), {"fifo", "a FIFO"});
+  check_has(error_of([&] { SafetensorsFile::open("/dev/zero"); }, "checkpoint_invalid"), {"zero", "a device"});
+  check_has(error_of([&] { SafetensorsFile::open(directory.path() + "/none"); }, "checkpoint_invalid"),
+            {"none", "missing file"});
+  error_of([&] { SafetensorsFile::open(std::string("/dev/null\0x", 11)); }, "checkpoint_invalid");
 }
 
 }  // namespace

@@ -29,8 +29,6 @@ TEST_CASE("file: reads are exact or typed errors") {
   File second = std::move(first);
   CHECK(first.descriptor() == -1);
   CHECK(second.unchanged());
-  CHECK(read_text_file(path, 10) == "0123456789");
-  check_has(error_of([&] { read_text_file(path, 9); }, "io_error"), {"at most 9", "found 10"});
   fs::create_symlink("f", directory.path() + "/link");
   CHECK_NOTHROW(File::open(directory.path() + "/link"));
   error_of([&] { File::open(directory.path() + "/link", false); }, "io_error");

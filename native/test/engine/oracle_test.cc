@@ -10,6 +10,7 @@
 #include "support/oracle_cases.h"
 #include "support/repo_paths.h"
 #include "support/test_pack.h"
+#include "support/text_file.h"
 
 namespace sida {
 namespace {

@@ -7,6 +7,7 @@
 #include "support/repo_paths.h"
 #include "support/routing_table.h"
 #include "support/test_pack.h"
+#include "support/text_file.h"
 
 namespace sida {
 namespace {

@@ -10,6 +10,7 @@
 #include "expert/expert_store.h"
 #include "support/error_checks.h"
 #include "support/store_fixture.h"
+#include "support/text_file.h"
 
 namespace sida {
 namespace {

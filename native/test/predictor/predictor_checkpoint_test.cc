@@ -132,7 +132,7 @@ TEST_CASE("predictor checkpoint: a save that stopped halfway leaves the old pred
 TEST_CASE("predictor checkpoint: damage is refused with a typed error that names the file") {
   TempDir directory;
   const std::string& path = directory.path();
-  CHECK(begins(load_fault(path), "io_error: "));
+  CHECK(begins(load_fault(path), "checkpoint_invalid: "));
 
   const auto fault_after = [&](const std::string& kind, const auto& change) {
     AdamWState state(some_weights().values.size());
@@ -198,7 +198,7 @@ TEST_CASE("predictor checkpoint: weights of another shape, missing, or not finit
   save_predictor(path, weights, nullptr);
   CHECK(has(load_fault(path), "expected a finite number"));
   fs::remove(file_of(path, "predictor"));
-  CHECK(begins(load_fault(path), "io_error: "));
+  CHECK(begins(load_fault(path), "checkpoint_invalid: "));
 }
 
 TEST_CASE("predictor checkpoint: a directory that cannot be written is an io_error") {

@@ -6,6 +6,7 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "support/oracle_cases.h"
+#include "support/text_file.h"
 
 namespace sida::testing {
 

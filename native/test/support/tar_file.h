@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/file.h"
+#include "support/text_file.h"
 
 namespace sida::testing {
 

@@ -1,8 +1,9 @@
 /** The directory that a run trains into: the run that owns it, and the run's state until it has ended. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
 import { SidaError } from '../../errors.js';
 import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
@@ -47,23 +48,17 @@ function difference(before: RunIdentity, now: RunIdentity): string {
     .join(', ');
 }
 
-function alive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
 export class OutputDirectory {
   readonly path: string;
   /** Whether this same run ended earlier. */
   readonly finished: boolean;
 
-  private constructor(path: string, finished: boolean) {
+  readonly #lock: Lock | undefined;
+
+  private constructor(path: string, finished: boolean, lock?: Lock) {
     this.path = path;
     this.finished = finished;
+    this.#lock = lock;
   }
 
   /**
@@ -95,9 +90,14 @@ export class OutputDirectory {
       }
       await mkdir(unfinished, { recursive: true });
     }
-    await lock(join(unfinished, LOCK), path);
-    await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
-    return new OutputDirectory(path, false);
+    const lock = lockOrRefuse(join(unfinished, LOCK), path);
+    try {
+      await writeWhole(join(unfinished, RUN), `${JSON.stringify(identity, null, 1)}\n`);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+    return new OutputDirectory(path, false, lock);
   }
 
   /** Returns the state directory of one network, and creates it if it is missing. */
@@ -109,7 +109,7 @@ export class OutputDirectory {
 
   /** Releases the directory, so that another process may continue the run. */
   async release(): Promise<void> {
-    await rm(join(this.path, UNFINISHED, LOCK), { force: true });
+    this.#lock?.release();
   }
 
   /** Deletes the state of a run that has ended. */
@@ -118,28 +118,18 @@ export class OutputDirectory {
   }
 }
 
+function lockOrRefuse(path: string, directory: string): Lock {
+  const lock = tryLock(path, { shared: false });
+  if (lock !== undefined) return lock;
+  throw cannotRun(
+    `Process ${lockHolder(path) ?? ''} trains into ${directory}; wait for its end, or name another --out`,
+  );
+}
+
 /** Whether any network has saved its state. */
 async function hasSaves(unfinished: string): Promise<boolean> {
   const names = await readdir(unfinished);
   return names.some((name) => existsSync(join(unfinished, name, STATE)));
-}
-
-async function lock(path: string, directory: string): Promise<void> {
-  for (;;) {
-    try {
-      await writeFile(path, String(process.pid), { flag: 'wx' });
-      return;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    }
-    const holder = Number(await readFile(path, 'utf8').catch(() => ''));
-    if (holder > 0 && holder !== process.pid && alive(holder)) {
-      throw cannotRun(
-        `Process ${holder} trains into ${directory}; if it is no sida train, remove ${path} and start again`,
-      );
-    }
-    await rm(path, { force: true });
-  }
 }
 
 /** Codes of failed writes: Node's errors, and the addon's. */
