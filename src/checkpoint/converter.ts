@@ -18,7 +18,7 @@ import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
 import { checkpointIdentity } from './identity.js';
-import { type LockWait, withLock } from './lock-file.js';
+import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import { hashFile, isPack, PACK_VERSION, readManifest, verifyPack, writeManifest } from './manifest.js';
 import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import {
@@ -40,8 +40,8 @@ interface ConvertOptions extends FormatChoices {
   signal?: AbortSignal;
   /** Counts experts while converting, then bytes while hashing. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called while another process converts to `out`. */
-  onWait?: (wait: LockWait) => void;
+  /** Called with a line to show, now and then, while another process converts to `out`. */
+  onWait?: (line: string) => void;
 }
 
 interface ConvertResult {
@@ -129,10 +129,24 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
  */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
-  return withLock(`${out}.lock`, () => convertLocked({ ...options, model: resolve(options.model), out }), {
-    ...(options.signal && { signal: options.signal }),
-    ...(options.onWait && { onWait: options.onWait }),
-  });
+  return withLock(
+    `${out}.lock`,
+    () => convertLocked({ ...options, model: resolve(options.model), out }),
+    lockOptions(out, options),
+  );
+}
+
+/** Passes news of a wait on as a line. */
+function lockOptions(out: string, { signal, onWait }: ConvertOptions): LockOptions {
+  return {
+    ...(signal && { signal }),
+    ...(onWait && { onWait: (wait) => onWait(waitLine(out, wait)) }),
+  };
+}
+
+function waitLine(out: string, { pid, seconds }: LockWait): string {
+  const holder = pid === undefined ? '' : ` by process ${pid} (of its own pid namespace)`;
+  return `Waits for another conversion to ${basename(out)}${holder}, for ${seconds} s`;
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {

@@ -6,7 +6,6 @@ import type { PackFormats } from '../native/addon-types.js';
 import { checkTensors } from './check-tensors.js';
 import { convertCheckpoint } from './converter.js';
 import { checkpointIdentity, packFingerprint } from './identity.js';
-import type { LockWait } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 import {
   type FormatChoice,
@@ -32,8 +31,8 @@ export interface PrepareOptions {
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called while another process converts the same model. */
-  onWait?: (wait: LockWait) => void;
+  /** Called with a line to show, now and then, while another process converts the same model. */
+  onWait?: (line: string) => void;
 }
 
 export interface PreparedPack {

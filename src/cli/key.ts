@@ -1,9 +1,11 @@
 /** `sida key new`: makes a client's key and the line of the key file that admits it. */
+
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
 import { keyLine, nameFault, parseScopes } from '../access/key-file.js';
 import { SCOPES } from '../access/scopes.js';
 import { UsageError } from '../config/resolve.js';
+import { printJson, printLines } from '../text/print.js';
 
 export function keyCommand(): Command {
   return new Command('key').description('Make API keys').addCommand(newCommand());
@@ -32,10 +34,13 @@ function newCommand(): Command {
       }
       const key = newApiKey();
       const line = keyLine({ name: values.name, scopes, hash: hashKey(key) });
-      process.stdout.write(
-        values.json === true
-          ? `${JSON.stringify({ name: values.name, scopes, key, line }, null, 2)}\n`
-          : `The key, shown this once:\n  ${key}\nThe line for the file of --api-keys:\n  ${line}\n`,
-      );
+      if (values.json === true) printJson({ name: values.name, scopes, key, line });
+      else
+        printLines(
+          'The key, shown this once:',
+          `  ${key}`,
+          'The line for the file of --api-keys:',
+          `  ${line}`,
+        );
     });
 }
