@@ -175,7 +175,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
 
   await requireDirectories(plan.stripes);
   const partial = `${out}.partial`;
-  await mkdir(partial, { recursive: true });
+  await mkdir(partial, { recursive: true, mode: 0o700 });
   const { experts, dense, stripes } = plan;
   await linkStripes(
     partial,
