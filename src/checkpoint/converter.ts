@@ -1,26 +1,26 @@
-import { existsSync } from 'node:fs';
-import {
-  copyFile,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  truncate,
-  writeFile,
-} from 'node:fs/promises';
+import { closeSync, existsSync } from 'node:fs';
+import { mkdir, open, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
-import { checkpointIdentity } from './identity.js';
+import { type CheckpointSource, readSource } from './checkpoint-source.js';
+import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
+import { FileHashes } from './file-hashes.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
-import { hashFile, isPack, PACK_VERSION, readManifest, verifyPack, writeManifest } from './manifest.js';
+import {
+  isPack,
+  openPackFile,
+  PACK_VERSION,
+  type PackFile,
+  readManifest,
+  verifyPack,
+  writeManifest,
+} from './manifest.js';
 import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
+import { writeTexts } from './texts.js';
 import {
   denseFormatSchema,
   expertFormatSchema,
@@ -37,8 +37,10 @@ interface ConvertOptions extends FormatChoices {
   out: string;
   /** Directories on different disks, one per expert file. When absent, `out` holds the only expert file. */
   stripes?: readonly string[];
+  /** Known hashes of files. Default: none, so that the checkpoint is read once more. */
+  hashes?: FileHashes;
   signal?: AbortSignal;
-  /** Counts experts while converting, then bytes while hashing. */
+  /** Counts bytes while hashing the checkpoint, then experts while converting, then bytes of the pack. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
   /** Called with a line to show, now and then, while another process converts to `out`. */
   onWait?: (line: string) => void;
@@ -50,14 +52,13 @@ interface ConvertResult {
   resumedFrom: number;
 }
 
-/** Files that are copied from the checkpoint, so that a pack can serve as a model directory. */
-const COMPANIONS = ['config.json', 'generation_config.json', 'tokenizer.json', 'sida.json'];
 /** Records the settings and progress of an unfinished pack. It is written after experts have been synced. */
 const JOURNAL = 'journal.json';
 
 const journalSchema = z.object({
   version: z.literal(PACK_VERSION),
-  identity: z.string(),
+  /** Of the checkpoint; see ModelIdentity. */
+  weights: z.string(),
   experts: expertFormatSchema,
   dense: denseFormatSchema,
   /** Directories of the expert files. Empty when there is one file, in the pack. */
@@ -68,14 +69,14 @@ const journalSchema = z.object({
 
 interface Journal extends PackFormats {
   version: typeof PACK_VERSION;
-  identity: string;
+  weights: string;
   stripes: readonly string[];
   done: number;
 }
 
 function sameWork(a: Journal, b: Journal): boolean {
   return (
-    a.identity === b.identity &&
+    a.weights === b.weights &&
     sameFormat(a.experts, b.experts) &&
     sameFormat(a.dense, b.dense) &&
     a.stripes.join('\n') === b.stripes.join('\n')
@@ -136,8 +137,11 @@ export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResul
   );
 }
 
-/** Passes news of a wait on as a line. */
-function lockOptions(out: string, { signal, onWait }: ConvertOptions): LockOptions {
+/** Passes news of a wait for the conversion to `out` on as a line. */
+export function lockOptions(
+  out: string,
+  { signal, onWait }: Pick<ConvertOptions, 'signal' | 'onWait'>,
+): LockOptions {
   return {
     ...(signal && { signal }),
     ...(onWait && { onWait: (wait) => onWait(waitLine(out, wait)) }),
@@ -150,7 +154,7 @@ function waitLine(out: string, { pid, seconds }: LockWait): string {
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
-  const { signal, model, out } = options;
+  const { signal, model, out, hashes = FileHashes.inMemory(), onProgress } = options;
   if (isPack(model)) {
     throw new SidaError({
       code: 'cannot_run',
@@ -159,17 +163,23 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   }
   const addon = loadAddon();
   const info = addon.inspectCheckpoint(model);
-  const identity = await checkpointIdentity(model, info);
+  const source = await readSource(model, info, {
+    hashes,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  });
+  const { weights } = source;
   const plan: Journal = {
     version: PACK_VERSION,
-    identity,
+    weights,
     experts: resolveFormat(options.experts, info.lossless.experts),
     dense: resolveFormat(options.dense, info.lossless.dense),
     stripes: (options.stripes ?? []).map((directory) => resolve(directory)),
     done: 0,
   };
+  await restoreExchanged(out);
   if (existsSync(out)) {
-    await refuseForeign(out, plan);
+    await keepOrRefuse(out, plan, source, { model, hashes });
     return { pack: out, resumedFrom: info.shape.moeLayers.length * info.shape.experts };
   }
 
@@ -182,7 +192,7 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
     out,
     stripes.map((directory, i) => ({ directory, file: `experts.sida.${i}` })),
   );
-  const stamp = `${identity} in ${formatName(experts)}`;
+  const stamp = `${weights} in ${formatName(experts)}`;
   const writer = new addon.PackWriter({
     checkpoint: model,
     out: partial,
@@ -197,13 +207,13 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   } finally {
     writer.close();
   }
-  if ((await checkpointIdentity(model, info)) !== identity) {
+  if ((await readSource(model, info, { hashes })).weights !== weights) {
     throw new SidaError({
       code: 'checkpoint_invalid',
       message: `${model} changed while it was converted; convert it again`,
     });
   }
-  await describePack(partial, layout, expertFiles, { ...options, identity });
+  await describePack(partial, layout, expertFiles, source, { ...options, hashes });
   signal?.throwIfAborted();
   await rename(partial, out);
   return { pack: out, resumedFrom };
@@ -248,49 +258,57 @@ async function writeWeights(
   return resumedFrom;
 }
 
-/** Copies the companion files, hashes all files and writes the manifest, which makes the directory a pack. */
+/** Writes the texts, hashes the weights and writes the manifest, which makes the directory a pack. */
 async function describePack(
   partial: string,
   layout: PackLayout,
   expertFiles: PackWriter['expertFiles'],
-  { model, identity, signal, onProgress }: ConvertOptions & { identity: string },
+  { weights, texts }: CheckpointSource,
+  { model, signal, onProgress, hashes }: ConvertOptions & { hashes: FileHashes },
 ): Promise<void> {
-  const sizes = new Map([
-    [layout.dense.file, layout.dense.bytes],
-    ...expertFiles.map(({ name, bytes }): [string, number] => [name, bytes]),
-  ]);
-  const names = [...sizes.keys()];
-  for (const companion of COMPANIONS) {
-    if (!existsSync(join(model, companion))) continue;
-    await copyFile(join(model, companion), join(partial, companion));
-    names.push(companion);
-  }
-  const total = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  const sizes = [{ name: layout.dense.file, bytes: layout.dense.bytes }, ...expertFiles];
+  const total = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
   let hashed = 0;
-  const files = [];
-  for (const name of names) {
-    const onBytes = (count: number) => {
-      hashed += count;
-      onProgress?.({ phase: 'hash', done: Math.min(hashed, total), total });
-    };
-    const file = await hashFile(partial, name, onBytes, signal);
-    const expected = sizes.get(name);
-    if (expected !== undefined && file.bytes !== expected) {
-      const message = `${join(partial, name)}: size: expected ${expected} bytes, found ${file.bytes}; convert again`;
-      throw new SidaError({ code: 'io_error', message });
+  const onBytes = (count: number) => {
+    hashed += count;
+    onProgress?.({ phase: 'hash', done: Math.min(hashed, total), total });
+  };
+  const files: PackFile[] = [];
+  for (const { name, bytes } of sizes) {
+    const path = join(partial, name);
+    const { fd, size } = openPackFile(partial, name);
+    try {
+      if (size !== bytes) {
+        const message = `${path}: size: expected ${bytes} bytes, found ${size}; convert again`;
+        throw new SidaError({ code: 'io_error', message });
+      }
+      const sha256 = await hashes.read(fd, path, { onBytes, ...(signal && { signal }) });
+      hashes.record(fd, sha256);
+      files.push({ name, bytes, sha256 });
+    } finally {
+      closeSync(fd);
     }
-    files.push(file);
   }
-  const source = { name: basename(model), identity };
+  files.push(...(await writeTexts(partial, texts)));
+  const source = { name: basename(model), weights };
   await writeManifest(partial, { format: 'sida-pack', version: PACK_VERSION, source, ...layout, files });
   await rm(join(partial, JOURNAL), { force: true });
 }
 
-/** Keeps a finished pack of the same weights and types. Throws cannot_run when `out` holds anything else. */
-async function refuseForeign(out: string, plan: Journal): Promise<void> {
+/**
+ * Keeps a finished pack of the same weights and types, with the checkpoint's present texts. Throws cannot_run when
+ * `out` holds anything else.
+ */
+async function keepOrRefuse(
+  out: string,
+  plan: Journal,
+  source: CheckpointSource,
+  options: { model: string; hashes: FileHashes },
+): Promise<void> {
   if (await holdsPack(out, plan)) {
     // Check the sizes, because a pack with a missing stripe is not complete.
     await verifyPack(out, { maxBytes: 0 });
+    await exchangeTexts(out, source, options);
     return;
   }
   throw new SidaError({
@@ -310,5 +328,5 @@ async function holdsPack(out: string, plan: Journal): Promise<boolean> {
   const { version, source, experts, dense } = manifest;
   // The stripes may have been moved to other directories. Their number is fixed.
   const stripes = (experts.stripes?.count ?? 0) === plan.stripes.length ? plan.stripes : ['other'];
-  return sameWork({ version, identity: source.identity, experts, dense, stripes, done: 0 }, plan);
+  return sameWork({ version, weights: source.weights, experts, dense, stripes, done: 0 }, plan);
 }

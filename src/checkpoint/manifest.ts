@@ -1,6 +1,5 @@
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
-import { lstat, open, rename, stat } from 'node:fs/promises';
+import { closeSync, existsSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
@@ -8,21 +7,16 @@ import { readJsonFile } from '../files/json-file.js';
 import { openModelFile } from '../files/model-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import type { PackLayout } from '../native/addon-types.js';
+import { FileHashes } from './file-hashes.js';
 import { MAX_STRIPES } from './stripes.js';
+import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
 /** Packs of an older version are converted again, because they describe experts and tensors differently. */
 export const PACK_VERSION = 3;
 export const MANIFEST = 'manifest.json';
 
-/** The files of a pack, besides `experts.sida` or its stripes. A name is never a path. */
-const PACK_FILES = [
-  'dense.sida',
-  'config.json',
-  'generation_config.json',
-  'tokenizer.json',
-  'sida.json',
-] as const;
+/** A name is never a path. */
 const STRIPE = /^experts\.sida\.\d{1,2}$/;
 
 function requiredFiles(stripes: number): string[] {
@@ -32,7 +26,7 @@ function requiredFiles(stripes: number): string[] {
 }
 
 const fileSchema = z.object({
-  name: z.union([z.enum([...PACK_FILES, 'experts.sida']), z.string().regex(STRIPE)]),
+  name: z.union([z.enum(['dense.sida', 'experts.sida', ...TEXT_NAMES]), z.string().regex(STRIPE)]),
   bytes: z.number().int().nonnegative(),
   sha256: z.string(),
 });
@@ -44,7 +38,11 @@ const manifestSchema = z.object({
     error: ({ input }) => `expected ${PACK_VERSION}, found ${JSON.stringify(input) ?? 'none'}`,
   }),
   /** The checkpoint that the pack was made from. */
-  source: z.object({ name: z.string(), identity: z.string() }),
+  source: z.object({
+    name: z.string(),
+    /** See ModelIdentity. Packs of the same weights and types hold the same weight files. */
+    weights: z.string({ error: "expected the sha256 of the checkpoint's weights" }).regex(/^[0-9a-f]{64}$/),
+  }),
   experts: expertFormatSchema.and(
     z.object({ stripes: z.object({ count: z.number().int().min(2).max(MAX_STRIPES) }).optional() }),
   ),
@@ -96,77 +94,107 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await rename(`${path}.tmp`, path);
 }
 
-/** Opens a file of a pack. Only a stripe may be a link to anywhere, such as another disk. */
-function openPackFile(directory: string, name: string): OpenFile {
-  const code = 'pack_invalid' as const;
+/** Opens a file of a pack. Only a stripe may be a link, since it may lie on another disk. */
+export function openPackFile(directory: string, name: string): OpenFile {
+  const code = 'pack_invalid';
   const path = join(directory, name);
-  if (STRIPE.test(name)) return openRegularFile(path, { code });
+  if (STRIPE.test(name) && existsSync(path)) return openRegularFile(path, { code });
   const file = openModelFile(directory, name, { code });
-  if (file === undefined) throw new SidaError({ code, message: `${path}: missing; convert the model again` });
-  return file;
-}
-
-/** Reads a file as a stream and returns its sha256 and size. Calls `onBytes` for each chunk. */
-export async function hashFile(
-  directory: string,
-  name: string,
-  onBytes: (bytes: number) => void,
-  signal?: AbortSignal,
-): Promise<PackFile> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  const stream = createReadStream('', {
-    fd: openPackFile(directory, name).fd,
-    highWaterMark: 4 << 20,
-    ...(signal && { signal }),
-  });
-  for await (const piece of stream as AsyncIterable<Buffer>) {
-    hash.update(piece);
-    bytes += piece.length;
-    onBytes(piece.length);
-  }
-  return { name, bytes, sha256: hash.digest('hex') };
+  if (file !== undefined) return file;
+  throw new SidaError({ code, message: `${path}: missing; remove ${directory} and convert the model again` });
 }
 
 interface VerifyOptions {
-  /** Only the size of larger files is checked. */
+  /** Of larger files only the size is checked, or with `hashes` whether they are unchanged since they were hashed. */
   maxBytes?: number;
+  hashes?: FileHashes;
   onProgress?: (progress: { phase: 'hash'; done: number; total: number }) => void;
   signal?: AbortSignal;
 }
 
+interface VerifiedPack {
+  manifest: z.infer<typeof manifestSchema>;
+  /** The very bytes that were compared with the manifest. */
+  texts: Texts;
+}
+
 /** Compares every file of a pack with the manifest's size and sha256. Throws pack_invalid, which names the file. */
-export async function verifyPack(directory: string, options: VerifyOptions = {}): Promise<void> {
-  const { files } = await readManifest(directory);
-  const total = files.reduce((sum, file) => sum + file.bytes, 0);
+export async function verifyPack(directory: string, options: VerifyOptions = {}): Promise<VerifiedPack> {
+  const manifest = await readManifest(directory);
+  const { files } = manifest;
+  const { maxBytes = Number.POSITIVE_INFINITY } = options;
+  // Where large files are special, the others take no time worth showing.
+  const slow = files.filter(({ bytes }) => options.maxBytes === undefined || bytes > maxBytes);
+  const total = slow.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
-  for (const expected of files) {
-    const path = join(directory, expected.name);
-    // A stripe may be a link to a file on another disk.
-    const statusOf = STRIPE.test(expected.name) ? stat : lstat;
-    const status = await statusOf(path).catch(() => undefined);
-    const found = status?.isFile() ? status.size : undefined;
-    if (found !== expected.bytes) {
-      throw new SidaError({
-        code: 'pack_invalid',
-        message: `${path}: size: expected ${expected.bytes} bytes, found ${found ?? 'no regular file'}; remove ${directory} and convert the model again`,
+  const texts = new Map<TextName, Buffer>();
+  const onBytes = (bytes: number) => {
+    done += bytes;
+    options.onProgress?.({ phase: 'hash', done, total });
+  };
+  for (const file of files) {
+    const { name } = file;
+    if (isTextName(name)) texts.set(name, verifiedText(directory, { ...file, name }));
+    else
+      await verifyWeightFile(directory, file, {
+        ...options,
+        maxBytes,
+        ...(slow.includes(file) && { onBytes }),
       });
-    }
-    if (expected.bytes > (options.maxBytes ?? Number.POSITIVE_INFINITY)) continue;
-    const actual = await hashFile(
-      directory,
-      expected.name,
-      (bytes) => {
-        done += bytes;
-        options.onProgress?.({ phase: 'hash', done, total });
-      },
-      options.signal,
-    );
-    if (actual.sha256 !== expected.sha256) {
-      throw new SidaError({
-        code: 'pack_invalid',
-        message: `${path}: sha256: expected ${expected.sha256}, found ${actual.sha256}; remove ${directory} and convert the model again`,
-      });
-    }
   }
+  refuseUnlisted(directory, texts);
+  return { manifest, texts };
+}
+
+function verifiedText(directory: string, expected: PackFile & { name: TextName }): Buffer {
+  const bytes = readText(directory, expected.name, 'pack_invalid');
+  if (bytes?.length !== expected.bytes) throw otherSize(directory, expected, bytes?.length);
+  const sha256 = sha256Of(bytes);
+  if (sha256 !== expected.sha256) throw otherContent(directory, expected, sha256);
+  return bytes;
+}
+
+/** The addon would read a config that the identity does not cover. */
+function refuseUnlisted(directory: string, texts: Texts): void {
+  const name = TEXT_NAMES.find((each) => !texts.has(each) && existsSync(join(directory, each)));
+  if (name === undefined) return;
+  const message = `${join(directory, name)}: expected no such file, as ${MANIFEST} does not name it; remove it`;
+  throw new SidaError({ code: 'pack_invalid', message });
+}
+
+interface VerifyFileOptions extends VerifyOptions {
+  maxBytes: number;
+  onBytes?: (bytes: number) => void;
+}
+
+async function verifyWeightFile(
+  directory: string,
+  expected: PackFile,
+  { maxBytes, hashes, onBytes, signal }: VerifyFileOptions,
+): Promise<void> {
+  const { fd, size } = openPackFile(directory, expected.name);
+  try {
+    if (size !== expected.bytes) throw otherSize(directory, expected, size);
+    const large = size > maxBytes;
+    if (large && (hashes === undefined || hashes.known(fd) === expected.sha256)) return;
+    // Without a record, and where the record differs, only the content counts.
+    const reader = large ? hashes! : FileHashes.inMemory();
+    const found = await reader.read(fd, join(directory, expected.name), {
+      ...(onBytes && { onBytes }),
+      ...(signal && { signal }),
+    });
+    if (found !== expected.sha256) throw otherContent(directory, expected, found);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function otherSize(directory: string, { name, bytes }: PackFile, found: number | undefined): SidaError {
+  const message = `${join(directory, name)}: size: expected ${bytes} bytes, found ${found ?? 'no file'}; remove ${directory} and convert the model again`;
+  return new SidaError({ code: 'pack_invalid', message });
+}
+
+function otherContent(directory: string, { name, sha256 }: PackFile, found: string): SidaError {
+  const message = `${join(directory, name)}: sha256: expected ${sha256}, found ${found}; remove ${directory} and convert the model again`;
+  return new SidaError({ code: 'pack_invalid', message });
 }

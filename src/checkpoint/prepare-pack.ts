@@ -1,12 +1,18 @@
-import { rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { checkTensors } from './check-tensors.js';
-import { convertCheckpoint } from './converter.js';
-import { checkpointIdentity, packFingerprint } from './identity.js';
+import { type CheckpointSource, readSource } from './checkpoint-source.js';
+import { convertCheckpoint, lockOptions } from './converter.js';
+import { hashOfTexts, packWithTexts } from './exchange-texts.js';
+import { FileHashes } from './file-hashes.js';
+import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
+import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
+import { holdPack, recordUse } from './pack-use.js';
+import { parseTasks, type Tasks } from './tasks.js';
 import {
   type FormatChoice,
   type FormatChoices,
@@ -16,13 +22,13 @@ import {
   sameFormat,
 } from './weight-format.js';
 
-/** Files up to this size are hashed at every start. Only `sida convert --verify` hashes larger ones. */
+/** Files up to this size are read at every start. Larger ones only where they may have changed since they were hashed. */
 const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
   /** Directory of a checkpoint or a pack. */
   model: string;
-  /** Directory that caches packs of checkpoints. */
+  /** Directory that caches packs of checkpoints, and hashes. */
   packDir: string;
   experts: FormatChoice;
   /** Default `auto`. */
@@ -38,37 +44,154 @@ export interface PrepareOptions {
 export interface PreparedPack {
   pack: string;
   name: string;
-  /** See packFingerprint. */
+  /** Hash of everything in the pack. Equal fingerprints give equal answers. */
   fingerprint: string;
+  identity: ModelIdentity;
+  formats: PackFormats;
+  tasks: Tasks;
+  /** The verified tokenizer.json. Undefined if the model has none. */
+  tokenizer: Buffer | undefined;
 }
+
+/** The pack that a process serves already. */
+export type ServedPack = Pick<PreparedPack, 'pack' | 'name' | 'fingerprint'>;
 
 /** Returns the pack of a model. Converts a checkpoint on first use. */
 export async function preparePack(options: PrepareOptions): Promise<PreparedPack> {
   const model = resolve(options.model);
-  const { experts, dense = 'auto' } = options;
-  if (isPack(model)) {
-    await preparedFormats(model, { experts, dense });
-    return checked(model, options);
+  const hashes = FileHashes.open(options.packDir);
+  try {
+    const prepared = await preparedPack(model, hashes, options);
+    if (options.checkTensors === true) await checkTensors(prepared.pack, options.signal);
+    return prepared;
+  } finally {
+    await hashes.save();
   }
+}
+
+async function preparedPack(
+  model: string,
+  hashes: FileHashes,
+  options: PrepareOptions,
+): Promise<PreparedPack> {
+  if (!isPack(model)) return { ...(await packOf(model, hashes, options)), name: basename(model) };
+  const { experts, dense = 'auto' } = options;
+  await preparedFormats(model, { experts, dense });
+  return openPack(model, hashes, options);
+}
+
+/**
+ * Opens the pack that this process has served before, whatever has become of its checkpoint, so that a restarted
+ * engine gives the same answers. Throws cannot_run when the pack is gone and the model now has another.
+ */
+export async function reopenPack(served: ServedPack, options: PrepareOptions): Promise<PreparedPack> {
+  const { pack, name, fingerprint } = served;
+  const prepared = await preparePack({ ...options, model: pack }).catch((error: unknown) => {
+    if (!isPack(pack) || isDamage(error)) return preparePack(options);
+    throw error;
+  });
+  if (prepared.fingerprint === fingerprint) return { ...prepared, name };
+  const message = `${options.model} changed while it was served: expected fingerprint ${fingerprint}, found ${prepared.fingerprint}; start again to serve it as it is now`;
+  throw new SidaError({ code: 'cannot_run', message });
+}
+
+/** Finds or makes the pack of a checkpoint in the cache. */
+async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
+  const { packDir, experts, dense = 'auto', signal, onProgress } = options;
   const info = loadAddon().inspectCheckpoint(model);
-  const identity = await checkpointIdentity(model, info);
+  const source = await readSource(model, info, {
+    hashes,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  });
+  // An error in the tasks shows before a conversion that may take minutes.
+  parseTasks(source.texts.get('sida.json'), join(model, 'sida.json'));
   const formats = {
     experts: resolveFormat(experts, info.lossless.experts),
     dense: resolveFormat(dense, info.lossless.dense),
   };
-  const name = `${basename(model)}-${formatsName(formats, info.lossless)}-${identity.slice(0, 16)}`;
-  const out = join(options.packDir, name);
-  if (isPack(out)) {
+  const wanted: WantedPack = { packDir, names: packNames(formats, info.lossless, source), formats, source };
+  const open = async (pack: string): Promise<PreparedPack> => {
+    const prepared = await openPack(pack, hashes, options);
+    await recordUse(pack, model);
+    return prepared;
+  };
+  const openExact = () => firstSound(wanted, 'exact', open);
+  await mkdir(packDir, { recursive: true, mode: 0o700 });
+  const make = async (): Promise<PreparedPack> => {
+    const found = await openExact();
+    if (found !== undefined) return found;
+    const out = join(packDir, `${basename(model)}-${wanted.names.exact}`);
+    // The pack directory is a cache, so a damaged pack is made again.
+    await rm(out, { recursive: true, force: true });
+    const shared = await firstSound(wanted, 'weights', async (donor) => {
+      await packWithTexts(donor, out, source, { model, hashes });
+      return open(out);
+    });
+    if (shared !== undefined) return shared;
+    await rm(out, { recursive: true, force: true });
+    await adoptUnfinished(wanted, out);
+    await convertCheckpoint({ ...options, model, out, ...formats, hashes });
+    return open(out);
+  };
+  const lock = `${join(packDir, wanted.names.weights)}.lock`;
+  return (await openExact()) ?? withLock(lock, make, lockOptions(wanted.names.weights, options));
+}
+
+interface WantedPack {
+  packDir: string;
+  /** Ends of directory names: those of all packs with these weights and types, and of the one with these texts too. */
+  names: { weights: string; exact: string };
+  formats: PackFormats;
+  source: CheckpointSource;
+}
+
+function packNames(formats: PackFormats, lossless: PackFormats, { weights, texts }: CheckpointSource) {
+  const packed = `${formatsName(formats, lossless)}-${weights.slice(0, 16)}`;
+  return { weights: packed, exact: `${packed}-${hashOfTexts(texts).slice(0, 16)}` };
+}
+
+/**
+ * Opens the first cached pack of the wanted weights and types that is sound. A checkpoint that was moved finds its
+ * pack under the old name.
+ */
+async function firstSound(
+  { packDir, names, formats, source }: WantedPack,
+  which: keyof WantedPack['names'],
+  open: (pack: string) => Promise<PreparedPack>,
+): Promise<PreparedPack | undefined> {
+  for (const entry of await readdir(packDir)) {
+    const named =
+      which === 'exact' ? entry.endsWith(`-${names.exact}`) : entry.includes(`-${names.weights}-`);
+    const pack = join(packDir, entry);
+    if (!named || entry.endsWith('.partial') || !isPack(pack)) continue;
     try {
-      return await checked(out, options);
+      const found = await readManifest(pack);
+      const same =
+        found.source.weights === source.weights &&
+        sameFormat(found.experts, formats.experts) &&
+        sameFormat(found.dense, formats.dense);
+      if (same) return await open(pack);
     } catch (error) {
-      // The pack directory is a cache, so a damaged pack is made again.
-      if (!(error instanceof SidaError && error.code === 'pack_invalid')) throw error;
-      await rm(out, { recursive: true, force: true });
+      // Another pack may be sound.
+      if (!isDamage(error)) throw error;
     }
   }
-  await convertCheckpoint({ ...options, model, out, ...formats });
-  return checked(out, options);
+  return undefined;
+}
+
+/** Lets `out` continue the conversion of the same weights that was begun under another name or with other texts. */
+async function adoptUnfinished({ packDir, names }: WantedPack, out: string): Promise<void> {
+  const unfinished = (await readdir(packDir)).filter(
+    (entry) => entry.includes(`-${names.weights}-`) && entry.endsWith('.partial'),
+  );
+  const own = `${out}.partial`;
+  if (unfinished.length === 0 || unfinished.includes(basename(own))) return;
+  await rename(join(packDir, unfinished[0]!), own);
+}
+
+function isDamage(error: unknown): boolean {
+  return error instanceof SidaError && error.code === 'pack_invalid';
 }
 
 /** Names element types for a directory name. The dense type is left out when it is the lossless one. */
@@ -92,10 +215,23 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
   return { experts: manifest.experts, dense: manifest.dense };
 }
 
-async function checked(pack: string, options: PrepareOptions): Promise<PreparedPack> {
-  const { signal } = options;
-  const manifest = await readManifest(pack);
-  await verifyPack(pack, { maxBytes: VERIFY_AT_START_BYTES, ...(signal && { signal }) });
-  if (options.checkTensors === true) await checkTensors(pack, signal);
-  return { pack, name: manifest.source.name, fingerprint: packFingerprint(manifest.files) };
+async function openPack(pack: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
+  const { signal, onProgress } = options;
+  await holdPack(pack);
+  const { manifest, texts } = await verifyPack(pack, {
+    maxBytes: VERIFY_AT_START_BYTES,
+    hashes,
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  });
+  const { source, files, experts, dense } = manifest;
+  return {
+    pack,
+    name: source.name,
+    fingerprint: hashOfFiles(files),
+    identity: modelIdentity(source.weights, files),
+    formats: { experts, dense },
+    tasks: parseTasks(texts.get('sida.json'), join(pack, 'sida.json')),
+    tokenizer: texts.get('tokenizer.json'),
+  };
 }

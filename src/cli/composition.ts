@@ -8,7 +8,7 @@ import type { Metrics } from '../observability/metrics.js';
 import type { JobQueue, KeptEnd } from '../queue/job-queue.js';
 import { MemoryQueue } from '../queue/memory/memory-queue.js';
 import { recordKeptJob } from '../queue/queue-metrics.js';
-import { queueNameOf } from '../queue/redis/queue-name.js';
+import { type AnswerSettings, queueNameOf } from '../queue/redis/queue-name.js';
 import { QueueWorker } from '../queue/redis/queue-worker.js';
 import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue } from '../queue/redis/redis-queue.js';
@@ -273,12 +273,15 @@ function startWorker(
   onKeptEnd: OnKeptEnd,
 ): QueueWorker {
   const model = engine.model!;
+  const { activations, device, routing, routingK } = options;
+  const settings: AnswerSettings = { activations, device, routing, routingK: routingK ?? null };
   return new QueueWorker(
     engine,
     model,
     {
       url,
-      queueName: queueNameOf(model, options),
+      queueName: queueNameOf(model, settings),
+      settings,
       concurrency: options.concurrency,
       leaseMs: options.lockDuration,
       lookMs: options.stalledInterval,

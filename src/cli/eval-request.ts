@@ -1,7 +1,7 @@
 /** Reads from the flags what `sida eval` should measure. */
 import { resolve } from 'node:path';
+import type { Tasks } from '../checkpoint/tasks.js';
 import { UsageError } from '../config/resolve.js';
-import type { Tasks } from '../engine/model-directory.js';
 import { SidaError } from '../errors.js';
 import { parseBytes, parseShare } from '../text/bytes.js';
 import { listOf, number, numbers } from './lists.js';

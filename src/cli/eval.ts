@@ -3,13 +3,14 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import { type PreparedPack, preparePack } from '../checkpoint/prepare-pack.js';
+import { readTasks } from '../checkpoint/tasks.js';
 import { budgetBytes } from '../config/budget.js';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
-import { readTasks } from '../engine/model-directory.js';
 import { requireTokenizer } from '../engine/open-model.js';
 import { predictorChoice } from '../engine/predictor-choice.js';
 import { SidaError } from '../errors.js';
@@ -103,7 +104,8 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
   const flags = { ...(model !== undefined && { model }), ...givenFlags(values) };
   const options = resolveOptions(OPTIONS, { flags, env: process.env });
   const directory = resolve(options.model);
-  const request = requestOf(values, await readTasks(directory));
+  // Errors in the options show before a conversion that may take minutes. The pack's tasks must then be the same.
+  const request = requestOf(values, readTasks(directory));
   const lines = request.data && (await readLabelled({ ...request.data, ...limitOf(request) }));
   const texts = request.text === undefined ? undefined : await readTextLines(request.text, request.limit);
   const progress = new Progress();
@@ -128,6 +130,12 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       onProgress: progress.show.bind(progress),
       onWait: progress.say.bind(progress),
     });
+    if (!isDeepStrictEqual(requestOf(values, prepared.tasks), request)) {
+      throw new SidaError({
+        code: 'cannot_run',
+        message: `${directory} changed while it was opened; start again`,
+      });
+    }
     const { engine, ks } = engineWithK(prepared.pack, options, request);
     closing.push(() => engine.close());
     const { functions, warnings, path } = await openFunctions(prepared, engine, options);
@@ -140,7 +148,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
     );
     for (const warning of warnings) warnLines(`sida: ${warning}`);
     const { maxBatchTokens } = options;
-    const tokenizer = await requireTokenizer(directory, engine);
+    const tokenizer = requireTokenizer(prepared, engine);
     const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
     const budgets = slotBudgets(prepared.pack, options, request);
     const report: EvaluationReport = {
@@ -215,7 +223,7 @@ interface Opened {
 
 /** Opens the chosen hash function, and the predictor's token table if it has one, for comparison. */
 async function openFunctions(
-  { pack, fingerprint }: PreparedPack,
+  { pack, identity }: PreparedPack,
   { shape: model }: Engine,
   options: Options,
 ): Promise<Opened> {
@@ -232,7 +240,7 @@ async function openFunctions(
   const open = async (kind?: HashFunctionName) => {
     const opened = await openPredictor(path, {
       model,
-      fingerprint,
+      weights: identity.weights,
       addon,
       embedding: () => new addon.TokenEmbedding({ pack }),
       ...(kind && { kind }),

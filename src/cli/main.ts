@@ -6,6 +6,7 @@ import { convertCommand } from './convert.js';
 import { doctorCommand } from './doctor.js';
 import { evalCommand } from './eval.js';
 import { keyCommand } from './key.js';
+import { packsCommand } from './packs.js';
 import { planCommand } from './plan.js';
 import { profileCommand } from './profile.js';
 import { runProgram } from './run-program.js';
@@ -30,6 +31,7 @@ for (const command of [
   serveCommand(),
   workerCommand(),
   convertCommand(),
+  packsCommand(),
   planCommand(),
   traceCommand(),
   trainCommand(),

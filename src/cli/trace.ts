@@ -3,6 +3,7 @@
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
+import { formatName } from '../checkpoint/weight-format.js';
 import type { OptionName } from '../config/options.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
@@ -113,7 +114,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
   process.once('SIGINT', stop).once('SIGTERM', stop);
   const progress = new Progress();
   try {
-    const { pack, name, fingerprint, engine, tokenizer } = await openModel({
+    const { pack, name, identity, formats, engine, tokenizer } = await openModel({
       model: resolve(model),
       packDir: options.packDir,
       ...weightChoices(options),
@@ -134,7 +135,13 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
     const work: TraceWork = {
       format: 'sida-trace',
       version: 1,
-      model: { name, fingerprint },
+      model: {
+        name,
+        weights: identity.weights,
+        tokenizer: identity.tokenizer!,
+        experts: formatName(formats.experts),
+        dense: formatName(formats.dense),
+      },
       stacks: stacks.map((stack) => stack.name),
       layers,
       experts,

@@ -6,10 +6,11 @@
 import type { Worker } from 'node:worker_threads';
 import { BatchFeed } from '../batching/batch-feed.js';
 import { Batcher } from '../batching/batcher.js';
-import { preparePack } from '../checkpoint/prepare-pack.js';
+import { type PrepareOptions, preparePack, reopenPack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { ModelShape } from '../native/addon-types.js';
+import { predictorFingerprint } from '../predictor/predictor-fingerprint.js';
 import { startRecording, stopRecording } from '../profile/recording.js';
 import { recordThread } from '../profile/thread-events.js';
 import { BuilderStats } from '../protocol/builder-stats.js';
@@ -27,10 +28,10 @@ import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messa
 import { ResidentFlag } from '../protocol/resident-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { warnLines } from '../text/print.js';
+import { Tokenizer } from '../text/tokenizer.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
-import { readTasks, readTokenizer } from './model-directory.js';
 import { predictorChoice } from './predictor-choice.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
@@ -52,29 +53,32 @@ function endWithThread(worker: Worker, name: string): void {
 }
 
 async function open(): Promise<void> {
-  // Read the tasks first: an error then shows before a conversion that may take minutes.
-  const tasks = await readTasks(config.model);
-  const prepared = await preparePack({
+  const options: PrepareOptions = {
     model: config.model,
     packDir: config.packDir,
     experts: config.experts,
     dense: config.dense,
     checkTensors: config.checkTensors,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
-    onWait: (line) => warnLines(line),
-  });
+    onWait: (line: string) => warnLines(line),
+  };
+  const prepared = await (config.served ? reopenPack(config.served, options) : preparePack(options));
   recordThread(loadAddon().profile, 'main');
   progress('load', 0, 1);
+  const choice = predictorChoice(config);
+  const routes = config.routing === 'predicted' && choice !== null;
+  const tablesFingerprint = routes ? await predictorFingerprint(choice) : null;
   // A batch leaves the queue when it starts, before its pass is planned. The extra entry keeps the look-ahead.
   const queue = createQueue(config.lookahead + 1);
-  const { pack, name, fingerprint } = prepared;
+  const { pack, name, fingerprint, identity, tasks } = prepared;
+  const { weights } = identity;
   const builderStats = new BuilderStats().buffer;
   const resident = new ResidentFlag().buffer;
   const inference = new InferenceLink({
     config,
     pack,
-    fingerprint,
-    predictor: predictorChoice(config),
+    weights,
+    predictor: choice,
     queue: queue.consumer,
     builderStats,
     resident,
@@ -82,23 +86,25 @@ async function open(): Promise<void> {
   endWithThread(inference.worker, 'inference');
   const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
-  const tokenizer = await readTokenizer(config.model, { vocabSize, maxInputBytes: config.maxInputBytes });
+  const { maxInputBytes } = config;
+  const tokenizer = prepared.tokenizer && new Tokenizer(prepared.tokenizer, { vocabSize, maxInputBytes });
   progress('load', 1, 1);
 
   const { maxBatchTokens, batchWaitMs: waitMs } = config;
   const hashBuilder = new HashBuilderLink({
     queue: queue.producer,
-    predictor: predictorChoice(config),
+    predictor: choice,
     model: shape,
-    fingerprint,
+    weights,
     pack,
     stats: builderStats,
     resident,
   });
   endWithThread(hashBuilder.worker, 'hash-building');
-  const predictor = await hashBuilder.opened;
+  const predictor = { ...(await hashBuilder.opened), fingerprint: tablesFingerprint };
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
+  if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
   for (const warning of predictor.warnings) warnLines(`${warning}. ${consequence}.`);
   const limits: EngineLimits = {
@@ -124,6 +130,7 @@ async function open(): Promise<void> {
   const model: ModelInfo = {
     name,
     fingerprint,
+    identity,
     shape,
     formats,
     tasks,
@@ -132,7 +139,7 @@ async function open(): Promise<void> {
     usage,
     predictor,
   };
-  send({ type: 'ready', model });
+  send({ type: 'ready', model, pack });
   setInterval(() => send({ type: 'alive' }), 1000);
 }
 
@@ -142,6 +149,11 @@ function mostRoutingK({ routingK }: EngineConfig, shape: ModelShape): number {
   if (routingK === null || routingK <= named) return routingK ?? shape.topK;
   const message = `--routing-k ${routingK} is more than the ${named} experts that this model's hash tables name for a token`;
   throw new SidaError({ code: 'cannot_run', message });
+}
+
+function otherPredictor(): SidaError {
+  const message = `The predictor of ${config.model} changed while it was served; start again to serve with it`;
+  return new SidaError({ code: 'cannot_run', message });
 }
 
 function noPredictor({ warnings }: PredictorInfo): SidaError {

@@ -211,6 +211,7 @@ export class EngineProcess implements EngineHandle {
         return;
       case 'ready':
         this.#model = message.model;
+        this.#config = { ...this.#config, served: servedBy(message) };
         this.#readySince = performance.now();
         this.#watchdog.start();
         this.#setState({ phase: 'ready', detail: `serving ${message.model.name}` });
@@ -287,6 +288,12 @@ export class EngineProcess implements EngineHandle {
     this.#state = state;
     for (const listener of this.#listeners) listener(state);
   }
+}
+
+/** A replacement engine opens the same pack, so that answers do not change under a running server. */
+function servedBy({ pack, model }: Extract<FromEngine, { type: 'ready' }>): EngineConfig['served'] & object {
+  const { name, fingerprint, predictor } = model;
+  return { pack, name, fingerprint, predictor: predictor.fingerprint };
 }
 
 function cancelled(): SidaError {

@@ -2,9 +2,9 @@
 
 import { Worker } from 'node:worker_threads';
 import type {
+  ChosenPredictor,
   FromHashBuilder,
   HashBuilderThreadData,
-  PredictorInfo,
 } from '../protocol/predictor-messages.js';
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import { WakeUp } from '../protocol/wake-up.js';
@@ -12,7 +12,7 @@ import { WakeUp } from '../protocol/wake-up.js';
 export class HashBuilderLink {
   readonly worker: Worker;
   /** Resolves with the predictor's name, or with null and the reasons why there is none. */
-  readonly opened: Promise<PredictorInfo>;
+  readonly opened: Promise<ChosenPredictor>;
   readonly #wakeUp = new WakeUp();
 
   constructor(data: Omit<HashBuilderThreadData, 'work'>) {

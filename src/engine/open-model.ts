@@ -2,13 +2,12 @@
  * Opens a model directory in the calling process: its pack, engine and tokenizer. Command-line tools use it; the
  * server runs its engine in a separate process.
  */
-import { type PrepareOptions, preparePack } from '../checkpoint/prepare-pack.js';
+import { type PreparedPack, type PrepareOptions, preparePack } from '../checkpoint/prepare-pack.js';
 import { SidaError } from '../errors.js';
 import { type OpenEngineOptions, openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
-import type { Tokenizer } from '../text/tokenizer.js';
-import { readTokenizer } from './model-directory.js';
+import { Tokenizer } from '../text/tokenizer.js';
 
 /** Limit for tools, which read trusted local files. */
 const MAX_INPUT_BYTES = 1 << 24;
@@ -19,11 +18,7 @@ interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack
   sequences: number;
 }
 
-interface OpenModel {
-  name: string;
-  fingerprint: string;
-  /** Packed model directory. */
-  pack: string;
+interface OpenModel extends Omit<PreparedPack, 'tokenizer'> {
   engine: Engine;
   tokenizer: Tokenizer;
 }
@@ -58,17 +53,19 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
   const kvTokens = rest.maxBatchTokens + newTokens + pages;
   const engine = openEngine({ ...rest, pack: prepared.pack, kvTokens });
   try {
-    return { ...prepared, engine, tokenizer: await requireTokenizer(model, engine) };
+    return { ...prepared, engine, tokenizer: requireTokenizer(prepared, engine) };
   } catch (error) {
     engine.close();
     throw error;
   }
 }
 
-export async function requireTokenizer(model: string, { shape }: Engine): Promise<Tokenizer> {
+export function requireTokenizer(
+  { tokenizer, name }: Pick<PreparedPack, 'tokenizer' | 'name'>,
+  { shape }: Engine,
+): Tokenizer {
   const { vocabSize } = shape;
-  const tokenizer = await readTokenizer(model, { vocabSize, maxInputBytes: MAX_INPUT_BYTES });
-  if (tokenizer !== undefined) return tokenizer;
-  const message = `${model} has no tokenizer.json: it takes token ids, not text`;
+  if (tokenizer !== undefined) return new Tokenizer(tokenizer, { vocabSize, maxInputBytes: MAX_INPUT_BYTES });
+  const message = `${name} has no tokenizer.json: it takes token ids, not text`;
   throw new SidaError({ code: 'cannot_run', message });
 }

@@ -73,13 +73,13 @@ function open(): { engine: Engine; kvPageTokens: number } | undefined {
  * opened: experts are then fetched on demand. The hash-building thread reports the reason.
  */
 async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
-  const { predictor, fingerprint, pack } = data;
+  const { predictor, weights, pack } = data;
   if (predictor === null) return null;
   try {
     const addon = loadAddon();
     const embedding = () => new addon.TokenEmbedding({ pack });
     const { directory, kind } = predictor;
-    const options = { model: shape, fingerprint, addon, embedding, ...(kind && { kind }) };
+    const options = { model: shape, weights, addon, embedding, ...(kind && { kind }) };
     const opened = await openPredictor(directory, { ...options, stacks: [lastStack(shape)] });
     const routing = routingShape(shape);
     const stepper = openStepper(opened.function, routing);

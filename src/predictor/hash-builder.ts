@@ -44,12 +44,12 @@ async function open(
     return null;
   }
   const { directory, kind } = data.predictor;
-  const { model, fingerprint, pack } = data;
+  const { model, weights, pack } = data;
   try {
     const embedding = () => new addon.TokenEmbedding({ pack });
     const opened = await openPredictor(directory, {
       model,
-      fingerprint,
+      weights,
       addon,
       embedding,
       ...(kind && { kind }),

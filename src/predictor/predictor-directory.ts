@@ -23,7 +23,8 @@ type Trained = Exclude<HashFunctionName, 'replay' | 'shuffled'>;
 export interface PredictorDirectoryOptions {
   /** The model that will be served. */
   model: Pick<ModelShape, 'stacks' | 'moeLayers' | 'experts' | 'topK' | 'normalized' | 'vocabSize' | 'width'>;
-  fingerprint: string;
+  /** Identity of its weights. */
+  weights: string;
   /** Default: `lstm` if the directory holds a network, else `token`. */
   kind?: HashFunctionName;
   addon: Pick<NativeAddon, 'Predictor'>;
@@ -44,8 +45,8 @@ export interface OpenedPredictor {
 
 /**
  * Opens the predictor in `directory`, or the trace in it for `replay`. Throws cannot_run if the directory does not
- * hold one, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Another
- * fingerprint only gives a warning.
+ * hold one, and checkpoint_invalid if files are missing, damaged or made for a model of other sizes. Other weights
+ * only give a warning: their element types do not count, and neither do the tokenizer and the tasks.
  */
 export async function openPredictor(
   directory: string,
@@ -55,7 +56,7 @@ export async function openPredictor(
   const shape = routingShape(options.model);
   const manifest = await readPredictorManifest(directory);
   checkSizes(join(directory, MANIFEST), manifest, options.model);
-  const warnings = fingerprintWarnings(directory, manifest.model, options.fingerprint);
+  const warnings = weightsWarnings(directory, manifest.model, options.weights);
   const open = (kind: Trained) => openFunction(directory, kind, shape, options, manifest.sharpness);
   const best = shape.stacks.some(({ name }) => hasNetwork(directory, name)) ? 'lstm' : 'token';
   const { kind = best } = options;
@@ -98,14 +99,14 @@ function checkSizes(
   }
 }
 
-function fingerprintWarnings(
+function weightsWarnings(
   directory: string,
-  made: { name: string; fingerprint: string },
-  fingerprint: string,
+  made: { name: string; weights: string },
+  weights: string,
 ): string[] {
-  if (made.fingerprint === fingerprint) return [];
+  if (made.weights === weights) return [];
   return [
-    `${directory} was made for ${made.name} with fingerprint ${made.fingerprint}, this model has ${fingerprint} (other weights, or the same in another element type): its predictions may be poorer`,
+    `${directory} was made for other weights: it names ${made.name} with weights ${made.weights}, this model has ${weights}; its predictions may be poorer`,
   ];
 }
 
@@ -181,13 +182,13 @@ function openLstm(
 
 async function openReplay(
   directory: string,
-  { model, fingerprint }: PredictorDirectoryOptions,
+  { model, weights }: PredictorDirectoryOptions,
 ): Promise<OpenedPredictor> {
   const meta = await readMeta(directory);
   checkSizes(join(directory, 'trace.json'), meta, model);
   const teacher = await Teacher.open([directory], model.vocabSize);
   return {
     function: await ReplayFunction.load(teacher),
-    warnings: fingerprintWarnings(directory, meta.model, fingerprint),
+    warnings: weightsWarnings(directory, meta.model, weights),
   };
 }

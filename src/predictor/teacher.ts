@@ -2,7 +2,14 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
-import { readMeta, readTrace, shapeOf, type TraceMeta } from '../trace/trace-file.js';
+import {
+  describeModel,
+  readMeta,
+  readTrace,
+  sameModel,
+  shapeOf,
+  type TraceMeta,
+} from '../trace/trace-file.js';
 import type { TraceRecord } from '../trace/trace-record.js';
 import type { RoutingShape } from './hash-function.js';
 
@@ -40,9 +47,9 @@ export class Teacher implements TeacherSource {
       if (!meta.complete) {
         throw cannotRun(`${directory} is incomplete; start its \`sida trace\` again to finish it`);
       }
-      if (meta.model.fingerprint !== first.model.fingerprint || meta.layers.join() !== first.layers.join()) {
+      if (!sameModel(meta.model, first.model) || meta.layers.join() !== first.layers.join()) {
         throw cannotRun(
-          `${directory} is a trace of ${nameOf(meta)}, ${directories[0]} of ${nameOf(first)}; train on traces of one model`,
+          `${directory} is a trace of ${describeModel(meta.model)}, ${directories[0]} of ${describeModel(first.model)}; train on traces of one model`,
         );
       }
       metas.push(meta);
@@ -118,8 +125,4 @@ export function bestExperts({ top, stacks }: TeacherRecord, stack: number, k: nu
 
 function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
-}
-
-function nameOf({ model }: TraceMeta): string {
-  return `${model.name} (${model.fingerprint.slice(0, 12)})`;
 }

@@ -1,4 +1,7 @@
 /** All messages between the API process and the engine process. */
+import type { ModelIdentity } from '../checkpoint/identity.js';
+import type { ServedPack } from '../checkpoint/prepare-pack.js';
+import type { Tasks } from '../checkpoint/tasks.js';
 import type { FormatChoices } from '../checkpoint/weight-format.js';
 import type { ErrorBody } from '../errors.js';
 import type {
@@ -20,6 +23,8 @@ import type { ThreadCounters } from './thread-counters.js';
 export interface EngineConfig extends FormatChoices {
   /** Hugging Face checkpoint directory or packed model directory. */
   model: string;
+  /** Set for a replacement engine: the pack that its predecessor served, and its predictor's fingerprint. */
+  served?: ServedPack & { predictor: PredictorInfo['fingerprint'] };
   /** Directory for automatically converted packs. */
   packDir: string;
   /** Whether to read every weight at start-up and refuse one that is NaN or infinite. */
@@ -66,11 +71,13 @@ export type EvictionPolicyName = (typeof EVICTION_POLICY_NAMES)[number];
 /** The served model; sent once it is open. */
 export interface ModelInfo {
   name: string;
-  /** Identity of the weights. */
+  /** Hash of everything in the pack. */
   fingerprint: string;
+  /** What the fingerprint covers, in parts. */
+  identity: ModelIdentity;
   shape: ModelShape;
   formats: PackFormats;
-  tasks: Record<string, { template: string; labels: string[] }>;
+  tasks: Tasks;
   hasTokenizer: boolean;
   plan: MemoryPlan;
   usage: DeviceUsage;
@@ -237,7 +244,7 @@ export type ToEngine =
 export type FromEngine =
   /** Progress of long work before the engine is ready: conversion, loading. */
   | { type: 'progress'; phase: 'convert' | 'hash' | 'load'; done: number; total: number }
-  | { type: 'ready'; model: ModelInfo }
+  | { type: 'ready'; model: ModelInfo; pack: string }
   /** The model cannot be served; the process exits after this. */
   | { type: 'failed'; error: ErrorBody }
   /** The deltas of one decode step for all jobs. One message per delta would delay the reading of cancel messages. */

@@ -11,11 +11,16 @@ export interface PredictorChoice {
   kind?: HashFunctionName;
 }
 
-export interface PredictorInfo {
+export interface ChosenPredictor {
   /** The active hash function. Null if there is none, so that experts are fetched on demand. */
   name: HashFunctionName | null;
   /** Problems of the predictor, or the reasons why there is none. */
   warnings: string[];
+}
+
+export interface PredictorInfo extends ChosenPredictor {
+  /** Hash of its files where tables route and so decide answers; else null. */
+  fingerprint: string | null;
 }
 
 export interface HashBuilderThreadData {
@@ -25,7 +30,8 @@ export interface HashBuilderThreadData {
   /** Null if batches get no tables. */
   predictor: PredictorChoice | null;
   model: ModelShape;
-  fingerprint: string;
+  /** Identity of the model's weights. */
+  weights: string;
   /** Packed model directory. Its token embedding is the input of the predictor. */
   pack: string;
   /** Buffers of BuilderStats and ResidentFlag. */
@@ -34,5 +40,5 @@ export interface HashBuilderThreadData {
 }
 
 export type FromHashBuilder =
-  | { type: 'opened'; predictor: PredictorInfo }
+  | { type: 'opened'; predictor: ChosenPredictor }
   | { type: 'warning'; message: string };

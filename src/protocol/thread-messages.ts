@@ -57,7 +57,8 @@ export interface InferenceThreadData {
   /** Packed model directory. */
   pack: string;
   queue: QueueEnd;
-  fingerprint: string;
+  /** Identity of the model's weights. */
+  weights: string;
   /** The predictor of generations; null if they are not predicted. */
   predictor: PredictorChoice | null;
   /** Buffers of the predictor's BuilderStats and ResidentFlag. */

@@ -21,7 +21,14 @@ import {
 const metaSchema = z.object({
   format: z.literal('sida-trace'),
   version: z.literal(1),
-  model: z.object({ name: z.string(), fingerprint: z.string() }),
+  /** `weights` and `tokenizer` as ModelIdentity says, and the element types of the recorded engine. */
+  model: z.object({
+    name: z.string(),
+    weights: z.string(),
+    tokenizer: z.string(),
+    experts: z.string(),
+    dense: z.string(),
+  }),
   stacks: z
     .array(z.enum(TRACE_STACKS))
     .min(1)
@@ -47,7 +54,17 @@ export type TraceMeta = z.infer<typeof metaSchema>;
 /** Settings of a run. Absent settings get the defaults of older traces. */
 export type TraceWork = Omit<z.input<typeof metaSchema>, 'complete'>;
 
-const META = 'trace.json';
+/** Whether two traces show the same routers and tokens. Element types only change the routing a little. */
+export function sameModel(a: TraceMeta['model'], b: TraceMeta['model']): boolean {
+  return a.weights === b.weights && a.tokenizer === b.tokenizer;
+}
+
+/** The model for messages, such as `switch-mini (weights 1b2c…, tokenizer 3d4e…)`. */
+export function describeModel({ name, weights, tokenizer }: TraceMeta['model']): string {
+  return `${name} (weights ${weights.slice(0, 12)}, tokenizer ${tokenizer.slice(0, 12)})`;
+}
+
+export const TRACE_META = 'trace.json';
 export const RECORDS = 'records.bin';
 
 export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'layers' | 'top'>): TraceShape {
@@ -56,16 +73,16 @@ export function shapeOf({ stacks, layers, top }: Pick<TraceMeta, 'stacks' | 'lay
 }
 
 export async function readMeta(directory: string): Promise<TraceMeta> {
-  const meta = readJsonFile(directory, META, metaSchema, { code: 'invalid_request' });
+  const meta = readJsonFile(directory, TRACE_META, metaSchema, { code: 'invalid_request' });
   if (meta !== undefined) return meta;
   throw new SidaError({
     code: 'invalid_request',
-    message: `${directory} is no trace: it has no ${META}; \`sida trace\` makes one`,
+    message: `${directory} is no trace: it has no ${TRACE_META}; \`sida trace\` makes one`,
   });
 }
 
 async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
-  const path = join(directory, META);
+  const path = join(directory, TRACE_META);
   await writeFile(`${path}.tmp`, `${JSON.stringify(meta, null, 1)}\n`, { mode: 0o600 });
   await rename(`${path}.tmp`, path);
 }
@@ -158,7 +175,7 @@ export class TraceWriter {
     const path = join(directory, RECORDS);
     let end = 0;
     let last: RecordedLine | undefined;
-    if (existsSync(join(directory, META))) {
+    if (existsSync(join(directory, TRACE_META))) {
       const { complete: __, ...earlier } = await readMeta(directory);
       if (JSON.stringify(earlier) !== JSON.stringify(meta)) {
         const message = `${directory} holds another trace: ${difference(earlier, meta)}; name another --out or remove it`;

@@ -10,14 +10,18 @@ import type { CheckpointCase } from './checkpoints/case.js';
 import { type Ended, sida } from './checkpoints/command-line.js';
 import { DIRECTORY_CASES } from './checkpoints/directories.js';
 import { HEADER_CASES } from './checkpoints/headers.js';
-import { SERVED_CASES, TOKENIZER, writeTokenizer } from './checkpoints/served.js';
 import { checkRefusal, judgeCases, serveUntilReady } from './checkpoints/refusals.js';
+import { SERVED_CASES, TOKENIZER, writeTokenizer } from './checkpoints/served.js';
 import { type FaultReport, fault } from './fault.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-checkpoints-'));
 const at = (name: string) => join(root, name);
-const all = (cases: CheckpointCase[], report: FaultReport, model: string, run: (directory: string) => Promise<Ended>) =>
-  judgeCases(cases, report, { root, model, run });
+const all = (
+  cases: CheckpointCase[],
+  report: FaultReport,
+  model: string,
+  run: (directory: string) => Promise<Ended>,
+) => judgeCases(cases, report, { root, model, run });
 const soundPack = at('sound-pack');
 beforeAll(async () => {
   writeTiny(at('sound'));

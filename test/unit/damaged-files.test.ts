@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { parseKeyFile } from '../../src/access/key-file.js';
 import { readManifest } from '../../src/checkpoint/manifest.js';
-import { readTasks } from '../../src/engine/model-directory.js';
+import { readTasks } from '../../src/checkpoint/tasks.js';
 import { SidaError } from '../../src/errors.js';
 import { readPredictorManifest } from '../../src/predictor/training/manifest.js';
 import { Tokenizer } from '../../src/text/tokenizer.js';
@@ -36,7 +36,7 @@ const hash = 'a'.repeat(64);
 const manifest: Json = {
   format: 'sida-pack',
   version: 3,
-  source: { name: 'm', identity: hash },
+  source: { name: 'm', weights: hash },
   experts: { dtype: 'int4', group: 32, stripes: { count: 2 } },
   dense: { dtype: 'int8' },
   files: ['dense.sida', 'config.json', 'experts.sida.0', 'experts.sida.1'].map((name) => ({
@@ -48,7 +48,7 @@ const manifest: Json = {
 const trace: Json = {
   format: 'sida-trace',
   version: 1,
-  model: { name: 'm', fingerprint: hash },
+  model: { name: 'm', weights: hash, tokenizer: hash, experts: 'bf16', dense: 'bf16' },
   layers: ['encoder.1', 'decoder.1'],
   experts: 8,
   top: 3,
@@ -91,7 +91,11 @@ const READERS: Reader[] = [
     sound: manifest,
     read: inDirectory('pack/manifest.json', readManifest),
   },
-  { what: 'sida.json', sound: bundled('sida.json'), read: inDirectory('model/sida.json', readTasks) },
+  {
+    what: 'sida.json',
+    sound: bundled('sida.json'),
+    read: inDirectory('model/sida.json', async (directory) => readTasks(directory)),
+  },
   {
     what: "a predictor's manifest",
     sound: bundled('predictor/sida-predictor.json'),

@@ -4,18 +4,19 @@
 //   node bench/scripts/element-types/quantized-accuracy.mjs [--data DIR] [--limit N]
 // DIR holds mrpc/test.jsonl, multirc/validation.jsonl, multirc/validation.passages.jsonl, and wikitext2/test.txt for
 // perplexity by span corruption; N is their first lines only.
-import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { convertCheckpoint } from '../../../dist/checkpoint/converter.js';
+import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { formatName } from '../../../dist/checkpoint/weight-format.js';
-import { readTasks, readTokenizer } from '../../../dist/engine/model-directory.js';
 import { readLabelled } from '../../../dist/evaluation/labelled-data.js';
 import { runExact } from '../../../dist/evaluation/model-runner.js';
 import { corruptedSource, dataSource, readTextLines } from '../../../dist/evaluation/sources.js';
 import { openEngine } from '../../../dist/inference/open-engine.js';
 import { loadAddon } from '../../../dist/native/addon.js';
+import { Tokenizer } from '../../../dist/text/tokenizer.js';
 import { scriptProvenance } from '../../dist/support/provenance.js';
 import { writeResult } from '../../dist/support/script-result.js';
 
@@ -55,9 +56,12 @@ async function sources() {
       },
     }),
   };
-  const tasks = await readTasks(MODEL);
+  const tasks = readTasks(MODEL);
   const { shape } = addon.inspectCheckpoint(MODEL);
-  const tokenizer = await readTokenizer(MODEL, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 24 });
+  const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
+    vocabSize: shape.vocabSize,
+    maxInputBytes: 1 << 24,
+  });
   const read = {};
   for (const [task, { file, joins = {} }] of Object.entries(files)) {
     if (!existsSync(file)) {

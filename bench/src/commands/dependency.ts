@@ -2,13 +2,13 @@
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
+import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { addFlags, givenFlags } from '../../../dist/cli/flags.js';
 import { number } from '../../../dist/cli/lists.js';
 import { Progress } from '../../../dist/cli/progress.js';
 import { formatTable } from '../../../dist/cli/table.js';
 import { parseJoins } from '../../../dist/cli/trace.js';
 import { resolveOptions, UsageError } from '../../../dist/config/resolve.js';
-import { readTasks } from '../../../dist/engine/model-directory.js';
 import { openModel } from '../../../dist/engine/open-model.js';
 import { SidaError } from '../../../dist/errors.js';
 import { readInputs } from '../../../dist/trace/data-file.js';
@@ -105,7 +105,7 @@ async function templateOf(directory: string, { template, task }: Record<string, 
     throw new UsageError('Expected either --template or --task');
   }
   if (template !== undefined) return String(template);
-  const tasks = await readTasks(directory);
+  const tasks = readTasks(directory);
   const own = tasks[String(task)];
   if (own !== undefined) return own.template;
   throw new UsageError(

@@ -3,10 +3,10 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { number } from '../../../dist/cli/lists.js';
 import { formatTable } from '../../../dist/cli/table.js';
 import { UsageError } from '../../../dist/config/resolve.js';
-import { readTasks } from '../../../dist/engine/model-directory.js';
 import { SidaError } from '../../../dist/errors.js';
 import { CUDA_SIZES, FULL_SIZES, QUICK_SIZES } from '../preparation/sizes.js';
 import { BENCH_FILE, type BenchFile, readBenchFile, summarize } from '../report/bench-file.js';
@@ -198,7 +198,7 @@ async function measure(
   };
   try {
     const begin = performance.now();
-    const tasks = await readTasks(MINI_DIRECTORY);
+    const tasks = readTasks(MINI_DIRECTORY);
     const found = await runStudies(studies, {
       ...common,
       task: (name) => tasks[name]!,

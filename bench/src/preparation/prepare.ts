@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { freemem } from 'node:os';
 import { join } from 'node:path';
-import { packFingerprint } from '../../../dist/checkpoint/identity.js';
+import { hashOfFiles } from '../../../dist/checkpoint/identity.js';
 import { isPack, readManifest } from '../../../dist/checkpoint/manifest.js';
 import { SidaError } from '../../../dist/errors.js';
 import type { DeviceName } from '../../../dist/native/addon-types.js';
@@ -18,6 +18,8 @@ import type { BenchInputs } from './inputs.js';
 export interface PreparedModel {
   pack: string;
   fingerprint: string;
+  /** Identity of the model's weights. */
+  weights: string;
 }
 
 export interface Maker {
@@ -65,7 +67,8 @@ export async function prepareModel(model: BenchModel, maker: Maker): Promise<Pre
       if (!trained) rmSync(source, { recursive: true, force: true });
     }
   }
-  return { pack, fingerprint: packFingerprint((await readManifest(pack)).files) };
+  const { files, source } = await readManifest(pack);
+  return { pack, fingerprint: hashOfFiles(files), weights: source.weights };
 }
 
 /** A checkpoint is read once. If memory is plentiful, keeping it there saves disk and time. */

@@ -1,5 +1,5 @@
 /** Prepares the measurements of one model: pack, inputs, traces, predictor. */
-import { readTasks } from '../../../dist/engine/model-directory.js';
+import { readTasks } from '../../../dist/checkpoint/tasks.js';
 import { hottest } from '../../../dist/evaluation/replay-rules.js';
 import { loadAddon } from '../../../dist/native/addon.js';
 import { type BenchInputs, readBenchInputs } from '../preparation/inputs.js';
@@ -49,7 +49,7 @@ export async function prepareBench(
   warn: (message: string) => void,
 ): Promise<ModelBench> {
   const prepared = await prepareModel(model, maker);
-  const tasks = await readTasks(MINI_DIRECTORY);
+  const tasks = readTasks(MINI_DIRECTORY);
   const needs = new Set(measurements.flatMap(({ system }) => systemNamed(system).needs));
   const training: string[] = [];
   const { maxBatchTokens } = model;

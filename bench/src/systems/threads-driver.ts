@@ -29,7 +29,7 @@ interface Run {
 }
 
 export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
-  const { pack, fingerprint, texts, labels, warmUp, batch } = work;
+  const { pack, weights, texts, labels, warmUp, batch } = work;
   const config = engineConfig(work.flags);
   const queue = createQueue(config.lookahead + 1);
   const builderStats = new BuilderStats().buffer;
@@ -38,7 +38,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
   const inference = new InferenceLink({
     config,
     pack,
-    fingerprint,
+    weights,
     predictor,
     queue: queue.consumer,
     builderStats,
@@ -54,7 +54,7 @@ export async function runOnThreads(work: MeasurementWork): Promise<Sample> {
     queue: queue.producer,
     predictor,
     model: shape,
-    fingerprint,
+    weights,
     pack,
     stats: builderStats,
     resident,

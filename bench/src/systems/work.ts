@@ -8,6 +8,8 @@ export interface MeasurementWork {
   flags: Record<string, string>;
   pack: string;
   fingerprint: string;
+  /** Identity of the model's weights. */
+  weights: string;
   texts: string[];
   labels: readonly string[];
   /** Index of each text's label. */

@@ -14,7 +14,7 @@ async function written(name: string, finish: boolean): Promise<string> {
   const writer = await TraceWriter.open(directory, {
     format: 'sida-trace',
     version: 1,
-    model: { name: 'small', fingerprint: 'f' },
+    model: { name: 'small', weights: 'f', tokenizer: 'f', experts: 'bf16', dense: 'bf16' },
     layers: ['encoder.1', 'encoder.3', 'decoder.1'],
     experts: 8,
     top: 2,

@@ -1,6 +1,7 @@
 /** The sequences of several traces of one model, read from their files on demand. */
 import { SidaError } from '../../errors.js';
 import type { TrainingBatch } from '../../native/addon-types.js';
+import { describeModel, sameModel } from '../../trace/trace-file.js';
 import { TraceIndex } from '../../trace/trace-index.js';
 import type { TRACE_STACKS } from '../../trace/trace-record.js';
 
@@ -141,10 +142,9 @@ export function checkSameModel(corpora: readonly Corpus[]): void {
   const [first, ...others] = corpora.flatMap((corpus) => corpus.traces);
   for (const other of others) {
     const [a, b] = [first!.meta, other.meta];
-    if (a.model.fingerprint !== b.model.fingerprint) {
-      const name = (meta: typeof a) => `${meta.model.name} (${meta.model.fingerprint.slice(0, 12)})`;
+    if (!sameModel(a.model, b.model)) {
       throw cannotRun(
-        `The traces are of different models: ${first!.directory} of ${name(a)}, ${other.directory} of ${name(b)}`,
+        `The traces are of different models: ${first!.directory} of ${describeModel(a.model)}, ${other.directory} of ${describeModel(b.model)}`,
       );
     }
     if (a.experts !== b.experts || a.topK !== b.topK || a.layers.join() !== b.layers.join()) {

@@ -22,7 +22,8 @@ const sharpness = z.array(z.number().min(LEAST_SHARPNESS).max(MOST_SHARPNESS));
 const manifestSchema = z.object({
   format: z.literal('sida-predictor'),
   version: z.literal(1),
-  model: z.object({ name: z.string(), fingerprint: z.string() }),
+  /** `weights` as ModelIdentity says. */
+  model: z.object({ name: z.string(), weights: z.string() }),
   /** MoE layers, stack by stack. */
   layers: z.array(z.string()),
   experts: z.number().int().positive(),

@@ -87,7 +87,7 @@ export function predictorCard(
   return `# Predictor of ${model.name}
 
 This predictor names the experts that ${model.name} will use before it runs. Serve with it: \`sida serve --predictor\` and this directory.
-Model fingerprint \`${model.fingerprint}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each, ${manifest.topK} per token.
+Weights \`${model.weights}\`, MoE layers ${manifest.layers.join(', ')}, ${manifest.experts} experts each, ${manifest.topK} per token.
 
 ## How often it is right
 

@@ -129,7 +129,7 @@ export async function openSetup(
       topK: meta.topK,
       top: topOf(own, open),
       identity: {
-        model: meta.model.fingerprint,
+        model: meta.model.weights,
         traces: describe(corpus),
         'held-out': heldOutCorpus ? describe(heldOutCorpus) : 'a share of the traces',
         networks: stacks.map((stack) => corpus.stacks[stack]),

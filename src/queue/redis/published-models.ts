@@ -2,18 +2,21 @@
 import type { Redis } from 'ioredis';
 import { z } from 'zod';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
-import { KEY_PREFIX, PROTOCOL } from './queue-name.js';
+import { type AnswerSettings, KEY_PREFIX, PROTOCOL } from './queue-name.js';
 
 export interface PublishedModel {
   queueName: string;
   /** Time of the last publication, in Unix milliseconds of Redis's clock. */
   seenMs: number;
   model: ModelInfo;
+  settings: AnswerSettings;
 }
 
 const MODELS = `${KEY_PREFIX}:models:v${PROTOCOL}`;
 /** A model that no worker has served for this long is removed. */
 const FORGET_MS = 7 * 86_400_000;
+
+const part = z.string().nullable();
 
 // The schema checks only the fields that servers use; other fields pass through.
 const published = z.object({
@@ -22,6 +25,13 @@ const published = z.object({
   model: z.looseObject({
     name: z.string(),
     fingerprint: z.string(),
+    identity: z.object({
+      weights: z.string(),
+      tokenizer: part,
+      tasks: part,
+      chatTemplate: part,
+      generation: part,
+    }),
     shape: z.looseObject({
       vocabSize: z.int().min(1),
       experts: z.int().min(1),
@@ -33,7 +43,13 @@ const published = z.object({
     }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
     hasTokenizer: z.boolean(),
-    predictor: z.looseObject({ name: z.string().nullable() }),
+    predictor: z.looseObject({ name: z.string().nullable(), fingerprint: z.string().nullable() }),
+  }),
+  settings: z.object({
+    activations: z.string(),
+    device: z.string(),
+    routing: z.string(),
+    routingK: z.number().nullish(),
   }),
 });
 

@@ -13,12 +13,15 @@ import { JobClaims } from './job-claims.js';
 import { JobRuns } from './job-runs.js';
 import { later } from './persist.js';
 import { publishModel } from './published-models.js';
+import type { AnswerSettings } from './queue-name.js';
 import { logFaults, subscriberClient, workerClient } from './redis-client.js';
 import { type LedgerLimits, RedisLedger } from './redis-ledger.js';
 
 interface QueueWorkerOptions extends LedgerLimits {
   url: string;
   queueName: string;
+  /** Published beside the model, so that a server can say how workers differ. */
+  settings: AnswerSettings;
   /** Most jobs in the engine at a time; the engine batches them. */
   concurrency: number;
   /** A worker that is silent for this long loses its jobs to other workers. */
@@ -156,8 +159,10 @@ export class QueueWorker {
     if (this.#reporting) return;
     this.#reporting = true;
     try {
-      const { queueName, onKeptEnd } = this.#options;
-      if (seenMs !== undefined) await publishModel(this.#client, { queueName, seenMs, model: this.#model });
+      const { queueName, settings, onKeptEnd } = this.#options;
+      if (seenMs !== undefined) {
+        await publishModel(this.#client, { queueName, seenMs, model: this.#model, settings });
+      }
       for (const end of (await this.#ledger.status()).expired) onKeptEnd?.(end);
     } catch (error) {
       if (!this.#closed) this.#tell(error as Error);

@@ -6,6 +6,7 @@ import type { Redis } from 'ioredis';
 import type { EngineHandle, EngineState } from '../../engine/engine-handle.js';
 import { SidaError } from '../../errors.js';
 import type { ControlReply, JobResult, ModelInfo } from '../../protocol/engine-messages.js';
+import { differencesOf } from './differences.js';
 import { type PublishedModel, publishedModels } from './published-models.js';
 import { producerClient } from './redis-client.js';
 import { SILENT_MS } from './redis-ledger.js';
@@ -91,7 +92,7 @@ export class RemoteEngine implements EngineHandle {
     const served = named.filter(({ seenMs }) => now - seenMs < SILENT_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
-      const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)} (fingerprints ${all})`;
+      const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;
       if (detail !== this.#state.detail) this.#setState({ phase: 'starting', detail });
       return;
     }

@@ -35,6 +35,13 @@ function describe({ startedAt }: ServerContext, model: ModelInfo): typeof ModelA
     created: startedAt,
     owned_by: 'sida',
     fingerprint: model.fingerprint,
+    identity: {
+      weights: model.identity.weights,
+      tokenizer: model.identity.tokenizer,
+      tasks: model.identity.tasks,
+      chat_template: model.identity.chatTemplate,
+      generation_config: model.identity.generation,
+    },
     tasks: model.tasks,
     has_tokenizer: model.hasTokenizer,
     expert_dtype: model.formats.experts.dtype,

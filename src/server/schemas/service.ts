@@ -9,7 +9,16 @@ export const ModelAnswer = z
     object: z.literal('model'),
     created: z.int(),
     owned_by: z.string(),
-    fingerprint: z.string().meta({ description: 'Identity of the weights' }),
+    fingerprint: z.string().meta({ description: 'Hash of everything in the pack: equal ones answer alike' }),
+    identity: z
+      .object({
+        weights: z.string().meta({ description: 'Of the checkpoint, whatever it is packed in' }),
+        tokenizer: z.string().nullable(),
+        tasks: z.string().nullable(),
+        chat_template: z.string().nullable(),
+        generation_config: z.string().nullable(),
+      })
+      .meta({ description: 'Hashes of its parts; null: it has no such file' }),
     tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()) })),
     has_tokenizer: z.boolean(),
     expert_dtype: z.string().meta({ description: 'Element type of the packed experts' }),

@@ -24,7 +24,10 @@ function harmed({ harm }: CheckpointCase, root: string, model: string): string {
 }
 
 /** The command failed with exit code 4 and one line, which has these parts. */
-export function checkRefusal({ code, lines, stderr }: Ended, says: NonNullable<CheckpointCase['says']>): void {
+export function checkRefusal(
+  { code, lines, stderr }: Ended,
+  says: NonNullable<CheckpointCase['says']>,
+): void {
   expect(code, stderr).toBe(4);
   expect(lines, stderr).toHaveLength(1);
   const line = lines[0]!;

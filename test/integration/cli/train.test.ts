@@ -122,7 +122,7 @@ describe('a trained predictor', () => {
     const { shape } = loadAddon().inspectCheckpoint(MINI);
     const opened = await openPredictor(at('whole'), {
       model: shape,
-      fingerprint: manifest.model.fingerprint,
+      weights: manifest.model.weights,
       addon: loadAddon(),
       embedding: () => new (loadAddon().TokenEmbedding)({ checkpoint: MINI }),
     });

@@ -1,10 +1,10 @@
+import { readFileSync } from 'node:fs';
 // Compares the weightless store, on which `sida eval` and replays run, with the engine's store. Both run the bundled
 // model's own passes.
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { preparePack } from '../../../src/checkpoint/prepare-pack.js';
-import { readTokenizer } from '../../../src/engine/model-directory.js';
 import type { EvaluationInput } from '../../../src/evaluation/input-passes.js';
 import { type RunPart, runExact } from '../../../src/evaluation/model-runner.js';
 import {
@@ -23,6 +23,7 @@ import type { ExpectedVisit } from '../../../src/predictor/expected-visits.js';
 import { routingShape } from '../../../src/predictor/hash-function.js';
 import { openPredictor } from '../../../src/predictor/predictor-directory.js';
 import type { EvictionPolicyName } from '../../../src/protocol/engine-messages.js';
+import { Tokenizer } from '../../../src/text/tokenizer.js';
 import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
 import { MINI, sst2 } from '../../support/server-process.js';
 
@@ -55,7 +56,10 @@ interface RealPass extends ReplayPass {
 async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<RealPass>[]> {
   const engine = await openEngine(EXPERTS);
   const { shape } = engine;
-  const tokenizer = (await readTokenizer(MINI, { vocabSize: shape.vocabSize, maxInputBytes: 1 << 20 }))!;
+  const tokenizer = new Tokenizer(readFileSync(join(MINI, 'tokenizer.json')), {
+    vocabSize: shape.vocabSize,
+    maxInputBytes: 1 << 20,
+  });
   const lines = sst2()
     .slice(300, 420)
     .map(({ text }, i) => ({ line: i + 1, text: `sst2 sentence: ${text}` }));
@@ -63,7 +67,7 @@ async function batchesOf(kind: 'labels' | 'continuations'): Promise<ReplayBatch<
   const { inputs } = dataSource('lines', lines, work, { shape, tokenizer, maxBatchTokens: 512 });
   const opened = await openPredictor(files.predictor, {
     model: shape,
-    fingerprint: '',
+    weights: '',
     kind: 'token',
     addon: loadAddon(),
     embedding: () => new (loadAddon().TokenEmbedding)({ checkpoint: MINI }),

@@ -95,9 +95,15 @@ describe('a predictor', () => {
   const manifest = () => JSON.parse(readFileSync(join(at('p'), 'sida-predictor.json'), 'utf8'));
   const open = (kind: 'lstm' | 'token'): Promise<OpenedPredictor> => {
     const addon = loadAddon();
-    const { shape, fingerprint } = addon.inspectCheckpoint(MODEL);
+    const { shape } = addon.inspectCheckpoint(MODEL);
     const embedding = () => new addon.TokenEmbedding({ checkpoint: MODEL });
-    return openPredictor(at('p'), { model: shape, fingerprint, addon, embedding, kind });
+    return openPredictor(at('p'), {
+      model: shape,
+      weights: manifest().model.weights,
+      addon,
+      embedding,
+      kind,
+    });
   };
 
   it('records its top-k and its recall@4 and recall@8', () => {

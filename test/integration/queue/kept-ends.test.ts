@@ -8,7 +8,7 @@ import { RedisQueue } from '../../../src/queue/redis/redis-queue.js';
 import { eventually } from '../../support/eventually.js';
 import { job } from '../../support/queue-conformance/harness.js';
 import { describeWithRedis, RedisServer } from '../../support/redis.js';
-import { MODEL, ScriptedEngine } from '../../unit/queue/scripted-engine.js';
+import { MODEL, ScriptedEngine, SETTINGS } from '../../unit/queue/scripted-engine.js';
 
 const LIMITS = { attempts: 2, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 1000 };
 const OWNER = 'someone';
@@ -44,7 +44,7 @@ describeWithRedis('kept jobs in Redis', () => {
     const worker = new QueueWorker(
       engine,
       MODEL,
-      { url, queueName, concurrency: 8, ...times, ...LIMITS, onKeptEnd },
+      { url, queueName, concurrency: 8, ...times, ...LIMITS, settings: SETTINGS, onKeptEnd },
       pino({ level: 'silent' }),
     );
     close = async () => {

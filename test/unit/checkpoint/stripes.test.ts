@@ -116,7 +116,7 @@ describe('stripes', () => {
     [
       'missing',
       (i: number) => rmSync(stripe(i)),
-      /experts\.sida\.1: size: expected .* found no regular file/,
+      /experts\.sida\.1: missing; remove .* and convert the model again/,
     ],
     ['short', (i: number) => truncateSync(stripe(i), 4096), /experts\.sida\.1: size: expected .* found 4096/],
     ['damaged', (i: number) => damage(stripe(i)), /experts\.sida\.1: sha256: expected/],
@@ -174,6 +174,6 @@ describe('stripes', () => {
     await expect(convert()).resolves.toMatchObject({ pack: out });
     await expect(convert({ stripes: undefined })).rejects.toThrow(/is not a pack of this model/);
     rmSync(stripe(1));
-    await expect(convert()).rejects.toThrow(/found no regular file; remove .* and convert the model again/);
+    await expect(convert()).rejects.toThrow(/missing; remove .* and convert the model again/);
   });
 });

@@ -1,11 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
-import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
@@ -304,30 +301,5 @@ describe('budgets', () => {
 
   it.each(['', 'much', '120%', '0%', '-1'])('refuses %j', (text) => {
     expect(() => budgetBytes(text, plan)).toThrowError(expect.objectContaining({ code: 'invalid_request' }));
-  });
-});
-
-describe('model directory', () => {
-  it('reads tasks and tokenizer of the bundled model', async () => {
-    expect(Object.keys(await readTasks(miniDirectory))).toEqual(['sst2', 'mrpc', 'multirc']);
-    const tokenizer = await readTokenizer(miniDirectory, { vocabSize: 8000, maxInputBytes: 10 });
-    expect(tokenizer?.encode('hello')).toEqual([1733, 53, 1]);
-  });
-
-  it('may lack both files, and broken ones are refused with their path', async () => {
-    const directory = mkdtempSync(join(tmpdir(), 'sida-model-'));
-    try {
-      expect(await readTasks(directory)).toEqual({});
-      expect(await readTokenizer(directory, { vocabSize: 1, maxInputBytes: 1 })).toBeUndefined();
-      for (const json of ['{', '{"tasks":{"a":{"template":"x","labels":["one"]}}}', '[]']) {
-        writeFileSync(join(directory, 'sida.json'), json);
-        await expect(readTasks(directory)).rejects.toMatchObject({
-          code: 'checkpoint_invalid',
-          message: expect.stringContaining('sida.json'),
-        });
-      }
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
   });
 });

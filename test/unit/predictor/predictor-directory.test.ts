@@ -10,7 +10,6 @@ import { learnTokenTable } from '../../../src/predictor/training/learn-token-tab
 import {
   DECODER,
   ENCODER,
-  FINGERPRINT,
   freshPath,
   LAYERS,
   randomOf,
@@ -19,6 +18,7 @@ import {
   SHAPE,
   sourceOf,
   traceOf,
+  WEIGHTS,
 } from './routing-fixture.js';
 
 afterAll(removeFiles);
@@ -53,7 +53,7 @@ writeSafetensors(
   {},
 );
 const embedding = () => new addon.TokenEmbedding({ file: embeddingFile });
-const options: PredictorDirectoryOptions = { model, fingerprint: FINGERPRINT, addon, embedding };
+const options: PredictorDirectoryOptions = { model, weights: WEIGHTS, addon, embedding };
 
 function saveNetwork(
   directory: string,
@@ -102,7 +102,7 @@ async function predictorDirectory(): Promise<string> {
     JSON.stringify({
       format: 'sida-predictor',
       version: 1,
-      model: { name: 'small', fingerprint: FINGERPRINT },
+      model: { name: 'small', weights: WEIGHTS },
       layers: LAYERS,
       experts: SHAPE.experts,
       vocab: SHAPE.vocab,
@@ -194,16 +194,16 @@ describe('predictor directory', () => {
     expect(shuffled).toMatchObject({ function: { name: 'shuffled' }, warnings: [] });
     shuffled.function.close();
     const trace = await traceOf(records);
-    const replay = await openPredictor(trace, { ...options, kind: 'replay', fingerprint: 'beef' });
-    expect(replay.warnings).toEqual([expect.stringContaining('fingerprint f00d, this model has beef')]);
+    const replay = await openPredictor(trace, { ...options, kind: 'replay', weights: 'beef' });
+    expect(replay.warnings).toEqual([expect.stringContaining('weights f00d, this model has beef')]);
     const input = inputOf(records.slice(0, 2), ENCODER, SHAPE);
     expect(replay.function.fill(ENCODER, input, 1, ...rows())).toBe(true);
   });
 
-  it('warns of another fingerprint and opens the predictor', async () => {
-    const opened = await openPredictor(made, { ...options, fingerprint: 'beef', kind: 'token' });
+  it('warns of other weights and opens the predictor', async () => {
+    const opened = await openPredictor(made, { ...options, weights: 'beef', kind: 'token' });
     expect(opened.warnings).toEqual([
-      `${made} was made for small with fingerprint f00d, this model has beef (other weights, or the same in another element type): its predictions may be poorer`,
+      `${made} was made for other weights: it names small with weights f00d, this model has beef; its predictions may be poorer`,
     ]);
   });
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { RoutingShape } from '../../../src/predictor/hash-function.js';
 import type { TeacherRecord, TeacherSource } from '../../../src/predictor/teacher.js';
 import { TraceWriter } from '../../../src/trace/trace-file.js';
+import { tracedModel } from '../../support/traced-model.js';
 
 export const ENCODER = 0;
 export const DECODER = 1;
@@ -25,7 +26,7 @@ export const ALONE: RoutingShape = {
 };
 export const LAYERS = ['encoder.1', 'encoder.3', 'encoder.5', 'decoder.1', 'decoder.3'];
 export const TOP = 4;
-export const FINGERPRINT = 'f00d';
+export const WEIGHTS = 'f00d';
 
 export function randomOf(seed: number): (below: number) => number {
   let state = seed * 2654435761 + 1;
@@ -110,13 +111,13 @@ export function removeFiles(): void {
 
 export async function traceOf(
   records: TeacherRecord[],
-  { fingerprint = FINGERPRINT, finish = true } = {},
+  { weights = WEIGHTS, finish = true } = {},
 ): Promise<string> {
   const directory = freshPath();
   const writer = await TraceWriter.open(directory, {
     format: 'sida-trace',
     version: 1,
-    model: { name: 'small', fingerprint },
+    model: tracedModel('small', weights),
     layers: LAYERS,
     experts: SHAPE.experts,
     top: TOP,

@@ -13,13 +13,28 @@ import type {
   ExpertCost,
   ModelInfo,
 } from '../../../src/protocol/engine-messages.js';
+import type { AnswerSettings } from '../../../src/queue/redis/queue-name.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 
 const GIB = 2 ** 30;
 
+export const SETTINGS: AnswerSettings = {
+  activations: 'f32',
+  device: 'cpu',
+  routing: 'exact',
+  routingK: null,
+};
+
 export const MODEL: ModelInfo = {
   name: 'switch-mini',
   fingerprint: 'f'.repeat(64),
+  identity: {
+    weights: 'e'.repeat(64),
+    tokenizer: 'd'.repeat(64),
+    tasks: 'c'.repeat(64),
+    chatTemplate: null,
+    generation: null,
+  },
   shape: {
     family: 'switch_transformers',
     vocabSize: 8000,
@@ -72,7 +87,7 @@ export const MODEL: ModelInfo = {
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
     disk: [],
   },
-  predictor: { name: null, warnings: [] },
+  predictor: { name: null, fingerprint: null, warnings: [] },
 };
 
 export const COST: ExpertCost = {

@@ -10,6 +10,7 @@ import {
   type TraceRecord,
   type TraceShape,
 } from '../../../src/trace/trace-record.js';
+import { tracedModel } from '../../support/traced-model.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-trace-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -17,7 +18,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const meta = {
   format: 'sida-trace',
   version: 1,
-  model: { name: 'm', fingerprint: 'f' },
+  model: tracedModel('m'),
   layers: ['encoder.1', 'encoder.3', 'decoder.1'],
   experts: 8,
   top: 3,

@@ -7,7 +7,7 @@ import { RedisQueue } from '../../../../src/queue/redis/redis-queue.js';
 import { eventually } from '../../../support/eventually.js';
 import { queueConformance } from '../../../support/queue-conformance.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { MODEL, ScriptedEngine } from '../../../unit/queue/scripted-engine.js';
+import { MODEL, ScriptedEngine, SETTINGS } from '../../../unit/queue/scripted-engine.js';
 
 describeWithRedis('with Redis', () => {
   let server: RedisServer;
@@ -37,6 +37,7 @@ describeWithRedis('with Redis', () => {
           leaseMs: 5_000,
           lookMs: 1_000,
           ...limits,
+          settings: SETTINGS,
         },
         pino({ level: 'silent' }),
       );

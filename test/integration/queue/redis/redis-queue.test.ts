@@ -8,6 +8,7 @@ import { eventually } from '../../../support/eventually.js';
 import { engineConformance } from '../../../support/queue-conformance.js';
 import { compiled, startEngine } from '../../../support/real-engine.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
+import { SETTINGS } from '../../../unit/queue/scripted-engine.js';
 
 const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 26, keptJobs: 1000 };
 
@@ -28,7 +29,7 @@ describeWithRedis('with Redis', () => {
     const worker = new workers.QueueWorker(
       engine,
       engine.model!,
-      { url, queueName, concurrency: 64, ...times, ...LIMITS },
+      { url, queueName, concurrency: 64, ...times, ...LIMITS, settings: SETTINGS },
       pino({ level: 'silent' }),
     );
     const deadlines = { deadlineMs: 60_000, keptDeadlineMs: 60_000 };

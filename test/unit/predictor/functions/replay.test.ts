@@ -142,8 +142,8 @@ describe('teacher', () => {
     await expect(open()).rejects.toThrow('No trace');
     await expect(open(freshPath())).rejects.toThrow('no trace');
     await expect(open(await traceOf([], { finish: false }))).rejects.toThrow('is incomplete');
-    await expect(open(good, await traceOf([], { fingerprint: 'beef' }))).rejects.toThrow(
-      'is a trace of small (beef)',
+    await expect(open(good, await traceOf([], { weights: 'beef' }))).rejects.toThrow(
+      'is a trace of small (weights beef, tokenizer 000000000000)',
     );
     const small = await Teacher.open([good], 7);
     await expect(small.records().next()).rejects.toThrow(/line 1, encoder: token \d+, the vocabulary has 7/);

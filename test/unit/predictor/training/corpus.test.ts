@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Corpus, checkSameModel } from '../../../../src/predictor/training/corpus.js';
+import { tracedModel } from '../../../support/traced-model.js';
 import { recordOf, writeTrace } from './trace-fixture.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-corpus-'));
@@ -59,11 +60,11 @@ describe('a corpus', () => {
 
   it('must be of one model', async () => {
     const other = join(root, 'other');
-    await writeTrace(other, [recordOf(0, 3, 1)], { model: { name: 'n', fingerprint: '0'.repeat(64) } });
+    await writeTrace(other, [recordOf(0, 3, 1)], { model: tracedModel('n', '0'.repeat(64)) });
     const corpora = [await Corpus.open([a, b]), await Corpus.open([other])];
     expect(() => checkSameModel([corpora[0]!])).not.toThrow();
     expect(() => checkSameModel(corpora)).toThrow(
-      /different models: .*a of m \(ffffffffffff\), .*other of n/,
+      /different models: .*a of m \(weights ffffffffffff, tokenizer 000000000000\), .*other of n/,
     );
     for (const corpus of corpora) corpus.close();
   });

@@ -1,10 +1,11 @@
 import { TraceWriter } from '../../../../src/trace/trace-file.js';
 import type { TraceRecord } from '../../../../src/trace/trace-record.js';
+import { tracedModel } from '../../../support/traced-model.js';
 
 export const META = {
   format: 'sida-trace',
   version: 1,
-  model: { name: 'm', fingerprint: 'f'.repeat(64) },
+  model: tracedModel('m'),
   layers: ['encoder.1', 'encoder.3', 'decoder.1'],
   experts: 8,
   top: 3,

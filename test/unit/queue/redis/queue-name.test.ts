@@ -4,7 +4,7 @@ import { queueNameOf } from '../../../../src/queue/redis/queue-name.js';
 
 const model: Pick<ModelInfo, 'fingerprint' | 'predictor'> = {
   fingerprint: 'a'.repeat(64),
-  predictor: { name: 'lstm', warnings: [] },
+  predictor: { name: 'lstm', fingerprint: null, warnings: [] },
 };
 const config = { activations: 'f32', device: 'cpu', routing: 'exact', routingK: 1 } as const;
 
@@ -12,10 +12,12 @@ it('is the same for workers that give the same answers', () => {
   const name = queueNameOf(model, config);
   expect(name).toMatch(/^\{v\d+-[0-9a-f]{24}\}$/);
   // In exact mode the predictor loads experts but does not change answers.
-  expect(queueNameOf({ ...model, predictor: { name: null, warnings: [] } }, config)).toBe(name);
+  expect(queueNameOf({ ...model, predictor: { name: null, fingerprint: null, warnings: [] } }, config)).toBe(
+    name,
+  );
 });
 
-it('differs for another model, arithmetic or routing', () => {
+it('differs for another model, arithmetic, routing, or predictor that routes', () => {
   const names = [
     queueNameOf(model, config),
     queueNameOf({ ...model, fingerprint: 'b'.repeat(64) }, config),
@@ -24,7 +26,11 @@ it('differs for another model, arithmetic or routing', () => {
     queueNameOf(model, { ...config, routing: 'predicted' }),
     queueNameOf(model, { ...config, routingK: 2 }),
     queueNameOf(
-      { ...model, predictor: { name: 'token', warnings: [] } },
+      { ...model, predictor: { name: 'token', fingerprint: null, warnings: [] } },
+      { ...config, routing: 'predicted' },
+    ),
+    queueNameOf(
+      { ...model, predictor: { name: 'lstm', fingerprint: 'c'.repeat(64), warnings: [] } },
       { ...config, routing: 'predicted' },
     ),
   ];

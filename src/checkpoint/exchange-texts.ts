@@ -1,0 +1,81 @@
+/** Makes a pack of the same weights with other texts, without packing the weights again. */
+import { closeSync, constants, existsSync } from 'node:fs';
+import { copyFile, link, lstat, mkdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { CheckpointSource } from './checkpoint-source.js';
+import type { FileHashes } from './file-hashes.js';
+import { hashOfFiles } from './identity.js';
+import { MANIFEST, type Manifest, openPackFile, readManifest, writeManifest } from './manifest.js';
+import { holdPack } from './pack-use.js';
+import { isTextName, sha256Of, type Texts, writeTexts } from './texts.js';
+
+interface Options {
+  model: string;
+  hashes: FileHashes;
+}
+
+/** Makes the pack `out` from `donor`: the same weight files under another name, and the texts of `source`. */
+export async function packWithTexts(
+  donor: string,
+  out: string,
+  { texts }: CheckpointSource,
+  { model, hashes }: Options,
+): Promise<void> {
+  const partial = `${out}.partial`;
+  await holdPack(donor);
+  await rm(partial, { recursive: true, force: true });
+  await mkdir(partial, { mode: 0o700 });
+  const { files } = await readManifest(donor);
+  const manifest = JSON.parse(await readFile(join(donor, MANIFEST), 'utf8')) as Manifest;
+  const weights = files.filter(({ name }) => !isTextName(name));
+  for (const { name } of weights) {
+    const { fd } = openPackFile(donor, name);
+    try {
+      await hashes.across(fd, () => shareFile(join(donor, name), join(partial, name)));
+    } finally {
+      closeSync(fd);
+    }
+  }
+  const source = { ...manifest.source, name: basename(model) };
+  const described = [...weights, ...(await writeTexts(partial, texts))];
+  await writeManifest(partial, { ...manifest, source, files: described });
+  await rename(partial, out);
+}
+
+/** A second name of the same file, or where the file system has no such thing, a copy. */
+async function shareFile(from: string, to: string): Promise<void> {
+  if ((await lstat(from)).isSymbolicLink()) return symlink(await readlink(from), to);
+  try {
+    await link(from, to);
+  } catch {
+    await copyFile(from, to, constants.COPYFILE_FICLONE);
+  }
+}
+
+/** Gives the pack `out` the texts of `source` if they differ from its own. Processes that read it keep the old files. */
+export async function exchangeTexts(out: string, source: CheckpointSource, options: Options): Promise<void> {
+  const { files } = await readManifest(out);
+  const present = hashOfFiles(files.filter(({ name }) => isTextName(name)));
+  if (present === hashOfTexts(source.texts)) return;
+  const next = `${out}.next`;
+  await packWithTexts(out, next, source, options);
+  await rename(out, replacedName(out));
+  await rename(next, out);
+  await rm(replacedName(out), { recursive: true, force: true });
+}
+
+/** Undoes an exchange that was interrupted between its two renames. */
+export async function restoreExchanged(out: string): Promise<void> {
+  const replaced = replacedName(out);
+  if (!existsSync(replaced)) return;
+  if (existsSync(out)) await rm(replaced, { recursive: true, force: true });
+  else await rename(replaced, out);
+}
+
+function replacedName(out: string): string {
+  return `${out}.replaced`;
+}
+
+export function hashOfTexts(texts: Texts): string {
+  return hashOfFiles([...texts].map(([name, bytes]) => ({ name, sha256: sha256Of(bytes) })));
+}

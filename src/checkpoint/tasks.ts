@@ -1,0 +1,28 @@
+/** The tasks that a model declares in sida.json. */
+import { join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import { parseJson } from '../text/one-line.js';
+import { readText } from './texts.js';
+
+const schema = z.object({
+  tasks: z.record(z.string(), z.object({ template: z.string(), labels: z.array(z.string()).min(2) })),
+});
+
+export type Tasks = z.infer<typeof schema>['tasks'];
+
+/** `path` names the file in errors. Returns no tasks for a model without the file. */
+export function parseTasks(json: Buffer | undefined, path: string): Tasks {
+  if (json === undefined) return {};
+  try {
+    return parseJson(json, schema).tasks;
+  } catch (error) {
+    throw new SidaError({ code: 'checkpoint_invalid', message: `${path}: ${(error as Error).message}` });
+  }
+}
+
+/** The tasks of a directory that has not been verified, to check options early. */
+export function readTasks(directory: string): Tasks {
+  const json = readText(directory, 'sida.json', 'checkpoint_invalid');
+  return parseTasks(json, join(directory, 'sida.json'));
+}
