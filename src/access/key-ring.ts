@@ -1,8 +1,9 @@
 /** The keys that a server accepts: the key of `--api-key` and the keys of the file of `--api-keys`. */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { UsageError } from '../config/resolve.js';
 import { hashKey, isKey, type KeyHash } from './api-key.js';
 import { parseKeyFile } from './key-file.js';
+import { readPrivateFile } from './private-file.js';
 import { SCOPES, type Scope } from './scopes.js';
 
 /** The caller of a request. Jobs and limits belong to the key's name, so a new key with the old name keeps them. */
@@ -84,12 +85,12 @@ export class KeyRing {
 /** Differs when the file was replaced or changed; `none` without a file. */
 function versionOf(file: string): string {
   const stat = statSync(file, { throwIfNoEntry: false });
-  return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+  return stat === undefined ? 'none' : `${stat.ino} ${stat.size} ${stat.mtimeMs} ${stat.ctimeMs}`;
 }
 
 function readKeys(file: string): Stored[] {
   try {
-    return parseKeyFile(readFileSync(file, 'utf8')).map(({ name, scopes, hash }) => ({
+    return parseKeyFile(readPrivateFile(file)).map(({ name, scopes, hash }) => ({
       owner: name,
       scopes: new Set(scopes),
       hash,

@@ -4,17 +4,14 @@ type Attributes = Record<string, string | number>;
 
 const FONT = 'Helvetica, Arial, sans-serif';
 
-/** Escapes the characters that XML reserves, and replaces the control characters that it does not allow. */
+/** Escapes the characters that XML reserves, and replaces control characters and other invisible ones. */
 function escaped(text: string): string {
-  return (
-    text
-      .replaceAll('&', '&amp;')
-      .replaceAll('<', '&lt;')
-      .replaceAll('>', '&gt;')
-      .replaceAll('"', '&quot;')
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
-      .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, '\ufffd')
-  );
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\ufffe\uffff]/gu, '\ufffd');
 }
 
 /** Rounds numbers to hundredths of a point, which is finer than any screen. */

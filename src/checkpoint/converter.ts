@@ -9,7 +9,7 @@ import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
-import { type LockWait, withLock } from './lock-file.js';
+import { type LockOptions, type LockWait, withLock } from './lock-file.js';
 import {
   isPack,
   openPackFile,
@@ -42,8 +42,8 @@ interface ConvertOptions extends FormatChoices {
   signal?: AbortSignal;
   /** Counts bytes while hashing the checkpoint, then experts while converting, then bytes of the pack. */
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called while another process converts to `out`. */
-  onWait?: (wait: LockWait) => void;
+  /** Called with a line to show, now and then, while another process converts to `out`. */
+  onWait?: (line: string) => void;
 }
 
 interface ConvertResult {
@@ -130,10 +130,27 @@ async function writeJournal(partial: string, journal: Journal): Promise<void> {
  */
 export function convertCheckpoint(options: ConvertOptions): Promise<ConvertResult> {
   const out = resolve(options.out);
-  return withLock(`${out}.lock`, () => convertLocked({ ...options, model: resolve(options.model), out }), {
-    ...(options.signal && { signal: options.signal }),
-    ...(options.onWait && { onWait: options.onWait }),
-  });
+  return withLock(
+    `${out}.lock`,
+    () => convertLocked({ ...options, model: resolve(options.model), out }),
+    lockOptions(out, options),
+  );
+}
+
+/** Passes news of a wait for the conversion to `out` on as a line. */
+export function lockOptions(
+  out: string,
+  { signal, onWait }: Pick<ConvertOptions, 'signal' | 'onWait'>,
+): LockOptions {
+  return {
+    ...(signal && { signal }),
+    ...(onWait && { onWait: (wait) => onWait(waitLine(out, wait)) }),
+  };
+}
+
+function waitLine(out: string, { pid, seconds }: LockWait): string {
+  const holder = pid === undefined ? '' : ` by process ${pid} (of its own pid namespace)`;
+  return `Waits for another conversion to ${basename(out)}${holder}, for ${seconds} s`;
 }
 
 async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {

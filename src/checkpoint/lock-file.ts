@@ -74,7 +74,7 @@ export async function withSharedLock<T>(
 
 /** Takes the lock if nobody holds one that forbids it, and returns undefined otherwise. */
 export function tryLock(path: string, { shared }: { shared: boolean }): Lock | undefined {
-  mkdirSync(dirname(path), { recursive: true });
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   for (;;) {
     const fd = openLock(path, shared);
     let locked = false;

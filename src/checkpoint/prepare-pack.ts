@@ -5,11 +5,11 @@ import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
-import { convertCheckpoint } from './converter.js';
+import { convertCheckpoint, lockOptions } from './converter.js';
 import { hashOfTexts, packWithTexts } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
-import { type LockWait, withLock } from './lock-file.js';
+import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
 import { holdPack, recordUse } from './pack-use.js';
 import { parseTasks, type Tasks } from './tasks.js';
@@ -37,8 +37,8 @@ export interface PrepareOptions {
   checkTensors?: boolean;
   signal?: AbortSignal;
   onProgress?: (progress: { phase: 'convert' | 'hash'; done: number; total: number }) => void;
-  /** Called while another process converts the same model. */
-  onWait?: (wait: LockWait) => void;
+  /** Called with a line to show, now and then, while another process converts the same model. */
+  onWait?: (line: string) => void;
 }
 
 export interface PreparedPack {
@@ -97,7 +97,7 @@ export async function reopenPack(served: ServedPack, options: PrepareOptions): P
 
 /** Finds or makes the pack of a checkpoint in the cache. */
 async function packOf(model: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
-  const { packDir, experts, dense = 'auto', signal, onProgress, onWait } = options;
+  const { packDir, experts, dense = 'auto', signal, onProgress } = options;
   const info = loadAddon().inspectCheckpoint(model);
   const source = await readSource(model, info, {
     hashes,
@@ -134,8 +134,8 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     await convertCheckpoint({ ...options, model, out, ...formats, hashes });
     return open(out);
   };
-  const waiting = { ...(signal && { signal }), ...(onWait && { onWait }) };
-  return (await openExact()) ?? withLock(join(packDir, `${wanted.names.weights}.lock`), make, waiting);
+  const lock = `${join(packDir, wanted.names.weights)}.lock`;
+  return (await openExact()) ?? withLock(lock, make, lockOptions(wanted.names.weights, options));
 }
 
 interface WantedPack {

@@ -1,4 +1,5 @@
 /** `sida convert`: packs a checkpoint. `sida serve` does the same on first use. */
+
 import { resolve } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import { convertCheckpoint } from '../checkpoint/converter.js';
@@ -8,6 +9,7 @@ import { verifyWeights } from '../checkpoint/verify-weights.js';
 import { resolveOptions } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import type { VerifiedWeights } from '../native/addon-types.js';
+import { printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
@@ -77,6 +79,7 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
       ...(values.stripes !== undefined && { stripes: values.stripes as string[] }),
       signal,
       onProgress,
+      onWait: progress.say.bind(progress),
     });
     progress.stop();
     let verified: VerifiedWeights | undefined;
@@ -89,8 +92,8 @@ async function convert(dir: string, values: Record<string, unknown>): Promise<vo
       resumedFrom > 0 && `${resumedFrom} experts were packed before`,
       verified !== undefined && 'verified',
     ].filter(Boolean);
-    process.stdout.write(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}\n`);
-    if (verified !== undefined) process.stdout.write(`${describeErrors(verified)}\n`);
+    printLines(`${pack}${notes.length > 0 ? ` (${notes.join(', ')})` : ''}`);
+    if (verified !== undefined) printLines(describeErrors(verified));
   } catch (error) {
     // Streams throw an abort error of their own. The signal's reason says what to do.
     throw signal.aborted ? signal.reason : error;

@@ -105,7 +105,7 @@ async function checkDisk(addon: NativeAddon, packDir: string): Promise<Check> {
   const name = 'disk';
   const path = join(packDir, `.doctor-${process.pid}-${randomBytes(4).toString('hex')}`);
   try {
-    await mkdir(packDir, { recursive: true });
+    await mkdir(packDir, { recursive: true, mode: 0o700 });
     const file = await open(path, 'wx');
     try {
       // The bytes are random because a compressing file system would not read zeros from the disk.

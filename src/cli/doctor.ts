@@ -1,6 +1,8 @@
 /** `sida doctor`: checks what this machine has and lacks, and says what to do about each finding. */
+
 import { Command } from 'commander';
 import { resolveOptions } from '../config/resolve.js';
+import { printJson, printLines } from '../text/print.js';
 import { type Check, checkMachine } from './doctor-checks.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -19,22 +21,20 @@ export function doctorCommand(): Command {
         env: process.env,
       });
       const checks = await checkMachine(packDir, redis);
-      process.stdout.write(
-        values.json === true ? `${JSON.stringify({ checks }, null, 2)}\n` : describe(checks),
-      );
+      if (values.json === true) printJson({ checks });
+      else printLines(...describe(checks));
       if (checks.some(({ result }) => result === 'fail')) process.exitCode = EXIT.failure;
     });
   return addFlags(command, ['packDir', 'redis']);
 }
 
-function describe(checks: Check[]): string {
+function describe(checks: Check[]): string[] {
   const width = Math.max(...checks.map(({ name }) => name.length));
   // A finding may have several lines. Indent the later ones to the column of the first.
-  const below = `\n${' '.repeat('warn'.length + 2 + width + 2)}`;
-  return checks
-    .map(({ name, result, found, hint }) => {
-      const text = hint === undefined ? found : `${found}\n→ ${hint}`;
-      return `${result.padEnd(4)}  ${name.padEnd(width)}  ${text.replaceAll('\n', below)}\n`;
-    })
-    .join('');
+  const below = ' '.repeat('warn'.length + 2 + width + 2);
+  return checks.flatMap(({ name, result, found, hint }) => {
+    const text = hint === undefined ? found : `${found}\n→ ${hint}`;
+    const [first, ...others] = text.split('\n');
+    return [`${result.padEnd(4)}  ${name.padEnd(width)}  ${first}`, ...others.map((line) => below + line)];
+  });
 }

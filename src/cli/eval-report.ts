@@ -5,7 +5,7 @@ import type { LabelFidelity, Perplexity } from '../evaluation/fidelity.js';
 import type { HitShares } from '../evaluation/hit-counts.js';
 import type { BudgetMoves, Moved } from '../evaluation/moved-bytes.js';
 import { formatBytes } from '../text/bytes.js';
-import { formatTable } from './table.js';
+import { tableLines } from './table.js';
 
 export interface EvaluationReport {
   model: { name: string; fingerprint: string };
@@ -21,12 +21,17 @@ export interface EvaluationReport {
 
 const DASH = '–';
 
-export function describeEvaluation({ model, predictor, sources }: EvaluationReport): string {
+export function describeEvaluation({ model, predictor, sources }: EvaluationReport): string[] {
   const head = `${model.name} with ${predictor.directory} (${predictor.hashFunction})`;
-  return [head, ...sources.map(describeSource)].join('\n\n');
+  return apart([[head], ...sources.map(describeSource)]);
 }
 
-function describeSource(source: EvaluationReport['sources'][number]): string {
+/** Joins blocks of lines with an empty line between them. */
+function apart(blocks: string[][]): string[] {
+  return blocks.flatMap((block, i) => (i === 0 ? block : ['', ...block]));
+}
+
+function describeSource(source: EvaluationReport['sources'][number]): string[] {
   const { file, kind, inputs, tokens, layers, labels, perplexity, moved } = source;
   const what = {
     labels: 'with labels',
@@ -36,13 +41,13 @@ function describeSource(source: EvaluationReport['sources'][number]): string {
   };
   const fed = Object.entries(tokens).map(([stack, count]) => `${count} ${stack}`);
   const parts = [
-    `${file}, ${what[kind]}: ${inputs} inputs, ${fed.join(' and ')} tokens`,
+    [`${file}, ${what[kind]}: ${inputs} inputs, ${fed.join(' and ')} tokens`],
     hitTable(layers, source.hitNames),
   ];
   if (labels !== null) parts.push(labelTable(labels));
   if (perplexity !== null) parts.push(perplexityTable(perplexity));
   parts.push(movedTable(moved));
-  return parts.join('\n\n');
+  return apart(parts);
 }
 
 function share(value: number): string {
@@ -54,7 +59,7 @@ function hitCells({ hits, alphaError }: HitShares): string[] {
 }
 
 /** One row per layer, with two columns per hash function. */
-function hitTable(layers: readonly LayerReport[], named: [string, string]): string {
+function hitTable(layers: readonly LayerReport[], named: [string, string]): string[] {
   const names = Object.keys(layers[0]?.functions ?? {});
   const rows = layers.map(({ layer, tokens, alpha, functions }) => [
     layer,
@@ -65,7 +70,7 @@ function hitTable(layers: readonly LayerReport[], named: [string, string]): stri
   const unknown = names
     .filter((name) => layers.some(({ functions }) => functions[name]!.unknown > 0))
     .map((name) => `${name} said nothing of some inputs: their tokens count as missed`);
-  const table = formatTable(`lrr${'r'.repeat(2 * names.length)}`, [
+  const table = tableLines(`lrr${'r'.repeat(2 * names.length)}`, [
     [
       named[0] === 'top-1' ? 'hits top-1 / 2 / 3, %' : `hits, ${named.join(' / ')}, %`,
       'tokens',
@@ -74,12 +79,12 @@ function hitTable(layers: readonly LayerReport[], named: [string, string]): stri
     ],
     ...rows,
   ]);
-  return [table, ...unknown].join('\n');
+  return [...table, ...unknown];
 }
 
-function labelTable({ exact, predicted }: LabelFidelity): string {
+function labelTable({ exact, predicted }: LabelFidelity): string[] {
   const f1 = (value: number | null) => (value === null ? DASH : share(value));
-  return formatTable('lrrrrr', [
+  return tableLines('lrrrrr', [
     ['labels, %', 'accuracy', 'F1', 'fidelity', 'agreement', 'unrouted'],
     ['exact', share(exact.accuracy), f1(exact.f1), '', '', ''],
     ...predicted.map(({ k, accuracy, f1: own, fidelity, agreement, unrouted }) => [
@@ -93,8 +98,8 @@ function labelTable({ exact, predicted }: LabelFidelity): string {
   ]);
 }
 
-function perplexityTable({ tokens, exact, predicted }: Perplexity): string {
-  return formatTable('lrrr', [
+function perplexityTable({ tokens, exact, predicted }: Perplexity): string[] {
+  return tableLines('lrrr', [
     [`perplexity of ${tokens} target tokens`, '', 'ratio', 'unrouted'],
     ['exact', exact.toFixed(2), '', ''],
     ...predicted.map(({ k, perplexity, ratio, unrouted }) => [
@@ -107,7 +112,7 @@ function perplexityTable({ tokens, exact, predicted }: Perplexity): string {
 }
 
 /** One row per policy, with two columns per budget: bytes loaded, and their ratio to the least possible bytes. */
-function movedTable(moved: readonly BudgetMoves[]): string {
+function movedTable(moved: readonly BudgetMoves[]): string[] {
   const rules = moved[0]?.policies ?? [];
   const rows = rules.map((rule, i) => [
     nameOf(rule),
@@ -117,7 +122,7 @@ function movedTable(moved: readonly BudgetMoves[]): string {
       return [formatBytes(bytes), least === 0 ? DASH : (bytes / least).toFixed(2)];
     }),
   ]);
-  return formatTable(`l${'rr'.repeat(moved.length)}`, [
+  return tableLines(`l${'rr'.repeat(moved.length)}`, [
     ['bytes moved', ...moved.flatMap(({ budget, slots }) => [`${budget} (${slots} slots)`, '×'])],
     ...rows,
   ]);

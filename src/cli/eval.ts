@@ -22,9 +22,9 @@ import { openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
 import { openPredictor, TOKEN_TABLE } from '../predictor/predictor-directory.js';
-
 import { tableK } from '../protocol/hash-table.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
+import { printJson, printLines, warnLines } from '../text/print.js';
 import { describeEvaluation, type EvaluationReport } from './eval-report.js';
 import { type EvalRequest, requestOf } from './eval-request.js';
 import { addFlags, givenFlags } from './flags.js';
@@ -128,6 +128,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
+      onWait: progress.say.bind(progress),
     });
     if (!isDeepStrictEqual(requestOf(values, prepared.tasks), request)) {
       throw new SidaError({
@@ -145,7 +146,7 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
             hash.close(),
       ),
     );
-    for (const warning of warnings) process.stderr.write(`sida: ${warning}\n`);
+    for (const warning of warnings) warnLines(`sida: ${warning}`);
     const { maxBatchTokens } = options;
     const tokenizer = requireTokenizer(prepared, engine);
     const limits = { shape: engine.shape, tokenizer, maxBatchTokens };
@@ -162,9 +163,8 @@ async function evaluateModel(model: string | undefined, values: Record<string, u
       report.sources.push({ file, kind, ...measured });
       progress.stop();
     }
-    process.stdout.write(
-      `${values.json === true ? JSON.stringify(report, null, 2) : describeEvaluation(report)}\n`,
-    );
+    if (values.json === true) printJson(report);
+    else printLines(...describeEvaluation(report));
   } finally {
     progress.stop();
     for (const close of closing.reverse()) close();

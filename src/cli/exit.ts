@@ -20,17 +20,16 @@ export function exitCodeOfBody({ code }: Pick<ErrorBody, 'code'>): number {
   return code === 'checkpoint_invalid' || code === 'pack_invalid' ? EXIT.badModel : EXIT.failure;
 }
 
-/** Describes a failure for the user. Only a bug in sida gets a stack trace. */
-export function describeFailure(error: unknown): string {
+/** Lines that describe a failure for the user. Only a bug in sida gets a stack trace. */
+export function describeFailure(error: unknown): string[] {
   // Errors of the addon carry a code and are not instances of SidaError.
   const typed = SidaError.from(error);
   if (error instanceof UsageError || error instanceof SidaError || typed.code !== 'internal') {
-    return (error as Error).message;
+    return [(error as Error).message];
   }
   const { name, message, code } = error as NodeJS.ErrnoException;
-  return name === 'TypeError' || name === 'RangeError' || name === 'ReferenceError'
-    ? `${(error as Error).stack}\nThis is a bug.`
-    : code === undefined || message.includes(code)
-      ? message
-      : `${message} (${code})`;
+  const bug = name === 'TypeError' || name === 'RangeError' || name === 'ReferenceError';
+  if (bug) return [...(error as Error).stack!.split('\n'), 'This is a bug.'];
+  const text = code === undefined || message.includes(code) ? message : `${message} (${code})`;
+  return text.split('\n');
 }

@@ -1,9 +1,14 @@
 /** `sida key new`: makes a client's key and the line of the key file that admits it. */
+
+import { appendFileSync, existsSync, mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
 import { keyLine, nameFault, parseScopes } from '../access/key-file.js';
+import { readPrivateFile } from '../access/private-file.js';
 import { SCOPES } from '../access/scopes.js';
 import { UsageError } from '../config/resolve.js';
+import { printJson, printLines } from '../text/print.js';
 
 export function keyCommand(): Command {
   return new Command('key').description('Make API keys').addCommand(newCommand());
@@ -16,12 +21,13 @@ function newCommand(): Command {
     )
     .requiredOption('--name <name>', 'name of its user; rate limits and jobs belong to this name')
     .option('--scopes <list>', `what the key may do, separated by commas: ${SCOPES.join(', ')}`, 'infer')
+    .option('--file <file>', 'append the line to this file, which is created for its owner alone')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExamples:\n  sida key new --name ci\n  sida key new --name grafana --scopes metrics --json',
+      '\nExamples:\n  sida key new --name ci --file keys\n  sida key new --name grafana --scopes metrics --json',
     )
-    .action((values: { name: string; scopes: string; json?: boolean }) => {
+    .action((values: { name: string; scopes: string; file?: string; json?: boolean }) => {
       const wrong = nameFault(values.name);
       if (wrong !== undefined) throw new UsageError(`The "--name" option is wrong: ${wrong}`);
       const scopes = parseScopes(values.scopes);
@@ -32,10 +38,22 @@ function newCommand(): Command {
       }
       const key = newApiKey();
       const line = keyLine({ name: values.name, scopes, hash: hashKey(key) });
-      process.stdout.write(
-        values.json === true
-          ? `${JSON.stringify({ name: values.name, scopes, key, line }, null, 2)}\n`
-          : `The key, shown this once:\n  ${key}\nThe line for the file of --api-keys:\n  ${line}\n`,
-      );
+      if (values.file !== undefined) appendLine(values.file, line);
+      if (values.json === true) printJson({ name: values.name, scopes, key, line });
+      else
+        printLines(
+          'The key, shown this once:',
+          `  ${key}`,
+          `The line ${values.file === undefined ? 'for' : 'added to'} the file of --api-keys:`,
+          `  ${line}`,
+        );
     });
+}
+
+/** Creates the file, and its directory, for the owner alone. Refuses a file that others may read. */
+function appendLine(file: string, line: string): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  const before = existsSync(file) ? readPrivateFile(file) : '';
+  const separator = before === '' || before.endsWith('\n') ? '' : '\n';
+  appendFileSync(file, `${separator}${line}\n`, { mode: 0o600 });
 }

@@ -5,10 +5,11 @@ import { type CachedPack, cachedPacks, freedBytes, removePack } from '../checkpo
 import { FileHashes } from '../checkpoint/file-hashes.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { formatBytes } from '../text/bytes.js';
+import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
 import { Progress } from './progress.js';
-import { formatTable } from './table.js';
+import { tableLines } from './table.js';
 
 const OPTIONS = ['packDir'] as const;
 const HOUR_MS = 3_600_000;
@@ -34,8 +35,9 @@ function listCommand(): Command {
     )
     .action(async (values: Record<string, unknown>) => {
       const { packDir, packs } = await packsOf(values);
-      if (values.json === true) return print(JSON.stringify({ directory: packDir, packs }, null, 2));
-      print(packs.length === 0 ? `${packDir} holds no packs` : `${packDir}\n${tableOf(packs)}`);
+      if (values.json === true) return printJson({ directory: packDir, packs });
+      if (packs.length === 0) printLines(`${packDir} holds no packs`);
+      else printLines(packDir, ...tableOf(packs));
     });
   return addFlags(command, OPTIONS);
 }
@@ -93,7 +95,8 @@ async function prune(values: Record<string, unknown>): Promise<void> {
     }
     await hashes.save();
   }
-  print(values.json === true ? JSON.stringify(pruned, null, 2) : describe(pruned));
+  if (values.json === true) printJson(pruned);
+  else printLines(...describe(pruned));
   if (values.yes === true && inUse.length > 0) process.exitCode = EXIT.failure;
 }
 
@@ -125,12 +128,12 @@ async function packsOf(values: Record<string, unknown>) {
   }
 }
 
-function describe({ directory, packs, inUse, freedBytes: freed, removed }: Pruned): string {
+function describe({ directory, packs, inUse, freedBytes: freed, removed }: Pruned): string[] {
   const lines = [];
   if (packs.length === 0) lines.push(`Nothing to remove in ${directory}`);
   else {
     lines.push(
-      formatTable(
+      ...tableLines(
         'lrl',
         packs.map(({ pack, bytes, reason }) => [pack, formatBytes(bytes), reason]),
       ),
@@ -143,10 +146,10 @@ function describe({ directory, packs, inUse, freedBytes: freed, removed }: Prune
     );
   }
   for (const pack of inUse) lines.push(`${pack} stays: a running process uses it`);
-  return lines.join('\n');
+  return lines;
 }
 
-function tableOf(packs: readonly CachedPack[]): string {
+function tableOf(packs: readonly CachedPack[]): string[] {
   const now = Date.now();
   const head = ['pack', 'model', 'experts', 'dense', 'size', 'made', 'last used', 'checkpoint'];
   const rows = packs.map((pack) => [
@@ -159,7 +162,7 @@ function tableOf(packs: readonly CachedPack[]): string {
     pack.inUse ? 'now' : pack.usedMs === null ? 'never' : `${age(now - pack.usedMs)} ago`,
     stateOf(pack),
   ]);
-  return formatTable('llllrrrl', [head, ...rows]);
+  return tableLines('llllrrrl', [head, ...rows]);
 }
 
 function stateOf({ state, changed, source }: CachedPack): string {
@@ -181,8 +184,4 @@ function ageOf(text: string): number {
   throw new UsageError(
     `Expected the "--older-than" option to be days or hours, such as 30d or 12h, but got ${JSON.stringify(text)}`,
   );
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -1,4 +1,5 @@
 /** `sida plan`: shows where every byte would go, without allocating anything. */
+
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { z } from 'zod';
@@ -26,9 +27,10 @@ import type {
   WeightFormat,
 } from '../native/addon-types.js';
 import { formatBytes } from '../text/bytes.js';
+import { printJson, printLines } from '../text/print.js';
 import { EXIT } from './exit.js';
 import { addFlags, givenFlags } from './flags.js';
-import { formatTable } from './table.js';
+import { tableLines } from './table.js';
 
 const OPTIONS = [
   'memoryBudget',
@@ -87,11 +89,16 @@ export function planCommand(): Command {
       const bytes = budgetBytes(options.memoryBudget, planned.plan);
       const slots = slotsWithin(bytes, planned.plan);
       const budget = { bytes, fits: bytes >= planned.plan.smallest, slots };
-      process.stdout.write(
-        values.json === true
-          ? `${JSON.stringify({ ...planned, choices: slotsOfChoices(planned, bytes), budget }, null, 2)}\n`
-          : `${planned.shape === null ? '' : `${describeShape(planned.shape)}\n\n`}${describe(planned)}\n\n${describeChoices(planned, bytes)}${verdict(options.memoryBudget, budget, planned.plan)}\n`,
-      );
+      if (values.json === true) printJson({ ...planned, choices: slotsOfChoices(planned, bytes), budget });
+      else {
+        printLines(
+          ...(planned.shape === null ? [] : [describeShape(planned.shape), '']),
+          ...describe(planned),
+          '',
+          ...describeChoices(planned, bytes),
+          verdict(options.memoryBudget, budget, planned.plan),
+        );
+      }
       if (!budget.fits) process.exitCode = EXIT.failure;
     });
   return addFlags(command, OPTIONS);
@@ -137,11 +144,11 @@ function describeShape(shape: ModelShape): string {
   return `${family}, ${kind}: ${layers}, ${moeLayers.length} of them MoE with ${experts} experts, ${topK} for a token${context}`;
 }
 
-function describe({ plan, layers, formats }: Planned): string {
+function describe({ plan, layers, formats }: Planned): string[] {
   const row = (name: string, bytes: number, note = '') => [name, formatBytes(bytes), String(bytes), note];
   const perLayer = plan.experts / layers.length;
   const tokenSlots = plan.tokenDemand / plan.slot;
-  return formatTable('lrrl', [
+  return tableLines('lrrl', [
     ['', 'size', 'bytes', ''],
     row('dense weights', plan.dense, formatName(formats.dense)),
     row('routers', plan.routers),
@@ -160,8 +167,8 @@ function slotsOfChoices({ choices }: Planned, bytes: number): (Choice & { slots:
   return choices.map((choice) => ({ ...choice, slots: slotsWithin(bytes, choice.plan) }));
 }
 
-function describeChoices(planned: Planned, bytes: number): string {
-  if (planned.choices.length === 0) return '';
+function describeChoices(planned: Planned, bytes: number): string[] {
+  if (planned.choices.length === 0) return [];
   const rows = slotsOfChoices(planned, bytes).map(({ experts, plan, slots }) => [
     `--experts ${experts.dtype}${experts.group === undefined ? '' : ` --group ${experts.group}`}`,
     formatBytes(plan.slot),
@@ -180,7 +187,7 @@ function describeChoices(planned: Planned, bytes: number): string {
     `slots in ${formatBytes(bytes)}`,
     '',
   ];
-  return `${formatTable('lrrrrrl', [head, ...rows])}\n\n`;
+  return [...tableLines('lrrrrrl', [head, ...rows]), ''];
 }
 
 function verdict(written: string, { bytes, fits, slots }: Budget, plan: MemoryPlan): string {

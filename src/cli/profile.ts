@@ -1,4 +1,5 @@
 /** `sida profile`: summarizes a recorded profile and draws it. */
+
 import { writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { UsageError } from '../config/resolve.js';
@@ -7,7 +8,8 @@ import { defaultWindow, drawTimeline } from '../profile/picture.js';
 import { type ProfileSummary, summarize } from '../profile/summary.js';
 import { readTimeline, type Timeline } from '../profile/timeline.js';
 import { formatBytes } from '../text/bytes.js';
-import { formatTable } from './table.js';
+import { printJson, printLines, warnLines } from '../text/print.js';
+import { tableLines } from './table.js';
 
 export function profileCommand(): Command {
   return new Command('profile')
@@ -25,13 +27,12 @@ export function profileCommand(): Command {
       const timeline = await readTimeline(file);
       const window = windowOf(values, timeline);
       const summary = summarize(timeline);
-      process.stdout.write(
-        `${values.json === true ? JSON.stringify(summary, null, 2) : describeProfile(summary)}\n`,
-      );
+      if (values.json === true) printJson(summary);
+      else printLines(...describeProfile(summary));
       if (typeof values.svg !== 'string') return;
       await writeFile(values.svg, drawTimeline(timeline, window));
-      process.stderr.write(
-        `${values.svg} shows ${(window.end - window.begin).toFixed(1)} ms from ${window.begin.toFixed(1)} ms on\n`,
+      warnLines(
+        `${values.svg} shows ${(window.end - window.begin).toFixed(1)} ms from ${window.begin.toFixed(1)} ms on`,
       );
     });
 }
@@ -66,7 +67,7 @@ function milliseconds(flag: string, text: string | true): number {
   );
 }
 
-function describeProfile(summary: ProfileSummary): string {
+function describeProfile(summary: ProfileSummary): string[] {
   const { model, seconds, events, dropped, passes, stall, transfers, tables, ops } = summary;
   const percent = (value: number) => `${(100 * value).toFixed(1)} %`;
   const ms = (value: number) => value.toFixed(3);
@@ -90,6 +91,6 @@ function describeProfile(summary: ProfileSummary): string {
     `transfers  ${transfers.count}, ${formatBytes(transfers.bytes)}, busy ${ms(transfers.ms)} ms: ${percent(transfers.behindCompute)} behind compute, ${percent(transfers.whileStalled)} while a pass waited, ${percent(transfers.betweenPasses)} between passes`,
     `tables     ${tables.count}, ${ms(tables.ms)} ms, ${percent(tables.shareOfPasses)} of the passes; ${percent(tables.besidePasses)} of it beside them`,
     '',
-    formatTable('lllrrrrrr', [head, ...rows]),
-  ].join('\n');
+    ...tableLines('lllrrrrrr', [head, ...rows]),
+  ];
 }

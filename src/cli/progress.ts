@@ -1,6 +1,7 @@
 /** Shows progress on standard error: a bar on a terminal, otherwise one line per tenth. */
 import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import { formatBytes } from '../text/bytes.js';
+import { writeLines } from '../text/print.js';
 
 interface ProgressStep {
   phase: 'convert' | 'hash' | 'verify' | 'load' | 'trace' | 'tables' | 'evaluate' | 'read' | 'replay';
@@ -40,6 +41,12 @@ export class Progress {
     else this.#print(step);
   }
 
+  /** Prints a line, after ending the bar. */
+  say(line: string): void {
+    this.stop();
+    writeLines(this.#out, line);
+  }
+
   /** Ends the bar. The next step starts a new one. */
   stop(): void {
     this.#bar?.stop();
@@ -67,7 +74,7 @@ export class Progress {
     if (tenth === this.#tenth) return;
     this.#tenth = tenth;
     const counted = amount(phase, done, total);
-    this.#out.write(`${TITLES[phase]}: ${tenth * 10} %${counted === '' ? '' : ` (${counted})`}\n`);
+    writeLines(this.#out, `${TITLES[phase]}: ${tenth * 10} %${counted === '' ? '' : ` (${counted})`}`);
   }
 }
 

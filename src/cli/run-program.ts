@@ -1,5 +1,7 @@
 /** Runs a command line to its end. Every command treats errors, help and exit codes alike. */
+
 import { type Command, CommanderError } from 'commander';
+import { warnLines } from '../text/print.js';
 import { describeFailure, EXIT, exitCodeOf } from './exit.js';
 
 /** `args` is `process.argv` without its first two entries. A failure is printed and sets the exit code. */
@@ -17,7 +19,8 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
       // Commander has already printed its message. Requested help is not an error.
       process.exitCode = error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     } else {
-      process.stderr.write(`sida: ${describeFailure(error)}\n`);
+      const [first, ...others] = describeFailure(error);
+      warnLines(`sida: ${first}`, ...others);
       process.exitCode = exitCodeOf(error);
     }
   }
@@ -26,5 +29,6 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 /** Gives every command, including those inside a group, the error handling of `command`. */
 function inheritSettings(command: Command): void {
   command.exitOverride();
+  command.configureOutput({ outputError: (text) => warnLines(...text.trimEnd().split('\n')) });
   for (const inner of command.commands) inheritSettings(inner.copyInheritedSettings(command));
 }

@@ -1,4 +1,5 @@
 /** `sida serve`: runs the engine, the queue and the server from start to shutdown. */
+
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import type { KeyRing } from '../access/key-ring.js';
@@ -11,6 +12,7 @@ import type { ModelInfo } from '../protocol/engine-messages.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
 import type { RunningServer } from '../server/http-server.js';
 import { formatBytes } from '../text/bytes.js';
+import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { composeServer } from './composition.js';
 import { endProcess, exitCodeOfBody } from './exit.js';
@@ -69,7 +71,7 @@ async function serve(options: ServeOptions): Promise<number> {
   const cause = await Promise.race([failure, signals.first]);
   const drainEnd = performance.now() + (cause instanceof SidaError ? 0 : options.drain);
   if (cause instanceof SidaError) {
-    process.stderr.write(`sida: ${cause.message}\n`);
+    warnLines(`sida: ${cause.message}`);
   } else {
     logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
     if (!(await server.drain(options.drain))) {
@@ -109,8 +111,7 @@ function recordProfile(
   file: string,
   { profileSeconds: seconds, profileBytes: bytes }: ServeOptions,
 ): ServeProfile {
-  const tell = (line: string) => void process.stdout.write(`${line}\n`);
-  const recording = new ServeProfile(engine, { file, seconds, bytes, tell });
+  const recording = new ServeProfile(engine, { file, seconds, bytes, tell: printLines });
   engine.onState(({ phase }) => {
     if (phase === 'ready') void recording.start();
   });
@@ -136,7 +137,7 @@ function watchEngine(
     else if (state.phase !== 'failed') logger.info({ phase: state.phase, detail: state.detail }, 'engine');
     if (state.phase === 'ready') {
       progress.stop();
-      if (!announced) process.stdout.write(announcement(engine.model!, server.url, options));
+      if (!announced) printLines(...announcement(engine.model!, server.url, options));
       announced = true;
     } else if (state.phase === 'failed') {
       progress.stop();
@@ -149,13 +150,16 @@ function announcement(
   model: ModelInfo,
   url: string,
   { apiKey, apiKeys, redis, worker }: ServeOptions,
-): string {
+): string[] {
   const { slots, budgetBytes } = model.usage;
   const means =
     worker === 'none'
       ? `by the workers at ${redisAddress(redis!)}`
       : `within ${formatBytes(budgetBytes)}: ${slots} slots for ${model.plan.experts} experts, ${predictorOf(model)}`;
-  return `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:\n  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}\n`;
+  return [
+    `sida ${VERSION} serves ${model.name} at ${url} ${means}. Try it:`,
+    `  ${exampleCurl(model, url, (apiKey ?? apiKeys) !== undefined)}`,
+  ];
 }
 
 function predictorOf({ predictor: { name, warnings } }: ModelInfo): string {

@@ -1,7 +1,15 @@
-/** Formats rows as columns of text. `align` has one letter per column: l aligns left, r aligns right. */
-export function formatTable(align: string, rows: string[][]): string {
+import { visible } from '../text/visible.js';
+
+/** Formats rows as lines with columns. `align` has one letter per column: l aligns left, r aligns right. */
+export function tableLines(align: string, cells: string[][]): string[] {
+  const rows = cells.map((row) => row.map(visible));
   const widths = [...align].map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const pad = (cell: string, column: number) =>
     align[column] === 'r' ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!);
-  return rows.map((row) => row.map(pad).join('  ').trimEnd()).join('\n');
+  return rows.map((row) => row.map(pad).join('  ').trimEnd());
+}
+
+/** The same as one text. */
+export function formatTable(align: string, cells: string[][]): string {
+  return tableLines(align, cells).join('\n');
 }

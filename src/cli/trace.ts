@@ -1,4 +1,5 @@
 /** `sida trace`: records where a model's routers send the tokens of a data file. */
+
 import { basename, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { Command } from 'commander';
@@ -8,6 +9,7 @@ import { resolveOptions, UsageError } from '../config/resolve.js';
 import { WEIGHT_OPTIONS, weightChoices } from '../config/weight-options.js';
 import { openModel } from '../engine/open-model.js';
 import { SidaError } from '../errors.js';
+import { printLines } from '../text/print.js';
 import { readInputs } from '../trace/data-file.js';
 import { writeEmbedding } from '../trace/embedding.js';
 import { record } from '../trace/recorder.js';
@@ -117,6 +119,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
       packDir: options.packDir,
       ...weightChoices(options),
       onProgress: progress.show.bind(progress),
+      onWait: progress.say.bind(progress),
       memoryBudget: options.memoryBudget,
       hostBudget: options.hostBudget,
       maxBatchTokens: options.maxBatchTokens,
@@ -179,7 +182,7 @@ async function trace(model: string, values: Record<string, unknown>): Promise<vo
     }
     if (stopped) throw new Error('Interrupted; start it again to go on from here');
     progress.stop();
-    process.stdout.write(`${out} (${texts.length} lines)\n`);
+    printLines(`${out} (${texts.length} lines)`);
   } finally {
     progress.stop();
     process.off('SIGINT', stop).off('SIGTERM', stop);

@@ -3,6 +3,7 @@ import { SingleBar as Bar, type SingleBar } from 'cli-progress';
 import type { Measures } from '../predictor/training/measures.js';
 import type { Evaluation } from '../predictor/training/network-state.js';
 import type { TrainingProgress } from '../predictor/training/network-training.js';
+import { writeLines } from '../text/print.js';
 
 /** Formats 72 seconds as `1m12s`. */
 export function formatSeconds(seconds: number): string {
@@ -54,12 +55,12 @@ export class TrainProgress {
       `held out ${heldOut.loss.toFixed(4)}, ${hits(heldOut)}${best ? ', the best so far' : ''}`,
       this.#left && `${this.#left} left at most`,
     ];
-    this.#out.write(`${parts.filter(Boolean).join('; ')}\n`);
+    writeLines(this.#out, parts.filter(Boolean).join('; '));
   }
 
   say(text: string): void {
     this.stop();
-    this.#out.write(`${text}\n`);
+    writeLines(this.#out, text);
   }
 
   stop(): void {

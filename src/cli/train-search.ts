@@ -12,7 +12,8 @@ import {
 } from '../predictor/training/search.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { formatBytes } from '../text/bytes.js';
-import { formatTable } from './table.js';
+import { printJson, printLines } from '../text/print.js';
+import { tableLines } from './table.js';
 import type { TrainProgress } from './train-progress.js';
 
 interface SearchCommand {
@@ -42,7 +43,7 @@ export async function search(
   });
   progress.stop();
   if (json) {
-    process.stdout.write(`${JSON.stringify({ directory: out, candidates: results }, null, 1)}\n`);
+    printJson({ directory: out, candidates: results }, 1);
     return;
   }
   const ranked = [...results].sort((a, b) => b.hits[0]! - a.hits[0]!);
@@ -57,5 +58,5 @@ export async function search(
     result.minutes.toFixed(1),
   ]);
   const head = ['options', ...(results[0]?.named ?? []), 'loss', 'µs/token', 'memory', 'steps', 'minutes'];
-  process.stdout.write(`${formatTable('lrrrrrrr', [head, ...rows])}\n`);
+  printLines(...tableLines('lrrrrrrr', [head, ...rows]));
 }

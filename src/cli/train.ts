@@ -1,4 +1,5 @@
 /** `sida train`: trains a predictor on traces. */
+
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { resolveOptions, UsageError } from '../config/resolve.js';
@@ -15,9 +16,10 @@ import {
 import { heldOutRows } from '../predictor/training/predictor-card.js';
 import type { TrainRequest } from '../predictor/training/setup.js';
 import { trainPredictor } from '../predictor/training/train-predictor.js';
+import { printJson, printLines } from '../text/print.js';
 import { givenFlags } from './flags.js';
 import { Progress } from './progress.js';
-import { formatTable } from './table.js';
+import { tableLines } from './table.js';
 import { TrainProgress } from './train-progress.js';
 import { search } from './train-search.js';
 
@@ -126,16 +128,17 @@ async function train(traces: string[], values: Record<string, unknown>): Promise
     const { manifest, endedBefore } = await trainPredictor(request, out, events);
     progress.stop();
     if (values.json === true) {
-      process.stdout.write(`${JSON.stringify({ directory: out, endedBefore, ...manifest }, null, 1)}\n`);
+      printJson({ directory: out, endedBefore, ...manifest }, 1);
       return;
     }
     const rows = [
       [`hits ${hitNames(manifest.topK).join(' / ')}`, ...Object.keys(manifest.heldOut)],
       ...heldOutRows(manifest),
     ];
-    process.stdout.write(
-      `${out}${endedBefore ? ' (was trained before)' : ''}\n${formatTable(`l${'r'.repeat(rows[0]!.length - 1)}`, rows)}\n` +
-        `curve: ${join(out, 'curve.svg')}\n`,
+    printLines(
+      `${out}${endedBefore ? ' (was trained before)' : ''}`,
+      ...tableLines(`l${'r'.repeat(rows[0]!.length - 1)}`, rows),
+      `curve: ${join(out, 'curve.svg')}`,
     );
   } finally {
     progress.stop();

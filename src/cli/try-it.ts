@@ -1,11 +1,18 @@
 /** Builds a curl command that works with the served model. */
 import type { ModelInfo } from '../protocol/engine-messages.js';
+import { shellQuote } from '../text/shell-quote.js';
 import { templateFields } from '../text/template.js';
+import { visibleJson } from '../text/visible.js';
 
 export function exampleCurl(model: ModelInfo, url: string, withKey: boolean): string {
   const { path, body } = exampleRequest(model);
   const key = withKey ? ' -H "authorization: Bearer $SIDA_API_KEY"' : '';
-  return `curl ${url}${path}${key} -H 'content-type: application/json' -d '${JSON.stringify(body)}'`;
+  return `curl ${shellQuote(url + path)}${key} -H 'content-type: application/json' -d '${quotable(body)}'`;
+}
+
+/** JSON that means nothing else between single quotes. `!` recalls earlier commands there in some shells. */
+function quotable(body: object): string {
+  return visibleJson(JSON.stringify(body)).replaceAll("'", '\\u0027').replaceAll('!', '\\u0021');
 }
 
 function exampleRequest({ tasks, hasTokenizer }: ModelInfo): { path: string; body: object } {

@@ -1,4 +1,5 @@
 /** `sida worker`: takes jobs from a queue in Redis and runs them in its own engine. */
+
 import { Command } from 'commander';
 import type { ServeOptions } from '../config/options.js';
 import { resolveOptions, resolveServeOptions, UsageError } from '../config/resolve.js';
@@ -6,6 +7,7 @@ import { SidaError } from '../errors.js';
 import { createLogger } from '../observability/logger.js';
 import { redisAddress } from '../queue/redis/redis-client.js';
 import { formatBytes } from '../text/bytes.js';
+import { printLines, warnLines } from '../text/print.js';
 import { VERSION } from '../version.js';
 import { composeWorker } from './composition.js';
 import { ENGINE_OPTIONS } from './engine-config.js';
@@ -72,8 +74,8 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
         progress.stop();
         announced = true;
         const { name, fingerprint, usage } = engine.model!;
-        process.stdout.write(
-          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${url === undefined ? '' : `; metrics at ${url}`}\n`,
+        printLines(
+          `sida ${VERSION} runs jobs for ${name} (${fingerprint.slice(0, 12)}) from ${redisAddress(redis)} within ${formatBytes(usage.budgetBytes)}${url === undefined ? '' : `; metrics at ${url}`}`,
         );
       } else if (state.phase === 'failed') {
         progress.stop();
@@ -85,7 +87,7 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
   engine.start();
 
   const cause = await Promise.race([failure, signals.first]);
-  if (cause instanceof SidaError) process.stderr.write(`sida: ${cause.message}\n`);
+  if (cause instanceof SidaError) warnLines(`sida: ${cause.message}`);
   else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
   parts.refuse();
   await parts.close(cause instanceof SidaError ? 0 : options.drain);

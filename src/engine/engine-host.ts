@@ -27,6 +27,7 @@ import { createQueue, QueueGauge } from '../protocol/hash-table-queue.js';
 import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messages.js';
 import { ResidentFlag } from '../protocol/resident-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
+import { warnLines } from '../text/print.js';
 import { Tokenizer } from '../text/tokenizer.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
@@ -46,7 +47,7 @@ function progress(phase: 'convert' | 'hash' | 'load', done: number, total: numbe
 /** A dead thread leaves requests without an answer, so the process ends and its parent replaces it. */
 function endWithThread(worker: Worker, name: string): void {
   worker.on('error', (error) => {
-    process.stderr.write(`The ${name} thread failed: ${error.stack ?? error.message}\n`);
+    warnLines(...`The ${name} thread failed: ${error.stack ?? error.message}`.split('\n'));
     process.exit(1);
   });
 }
@@ -59,6 +60,7 @@ async function open(): Promise<void> {
     dense: config.dense,
     checkTensors: config.checkTensors,
     onProgress: ({ phase, done, total }) => progress(phase, done, total),
+    onWait: (line: string) => warnLines(line),
   };
   const prepared = await (config.served ? reopenPack(config.served, options) : preparePack(options));
   recordThread(loadAddon().profile, 'main');
@@ -104,7 +106,7 @@ async function open(): Promise<void> {
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';
-  for (const warning of predictor.warnings) process.stderr.write(`${warning}. ${consequence}.\n`);
+  for (const warning of predictor.warnings) warnLines(`${warning}. ${consequence}.`);
   const limits: EngineLimits = {
     shape,
     maxBatchTokens,
@@ -160,7 +162,7 @@ function noPredictor({ warnings }: PredictorInfo): SidaError {
 }
 
 function onHashBuilder(message: FromHashBuilder): void {
-  if (message.type === 'warning') process.stderr.write(`${message.message}\n`);
+  if (message.type === 'warning') warnLines(message.message);
 }
 
 function onInference(message: FromInference, jobs: JobRunner): void {

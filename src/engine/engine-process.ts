@@ -1,4 +1,5 @@
 /** The API process's handle of the engine process: starts it, replaces it after a crash, and sends it jobs. */
+
 import { type ChildProcess, fork } from 'node:child_process';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type {
@@ -12,6 +13,7 @@ import type {
   ModelInfo,
   ToEngine,
 } from '../protocol/engine-messages.js';
+import { warnLines } from '../text/print.js';
 import { DeltaTaker } from './delta-taker.js';
 import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
 import { Watchdog } from './watchdog.js';
@@ -191,7 +193,7 @@ export class EngineProcess implements EngineHandle {
     });
     this.#child = child;
     child.on('message', (message) => this.#onMessage(message as FromEngine));
-    child.on('error', (error) => process.stderr.write(`engine process: ${error.message}\n`));
+    child.on('error', (error) => warnLines(`engine process: ${error.message}`));
     child.once('exit', (code, signal) => this.#onExit(signal ?? `code ${code}`));
     if (this.#restarts === 0) this.#setState({ phase: 'starting', detail: 'starting the engine process' });
   }

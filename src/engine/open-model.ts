@@ -25,8 +25,19 @@ interface OpenModel extends Omit<PreparedPack, 'tokenizer'> {
 
 /** Throws as preparePack and openEngine do, and cannot_run if the model has no tokenizer. */
 export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
-  const { model, packDir, experts, dense, checkTensors, signal, onProgress, newTokens, sequences, ...rest } =
-    options;
+  const {
+    model,
+    packDir,
+    experts,
+    dense,
+    checkTensors,
+    signal,
+    onProgress,
+    onWait,
+    newTokens,
+    sequences,
+    ...rest
+  } = options;
   const prepared = await preparePack({
     model,
     packDir,
@@ -35,6 +46,7 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
     ...(checkTensors !== undefined && { checkTensors }),
     ...(signal !== undefined && { signal }),
     ...(onProgress !== undefined && { onProgress }),
+    ...(onWait !== undefined && { onWait }),
   });
   // The last page of each sequence may be almost empty.
   const pages = (1 + sequences) * loadAddon().kvPageTokens;

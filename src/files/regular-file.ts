@@ -7,6 +7,8 @@ export interface FileRules {
   code: ErrorCode;
   /** Whether the last component may be a symbolic link. Default: true. */
   followLink?: boolean;
+  /** Returns what is wrong with the status of the open file. */
+  inspect?: (status: Stats) => string | undefined;
 }
 
 export interface ReadRules extends FileRules {
@@ -42,6 +44,8 @@ export function openRegularFile(path: string, rules: FileRules): OpenFile {
     // The open file is examined, because its name may mean another one by now.
     const status = fstatSync(fd);
     if (!status.isFile()) throw refuse(`expected a regular file, found ${kindOf(status)}`);
+    const fault = rules.inspect?.(status);
+    if (fault !== undefined) throw refuse(fault);
     return { fd, size: status.size };
   } catch (error) {
     closeSync(fd);

@@ -20,6 +20,7 @@ import type {
   QueuedBatch,
   ToInference,
 } from '../protocol/thread-messages.js';
+import { warnLines } from '../text/print.js';
 import { EVICTION_POLICIES } from './eviction/index.js';
 import { InferenceLoop } from './inference-loop.js';
 import { openEngine } from './open-engine.js';
@@ -91,7 +92,7 @@ async function openStepTables(shape: ModelShape): Promise<StepTables | null> {
 function warnOnce(): (error: unknown) => void {
   let told = false;
   return (error) => {
-    if (!told) process.stderr.write(`The predictor of generations failed: ${(error as Error).message}\n`);
+    if (!told) warnLines(`The predictor of generations failed: ${(error as Error).message}`);
     told = true;
   };
 }

@@ -1,18 +1,15 @@
 /** Makes text of untrusted files safe for messages: one line, without characters that could mislead a reader. */
 import type { z } from 'zod';
 import { passedBound } from './json-bounds.js';
+import { visible } from './visible.js';
 
 const MOST = 300;
 /** More levels than any valid file has. A million levels would take seconds and hundreds of megabytes to parse. */
 const DEPTH = 64;
-// Control characters, bidi and other invisible characters, and lone surrogates.
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /** Escapes invisible characters, and cuts the text after `most` characters. */
 export function oneLine(text: string, most = MOST): string {
-  const shown = text.slice(0, most).replace(INVISIBLE, (character) => {
-    return `\\u${character.codePointAt(0)!.toString(16).padStart(4, '0')}`;
-  });
+  const shown = visible(text.slice(0, most));
   return text.length > most ? `${shown}… (${text.length} characters)` : shown;
 }
 

@@ -83,7 +83,7 @@ export async function readMeta(directory: string): Promise<TraceMeta> {
 
 async function writeMeta(directory: string, meta: TraceMeta): Promise<void> {
   const path = join(directory, TRACE_META);
-  await writeFile(`${path}.tmp`, `${JSON.stringify(meta, null, 1)}\n`);
+  await writeFile(`${path}.tmp`, `${JSON.stringify(meta, null, 1)}\n`, { mode: 0o600 });
   await rename(`${path}.tmp`, path);
 }
 
@@ -170,7 +170,8 @@ export class TraceWriter {
 
   static async open(directory: string, work: TraceWork): Promise<TraceWriter> {
     const { complete: _, ...meta } = metaSchema.parse({ ...work, complete: false });
-    await mkdir(directory, { recursive: true });
+    // The records hold the tokens of private texts.
+    await mkdir(directory, { recursive: true, mode: 0o700 });
     const path = join(directory, RECORDS);
     let end = 0;
     let last: RecordedLine | undefined;
@@ -187,7 +188,7 @@ export class TraceWriter {
       await truncate(path, end);
     } else {
       await writeMeta(directory, { ...meta, complete: false });
-      await writeFile(path, '');
+      await writeFile(path, '', { mode: 0o600 });
     }
     return new TraceWriter(directory, { ...meta, complete: false }, await open(path, 'a'), last);
   }

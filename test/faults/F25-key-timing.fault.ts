@@ -27,7 +27,7 @@ fault('F25', 'the time of a key check', async (report) => {
   const folder = mkdtempSync(join(tmpdir(), 'sida-timing-'));
   const keys = Array.from({ length: 8 }, newApiKey);
   const lines = keys.map((key, i) => keyLine({ name: `k${i}`, scopes: ['infer'], hash: hashKey(key) }));
-  writeFileSync(join(folder, 'keys'), lines.join('\n'));
+  writeFileSync(join(folder, 'keys'), lines.join('\n'), { mode: 0o600 });
   const ring = new KeyRing({ apiKeys: join(folder, 'keys') });
   rmSync(folder, { recursive: true });
 

@@ -24,6 +24,7 @@ writeFileSync(
     keyLine({ name: 'quiet', scopes: ['infer', 'metrics'], hash: hashKey(quiet) }),
     keyLine({ name: 'noisy', scopes: ['infer'], hash: hashKey(noisy) }),
   ].join('\n'),
+  { mode: 0o600 },
 );
 afterAll(() => rmSync(folder, { recursive: true }));
 

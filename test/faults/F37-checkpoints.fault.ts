@@ -10,17 +10,18 @@ import type { CheckpointCase } from './checkpoints/case.js';
 import { type Ended, sida } from './checkpoints/command-line.js';
 import { DIRECTORY_CASES } from './checkpoints/directories.js';
 import { HEADER_CASES } from './checkpoints/headers.js';
+import { checkRefusal, judgeCases, serveUntilReady } from './checkpoints/refusals.js';
 import { SERVED_CASES, TOKENIZER, writeTokenizer } from './checkpoints/served.js';
 import { type FaultReport, fault } from './fault.js';
 
-const MIB = 1024 ** 2;
-/** Beyond a sound model. */
-const MOST_SECONDS = 1;
-/** A line with file, tensor, what, expected, found and hint fits. */
-const LONGEST_LINE = 1_000;
-
 const root = mkdtempSync(join(tmpdir(), 'sida-checkpoints-'));
 const at = (name: string) => join(root, name);
+const all = (
+  cases: CheckpointCase[],
+  report: FaultReport,
+  model: string,
+  run: (directory: string) => Promise<Ended>,
+) => judgeCases(cases, report, { root, model, run });
 const soundPack = at('sound-pack');
 beforeAll(async () => {
   writeTiny(at('sound'));
@@ -31,71 +32,6 @@ beforeAll(async () => {
   writeTokenizer(soundPack, TOKENIZER);
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-/** A directory with `model` in it, harmed. */
-function harmed({ harm }: CheckpointCase, model: string): string {
-  const directory = at('model');
-  rmSync(directory, { recursive: true, force: true });
-  rmSync(at('pack'), { recursive: true, force: true });
-  cpSync(model, directory, { recursive: true });
-  harm(directory);
-  return directory;
-}
-
-function checkRefusal({ code, lines, stderr }: Ended, says: NonNullable<CheckpointCase['says']>): void {
-  expect(code, stderr).toBe(4);
-  expect(lines, stderr).toHaveLength(1);
-  const line = lines[0]!;
-  expect(line.length).toBeLessThan(LONGEST_LINE);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those must not be there
-  expect(line).not.toMatch(/[\u0000-\u001f\u202a-\u202e]/);
-  for (const part of says) {
-    if (typeof part === 'string') expect(line).toContain(part);
-    else expect(line).toMatch(part);
-  }
-}
-
-/** Runs every case; the limits are what it takes beyond a sound model. */
-async function all(
-  cases: CheckpointCase[],
-  report: FaultReport,
-  model: string,
-  run: (directory: string) => Promise<Ended>,
-): Promise<void> {
-  const ofSound = () => {
-    rmSync(at('pack'), { recursive: true, force: true });
-    return run(model);
-  };
-  const sound = await ofSound();
-  let slowest = { what: '', value: 0 };
-  let largest = { what: '', value: 0 };
-  for (const each of cases) {
-    const ended = await run(harmed(each, model));
-    const what = `${each.item}: ${each.what}`;
-    if (each.says === undefined)
-      expect([what, ended.code, ended.stderr]).toMatchObject([what, 0, expect.anything()]);
-    else {
-      try {
-        checkRefusal(ended, each.says);
-      } catch (error) {
-        throw new Error(what, { cause: error });
-      }
-    }
-    let seconds = ended.seconds - sound.seconds;
-    const bytes = ended.peakBytes - sound.peakBytes;
-    // What is slow is so again, beside a sound model; a machine that others use is slow by turns.
-    if (seconds > MOST_SECONDS) {
-      const again = await run(harmed(each, model));
-      seconds = Math.min(seconds, again.seconds - (await ofSound()).seconds);
-    }
-    if (seconds > slowest.value) slowest = { what, value: seconds };
-    if (bytes > largest.value) largest = { what, value: bytes };
-  }
-  const refused = cases.filter(({ says }) => says !== undefined).length;
-  report.note(`${refused} refused in one line with exit code 4, ${cases.length - refused} taken`);
-  report.atMost(`beyond a sound model at most (${slowest.what})`, slowest.value, MOST_SECONDS, 's');
-  report.atMost(`and (${largest.what})`, largest.value / MIB, 64, 'MiB');
-}
 
 const convert = (directory: string) => sida(['convert', directory, '--out', at('pack')], at('peak'));
 
@@ -116,26 +52,7 @@ fault('F37', 'indexes and configs that lie (items 40 and 41)', (report) =>
   all(DIRECTORY_CASES, report, at('sound'), convert),
 );
 
-/** Ends the server as soon as it is ready. */
-const serve = (directory: string) => {
-  const flags = [
-    'serve',
-    '--model',
-    directory,
-    '--memory-budget',
-    '100%',
-    '--port',
-    '0',
-    '--predictor',
-    'none',
-  ];
-  let told = false;
-  return sida(flags, at('peak'), (child, output) => {
-    if (told || !/ serves .* at http/.test(output)) return;
-    told = true;
-    child.kill('SIGTERM');
-  });
-};
+const serve = serveUntilReady(at('peak'));
 
 fault('F37', 'tokenizers and packs (items 32, 42 and 43)', (report) =>
   all(SERVED_CASES, report, soundPack, serve),

@@ -26,6 +26,6 @@ try {
   // The threads of `sida serve` do not end by themselves.
   process.stdout.write(JSON.stringify(sample), () => process.exit(0));
 } catch (error) {
-  process.stderr.write(`${describeFailure(error)}\n`);
+  process.stderr.write(`${describeFailure(error).join('\n')}\n`);
   process.exit(1);
 }

@@ -1,4 +1,5 @@
 /** README.md of a predictor directory: how the predictor was made and how often it is right. */
+import { shellQuote } from '../../text/shell-quote.js';
 import { hitNames } from '../hit-ranks.js';
 import type { LayerHitShares, PredictorManifest } from './manifest.js';
 import type { NetworkState } from './network-state.js';
@@ -30,19 +31,17 @@ export function heldOutRows(manifest: Pick<PredictorManifest, 'layers' | 'heldOu
   ]);
 }
 
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 function traceCommandOf({
   data,
   template,
   maxNewTokens,
   joins,
 }: PredictorManifest['trainedOn'][number]): string {
-  const joined = Object.entries(joins ?? {}).map(([field, file]) => `--join ${field}=${file}`);
+  const joined = Object.entries(joins ?? {}).map(
+    ([field, file]) => `--join ${shellQuote(`${field}=${file}`)}`,
+  );
   return [
-    `sida trace MODEL --data ${data} --template ${quote(template)}`,
+    `sida trace MODEL --data ${shellQuote(data)} --template ${shellQuote(template)}`,
     ...joined,
     `--max-new-tokens ${maxNewTokens} --out TRACE`,
   ].join(' ');

@@ -15,7 +15,7 @@ const line = (name: string, key: string) => keyLine({ name, scopes: ['infer'], h
 
 let server: ServerProcess;
 beforeAll(async () => {
-  writeFileSync(file, line('ci', first));
+  writeFileSync(file, line('ci', first), { mode: 0o600 });
   server = await ServerProcess.start(['--model', MINI, '--memory-budget', '50%', '--api-keys', file]);
 });
 afterAll(async () => {
@@ -35,14 +35,14 @@ const statuses = async (...keys: string[]) =>
 
 it('accepts a replaced key on SIGHUP, and refuses the old one', async () => {
   expect(await statuses(first, second)).toEqual([200, 401]);
-  writeFileSync(file, line('ci', second));
+  writeFileSync(file, line('ci', second), { mode: 0o600 });
   server.child.kill('SIGHUP');
   await server.until(async () => (await classify(second)).status === 200);
   expect(await statuses(first, second)).toEqual([401, 200]);
 });
 
 it('keeps its keys when the file is invalid, and logs why without the file’s content', async () => {
-  writeFileSync(file, 'ci infer sida_in-the-clear');
+  writeFileSync(file, 'ci infer sida_in-the-clear', { mode: 0o600 });
   server.child.kill('SIGHUP');
   await server.until(() => server.output.includes('the API keys stay as they were'));
   expect(server.output).toMatch(/line 1: expected sha256:/);
@@ -51,7 +51,7 @@ it('keeps its keys when the file is invalid, and logs why without the file’s c
 });
 
 it('reloads a changed file without a signal', async () => {
-  writeFileSync(file, `${line('ci', second)}\n${line('cd', third)}\n`);
+  writeFileSync(file, `${line('ci', second)}\n${line('cd', third)}\n`, { mode: 0o600 });
   await server.until(async () => (await classify(third)).status === 200);
   expect(await statuses(first, second, third)).toEqual([401, 200, 200]);
 });

@@ -1,11 +1,12 @@
 // API keys, the file of their hashes, and the ring that compares them.
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { hashKey, isKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine, MOST_KEYS, parseKeyFile } from '../../../src/access/key-file.js';
 import { KeyRing } from '../../../src/access/key-ring.js';
+import { mountOf } from '../../../src/access/private-file.js';
 import type { Scope } from '../../../src/access/scopes.js';
 import { UsageError } from '../../../src/config/resolve.js';
 
@@ -74,7 +75,7 @@ describe('the file', () => {
 describe('the ring', () => {
   const [infer, admin] = [newApiKey(), newApiKey()];
   const file = join(folder, 'keys');
-  writeFileSync(file, `${line('ci', infer)}\n${line('ops', admin, ['admin', 'metrics'])}\n`);
+  writeFileSync(file, `${line('ci', infer)}\n${line('ops', admin, ['admin', 'metrics'])}\n`, { mode: 0o600 });
 
   it('finds the owner of a key, and no owner for other texts', () => {
     const ring = new KeyRing({ apiKey: 'one for all', apiKeys: file });
@@ -92,13 +93,13 @@ describe('the ring', () => {
   it('reloads a changed file, and keeps its keys when the file is broken', () => {
     const changing = join(folder, 'changing');
     const [before, after] = [newApiKey(), newApiKey()];
-    writeFileSync(changing, line('ci', before));
+    writeFileSync(changing, line('ci', before), { mode: 0o600 });
     const ring = new KeyRing({ apiKeys: changing });
-    writeFileSync(changing, line('ci', after));
+    writeFileSync(changing, line('ci', after), { mode: 0o600 });
     ring.reload();
     expect([ring.find(before)?.owner, ring.find(after)?.owner]).toEqual([undefined, 'ci']);
     for (const broken of ['', 'ci infer', '\0']) {
-      writeFileSync(changing, broken);
+      writeFileSync(changing, broken, { mode: 0o600 });
       expect(() => ring.reload()).toThrow(UsageError);
       expect(ring.find(after)?.owner).toBe('ci');
     }
@@ -109,12 +110,12 @@ describe('the ring', () => {
 
   it('notices a replaced file', async () => {
     const watched = join(folder, 'watched');
-    writeFileSync(watched, line('ci'));
+    writeFileSync(watched, line('ci'), { mode: 0o600 });
     const ring = new KeyRing({ apiKeys: watched });
     const changed = new Promise<() => void>((resolve) => {
       const unwatch = ring.watch(() => resolve(unwatch));
     });
-    writeFileSync(`${watched}.new`, `${line('ci')}\n${line('cd')}`);
+    writeFileSync(`${watched}.new`, `${line('ci')}\n${line('cd')}`, { mode: 0o600 });
     renameSync(`${watched}.new`, watched);
     (await changed)();
     ring.reload();
@@ -123,5 +124,30 @@ describe('the ring', () => {
 
   it('does not start with a file that it cannot use', () => {
     expect(() => new KeyRing({ apiKeys: join(folder, 'none') })).toThrow(UsageError);
+  });
+});
+
+describe('the rights of the file', () => {
+  it.each([0o644, 0o640, 0o660, 0o602])('are refused when they are %o, with what mends them', (mode) => {
+    const open = join(folder, `open to 'others'`);
+    writeFileSync(open, line('ci'));
+    chmodSync(open, mode);
+    expect(() => new KeyRing({ apiKeys: open })).toThrow(
+      `found mode 0${mode.toString(8)}; run: chmod 600 '${folder}/open to '\\''others'\\'''`,
+    );
+    chmodSync(open, 0o400);
+    expect(new KeyRing({ apiKeys: open }).size).toBe(1);
+  });
+
+  it('are judged by the mount of a file, the last one that covers it', () => {
+    const mounts = [
+      '22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw',
+      '30 22 0:25 / /run rw,nosuid - tmpfs tmpfs rw',
+      '31 30 0:26 / /run/my\\040secrets ro,relatime - tmpfs tmpfs ro',
+      '32 22 0:27 / /runner ro - tmpfs tmpfs ro',
+    ].join('\n');
+    expect(mountOf('/run/my secrets/keys', mounts)?.options).toBe('ro,relatime');
+    expect(mountOf('/run/keys', mounts)?.options).toBe('rw,nosuid');
+    expect(mountOf('/etc/keys', mounts)?.point).toBe('/');
   });
 });

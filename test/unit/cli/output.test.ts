@@ -27,9 +27,12 @@ describe('exit codes', () => {
   });
 
   it('come with a message, and with a stack only for a bug', () => {
-    expect(describeFailure(new UsageError('use it so'))).toBe('use it so');
-    expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toBe('no room (ENOSPC)');
-    expect(describeFailure(new TypeError('x is not a function'))).toMatch(/at .*This is a bug\.$/s);
+    expect(describeFailure(new UsageError('use it so'))).toEqual(['use it so']);
+    expect(describeFailure(Object.assign(new Error('no room'), { code: 'ENOSPC' }))).toEqual([
+      'no room (ENOSPC)',
+    ]);
+    const bug = describeFailure(new TypeError('x is not a function'));
+    expect([bug[1], bug.at(-1)]).toEqual([expect.stringMatching(/^ +at /), 'This is a bug.']);
   });
 });
 
@@ -76,6 +79,15 @@ describe('progress', () => {
     expect(lines([[1, 1]], 'load')).toEqual(['Loading: 100 %']);
     expect(lines([[0, 0]])).toEqual([]);
   });
+});
+
+it('escapes what stands in a table before it is measured', () => {
+  expect(
+    formatTable('ll', [
+      ['a\nb', 'x'],
+      ['c', '\u001b[2J'],
+    ]),
+  ).toBe('a\\u000ab  x\nc         \\u001b[2J');
 });
 
 it('aligns tables', () => {

@@ -105,7 +105,7 @@ describe('keys with scopes', () => {
   const keys = { infer: newApiKey(), admin: newApiKey(), metrics: newApiKey() };
   const file = join(mkdtempSync(join(tmpdir(), 'sida-scopes-')), 'keys');
   const line = (scope: Scope) => keyLine({ name: scope, scopes: [scope], hash: hashKey(keys[scope]) });
-  writeFileSync(file, SCOPES.map(line).join('\n'));
+  writeFileSync(file, SCOPES.map(line).join('\n'), { mode: 0o600 });
   let server: TestServer;
   beforeAll(async () => {
     server = await TestServer.start({ apiKeys: file });

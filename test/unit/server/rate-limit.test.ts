@@ -14,7 +14,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 const keys = { noisy: newApiKey(), quiet: newApiKey() };
 const apiKeys = join(folder, 'keys');
 const line = ([name, key]: [string, string]) => keyLine({ name, scopes: ['infer'], hash: hashKey(key) });
-writeFileSync(apiKeys, Object.entries(keys).map(line).join('\n'));
+writeFileSync(apiKeys, Object.entries(keys).map(line).join('\n'), { mode: 0o600 });
 
 let server: TestServer;
 afterEach(() => server.close());
