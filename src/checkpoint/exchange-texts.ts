@@ -52,7 +52,7 @@ async function shareFile(from: string, to: string): Promise<void> {
   }
 }
 
-/** Gives the pack `out` the texts of `source` if they differ from its own. Processes that read it keep the old files. */
+/** Gives the pack `out` the texts of `source` if its own differ. Processes that have opened it keep the old files. */
 export async function exchangeTexts(out: string, source: CheckpointSource, options: Options): Promise<void> {
   const { files } = await readManifest(out);
   const present = hashOfFiles(files.filter(({ name }) => isTextName(name)));

@@ -22,7 +22,7 @@ import {
   sameFormat,
 } from './weight-format.js';
 
-/** Files up to this size are read at every start. Larger ones only where they may have changed since they were hashed. */
+/** Files up to this size are read at every start, larger ones only where they may have changed since. */
 const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
