@@ -13,16 +13,20 @@ const tasksSchema = z.object({
 export type Tasks = z.infer<typeof tasksSchema>['tasks'];
 
 /** Returns undefined if the model has no tokenizer.json. */
-export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
+export async function readTokenizerJson(model: string): Promise<Buffer | undefined> {
   const path = join(model, 'tokenizer.json');
-  let json: Buffer;
   try {
-    json = await readFile(path);
+    return await readFile(path);
   } catch (error) {
     if (isMissing(error)) return undefined;
     throw invalid(`${path}: ${(error as Error).message}`);
   }
-  return new Tokenizer(json, limits);
+}
+
+/** Returns undefined if the model has no tokenizer.json. */
+export async function readTokenizer(model: string, limits: TokenizerLimits): Promise<Tokenizer | undefined> {
+  const json = await readTokenizerJson(model);
+  return json && new Tokenizer(json, limits);
 }
 
 /** Returns the tasks of sida.json, or none if the file does not exist. */

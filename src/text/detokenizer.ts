@@ -2,7 +2,13 @@
 import { piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
 import { CONFIG, Library, type TokenizerLibrary } from './tokenizing/library.js';
 
-export class Detokenizer {
+export interface TokenTexts {
+  decode(ids: number[], skipSpecial: boolean): string;
+  /** The token's text in the vocabulary. An id without one (a padded embedding row) gives `<id>`. */
+  idToToken(id: number): string;
+}
+
+export class Detokenizer implements TokenTexts {
   readonly #library: TokenizerLibrary;
 
   /** Throws checkpoint_invalid. */
@@ -19,7 +25,6 @@ export class Detokenizer {
     return ids.length === 0 ? '' : this.#library.decode(ids, { skip_special_tokens: skipSpecial });
   }
 
-  /** The token's text in the vocabulary. An id without one (a padded embedding row) gives `<id>`. */
   idToToken(id: number): string {
     return this.#library.id_to_token(id) ?? `<${id}>`;
   }

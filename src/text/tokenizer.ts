@@ -1,6 +1,6 @@
 /** The model's tokenizer.json: text to token ids and back. */
 import { SidaError } from '../errors.js';
-import { Detokenizer } from './detokenizer.js';
+import { Detokenizer, type TokenTexts } from './detokenizer.js';
 import { withinTime } from './time-bound.js';
 import { checkIds, readTokenizerFile, unusable } from './tokenizing/file.js';
 import { openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
@@ -33,7 +33,7 @@ const TRIAL = [
   ]),
 ];
 
-export class Tokenizer {
+export class Tokenizer implements TokenTexts {
   readonly #library: TokenizerLibrary;
   readonly #texts: Detokenizer;
   readonly #maxInputBytes: number;

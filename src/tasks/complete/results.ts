@@ -12,8 +12,8 @@ export class CompleteResults implements JobResults<CompleteResult> {
   readonly #texts: ChoiceText[];
 
   constructor({ maxTokens, stop, prompts, logprobs, choices = 1 }: CompleteJob, limits: ModelLimits) {
-    const { shape, tokenizer } = limits;
-    const common = { maxTokens, stop, endTokens: shape.tokens.end, tokenizer, logprobs: logprobs !== null };
+    const { shape, texts } = limits;
+    const common = { maxTokens, stop, endTokens: shape.tokens.end, texts, logprobs: logprobs !== null };
     this.#choicesEach = choices;
     this.#texts = Array.from(
       { length: prompts.length * choices },

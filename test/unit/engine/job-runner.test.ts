@@ -10,6 +10,7 @@ import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { plainEncoder } from '../../support/plain-encoder.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
@@ -31,9 +32,11 @@ function bench() {
       maxBatchTokens: 64,
       kvPages: 8,
       kvPageTokens: 16,
-      tokenizer: mini,
+      maxInputBytes: 1000,
+      texts: mini,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
+    encoder: plainEncoder(mini),
     batches: {
       add: (added) => items.push(...added),
       cancel: (job) => {
@@ -270,9 +273,11 @@ describe('refusals', () => {
         maxBatchTokens: 64,
         kvPages: 8,
         kvPageTokens: 16,
-        tokenizer: undefined,
+        maxInputBytes: 1000,
+        texts: undefined,
         routing: { mode: 'exact', k: 1, predictor: false },
       },
+      encoder: undefined,
       batches: { add: (added) => items.push(...added), cancel: () => -1 },
       toInference: () => {},
       send: (message) => sent.push(message),

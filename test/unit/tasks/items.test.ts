@@ -2,9 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { classifyInputs } from '../../../src/tasks/classify/items.js';
-import { completeInputs } from '../../../src/tasks/complete/items.js';
-import type { TaskJob } from '../../../src/tasks/registry.js';
+import { type TaskJob, taskOf } from '../../../src/tasks/registry.js';
 import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
 
 import { Tokenizer } from '../../../src/text/tokenizer.js';
@@ -19,7 +17,8 @@ function limits(shape = DECODER_ONLY): ModelLimits {
     maxBatchTokens: 32,
     kvPages: 12,
     kvPageTokens: 16,
-    tokenizer,
+    maxInputBytes: 10_000,
+    texts: tokenizer,
   };
 }
 
@@ -30,8 +29,12 @@ const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
 };
 
 function inputsOf(job: TaskJob, of: ModelLimits): PreparedInput[] {
-  if (job.kind === 'tokenize') throw new Error('it has no inputs');
-  return job.kind === 'classify' ? classifyInputs(job, of) : completeInputs(job, of);
+  const { engine } = taskOf(job);
+  if (engine.runs !== 'model') throw new Error('it has no inputs');
+  const ids = engine
+    .texts(job, of)
+    .map(({ text, special }) => (special ? tokenizer.encode(text) : tokenizer.encodePlain(text)));
+  return engine.inputs(job, of, ids);
 }
 
 function refusal(request: TaskJob, of = limits()): SidaError {

@@ -69,7 +69,7 @@ describe('completion', () => {
     maxTokens: 8,
     stop: [],
     endTokens: [1, 2],
-    tokenizer,
+    texts: tokenizer,
     logprobs: false,
   };
   const ids = tokenizer.encodePlain('the acting is fine');
@@ -132,7 +132,7 @@ describe('completion', () => {
         top: [{ id: 3402, token: '▁negative', logprob: -1 }],
       },
     ]);
-    const bare = new ChoiceText({ ...standard, logprobs: true, tokenizer: undefined });
+    const bare = new ChoiceText({ ...standard, logprobs: true, texts: undefined });
     bare.push(token);
     expect(bare.choice).toMatchObject({ text: '', tokenIds: [1500], logprobs: [{ token: '<1500>' }] });
   });
