@@ -14,6 +14,8 @@ export interface ChoiceTextOptions {
   /** Without it, the text stays empty. */
   texts: TokenTexts | undefined;
   logprobs: boolean;
+  /** Whether the text shows special tokens, such as the end token. */
+  showSpecialTokens: boolean;
 }
 
 export class ChoiceText {
@@ -26,9 +28,9 @@ export class ChoiceText {
   #finished = false;
 
   constructor(options: ChoiceTextOptions) {
-    const { index, texts, stop, logprobs } = options;
+    const { index, texts, stop, logprobs, showSpecialTokens } = options;
     this.#options = options;
-    this.#decoder = new IncrementalDecoder((ids) => texts?.decode(ids, true) ?? '');
+    this.#decoder = new IncrementalDecoder((ids) => texts?.decode(ids, !showSpecialTokens) ?? '');
     this.#stops = new StopStrings(stop);
     this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
   }

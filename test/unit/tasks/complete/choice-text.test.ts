@@ -71,6 +71,7 @@ describe('completion', () => {
     endTokens: [1, 2],
     texts: tokenizer,
     logprobs: false,
+    showSpecialTokens: false,
   };
   const ids = tokenizer.encodePlain('the acting is fine');
 
