@@ -6,6 +6,8 @@ import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
 import { readTasks, readTokenizer } from '../../../src/engine/model-directory.js';
+import type { Encoder } from '../../../src/engine/tokenizer-link.js';
+import { SidaError } from '../../../src/errors.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
@@ -21,7 +23,7 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
 
 const job = (request: TaskJob): TaskJob => request;
 
-function bench() {
+function bench(encoder: Encoder = plainEncoder(mini)) {
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const cancelled: number[] = [];
@@ -36,7 +38,7 @@ function bench() {
       texts: mini,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
-    encoder: plainEncoder(mini),
+    encoder,
     batches: {
       add: (added) => items.push(...added),
       cancel: (job) => {
@@ -262,6 +264,47 @@ describe('refusals', () => {
     const { sent, items, jobs } = bench();
     jobs.start('a', complete({ maxTokens: 112 }));
     expect([sent.length, items.length]).toEqual([0, 1]);
+  });
+
+  it('a job that is cancelled while its texts are encoded runs no further and is not answered', () => {
+    const left: string[] = [];
+    const { sent, items, jobs } = bench({
+      encode: (texts) => () => left.push(...texts.map(({ text }) => text)),
+    });
+    jobs.start('a', complete({ prompts: ['x', [3], 'y'] }));
+    jobs.start('b', job({ kind: 'tokenize', inputs: ['z'], addSpecialTokens: true }));
+    expect(jobs.running).toBe(2);
+    jobs.cancel('a');
+    jobs.cancel('b');
+    jobs.cancel('b');
+    expect(left).toEqual(['x', 'y', 'z']);
+    expect([sent.length, items.length, jobs.running]).toEqual([0, 0, 0]);
+  });
+
+  it('a job is refused with the reason why a text has no ids', () => {
+    const reason = { code: 'cannot_run' as const, message: 'A text of 1 bytes took too long' };
+    const { sent, jobs } = bench({
+      encode(_texts, done) {
+        done(new SidaError(reason));
+        return () => undefined;
+      },
+    });
+    jobs.start('a', complete());
+    expect(sent).toEqual([{ type: 'error', id: 'a', error: reason }]);
+    expect(jobs.running).toBe(0);
+  });
+
+  it('texts that are too large together are refused before any is encoded', () => {
+    const { sent, jobs } = bench({ encode: () => expect.unreachable() });
+    jobs.start(
+      'a',
+      job({ kind: 'tokenize', inputs: Array(1100).fill('x'.repeat(1000)), addSpecialTokens: true }),
+    );
+    jobs.start('b', job({ kind: 'classify', inputs: ['x'], labels: ['a', 'y'.repeat(1001)] }));
+    expect(sent).toMatchObject([
+      { error: { code: 'request_too_large', details: { bytes: 1_100_000, limit: 1_048_576 } } },
+      { error: { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } } },
+    ]);
   });
 
   it('a model without a tokenizer accepts only token ids', () => {

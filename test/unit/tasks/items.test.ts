@@ -118,3 +118,19 @@ describe('a decoder-only model', () => {
 it('an encoder accepts no input longer than a pass', () => {
   expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({ details: { tokens: 33, limit: 32 } });
 });
+
+describe('the tokens of labels', () => {
+  it('are counted for every input before they are planned', () => {
+    const labels = ['fine', 'dull'];
+    const each = labels.flatMap((label) => tokenizer.encodePlain(label)).length;
+    const inputs = Array(Math.floor(65_536 / each) + 1).fill('x');
+    expect(refusal({ kind: 'classify', inputs, labels })).toMatchObject({
+      code: 'cannot_run',
+      param: 'labels',
+      details: { inputs: inputs.length, label_tokens: each, tokens: inputs.length * each, limit: 65_536 },
+    });
+    expect(inputsOf({ kind: 'classify', inputs: inputs.slice(1), labels }, limits())).toHaveLength(
+      inputs.length - 1,
+    );
+  });
+});
