@@ -12,6 +12,8 @@ import { readTokenizer } from './model-directory.js';
 
 /** Limit for tools, which read trusted local files. */
 const MAX_INPUT_BYTES = 1 << 24;
+/** A regular expression of the tokenizer may backtrack for ever. Sixteen megabytes take some seconds. */
+const TEXT_MS = 60_000;
 
 interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
   /** Most tokens after the longest input, in up to `sequences` additional sequences. */
@@ -55,7 +57,11 @@ export async function openModel(options: OpenModelOptions): Promise<OpenModel> {
 
 export async function requireTokenizer(model: string, { shape }: Engine): Promise<Tokenizer> {
   const { vocabSize } = shape;
-  const tokenizer = await readTokenizer(model, { vocabSize, maxInputBytes: MAX_INPUT_BYTES });
+  const tokenizer = await readTokenizer(model, {
+    vocabSize,
+    maxInputBytes: MAX_INPUT_BYTES,
+    textMs: TEXT_MS,
+  });
   if (tokenizer !== undefined) return tokenizer;
   const message = `${model} has no tokenizer.json: it takes token ids, not text`;
   throw new SidaError({ code: 'cannot_run', message });

@@ -82,8 +82,8 @@ export class TokenizerLink implements Encoder {
   }
 
   /**
-   * `json` is a tokenizer.json. Rejects with checkpoint_invalid when it cannot serve the model. `onFailure` is told when
-   * the thread ends and no text is the cause.
+   * `json` is a tokenizer.json. Rejects with checkpoint_invalid when it cannot serve the model. `onFailure` is told
+   * when the thread ends and no text is the cause.
    */
   static async open(
     json: Buffer,

@@ -31,7 +31,7 @@ export class StopStrings {
   }
 }
 
-/** Looks for one stop string with the algorithm of Knuth, Morris and Pratt: a long one costs no more than a short one. */
+/** Looks for one stop string (Knuth, Morris and Pratt): a long one costs no more than a short one. */
 class StopString {
   readonly #text: string;
   /** By length: the longest shorter beginning of the text that also ends its beginning of that length. */

@@ -1,4 +1,4 @@
-/** Runs a function for a limited time on the calling thread. Ends even a regular expression that backtracks for ever. */
+/** Runs a function for a limited time on the calling thread, even a regular expression that backtracks for ever. */
 import { createContext, Script } from 'node:vm';
 
 const call = new Script('run()');

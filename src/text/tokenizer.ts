@@ -10,6 +10,8 @@ export interface TokenizerLimits {
   vocabSize: number;
   /** Longest text to encode, in UTF-8 bytes. */
   maxInputBytes: number;
+  /** Time to encode one text. Undefined where another thread watches this one. */
+  textMs?: number;
 }
 
 /** Time for building the library's objects: it runs the normalizer's regular expressions on the added tokens. */
@@ -37,13 +39,16 @@ export class Tokenizer implements TokenTexts {
   readonly #library: TokenizerLibrary;
   readonly #texts: Detokenizer;
   readonly #maxInputBytes: number;
+  readonly #textMs: number | undefined;
 
   /**
    * `json` is a tokenizer.json. While a text is encoded, `pause` is called about every millisecond; it may encode
    * another text. Throws checkpoint_invalid when the file cannot serve this model.
    */
-  constructor(json: Buffer, { vocabSize, maxInputBytes }: TokenizerLimits, pause: () => void = () => {}) {
+  constructor(json: Buffer, limits: TokenizerLimits, pause: () => void = () => {}) {
+    const { vocabSize, maxInputBytes, textMs } = limits;
     this.#maxInputBytes = maxInputBytes;
+    this.#textMs = textMs;
     const file = readTokenizerFile(json);
     checkIds(file, vocabSize);
     try {
@@ -85,7 +90,8 @@ export class Tokenizer implements TokenTexts {
 
   #encode(text: string, specialTokens: boolean): number[] {
     checkTextBytes(text, this.#maxInputBytes);
-    return this.#library.encode(text, { add_special_tokens: specialTokens }).ids;
+    const encode = () => this.#library.encode(text, { add_special_tokens: specialTokens }).ids;
+    return this.#textMs === undefined ? encode() : withinTime(this.#textMs, 'encoding a text', encode);
   }
 }
 

@@ -22,7 +22,7 @@ const ATTACKS: [what: string, path: string, bodies: object[]][] = [
     UNITS.map((unit) => ({
       template: '{text}',
       labels: Array.from({ length: 64 }, (_, label) => `${label} ${fill(unit, 1_000)}`),
-      input: Array.from({ length: 32 }, () => SENTENCE),
+      input: SENTENCE,
     })),
   ],
 ];

@@ -1,8 +1,13 @@
 /** Converts texts into their tokens. */
+
+import { SidaError } from '../../errors.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';
+
+/** Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on. */
+const MOST_TOKENS = 65_536;
 
 export function tokenizeTexts(
   { inputs, addSpecialTokens }: TokenizeJob,
@@ -18,7 +23,18 @@ export function tokenizeResult(
   found: readonly number[][],
 ): OwnResult<TokenizeResult> & { promptTokens: number } {
   const texts = requireTexts(limits, 'input');
+  const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
+  checkAnswer(promptTokens);
   const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
-  const promptTokens = data.reduce((sum, { ids }) => sum + ids.length, 0);
   return { data, promptTokens, completionTokens: 0 };
+}
+
+function checkAnswer(tokens: number): void {
+  if (tokens <= MOST_TOKENS) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The inputs have ${tokens} tokens together; the limit of one answer is ${MOST_TOKENS}`,
+    param: 'input',
+    details: { tokens, limit: MOST_TOKENS },
+  });
 }

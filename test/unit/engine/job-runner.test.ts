@@ -294,6 +294,22 @@ describe('refusals', () => {
     expect(jobs.running).toBe(0);
   });
 
+  it('a tokenization is refused when its answer would be too large', () => {
+    const ids = Array(32_768).fill(5);
+    const { sent, jobs } = bench({
+      encode(texts, done) {
+        done(texts.map(() => ids));
+        return () => undefined;
+      },
+    });
+    jobs.start('a', job({ kind: 'tokenize', inputs: ['x', 'x'], addSpecialTokens: true }));
+    jobs.start('b', job({ kind: 'tokenize', inputs: ['x', 'x', 'x'], addSpecialTokens: true }));
+    expect(sent).toMatchObject([
+      { id: 'a', type: 'result', result: { promptTokens: 65_536 } },
+      { id: 'b', error: { code: 'cannot_run', details: { tokens: 98_304, limit: 65_536 } } },
+    ]);
+  });
+
   it('texts that are too large together are refused before any is encoded', () => {
     const { sent, jobs } = bench({ encode: () => expect.unreachable() });
     jobs.start(
