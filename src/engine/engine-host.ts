@@ -84,7 +84,6 @@ async function open(): Promise<void> {
   endWithThread(inference.worker, 'inference');
   const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
-  const tokenizer = await openTokenizer({ vocabSize, maxInputBytes: config.maxInputBytes });
   progress('load', 1, 1);
 
   const { maxBatchTokens, batchWaitMs: waitMs } = config;
@@ -98,7 +97,10 @@ async function open(): Promise<void> {
     resident,
   });
   endWithThread(hashBuilder.worker, 'hash-building');
-  const predictor = await hashBuilder.opened;
+  const [predictor, tokenizer] = await Promise.all([
+    hashBuilder.opened,
+    openTokenizer({ vocabSize, maxInputBytes: config.maxInputBytes }),
+  ]);
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   const consequence = predictor.name === null ? 'Experts are fetched on demand' : 'The predictor works on';

@@ -19,7 +19,8 @@ const ATTACKS: [what: string, path: string, bodies: object[]][] = [
   [
     'many labels',
     '/v1/classify',
-    UNITS.map((unit) => ({
+    // Those that become many tokens are refused; the others would be scored, which is another matter.
+    ['a', '7', '\u0301\u0323', '<extra_id_'].map((unit) => ({
       template: '{text}',
       labels: Array.from({ length: 64 }, (_, label) => `${label} ${fill(unit, 1_000)}`),
       input: SENTENCE,
