@@ -1,6 +1,6 @@
 /** The model's tokenizer.json: text to token ids and back. */
-import { SidaError } from '../errors.js';
 import { Detokenizer, type TokenTexts } from './detokenizer.js';
+import { checkTextBytes } from './text-bytes.js';
 import { withinTime } from './time-bound.js';
 import { checkIds, readTokenizerFile, unusable } from './tokenizing/file.js';
 import { openLibrary, type TokenizerLibrary } from './tokenizing/library.js';
@@ -89,19 +89,8 @@ export class Tokenizer implements TokenTexts {
   }
 
   #encode(text: string, specialTokens: boolean): number[] {
-    checkTextBytes(text, this.#maxInputBytes);
+    checkTextBytes(Buffer.byteLength(text), this.#maxInputBytes);
     const encode = () => this.#library.encode(text, { add_special_tokens: specialTokens }).ids;
     return this.#textMs === undefined ? encode() : withinTime(this.#textMs, 'encoding a text', encode);
   }
-}
-
-/** Throws request_too_large. Checks the length before anything else, because all work grows with it. */
-export function checkTextBytes(text: string, limit: number): void {
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= limit) return;
-  throw new SidaError({
-    code: 'request_too_large',
-    message: `The text has ${bytes} bytes, the limit is ${limit}`,
-    details: { bytes, limit },
-  });
 }

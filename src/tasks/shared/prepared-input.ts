@@ -7,7 +7,8 @@ import type { ItemWork } from '../../protocol/item-work.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
 import type { TokenTexts } from '../../text/detokenizer.js';
 
-import { checkBytesTogether, checkTextBytes } from './text-limits.js';
+import { checkTextBytes } from '../../text/text-bytes.js';
+import { checkBytesTogether } from './text-limits.js';
 
 /** Limits of the open model. */
 export interface ModelLimits {

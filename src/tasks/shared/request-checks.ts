@@ -2,7 +2,7 @@
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
-import { checkTextBytes } from './text-limits.js';
+import { checkTextBytes } from '../../text/text-bytes.js';
 
 /** Limits that the server was started with. */
 export interface RequestLimits {

@@ -5,17 +5,6 @@ import { SidaError } from '../../errors.js';
 export const MOST_TEXT_BYTES = 1 << 20;
 
 /** Throws request_too_large. */
-export function checkTextBytes(bytes: number, limit: number, param?: string): void {
-  if (bytes <= limit) return;
-  throw new SidaError({
-    code: 'request_too_large',
-    message: `The text has ${bytes} bytes; the limit of one input is ${limit} bytes`,
-    ...(param !== undefined && { param }),
-    details: { bytes, limit },
-  });
-}
-
-/** Throws request_too_large. */
 export function checkBytesTogether(bytes: number, param: string): void {
   if (bytes <= MOST_TEXT_BYTES) return;
   throw new SidaError({
