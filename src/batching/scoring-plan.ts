@@ -5,6 +5,9 @@
 import { SidaError } from '../errors.js';
 import type { ScoringPlan, ScoringRow, ScoringTarget } from '../protocol/item-work.js';
 
+/** More than any vocabulary has, and few enough for exact keys. */
+const TOKENS = 2 ** 24;
+
 /**
  * `labels` are token ids without special tokens. If `startToken` is null, labels continue the prompt. Throws
  * invalid_request if two labels cannot be distinguished.
@@ -16,20 +19,22 @@ export function planScoring(
 ): ScoringPlan {
   const complete = distinguishable(labels, endToken);
   const start = startToken === null ? [] : [startToken];
-  const fedTokens = complete.map((ids) => [...start, ...ids.slice(0, -1)]);
-  const beginnings = properPrefixes(fedTokens);
+  const prefixes = new PrefixTree();
+  const fed = complete.map((ids) => {
+    const tokens = [...start, ...ids.slice(0, -1)];
+    return { tokens, path: prefixes.add(tokens) };
+  });
   const first: ScoringTarget[] = [];
   const inputs: ScoringPlan['inputs'] = [];
   /** By prefix: the row that predicts the next token. */
-  const rowOf = new Map<string, ScoringRow>();
-  const seen = new Set<string>();
-  for (const tokens of fedTokens) {
-    const key = tokens.join();
-    if (tokens.length === 0 || beginnings.has(key) || seen.has(key)) continue;
-    seen.add(key);
+  const rowOf = new Map<number, ScoringRow>();
+  const seen = new Set<number>();
+  for (const { tokens, path } of fed) {
+    const end = path.at(-1);
+    if (end === undefined || prefixes.continues(end) || seen.has(end)) continue;
+    seen.add(end);
     const rows: ScoringRow[] = [];
-    for (let position = 0; position < tokens.length; position++) {
-      const prefix = tokens.slice(0, position + 1).join();
+    for (const [position, prefix] of path.entries()) {
       if (rowOf.has(prefix)) continue;
       const row: ScoringRow = { position, targets: [] };
       rowOf.set(prefix, row);
@@ -39,8 +44,8 @@ export function planScoring(
   }
   complete.forEach((ids, label) => {
     ids.forEach((token, step) => {
-      const fed = start.length + step;
-      const targets = fed === 0 ? first : rowOf.get(fedTokens[label]!.slice(0, fed).join())!.targets;
+      const before = start.length + step - 1;
+      const targets = before < 0 ? first : rowOf.get(fed[label]!.path[before]!)!.targets;
       targets.push({ label, step, token });
     });
   });
@@ -58,8 +63,9 @@ function distinguishable(labels: readonly number[][], endToken: number | undefin
     }
     seen.set(ids.join(), label);
   });
-  const beginnings = properPrefixes(labels);
-  const ambiguous = labels.some((ids) => beginnings.has(ids.join()));
+  const prefixes = new PrefixTree();
+  const paths = labels.map((ids) => prefixes.add(ids));
+  const ambiguous = paths.some((path) => prefixes.continues(path.at(-1)!));
   if (ambiguous && endToken === undefined) {
     throw invalidLabels(
       'One label is the beginning of another, and this model has no end token to tell them apart',
@@ -68,12 +74,28 @@ function distinguishable(labels: readonly number[][], endToken: number | undefin
   return labels.map((ids) => (ambiguous ? [...ids, endToken!] : [...ids]));
 }
 
-function properPrefixes(lists: readonly number[][]): Set<string> {
-  const prefixes = new Set<string>();
-  for (const ids of lists) {
-    for (let length = 1; length < ids.length; length++) prefixes.add(ids.slice(0, length).join());
+/** Numbers the prefixes of token lists. Its time grows with the tokens, not with the text of all prefixes. */
+class PrefixTree {
+  /** By prefix and next token: the longer prefix. The empty prefix is 0. */
+  readonly #longer = new Map<number, number>();
+  readonly #continued = new Set<number>();
+
+  /** Returns the number of each prefix of the list, the shortest first. */
+  add(tokens: readonly number[]): number[] {
+    let prefix = 0;
+    return tokens.map((token) => {
+      this.#continued.add(prefix);
+      const key = prefix * TOKENS + token;
+      prefix = this.#longer.get(key) ?? this.#longer.size + 1;
+      this.#longer.set(key, prefix);
+      return prefix;
+    });
   }
-  return prefixes;
+
+  /** Whether some list goes on after the prefix. */
+  continues(prefix: number): boolean {
+    return this.#continued.has(prefix);
+  }
 }
 
 function invalidLabels(message: string): SidaError {

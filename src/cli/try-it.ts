@@ -1,7 +1,7 @@
 /** Builds a curl command that works with the served model. */
 import type { ModelInfo } from '../protocol/engine-messages.js';
 import { shellQuote } from '../text/shell-quote.js';
-import { templateFields } from '../text/template.js';
+import { Template } from '../text/template.js';
 import { visibleJson } from '../text/visible.js';
 
 export function exampleCurl(model: ModelInfo, url: string, withKey: boolean): string {
@@ -21,7 +21,7 @@ function exampleRequest({ tasks, hasTokenizer }: ModelInfo): { path: string; bod
     return { path: '/v1/completions', body: { prompt: [100, 101, 1], return_token_ids: true } };
   if (task === undefined) return { path: '/v1/completions', body: { prompt: 'A fine <extra_id_0>.' } };
   const [name, { template }] = task;
-  const fields = templateFields(template);
+  const { fields } = new Template(template);
   const input =
     fields.length === 1 ? 'a fine film' : Object.fromEntries(fields.map((field) => [field, `a ${field}`]));
   return { path: '/v1/classify', body: { task: name, input } };

@@ -8,6 +8,7 @@ import type {
   JobResult,
   ModelInfo,
 } from '../protocol/engine-messages.js';
+import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { OnDelta } from './delta-taker.js';
 
 export type EnginePhase =
@@ -47,6 +48,8 @@ export interface EngineHandle {
   /** Kept while the engine restarts; undefined until the engine has been ready once. */
   readonly model: ModelInfo | undefined;
   readonly counters: EngineCounters | undefined;
+  /** Figures of the tokenizer thread; undefined if there is none. */
+  readonly tokenizer: TokenizerFigures | undefined;
   /** Number of times that the engine process was restarted after a crash. */
   readonly restarts: number;
   start(): void;

@@ -1,6 +1,6 @@
 /**
- * Entry of the engine process: opens the model, starts the hash-building and the inference thread, and connects them
- * with the API process. This main thread tokenizes, makes batches and passes messages on. It never runs the model.
+ * Entry of the engine process: opens the model, starts the tokenizer, the hash-building and the inference thread, and
+ * connects them with the API process. This main thread makes batches and passes messages on. It does no long work.
  */
 
 import type { Worker } from 'node:worker_threads';
@@ -28,11 +28,12 @@ import type { FromHashBuilder, PredictorInfo } from '../protocol/predictor-messa
 import { ResidentFlag } from '../protocol/resident-flag.js';
 import type { FromInference, ToInference } from '../protocol/thread-messages.js';
 import { warnLines } from '../text/print.js';
-import { Tokenizer } from '../text/tokenizer.js';
+import type { TokenizerLimits } from '../text/tokenizer.js';
 import { HashBuilderLink } from './hash-builder-link.js';
 import { InferenceLink } from './inference-link.js';
 import { type EngineLimits, JobRunner } from './job-runner.js';
 import { predictorChoice } from './predictor-choice.js';
+import { TokenizerLink } from './tokenizer-link.js';
 
 const config = JSON.parse(process.argv[2]!) as EngineConfig;
 
@@ -46,10 +47,12 @@ function progress(phase: 'convert' | 'hash' | 'load', done: number, total: numbe
 
 /** A dead thread leaves requests without an answer, so the process ends and its parent replaces it. */
 function endWithThread(worker: Worker, name: string): void {
-  worker.on('error', (error) => {
-    warnLines(...`The ${name} thread failed: ${error.stack ?? error.message}`.split('\n'));
-    process.exit(1);
-  });
+  worker.on('error', (error) => threadFailed(error, name));
+}
+
+function threadFailed(error: Error, name: string): void {
+  warnLines(...`The ${name} thread failed: ${error.stack ?? error.message}`.split('\n'));
+  process.exit(1);
 }
 
 async function open(): Promise<void> {
@@ -86,8 +89,6 @@ async function open(): Promise<void> {
   endWithThread(inference.worker, 'inference');
   const { shape, formats, plan, usage, kvPageTokens } = await inference.opened;
   const { vocabSize } = shape;
-  const { maxInputBytes } = config;
-  const tokenizer = prepared.tokenizer && new Tokenizer(prepared.tokenizer, { vocabSize, maxInputBytes });
   progress('load', 1, 1);
 
   const { maxBatchTokens, batchWaitMs: waitMs } = config;
@@ -101,7 +102,11 @@ async function open(): Promise<void> {
     resident,
   });
   endWithThread(hashBuilder.worker, 'hash-building');
-  const predictor = { ...(await hashBuilder.opened), fingerprint: tablesFingerprint };
+  const [opened, tokenizer] = await Promise.all([
+    hashBuilder.opened,
+    openTokenizer(prepared.tokenizer, { vocabSize, maxInputBytes: config.maxInputBytes }),
+  ]);
+  const predictor = { ...opened, fingerprint: tablesFingerprint };
 
   if (config.routing === 'predicted' && predictor.name === null) throw noPredictor(predictor);
   if (config.served !== undefined && config.served.predictor !== tablesFingerprint) throw otherPredictor();
@@ -112,7 +117,8 @@ async function open(): Promise<void> {
     maxBatchTokens,
     kvPages: usage.kvPages,
     kvPageTokens,
-    tokenizer,
+    maxInputBytes: config.maxInputBytes,
+    texts: tokenizer?.texts,
     routing: { mode: config.routing, k: mostRoutingK(config, shape), predictor: predictor.name !== null },
   };
   const batches = new BatchFeed({
@@ -122,7 +128,7 @@ async function open(): Promise<void> {
   });
   void batches.follow();
   const toInference = (message: ToInference) => inference.post(message);
-  const jobs = new JobRunner({ limits, batches, toInference, send });
+  const jobs = new JobRunner({ limits, encoder: tokenizer, batches, toInference, send });
   hashBuilder.listen(onHashBuilder);
   inference.listen((message) => onInference(message, jobs));
   process.on('message', (message: ToEngine) => onParent(message, { jobs, inference, model: name }));
@@ -140,7 +146,14 @@ async function open(): Promise<void> {
     predictor,
   };
   send({ type: 'ready', model, pack });
-  setInterval(() => send({ type: 'alive' }), 1000);
+  setInterval(() => send({ type: 'alive', tokenizer: tokenizer?.figures ?? null }), 1000);
+}
+
+async function openTokenizer(
+  json: Buffer | undefined,
+  limits: TokenizerLimits,
+): Promise<TokenizerLink | undefined> {
+  return json && TokenizerLink.open(json, limits, (error) => threadFailed(error, 'tokenizer'));
 }
 
 /** Most experts that tables may route a token to. Throws cannot_run if tables list fewer. */

@@ -5,6 +5,7 @@ import { copyCounter, copyGauge } from '../observability/copied-metrics.js';
 import type { EngineCounters } from '../protocol/engine-messages.js';
 import { PASS_COUNTERS } from '../protocol/pass-counters.js';
 import { THREAD_COUNTERS } from '../protocol/thread-counters.js';
+import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import type { EngineHandle } from './engine-handle.js';
 
 /** Counters other than those of passes and of the inference thread. */
@@ -48,6 +49,29 @@ const ENGINE_GAUGES: [name: string, help: string, read: (counters: EngineCounter
   ['sida_host_experts', 'Experts kept in the host tier', (c) => c.usage.host.experts],
 ];
 
+function copyTokenizer(registry: Registry, engine: EngineHandle): void {
+  const figure = (name: keyof TokenizerFigures) => () => engine.tokenizer?.[name];
+  copyGauge(
+    registry,
+    'sida_tokenizer_texts_waiting',
+    'Texts waiting for the tokenizer thread',
+    figure('waiting'),
+  );
+  copyGauge(registry, 'sida_tokenizer_bytes_waiting', 'Bytes of these texts', figure('waitingBytes'));
+  copyCounter(
+    registry,
+    'sida_tokenizer_seconds_total',
+    'Seconds the tokenizer thread spent on texts',
+    figure('seconds'),
+  );
+  copyCounter(
+    registry,
+    'sida_tokenizer_ended_total',
+    'Tokenizer threads that were ended and replaced because a text took too long',
+    figure('ended'),
+  );
+}
+
 export function copyEngine(registry: Registry, engine: EngineHandle): void {
   copyGauge(registry, 'sida_engine_ready', '1 while the engine takes jobs', () =>
     engine.state.phase === 'ready' ? 1 : 0,
@@ -60,6 +84,7 @@ export function copyEngine(registry: Registry, engine: EngineHandle): void {
   );
   const counter = (read: (counters: EngineCounters) => number) => () =>
     engine.counters === undefined ? undefined : read(engine.counters);
+  copyTokenizer(registry, engine);
   for (const [counted, { name, help }] of THREAD_COUNTERS) {
     copyCounter(
       registry,

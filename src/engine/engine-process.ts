@@ -13,6 +13,7 @@ import type {
   ModelInfo,
   ToEngine,
 } from '../protocol/engine-messages.js';
+import type { TokenizerFigures } from '../protocol/tokenizer-messages.js';
 import { warnLines } from '../text/print.js';
 import { DeltaTaker } from './delta-taker.js';
 import type { EngineHandle, EngineState, RunOptions } from './engine-handle.js';
@@ -54,6 +55,7 @@ export class EngineProcess implements EngineHandle {
   #state: EngineState = { phase: 'starting', detail: 'not started' };
   #model: ModelInfo | undefined;
   #counters: EngineCounters | undefined;
+  #tokenizer: TokenizerFigures | undefined;
   #child: ChildProcess | undefined;
   #restarts = 0;
   #startsInARow = 0;
@@ -77,6 +79,10 @@ export class EngineProcess implements EngineHandle {
 
   get counters(): EngineCounters | undefined {
     return this.#counters;
+  }
+
+  get tokenizer(): TokenizerFigures | undefined {
+    return this.#tokenizer;
   }
 
   get restarts(): number {
@@ -238,6 +244,7 @@ export class EngineProcess implements EngineHandle {
         this.#counters = message.counters;
         return;
       case 'alive':
+        this.#tokenizer = message.tokenizer ?? undefined;
         return;
     }
   }

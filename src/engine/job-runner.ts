@@ -1,17 +1,21 @@
-/** Runs the engine process's jobs on its main thread. The task of a job prepares its inputs and its result. */
+/**
+ * Runs the engine process's jobs on its main thread. The tokenizer thread encodes a job's texts, and the job's task
+ * prepares its inputs and its result.
+ */
 
 import type { BatchFeed } from '../batching/batch-feed.js';
 import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import { noCost } from '../inference/job-costs.js';
-import { profiled } from '../profile/thread-events.js';
 import type { CompletionDelta, FromEngine, JobRequest, JobResult } from '../protocol/engine-messages.js';
 import type { FromInference, JobEnd, ToInference } from '../protocol/thread-messages.js';
+import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import { taskOf } from '../tasks/registry.js';
-import type { ModelLimits } from '../tasks/shared/prepared-input.js';
+import { checkTexts, type ModelLimits } from '../tasks/shared/prepared-input.js';
 import type { JobResults, ModelWork, TokenizerWork } from '../tasks/task.js';
 import { DeltaFlow } from './delta-flow.js';
 import { type RoutingLimits, routingKOf } from './routing.js';
+import type { Encoder } from './tokenizer-link.js';
 
 export interface EngineLimits extends ModelLimits {
   routing: RoutingLimits;
@@ -19,12 +23,21 @@ export interface EngineLimits extends ModelLimits {
 
 interface JobRunnerOptions {
   limits: EngineLimits;
+  /** Undefined if the model has no tokenizer. */
+  encoder: Encoder | undefined;
   batches: Pick<BatchFeed, 'add' | 'cancel'>;
   toInference: (message: ToInference) => void;
   send: (message: FromEngine) => void;
 }
 
 type Tokens = Extract<FromInference, { type: 'tokens' }>['tokens'];
+
+interface StartedJob {
+  id: string;
+  request: JobRequest;
+  /** By the clock of `clockMs`. */
+  begin: number;
+}
 
 interface RunningJob {
   id: string;
@@ -43,6 +56,8 @@ export class JobRunner {
   readonly #options: JobRunnerOptions;
   readonly #deltas: DeltaFlow;
   readonly #byId = new Map<string, RunningJob>();
+  /** By job: cancels the encoding of its texts. */
+  readonly #encoding = new Map<string, () => void>();
   readonly #byNumber = new Map<number, RunningJob>();
   readonly #byItem = new Map<number, RunningJob>();
   #nextJob = 0;
@@ -54,21 +69,26 @@ export class JobRunner {
   }
 
   get running(): number {
-    return this.#byId.size;
+    return this.#byId.size + this.#encoding.size;
   }
 
   start(id: string, request: JobRequest): void {
-    try {
+    const begin = clockMs();
+    this.#orRefuse(id, () => {
       const { engine } = taskOf(request);
-      if (engine.runs === 'model') this.#start(id, request, engine);
-      else this.#options.send({ type: 'result', id, result: this.#withoutModel(request, engine) });
-    } catch (error) {
-      this.#options.send({ type: 'error', id, error: SidaError.from(error).toBody() });
-    }
+      const texts = engine.texts(request, this.#options.limits);
+      checkTexts(texts, this.#options.limits);
+      this.#encode(id, texts, (ids) => {
+        if (engine.runs === 'model') this.#start({ id, request, begin }, engine, ids);
+        else this.#finish({ id, request, begin }, engine, ids);
+      });
+    });
   }
 
   /** Cancels the job. Nothing more is sent for it. */
   cancel(id: string): void {
+    this.#encoding.get(id)?.();
+    this.#encoding.delete(id);
     this.#deltas.drop(id);
     const job = this.#byId.get(id);
     if (job !== undefined) this.#drop(job);
@@ -92,18 +112,50 @@ export class JobRunner {
     }
   }
 
-  #withoutModel(request: JobRequest, work: TokenizerWork<JobRequest, JobResult>): JobResult {
-    const begin = clockMs();
-    const { limits } = this.#options;
-    const own = work.result(request, limits);
-    const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
-    return { kind: request.kind, ...own, experts: noCost(limits.shape.topK), timing };
+  #orRefuse(id: string, run: () => void): void {
+    try {
+      run();
+    } catch (error) {
+      this.#options.send({ type: 'error', id, error: SidaError.from(error).toBody() });
+    }
   }
 
-  #start(id: string, request: JobRequest, work: ModelWork<JobRequest, JobResult>): void {
+  /** Calls `then` with the ids of the texts, unless the job is cancelled or refused before. */
+  #encode(id: string, texts: readonly TextToEncode[], then: (ids: number[][]) => void): void {
+    if (texts.length === 0) {
+      then([]);
+      return;
+    }
+    // A task asks for texts only if there is a tokenizer.
+    this.#encoding.set(id, () => undefined);
+    const cancel = this.#options.encoder!.encode(texts, (found) => {
+      this.#encoding.delete(id);
+      this.#orRefuse(id, () => {
+        if (found instanceof SidaError) throw found;
+        then(found);
+      });
+    });
+    if (this.#encoding.has(id)) this.#encoding.set(id, cancel);
+  }
+
+  #finish(
+    { id, request, begin }: StartedJob,
+    work: TokenizerWork<JobRequest, JobResult>,
+    ids: number[][],
+  ): void {
+    const { limits, send } = this.#options;
+    const own = work.result(request, limits, ids);
+    const timing = { tokenizeMs: clockMs() - begin, queueMs: 0, inferenceMs: 0 };
+    send({
+      type: 'result',
+      id,
+      result: { kind: request.kind, ...own, experts: noCost(limits.shape.topK), timing },
+    });
+  }
+
+  #start({ id, request, begin }: StartedJob, work: ModelWork<JobRequest, JobResult>, ids: number[][]): void {
     const { limits, batches } = this.#options;
-    const begin = clockMs();
-    const inputs = profiled('tokenize', () => work.inputs(request, limits));
+    const inputs = work.inputs(request, limits, ids);
     const routingK = routingKOf(request.routing, limits.routing);
     if (inputs.length === 0) {
       throw new SidaError({ code: 'invalid_request', message: 'The request has no inputs', param: 'input' });

@@ -11,6 +11,8 @@ import { Tokenizer } from '../text/tokenizer.js';
 
 /** Limit for tools, which read trusted local files. */
 const MAX_INPUT_BYTES = 1 << 24;
+/** A regular expression of the tokenizer may backtrack for ever. Sixteen megabytes take some seconds. */
+const TEXT_MS = 60_000;
 
 interface OpenModelOptions extends PrepareOptions, Omit<OpenEngineOptions, 'pack' | 'kvTokens'> {
   /** Most tokens after the longest input, in up to `sequences` additional sequences. */
@@ -65,7 +67,8 @@ export function requireTokenizer(
   { shape }: Engine,
 ): Tokenizer {
   const { vocabSize } = shape;
-  if (tokenizer !== undefined) return new Tokenizer(tokenizer, { vocabSize, maxInputBytes: MAX_INPUT_BYTES });
+  const limits = { vocabSize, maxInputBytes: MAX_INPUT_BYTES, textMs: TEXT_MS };
+  if (tokenizer !== undefined) return new Tokenizer(tokenizer, limits);
   const message = `${name} has no tokenizer.json: it takes token ids, not text`;
   throw new SidaError({ code: 'cannot_run', message });
 }

@@ -18,6 +18,7 @@ import type { BuilderFigures } from './builder-stats.js';
 import type { PassCounters } from './pass-counters.js';
 import type { HashFunctionName, PredictorInfo } from './predictor-messages.js';
 import type { ThreadCounters } from './thread-counters.js';
+import type { TokenizerFigures } from './tokenizer-messages.js';
 
 /** The configuration that the engine process starts with. */
 export interface EngineConfig extends FormatChoices {
@@ -254,5 +255,5 @@ export type FromEngine =
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }
   | { type: 'counters'; counters: EngineCounters }
-  /** Sent every second by the main thread, which never runs the model. */
-  | { type: 'alive' };
+  /** Sent every second by the main thread, which does no long work. Without a tokenizer there are no figures. */
+  | { type: 'alive'; tokenizer: TokenizerFigures | null };

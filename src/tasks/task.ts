@@ -8,6 +8,7 @@ import type {
   ModelInfo,
 } from '../protocol/engine-messages.js';
 import type { GeneratedToken } from '../protocol/thread-messages.js';
+import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 import type { ModelLimits, PreparedInput } from './shared/prepared-input.js';
 import type { RequestLimits } from './shared/request-checks.js';
 import type { TokenCost } from './shared/token-estimates.js';
@@ -87,6 +88,8 @@ export interface TaskTokens<Job, Result> {
   input(job: Job): number;
   /** Tokens to reserve before the job runs. */
   cost(job: Job): TokenCost;
+  /** Texts that the engine encodes for the job. */
+  texts(job: Job): readonly string[];
   /** Tokens to charge once the job has run. */
   used(job: Job, result: Result): number;
 }
@@ -94,15 +97,24 @@ export interface TaskTokens<Job, Result> {
 /** Engine part of a task that runs the model. */
 export interface ModelWork<Job, Result extends JobResult> {
   runs: 'model';
-  /** Returns one input per text or prompt, in order. Throws if an input does not fit. */
-  inputs(job: Job, limits: ModelLimits): PreparedInput[];
+  /** Returns the texts to encode before `inputs` is called. Throws if the job cannot be run. */
+  texts(job: Job, limits: ModelLimits): TextToEncode[];
+  /** Returns one input per text or prompt, in order. `ids` are those of `texts`. Throws if an input does not fit. */
+  inputs(job: Job, limits: ModelLimits, ids: readonly number[][]): PreparedInput[];
   results(job: Job, limits: ModelLimits): JobResults<Result>;
 }
 
-/** Engine part of a task that needs only the tokenizer. It completes immediately. */
+/** Engine part of a task that needs only the tokenizer. It completes when the texts are encoded. */
 export interface TokenizerWork<Job, Result extends JobResult> {
   runs: 'tokenizer';
-  result(job: Job, limits: ModelLimits): OwnResult<Result> & Pick<JobResult, 'promptTokens'>;
+  /** Returns the texts to encode before `result` is called. Throws if the job cannot be run. */
+  texts(job: Job, limits: ModelLimits): TextToEncode[];
+  /** `ids` are those of `texts`. */
+  result(
+    job: Job,
+    limits: ModelLimits,
+    ids: readonly number[][],
+  ): OwnResult<Result> & Pick<JobResult, 'promptTokens'>;
 }
 
 /** Collects the results of one job's passes. `input` counts the job's inputs from 0. */

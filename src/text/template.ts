@@ -5,37 +5,65 @@ type TemplateInput = string | Record<string, string>;
 
 const FIELD = /\{([A-Za-z_]\w*)\}/g;
 
-export function templateFields(template: string): string[] {
-  return [...new Set([...template.matchAll(FIELD)].map((match) => match[1]!))];
-}
+/** A template that is read once and then rendered for many inputs. */
+export class Template {
+  readonly fields: readonly string[];
+  readonly #text: string;
+  /** How often each field stands in the template. */
+  readonly #uses = new Map<string, number>();
+  /** UTF-8 bytes beside the fields. */
+  readonly #ownBytes: number;
 
-/**
- * Fills the template's `fields` from `input`. A plain text fills the only field. Throws invalid_request, whose
- * `param` is the name of the input.
- */
-export function renderTemplate(
-  template: string,
-  fields: readonly string[],
-  input: TemplateInput,
-  param: string,
-): string {
-  const values = typeof input === 'string' ? fillSingle(fields, input, param) : input;
-  for (const field of fields) {
-    if (!Object.hasOwn(values, field)) {
-      throw invalid(`The template field "${field}" is missing; its fields are ${fields.join(', ')}`, param);
+  constructor(text: string) {
+    this.#text = text;
+    let named = 0;
+    for (const [shown, field] of text.matchAll(FIELD)) {
+      this.#uses.set(field!, (this.#uses.get(field!) ?? 0) + 1);
+      named += shown.length;
     }
+    this.fields = [...this.#uses.keys()];
+    this.#ownBytes = Buffer.byteLength(text) - named;
   }
-  const unknown = Object.keys(values).find((key) => !fields.includes(key));
-  if (unknown !== undefined) {
-    const shown = JSON.stringify(unknown.slice(0, 100));
-    throw invalid(`The template has no field ${shown}; its fields are ${fields.join(', ')}`, param);
+
+  /** The value of each field. A plain text fills the only field. Throws invalid_request with `param`. */
+  values(input: TemplateInput, param: string): Record<string, string> {
+    const values = typeof input === 'string' ? this.#single(input, param) : input;
+    const given = Object.keys(values);
+    const missing = this.fields.filter((field) => !Object.hasOwn(values, field));
+    const unknown = given.filter((field) => !this.#uses.has(field));
+    if (missing.length === 0 && unknown.length === 0) return values;
+    const fault =
+      missing.length > 0 ? `The input lacks ${list(missing)}` : `The template has no field ${list(unknown)}`;
+    const both = `the input gives ${list(given) || 'no fields'}, the template needs ${list(this.fields) || 'none'}`;
+    throw invalid(`${fault}: ${both}`, param);
   }
-  return template.replace(FIELD, (_, field: string) => values[field]!);
+
+  /** UTF-8 bytes of the rendered text, counted without rendering it. */
+  bytes(values: Record<string, string>): number {
+    return this.fields.reduce(
+      (sum, field) => sum + this.#uses.get(field)! * Buffer.byteLength(values[field]!),
+      this.#ownBytes,
+    );
+  }
+
+  render(values: Record<string, string>): string {
+    return this.#text.replace(FIELD, (_, field: string) => values[field]!);
+  }
+
+  #single(text: string, param: string): Record<string, string> {
+    if (this.fields.length === 1) return { [this.fields[0]!]: text };
+    throw invalid(
+      `The input is one text: the template needs an object with the fields ${list(this.fields)}`,
+      param,
+    );
+  }
 }
 
-function fillSingle(fields: readonly string[], text: string, param: string): Record<string, string> {
-  if (fields.length === 1) return { [fields[0]!]: text };
-  throw invalid(`Expected an object with the template fields ${fields.join(', ')}, but got a text`, param);
+/** Names of fields for a message: the first eight, each cut after 64 characters. */
+function list(fields: readonly string[]): string {
+  const shown = fields.slice(0, 8).map((field) => JSON.stringify(field.slice(0, 64)));
+  const more = fields.length - shown.length;
+  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
 }
 
 function invalid(message: string, param: string): SidaError {

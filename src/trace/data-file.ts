@@ -1,7 +1,7 @@
 /** Reads inputs from a JSON-lines file. Each line is a row whose fields fill a template. */
 import { SidaError } from '../errors.js';
 import { readTextFile } from '../files/text-file.js';
-import { renderTemplate, templateFields } from '../text/template.js';
+import { Template } from '../text/template.js';
 
 export interface DataSource {
   file: string;
@@ -59,11 +59,12 @@ async function readTexts(file: string, field: string): Promise<Map<string, strin
 }
 
 /** The inputs in the order of the lines. Throws invalid_request, which names the line and its fault. */
-export async function readInputs({ file, template, joins = {} }: DataSource): Promise<string[]> {
-  const fields = templateFields(template);
+export async function readInputs({ file, template: text, joins = {} }: DataSource): Promise<string[]> {
+  const template = new Template(text);
+  const { fields } = template;
   if (fields.length === 0) {
     throw invalid(
-      `The template ${JSON.stringify(template)} has no field: name one in braces, such as 'sst2 sentence: {text}'`,
+      `The template ${JSON.stringify(text)} has no field: name one in braces, such as 'sst2 sentence: {text}'`,
     );
   }
   const joined = new Map<string, Map<string, string>>();
@@ -91,7 +92,7 @@ export async function readInputs({ file, template, joins = {} }: DataSource): Pr
       values[field] = value;
     }
     try {
-      return renderTemplate(template, fields, values, 'template');
+      return template.render(template.values(values, 'template'));
     } catch (error) {
       throw invalid(`${file}, line ${line}: ${(error as Error).message}`);
     }

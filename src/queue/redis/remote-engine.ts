@@ -16,6 +16,7 @@ const LOOK_MS = 1_000;
 
 export class RemoteEngine implements EngineHandle {
   readonly counters = undefined;
+  readonly tokenizer = undefined;
   readonly restarts = 0;
   readonly #url: string;
   readonly #name: string;

@@ -3,11 +3,12 @@
  */
 import type { Response } from 'express';
 import type { KeyRing } from '../../access/key-ring.js';
-import { SidaError } from '../../errors.js';
+import { ERROR_CODES, SidaError } from '../../errors.js';
 import type { Metrics } from '../../observability/metrics.js';
 import type { JobRequest, JobResult } from '../../protocol/engine-messages.js';
 import type { JobQueue } from '../../queue/job-queue.js';
 import { taskOf } from '../../tasks/registry.js';
+import { leastTokens, refusedTokens } from '../../tasks/shared/token-estimates.js';
 import { callerOf } from '../middleware/auth.js';
 import { QueueShare } from './queue-share.js';
 import { type Allowance, RateLimited, type TokenLimit } from './token-limit.js';
@@ -27,7 +28,7 @@ export interface Ticket {
   holds: boolean;
   /** The job has a result. Charges the tokens that it used. */
   done(result: JobResult): Promise<void>;
-  /** The job has no result. Returns the reserved tokens unless the job may have run. */
+  /** The job has no result. Returns the reserved tokens, less those of the work that was done. */
   failed(error: SidaError): Promise<void>;
   /** The request created no job. Returns the reserved tokens. */
   unused(): Promise<void>;
@@ -67,11 +68,14 @@ export class Admission {
         },
         async done(result) {
           leave();
-          await reservation?.settle(tokens.used(request, result));
+          await reservation?.settle(
+            Math.max(tokens.used(request, result), leastTokens(tokens.texts(request))),
+          );
         },
         async failed(error) {
           leave();
-          if (!mayHaveRun(error)) await reservation?.settle(0);
+          if (mayHaveRun(error)) return;
+          await reservation?.settle(wasRead(error) ? refusedTokens(tokens.texts(request)) : 0);
         },
       };
     } catch (error) {
@@ -90,6 +94,11 @@ export class Admission {
  */
 function mayHaveRun({ code }: SidaError): boolean {
   return code === 'cancelled' || code === 'deadline_exceeded';
+}
+
+/** Whether the engine has encoded the request's texts and then refused them. */
+function wasRead({ code }: SidaError): boolean {
+  return ERROR_CODES[code].type === 'invalid_request_error';
 }
 
 function setHeaders(res: Response, { limit, remaining, resetSeconds }: Allowance): void {

@@ -1,7 +1,7 @@
 /** Scores labels as continuations of texts. */
 import type { Task } from '../task.js';
 import { classifyAnswer } from './answer.js';
-import { classifyInputs } from './items.js';
+import { classifyInputs, classifyTexts } from './items.js';
 import {
   type ClassifyForm,
   type ClassifyJob,
@@ -29,5 +29,10 @@ export const classify: Task<ClassifyBody, ClassifyJob, ClassifyResult, ClassifyF
   form: ({ explain = false }) => ({ experts: explain }),
   answers: (about) => ({ whole: (result) => classifyAnswer(about, result) }),
   tokens: classifyTokens,
-  engine: { runs: 'model', inputs: classifyInputs, results: (job) => new ClassifyResults(job) },
+  engine: {
+    runs: 'model',
+    texts: classifyTexts,
+    inputs: classifyInputs,
+    results: (job) => new ClassifyResults(job),
+  },
 };

@@ -2,8 +2,10 @@
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
-import { renderTemplate, templateFields } from '../../text/template.js';
+import { Template } from '../../text/template.js';
+import { checkTextBytes } from '../../text/text-bytes.js';
 import { checkText, inputName, type RequestLimits, requireTokenizer } from '../shared/request-checks.js';
+import { checkBytesTogether } from '../shared/text-limits.js';
 import type { PreparedJob } from '../task.js';
 import type { ClassifyJob } from './job.js';
 import type { ClassifyRequest } from './schema.js';
@@ -16,21 +18,16 @@ export function prepareClassify(
   limits: RequestLimits,
 ): PreparedJob<ClassifyJob> {
   requireTokenizer(model, 'model');
-  const { template, labels } =
+  const { template: text, labels } =
     request.task === undefined
-      ? { template: checkTemplate(request.template!, limits), labels: request.labels! }
+      ? { template: request.template!, labels: request.labels! }
       : declaredTask(model, request.task);
-  const fields = templateFields(template);
-  const list = Array.isArray(request.input);
-  const inputs = (Array.isArray(request.input) ? request.input : [request.input]).map((input, index) => {
-    const param = inputName('input', index, list);
-    const prompt = renderTemplate(template, fields, input, param);
-    checkText(prompt, limits, param);
-    return prompt;
-  });
+  if (request.task === undefined) checkText(text, limits, 'template');
+  const template = new Template(text);
+  if (request.task === undefined) requireField(template);
   const job: ClassifyJob = {
     kind: 'classify',
-    inputs,
+    inputs: filled(template, request.input, limits),
     labels,
     explain: request.include?.includes('experts') ?? false,
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
@@ -51,9 +48,23 @@ function declaredTask({ name, tasks }: ModelInfo, task: string): { template: str
   });
 }
 
-function checkTemplate(template: string, limits: RequestLimits): string {
-  checkText(template, limits, 'template');
-  if (templateFields(template).length > 0) return template;
+/** Fills the template for each input. Throws before it builds a text, if one or all together are too large. */
+function filled(template: Template, input: ClassifyBody['input'], limits: RequestLimits): string[] {
+  const list = Array.isArray(input);
+  const all = (Array.isArray(input) ? input : [input]).map((each, index) => {
+    const param = inputName('input', index, list);
+    const values = template.values(each, param);
+    const bytes = template.bytes(values);
+    checkTextBytes(bytes, limits.maxInputBytes, param);
+    return { values, bytes };
+  });
+  const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
+  checkBytesTogether(bytes, 'input');
+  return all.map(({ values }) => template.render(values));
+}
+
+function requireField({ fields }: Template): void {
+  if (fields.length > 0) return;
   throw new SidaError({
     code: 'invalid_request',
     message: 'Expected the template to have a field in braces, such as {text}',

@@ -6,6 +6,7 @@ import type { ClassifyJob, ClassifyResult } from './job.js';
 export const classifyTokens: TaskTokens<ClassifyJob, ClassifyResult> = {
   input: ({ inputs }) => inputTokens(inputs),
   cost: (job) => ({ known: 0, estimated: reservedTokens(job.inputs) + labelTokens(job) }),
+  texts: ({ inputs, labels }) => [...inputs, ...labels],
   used: (job, { promptTokens }) => promptTokens + labelTokens(job),
 };
 

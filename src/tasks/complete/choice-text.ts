@@ -1,9 +1,9 @@
 /** Builds one choice of a completion from its tokens: text, stop strings and finish reason. */
 import type { CompletionDelta, TokenLogprobs } from '../../protocol/engine-messages.js';
 import type { GeneratedToken } from '../../protocol/thread-messages.js';
+import type { TokenTexts } from '../../text/detokenizer.js';
 import { IncrementalDecoder } from '../../text/incremental-decoder.js';
 import { StopStrings } from '../../text/stop-strings.js';
-import type { Tokenizer } from '../../text/tokenizer.js';
 import type { CompletionChoice } from './job.js';
 
 export interface ChoiceTextOptions {
@@ -11,9 +11,11 @@ export interface ChoiceTextOptions {
   maxTokens: number;
   stop: readonly string[];
   endTokens: readonly number[];
-  /** Without a tokenizer, the text stays empty. */
-  tokenizer: Tokenizer | undefined;
+  /** Without it, the text stays empty. */
+  texts: TokenTexts | undefined;
   logprobs: boolean;
+  /** Whether the text shows special tokens, such as the end token. */
+  showSpecialTokens: boolean;
 }
 
 export class ChoiceText {
@@ -26,9 +28,9 @@ export class ChoiceText {
   #finished = false;
 
   constructor(options: ChoiceTextOptions) {
-    const { index, tokenizer, stop, logprobs } = options;
+    const { index, texts, stop, logprobs, showSpecialTokens } = options;
     this.#options = options;
-    this.#decoder = new IncrementalDecoder((ids) => tokenizer?.decode(ids, true) ?? '');
+    this.#decoder = new IncrementalDecoder((ids) => texts?.decode(ids, !showSpecialTokens) ?? '');
     this.#stops = new StopStrings(stop);
     this.#choice = { index, text: '', tokenIds: [], finishReason: 'length', logprobs: logprobs ? [] : null };
   }
@@ -78,7 +80,7 @@ export class ChoiceText {
     offset: number,
     { logprob, top }: NonNullable<GeneratedToken['logprobs']>,
   ): TokenLogprobs {
-    const token = (tokenId: number) => this.#options.tokenizer?.idToToken(tokenId) ?? `<${tokenId}>`;
+    const token = (tokenId: number) => this.#options.texts?.idToToken(tokenId) ?? `<${tokenId}>`;
     return {
       id,
       token: token(id),

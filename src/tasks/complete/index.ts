@@ -1,7 +1,7 @@
 /** Generates continuations of prompts, in OpenAI's format. */
 import type { Task } from '../task.js';
 import { CompletionAnswers } from './answer.js';
-import { completeInputs } from './items.js';
+import { completeInputs, completeTexts } from './items.js';
 import {
   type CompleteForm,
   type CompleteJob,
@@ -35,6 +35,7 @@ export const complete: Task<CompleteBody, CompleteJob, CompleteResult, CompleteF
   tokens: completeTokens,
   engine: {
     runs: 'model',
+    texts: completeTexts,
     inputs: completeInputs,
     results: (job, limits) => new CompleteResults(job, limits),
   },

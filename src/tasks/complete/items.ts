@@ -2,11 +2,19 @@
 import { SidaError } from '../../errors.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
-import { checkedInput, type ModelLimits, type PreparedInput, tokenizerOf } from '../shared/prepared-input.js';
+import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import {
+  checkedInput,
+  type ModelLimits,
+  type PreparedInput,
+  requireTexts,
+} from '../shared/prepared-input.js';
 import type { CompleteJob } from './job.js';
 
-export function completeInputs(job: CompleteJob, limits: ModelLimits): PreparedInput[] {
-  const { prompts, maxTokens, logprobs, stop } = job;
+export function completeTexts(
+  { prompts, maxTokens, stop }: CompleteJob,
+  limits: ModelLimits,
+): TextToEncode[] {
   if (!Number.isSafeInteger(maxTokens) || maxTokens < 1) {
     const message = `Expected "max_tokens" to be a positive integer, found ${maxTokens}`;
     throw new SidaError({ code: 'invalid_request', message, param: 'max_tokens' });
@@ -14,10 +22,22 @@ export function completeInputs(job: CompleteJob, limits: ModelLimits): PreparedI
   if (stop.includes('')) {
     throw new SidaError({ code: 'invalid_request', message: 'A stop string is empty', param: 'stop' });
   }
-  if (stop.length > 0) tokenizerOf(limits, 'stop');
+  if (stop.length > 0) requireTexts(limits, 'stop');
+  const texts = prompts.filter((prompt) => typeof prompt === 'string');
+  if (texts.length > 0) requireTexts(limits, 'prompt');
+  return texts.map((text) => ({ text, special: true }));
+}
+
+export function completeInputs(
+  job: CompleteJob,
+  limits: ModelLimits,
+  ids: readonly number[][],
+): PreparedInput[] {
+  const { prompts, maxTokens, logprobs } = job;
+  let texts = 0;
   const work: ItemWork = { kind: 'generate', maxTokens, logprobs, choices: choicesOf(job) };
   return prompts.map((prompt, index) => {
-    const tokens = typeof prompt === 'string' ? tokenizerOf(limits, 'prompt').encode(prompt) : prompt;
+    const tokens = typeof prompt === 'string' ? ids[texts++]! : prompt;
     return checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits);
   });
 }

@@ -25,6 +25,8 @@ export const storedJob = z.object({
   /** Number of most likely tokens to report for each generated token; null for no log-probabilities. */
   logprobs: count.nullable(),
   stream: z.boolean(),
+  /** Whether the text shows special tokens. Default: no. */
+  showSpecialTokens: z.boolean().exactOptional(),
   /** Whether the answer shows the token ids. The result always contains them. */
   showTokenIds: z.boolean().exactOptional(),
   ...runFields,

@@ -19,6 +19,8 @@ export type CompleteBody = z.infer<typeof CompletionRequest>;
 const DEFAULT_MAX_TOKENS = 16;
 /** Most choices of all prompts of a request together. */
 const MOST_CHOICES_TOGETHER = 64;
+/** Most log-probabilities in one answer. */
+const MOST_LOGPROBS_TOGETHER = 262_144;
 /** Drawn seeds are below this number. */
 const SEEDS = 2 ** 48 - 1;
 
@@ -39,6 +41,7 @@ export function prepareComplete(
       param: 'max_tokens',
     });
   }
+  checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null);
   const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
   if (stop.length > 0) requireTokenizer(model, 'stop');
   const job: CompleteJob = {
@@ -50,6 +53,7 @@ export function prepareComplete(
     stop,
     logprobs: request.logprobs ?? null,
     stream: request.stream ?? false,
+    ...(request.skip_special_tokens === false && { showSpecialTokens: true }),
     showTokenIds: request.return_token_ids ?? false,
     explain: request.include?.includes('experts') ?? false,
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
@@ -88,6 +92,19 @@ function checkChoices(prompts: number, choices: number): void {
     code: 'invalid_request',
     message: `Expected at most ${MOST_CHOICES_TOGETHER} choices in one request, but ${prompts} prompts with "n" of ${choices} are ${all}`,
     param: 'n',
+  });
+}
+
+/** Checks the size of the answer: each log-probability takes about a hundred bytes. */
+function checkLogprobs(tokens: number, logprobs: number | null): void {
+  if (logprobs === null) return;
+  const all = tokens * (1 + logprobs);
+  if (all <= MOST_LOGPROBS_TOGETHER) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `Expected at most ${MOST_LOGPROBS_TOGETHER} log-probabilities in one answer, but ${tokens} tokens of all choices with "logprobs" of ${logprobs} are ${all}`,
+    param: 'logprobs',
+    details: { tokens, logprobs: all, limit: MOST_LOGPROBS_TOGETHER },
   });
 }
 

@@ -11,9 +11,17 @@ export class CompleteResults implements JobResults<CompleteResult> {
   /** The choices of all prompts, prompt by prompt. */
   readonly #texts: ChoiceText[];
 
-  constructor({ maxTokens, stop, prompts, logprobs, choices = 1 }: CompleteJob, limits: ModelLimits) {
-    const { shape, tokenizer } = limits;
-    const common = { maxTokens, stop, endTokens: shape.tokens.end, tokenizer, logprobs: logprobs !== null };
+  constructor(job: CompleteJob, limits: ModelLimits) {
+    const { maxTokens, stop, prompts, logprobs, choices = 1, showSpecialTokens = false } = job;
+    const { shape, texts } = limits;
+    const common = {
+      maxTokens,
+      stop,
+      endTokens: shape.tokens.end,
+      texts,
+      logprobs: logprobs !== null,
+      showSpecialTokens,
+    };
     this.#choicesEach = choices;
     this.#texts = Array.from(
       { length: prompts.length * choices },

@@ -93,6 +93,9 @@ export const CompletionRequest = z
     stream: z.boolean().nullish(),
     stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
     return_token_ids: z.boolean().nullish(),
+    skip_special_tokens: z.boolean().nullish().meta({
+      description: 'Whether the text leaves out special tokens such as `</s>`. Default true',
+    }),
     routing: Routing,
     routing_k: RoutingK,
     include: Include,

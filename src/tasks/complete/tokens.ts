@@ -12,5 +12,6 @@ export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
     const made = maxTokens * prompts.length * choices;
     return { known: sent + made, estimated: reservedTokens(texts) };
   },
+  texts: ({ prompts }) => prompts.filter((prompt) => typeof prompt === 'string'),
   used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
 };

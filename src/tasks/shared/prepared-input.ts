@@ -4,7 +4,11 @@ import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
 import type { ItemWork } from '../../protocol/item-work.js';
-import type { Tokenizer } from '../../text/tokenizer.js';
+import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import type { TokenTexts } from '../../text/detokenizer.js';
+
+import { checkTextBytes } from '../../text/text-bytes.js';
+import { checkBytesTogether } from './text-limits.js';
 
 /** Limits of the open model. */
 export interface ModelLimits {
@@ -12,8 +16,21 @@ export interface ModelLimits {
   maxBatchTokens: number;
   kvPages: number;
   kvPageTokens: number;
-  /** A model without a tokenizer accepts token ids only. */
-  tokenizer: Tokenizer | undefined;
+  /** Longest text in bytes. */
+  maxInputBytes: number;
+  /** Texts of token ids. A model without a tokenizer accepts token ids only. */
+  texts: TokenTexts | undefined;
+}
+
+/** Throws request_too_large. The server has checked its requests; a job can also come from elsewhere. */
+export function checkTexts(texts: readonly TextToEncode[], { maxInputBytes }: ModelLimits): void {
+  let sum = 0;
+  for (const { text } of texts) {
+    const bytes = Buffer.byteLength(text);
+    checkTextBytes(bytes, maxInputBytes);
+    sum += bytes;
+  }
+  checkBytesTogether(sum, 'input');
 }
 
 export interface PreparedInput {
@@ -21,9 +38,9 @@ export interface PreparedInput {
   work: ItemWork;
 }
 
-/** Returns the tokenizer. Throws invalid_request if the model has none. */
-export function tokenizerOf(limits: ModelLimits, param: string): Tokenizer {
-  if (limits.tokenizer !== undefined) return limits.tokenizer;
+/** Throws invalid_request if the model has no tokenizer. */
+export function requireTexts({ texts }: ModelLimits, param: string): TokenTexts {
+  if (texts !== undefined) return texts;
   const message = 'This model has no tokenizer.json: it takes token ids, not text';
   throw new SidaError({ code: 'invalid_request', message, param });
 }

@@ -2,6 +2,7 @@
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelInfo } from '../../protocol/engine-messages.js';
+import { checkTextBytes } from '../../text/text-bytes.js';
 
 /** Limits that the server was started with. */
 export interface RequestLimits {
@@ -18,14 +19,7 @@ export function requireTokenizer(model: ModelInfo, param: string): void {
 }
 
 export function checkText(text: string, { maxInputBytes }: RequestLimits, param: string): void {
-  const bytes = Buffer.byteLength(text);
-  if (bytes <= maxInputBytes) return;
-  throw new SidaError({
-    code: 'request_too_large',
-    message: `The text has ${bytes} bytes; the limit of one input is ${maxInputBytes} bytes`,
-    param,
-    details: { bytes, limit: maxInputBytes },
-  });
+  checkTextBytes(Buffer.byteLength(text), maxInputBytes, param);
 }
 
 export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLimits, param: string): void {

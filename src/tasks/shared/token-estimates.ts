@@ -14,6 +14,8 @@ export interface TokenCost {
 const BYTES_PER_TOKEN = 3;
 /** Below that of plain texts, because a reservation should rather be too large. It is later reduced to actual use. */
 const BYTES_PER_RESERVED_TOKEN = 2;
+/** Above that of plain texts, so that they are charged by their tokens. */
+const BYTES_PER_LONGEST_TOKEN = 8;
 
 /** Approximate tokens of the inputs, at least 1 for each. */
 export function inputTokens(inputs: readonly (string | readonly number[])[]): number {
@@ -26,5 +28,22 @@ function tokensOf(input: string | readonly number[]): number {
 
 /** Tokens to reserve for the texts. */
 export function reservedTokens(texts: readonly string[]): number {
-  return texts.reduce((sum, text) => sum + Math.ceil(Buffer.byteLength(text) / BYTES_PER_RESERVED_TOKEN), 0);
+  return tokensAt(BYTES_PER_RESERVED_TOKEN, texts);
+}
+
+/**
+ * Tokens to charge at least for texts that were encoded. A text of unknown characters is a single token, and its
+ * encoding takes as long as that of any other text.
+ */
+export function leastTokens(texts: readonly string[]): number {
+  return tokensAt(BYTES_PER_LONGEST_TOKEN, texts);
+}
+
+/** Tokens to charge for texts that were encoded and then refused. */
+export function refusedTokens(texts: readonly string[]): number {
+  return tokensAt(BYTES_PER_TOKEN, texts);
+}
+
+function tokensAt(bytesPerToken: number, texts: readonly string[]): number {
+  return texts.reduce((sum, text) => sum + Math.ceil(Buffer.byteLength(text) / bytesPerToken), 0);
 }

@@ -11,7 +11,7 @@ import {
   type TokenizeResult,
 } from './job.js';
 import { prepareTokenize, type TokenizeBody } from './request.js';
-import { tokenizeResult } from './results.js';
+import { tokenizeResult, tokenizeTexts } from './results.js';
 import { TokenizeAnswer, TokenizeRequest } from './schema.js';
 
 export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeForm> = {
@@ -30,7 +30,8 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
     // The model never runs these texts.
     input: () => 1,
     cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
+    texts: ({ inputs }) => inputs,
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,
   },
-  engine: { runs: 'tokenizer', result: tokenizeResult },
+  engine: { runs: 'tokenizer', texts: tokenizeTexts, result: tokenizeResult },
 };

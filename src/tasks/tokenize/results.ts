@@ -1,17 +1,40 @@
 /** Converts texts into their tokens. */
-import { type ModelLimits, tokenizerOf } from '../shared/prepared-input.js';
+
+import { SidaError } from '../../errors.js';
+import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';
 
-export function tokenizeResult(
+/** Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on. */
+const MOST_TOKENS = 65_536;
+
+export function tokenizeTexts(
   { inputs, addSpecialTokens }: TokenizeJob,
   limits: ModelLimits,
+): TextToEncode[] {
+  requireTexts(limits, 'input');
+  return inputs.map((text) => ({ text, special: addSpecialTokens }));
+}
+
+export function tokenizeResult(
+  _job: TokenizeJob,
+  limits: ModelLimits,
+  found: readonly number[][],
 ): OwnResult<TokenizeResult> & { promptTokens: number } {
-  const tokenizer = tokenizerOf(limits, 'input');
-  const data = inputs.map((text) => {
-    const ids = addSpecialTokens ? tokenizer.encode(text) : tokenizer.encodePlain(text);
-    return { ids, tokens: ids.map((id) => tokenizer.idToToken(id)) };
-  });
-  const promptTokens = data.reduce((sum, { ids }) => sum + ids.length, 0);
+  const texts = requireTexts(limits, 'input');
+  const promptTokens = found.reduce((sum, ids) => sum + ids.length, 0);
+  checkAnswer(promptTokens);
+  const data = found.map((ids) => ({ ids, tokens: ids.map((id) => texts.idToToken(id)) }));
   return { data, promptTokens, completionTokens: 0 };
+}
+
+function checkAnswer(tokens: number): void {
+  if (tokens <= MOST_TOKENS) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `The inputs have ${tokens} tokens together; the limit of one answer is ${MOST_TOKENS}`,
+    param: 'input',
+    details: { tokens, limit: MOST_TOKENS },
+  });
 }

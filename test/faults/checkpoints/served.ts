@@ -90,6 +90,18 @@ export const SERVED_CASES: CheckpointCase[] = [
     JSON.stringify({ ...TOKENIZER, normalizer: 0 }).replace('"normalizer":0', `"normalizer":${deepList}`),
     'cannot be used',
   ),
+  tokenizer(
+    'a regular expression that backtracks for ever',
+    { normalizer: { type: 'Replace', pattern: { Regex: '(a+)+$' }, content: '' } },
+    'cannot be used',
+    'took longer than',
+  ),
+  tokenizer(
+    'a regular expression in a decoder',
+    { decoder: { type: 'Replace', pattern: { Regex: 'a' }, content: '' } },
+    'cannot be used',
+    'its decoder has a regular expression',
+  ),
   {
     item: 42,
     what: 'another vocabulary under the same hash',

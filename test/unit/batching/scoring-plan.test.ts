@@ -9,6 +9,23 @@ const plan = (labels: number[][]) => planScoring(labels, START, END);
 const inputs = (scoring: ScoringPlan) => scoring.inputs.map(({ tokens }) => tokens);
 
 describe('scoring plan', () => {
+  it('of long labels takes time that grows with their tokens', () => {
+    const labels = (tokens: number) =>
+      Array.from({ length: 64 }, (_, label) =>
+        Array.from({ length: tokens }, (_, at) => 5 + ((label * at) % 900)),
+      );
+    const costOf = (tokens: number) => {
+      const list = labels(tokens);
+      const before = process.cpuUsage();
+      expect(plan(list).labels).toBe(64);
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1000;
+    };
+    costOf(250);
+    // Eight times the tokens; the square would be 64 times.
+    expect(costOf(2_000) / Math.max(5, costOf(250))).toBeLessThan(32);
+  });
+
   it('scores single-token labels with one decoder token', () => {
     const scoring = plan([[5], [6], [7]]);
     expect(inputs(scoring)).toEqual([[START]]);

@@ -3,10 +3,13 @@ import { describe, expect, it } from 'vitest';
 import type { PendingItem } from '../../../src/batching/prompt-batch.js';
 import { budgetBytes, hostBudgetBytes } from '../../../src/config/budget.js';
 import { JobRunner } from '../../../src/engine/job-runner.js';
+import type { Encoder } from '../../../src/engine/tokenizer-link.js';
+import { SidaError } from '../../../src/errors.js';
 import type { FromEngine } from '../../../src/protocol/engine-messages.js';
 import type { JobEnd, ToInference } from '../../../src/protocol/thread-messages.js';
 import type { TaskJob, TaskResult } from '../../../src/tasks/registry.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { plainEncoder } from '../../support/plain-encoder.js';
 import { ScriptedEngine, SHAPE } from '../inference/scripted-engine.js';
 
 const miniDirectory = new URL('../../../models/switch-mini/', import.meta.url).pathname;
@@ -17,7 +20,7 @@ const mini = new Tokenizer(readFileSync(`${miniDirectory}tokenizer.json`), {
 
 const job = (request: TaskJob): TaskJob => request;
 
-function bench() {
+function bench(encoder: Encoder = plainEncoder(mini)) {
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const cancelled: number[] = [];
@@ -28,9 +31,11 @@ function bench() {
       maxBatchTokens: 64,
       kvPages: 8,
       kvPageTokens: 16,
-      tokenizer: mini,
+      maxInputBytes: 1000,
+      texts: mini,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
+    encoder,
     batches: {
       add: (added) => items.push(...added),
       cancel: (job) => {
@@ -258,6 +263,63 @@ describe('refusals', () => {
     expect([sent.length, items.length]).toEqual([0, 1]);
   });
 
+  it('a job that is cancelled while its texts are encoded runs no further and is not answered', () => {
+    const left: string[] = [];
+    const { sent, items, jobs } = bench({
+      encode: (texts) => () => left.push(...texts.map(({ text }) => text)),
+    });
+    jobs.start('a', complete({ prompts: ['x', [3], 'y'] }));
+    jobs.start('b', job({ kind: 'tokenize', inputs: ['z'], addSpecialTokens: true }));
+    expect(jobs.running).toBe(2);
+    jobs.cancel('a');
+    jobs.cancel('b');
+    jobs.cancel('b');
+    expect(left).toEqual(['x', 'y', 'z']);
+    expect([sent.length, items.length, jobs.running]).toEqual([0, 0, 0]);
+  });
+
+  it('a job is refused with the reason why a text has no ids', () => {
+    const reason = { code: 'cannot_run' as const, message: 'A text of 1 bytes took too long' };
+    const { sent, jobs } = bench({
+      encode(_texts, done) {
+        done(new SidaError(reason));
+        return () => undefined;
+      },
+    });
+    jobs.start('a', complete());
+    expect(sent).toEqual([{ type: 'error', id: 'a', error: reason }]);
+    expect(jobs.running).toBe(0);
+  });
+
+  it('a tokenization is refused when its answer would be too large', () => {
+    const ids = Array(32_768).fill(5);
+    const { sent, jobs } = bench({
+      encode(texts, done) {
+        done(texts.map(() => ids));
+        return () => undefined;
+      },
+    });
+    jobs.start('a', job({ kind: 'tokenize', inputs: ['x', 'x'], addSpecialTokens: true }));
+    jobs.start('b', job({ kind: 'tokenize', inputs: ['x', 'x', 'x'], addSpecialTokens: true }));
+    expect(sent).toMatchObject([
+      { id: 'a', type: 'result', result: { promptTokens: 65_536 } },
+      { id: 'b', error: { code: 'cannot_run', details: { tokens: 98_304, limit: 65_536 } } },
+    ]);
+  });
+
+  it('texts that are too large together are refused before any is encoded', () => {
+    const { sent, jobs } = bench({ encode: () => expect.unreachable() });
+    jobs.start(
+      'a',
+      job({ kind: 'tokenize', inputs: Array(1100).fill('x'.repeat(1000)), addSpecialTokens: true }),
+    );
+    jobs.start('b', job({ kind: 'classify', inputs: ['x'], labels: ['a', 'y'.repeat(1001)] }));
+    expect(sent).toMatchObject([
+      { error: { code: 'request_too_large', details: { bytes: 1_100_000, limit: 1_048_576 } } },
+      { error: { code: 'request_too_large', details: { bytes: 1001, limit: 1000 } } },
+    ]);
+  });
+
   it('a model without a tokenizer accepts only token ids', () => {
     const sent: FromEngine[] = [];
     const items: PendingItem[] = [];
@@ -267,9 +329,11 @@ describe('refusals', () => {
         maxBatchTokens: 64,
         kvPages: 8,
         kvPageTokens: 16,
-        tokenizer: undefined,
+        maxInputBytes: 1000,
+        texts: undefined,
         routing: { mode: 'exact', k: 1, predictor: false },
       },
+      encoder: undefined,
       batches: { add: (added) => items.push(...added), cancel: () => -1 },
       toInference: () => {},
       send: (message) => sent.push(message),

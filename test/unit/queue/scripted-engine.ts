@@ -124,6 +124,7 @@ export class ScriptedEngine implements EngineHandle {
   state: EngineState = { phase: 'ready', detail: 'ready' };
   model: ModelInfo | undefined = MODEL;
   counters: EngineCounters | undefined = undefined;
+  tokenizer = undefined;
   restarts = 0;
   /** Runs that have not ended, in the order of their start. */
   runs: ScriptedRun[] = [];

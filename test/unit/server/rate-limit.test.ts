@@ -68,6 +68,23 @@ describe('--rate-limit', () => {
     for (let i = 0; i < 5; i += 1) expect((await complete('noisy', 89)).status).toBe(500);
   });
 
+  it('charges texts by their bytes when the engine refuses them, and when they are few tokens', async () => {
+    server = await TestServer.start({ apiKeys, rateLimit: '1000' });
+    const text = 'x'.repeat(900);
+    const remaining = async () =>
+      Number((await complete('noisy', 1)).headers['x-ratelimit-remaining-tokens']) + 2;
+    const before = await remaining();
+    server.engine.script = (run) => run.fail('cannot_run');
+    expect((await server.post('/v1/tokenize', { input: text }, as('noisy'))).status).toBe(422);
+    server.engine.script = (run) => run.finish();
+    const after = await remaining();
+    // A third of its bytes, and the ten tokens of the completion that asked before.
+    expect(before - after).toBe(300 + 10);
+    expect((await server.post('/v1/tokenize', { input: text }, as('noisy'))).status).toBe(200);
+    // The scripted engine reports ten tokens for it. An eighth of its bytes is more.
+    expect(after - (await remaining())).toBe(Math.ceil(900 / 8) + 10);
+  });
+
   it('keeps the reservation when the deadline passes', async () => {
     server = await TestServer.start({ apiKeys, rateLimit: '100', deadline: '30ms' });
     server.engine.script = undefined;

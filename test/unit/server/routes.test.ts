@@ -94,20 +94,25 @@ describe('POST /v1/classify', () => {
     ['a number as input', { task: 'sst2', input: 5 }, 'input', /Expected a text/],
     ['no inputs', { task: 'sst2', input: [] }, 'input', />=1 items/],
     ['33 inputs', { task: 'sst2', input: Array(33).fill('a') }, 'input', /1 to 32/],
-    ['text for two fields', { task: 'mrpc', input: ['a'] }, 'input.0', /fields text1, text2/],
+    ['text for two fields', { task: 'mrpc', input: ['a'] }, 'input.0', /fields "text1", "text2"/],
     [
       'more fields than a template has',
       { task: 'mrpc', input: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`k${i}`, 'a'])) },
       'input',
       /up to 64 template fields/,
     ],
-    ['a missing field', { task: 'mrpc', input: { text1: 'a' } }, 'input', /"text2" is missing/],
+    [
+      'a missing field',
+      { task: 'mrpc', input: { text1: 'a' } },
+      'input',
+      /lacks "text2": the input gives "text1", the template needs "text1", "text2"/,
+    ],
     ['an extra field', { task: 'sst2', input: { text: 'a', b: 'c' } }, 'input', /no field "b"/],
     [
       'an inherited field',
       { template: '{toString}', labels: ['a', 'b'], input: {} },
       'input',
-      /"toString" is missing/,
+      /lacks "toString"/,
     ],
     ['an unknown include', { task: 'sst2', input: 'a', include: ['all'] }, 'include.0', /experts/],
     ['an unknown field', { task: 'sst2', input: 'a', top_k: 3 }, 'top_k', /Unknown field "top_k"/],
@@ -254,11 +259,32 @@ describe('POST /v1/completions', () => {
     ['five stops', { prompt: 'a', stop: ['1', '2', '3', '4', '5'] }, 'stop', 400],
     ['an empty stop', { prompt: 'a', stop: '' }, 'stop', 400],
     ['six log-probabilities', { prompt: 'a', logprobs: 6 }, 'logprobs', 400],
+    [
+      'log-probabilities that are too many together',
+      { prompt: Array(4).fill('a'), n: 16, max_tokens: 3072, logprobs: 5 },
+      'logprobs',
+      422,
+    ],
     ['stream as text', { prompt: 'a', stream: 'yes' }, 'stream', 400],
+    ['skip_special_tokens as text', { prompt: 'a', skip_special_tokens: 'no' }, 'skip_special_tokens', 400],
     ['echo', { prompt: 'a', echo: true }, 'echo', 400],
   ])('refuses %s', async (_, body, param, status) => {
     const { status: found, json } = await server.post('/v1/completions', body);
     expect([found, json.error.param]).toEqual([status, param]);
+  });
+
+  it('passes on whether special tokens are shown', async () => {
+    for (const skip of [true, null, undefined, false]) {
+      const shown: unknown[] = [];
+      const { script } = server.engine;
+      server.engine.script = (run) => {
+        shown.push((run.request as { showSpecialTokens?: boolean }).showSpecialTokens ?? false);
+        script?.(run);
+      };
+      await server.post('/v1/completions', { prompt: 'a', skip_special_tokens: skip });
+      server.engine.script = script;
+      expect(shown).toEqual([skip === false]);
+    }
   });
 
   it('serves only token ids without a tokenizer', async () => {

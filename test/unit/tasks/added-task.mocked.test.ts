@@ -7,6 +7,7 @@ import type { CompletionDelta, FromEngine } from '../../../src/protocol/engine-m
 import { describeJob } from '../../../src/queue/redis/describe-job.js';
 import { parseRecord, parseRequest } from '../../../src/queue/redis/ledger-values.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { plainEncoder } from '../../support/plain-encoder.js';
 import { SHAPE } from '../inference/scripted-engine.js';
 import { COST } from '../queue/scripted-engine.js';
 import { TestServer } from '../server/test-server.js';
@@ -35,6 +36,7 @@ const whole = { object: 'next_tokens', ids: [7, 9], lengths: [5, 11] };
 
 it('runs in the engine process', () => {
   const json = readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url));
+  const tokenizer = new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 });
   const sent: FromEngine[] = [];
   const items: PendingItem[] = [];
   const jobs = new JobRunner({
@@ -43,9 +45,11 @@ it('runs in the engine process', () => {
       maxBatchTokens: 64,
       kvPages: 8,
       kvPageTokens: 16,
-      tokenizer: new Tokenizer(json, { vocabSize: 8000, maxInputBytes: 1000 }),
+      maxInputBytes: 1000,
+      texts: tokenizer,
       routing: { mode: 'exact', k: 1, predictor: false },
     },
+    encoder: plainEncoder(tokenizer),
     batches: { add: (added) => items.push(...added), cancel: () => -1 },
     toInference: () => undefined,
     send: (message) => sent.push(message),

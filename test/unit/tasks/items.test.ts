@@ -2,9 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
 import type { ItemWork } from '../../../src/protocol/item-work.js';
-import { classifyInputs } from '../../../src/tasks/classify/items.js';
-import { completeInputs } from '../../../src/tasks/complete/items.js';
-import type { TaskJob } from '../../../src/tasks/registry.js';
+import { type TaskJob, taskOf } from '../../../src/tasks/registry.js';
 import type { ModelLimits, PreparedInput } from '../../../src/tasks/shared/prepared-input.js';
 
 import { Tokenizer } from '../../../src/text/tokenizer.js';
@@ -19,7 +17,8 @@ function limits(shape = DECODER_ONLY): ModelLimits {
     maxBatchTokens: 32,
     kvPages: 12,
     kvPageTokens: 16,
-    tokenizer,
+    maxInputBytes: 10_000,
+    texts: tokenizer,
   };
 }
 
@@ -30,8 +29,12 @@ const complete = (tokens: number, more: Partial<Complete> = {}): TaskJob => {
 };
 
 function inputsOf(job: TaskJob, of: ModelLimits): PreparedInput[] {
-  if (job.kind === 'tokenize') throw new Error('it has no inputs');
-  return job.kind === 'classify' ? classifyInputs(job, of) : completeInputs(job, of);
+  const { engine } = taskOf(job);
+  if (engine.runs !== 'model') throw new Error('it has no inputs');
+  const ids = engine
+    .texts(job, of)
+    .map(({ text, special }) => (special ? tokenizer.encode(text) : tokenizer.encodePlain(text)));
+  return engine.inputs(job, of, ids);
 }
 
 function refusal(request: TaskJob, of = limits()): SidaError {
@@ -114,4 +117,20 @@ describe('a decoder-only model', () => {
 
 it('an encoder accepts no input longer than a pass', () => {
   expect(refusal(complete(33), limits(SHAPE)).toBody()).toMatchObject({ details: { tokens: 33, limit: 32 } });
+});
+
+describe('the tokens of labels', () => {
+  it('are counted for every input before they are planned', () => {
+    const labels = ['fine', 'dull'];
+    const each = labels.flatMap((label) => tokenizer.encodePlain(label)).length;
+    const inputs = Array(Math.floor(65_536 / each) + 1).fill('x');
+    expect(refusal({ kind: 'classify', inputs, labels })).toMatchObject({
+      code: 'cannot_run',
+      param: 'labels',
+      details: { inputs: inputs.length, label_tokens: each, tokens: inputs.length * each, limit: 65_536 },
+    });
+    expect(inputsOf({ kind: 'classify', inputs: inputs.slice(1), labels }, limits())).toHaveLength(
+      inputs.length - 1,
+    );
+  });
 });

@@ -1,6 +1,6 @@
 /** A task that exists only in tests. Apart from its entry in the list, this file is all that adding a task takes. */
 import { z } from 'zod';
-import { checkedInput, tokenizerOf } from '../../../src/tasks/shared/prepared-input.js';
+import { checkedInput, requireTexts } from '../../../src/tasks/shared/prepared-input.js';
 import { resultFields, runFields, texts } from '../../../src/tasks/shared/stored.js';
 import { inputTokens, reservedTokens } from '../../../src/tasks/shared/token-estimates.js';
 import type { Task } from '../../../src/tasks/task.js';
@@ -45,13 +45,17 @@ export const nextToken: Task<z.infer<typeof request>, Job, Result, { experts: bo
   tokens: {
     input: (job) => inputTokens(job.texts),
     cost: (job) => ({ known: job.texts.length, estimated: reservedTokens(job.texts) }),
+    texts: (job) => job.texts,
     used: (_job, { promptTokens }) => promptTokens,
   },
   engine: {
     runs: 'model',
-    inputs: (job, limits) =>
-      job.texts.map((text, index) => {
-        const tokens = tokenizerOf(limits, 'texts').encode(text);
+    texts(job, limits) {
+      requireTexts(limits, 'texts');
+      return job.texts.map((text) => ({ text, special: true }));
+    },
+    inputs: (_job, limits, ids) =>
+      ids.map((tokens, index) => {
         const work = { kind: 'generate', maxTokens: 1, logprobs: null, choices: [null] } as const;
         return checkedInput({ tokens, work }, 'texts', `Text ${index}`, limits);
       }),

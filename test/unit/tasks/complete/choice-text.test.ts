@@ -69,8 +69,9 @@ describe('completion', () => {
     maxTokens: 8,
     stop: [],
     endTokens: [1, 2],
-    tokenizer,
+    texts: tokenizer,
     logprobs: false,
+    showSpecialTokens: false,
   };
   const ids = tokenizer.encodePlain('the acting is fine');
 
@@ -114,6 +115,36 @@ describe('completion', () => {
     expect(completion.choice).toMatchObject({ text: 'the acting is fine', finishReason: 'length' });
   });
 
+  it('shows special tokens on request, in the text, the deltas, stop strings and text offsets', () => {
+    const shown = new ChoiceText({ ...standard, showSpecialTokens: true, logprobs: true });
+    const [the, acting] = ids;
+    const tokens = [the!, 0, acting!, 1];
+    const deltas = tokens.map((id) =>
+      shown.push({ item: 0, choice: 0, id, logprobs: { logprob: -1, top: [] } }),
+    );
+    expect(shown.choice.text).toBe(tokenizer.decode(tokens, false));
+    expect(shown.choice.text).toMatch(/^the<pad> ?acting<\/s>$/);
+    expect(deltas.map((delta) => delta!.text).join('')).toBe(shown.choice.text);
+    const offsets = shown.choice.logprobs!.map(({ offset }) => offset);
+    expect(offsets).toEqual([0, 'the'.length, 'the<pad>'.length, shown.choice.text.length - '</s>'.length]);
+
+    const stopped = new ChoiceText({ ...standard, showSpecialTokens: true, stop: ['<pad>'] });
+    for (const id of tokens) stopped.push({ item: 0, choice: 0, id });
+    expect(stopped.choice).toMatchObject({ text: 'the', finishReason: 'stop' });
+  });
+
+  it('has the deltas of the whole text for any tokens, with and without special ones', () => {
+    const id = fc.oneof(fc.nat({ max: 110 }), fc.nat({ max: 7999 }));
+    fc.assert(
+      fc.property(fc.array(id, { minLength: 1, maxLength: 30 }), fc.boolean(), (tokens, show) => {
+        const options = { ...standard, endTokens: [], maxTokens: tokens.length, showSpecialTokens: show };
+        const choice = new ChoiceText(options);
+        const deltas = tokens.map((each) => choice.push({ item: 0, choice: 0, id: each })!.text);
+        expect(deltas.join('')).toBe(tokenizer.decode(tokens, !show));
+      }),
+    );
+  });
+
   it('includes token texts in its log-probabilities, with or without a tokenizer', () => {
     const token = {
       item: 0,
@@ -132,7 +163,7 @@ describe('completion', () => {
         top: [{ id: 3402, token: '▁negative', logprob: -1 }],
       },
     ]);
-    const bare = new ChoiceText({ ...standard, logprobs: true, tokenizer: undefined });
+    const bare = new ChoiceText({ ...standard, logprobs: true, texts: undefined });
     bare.push(token);
     expect(bare.choice).toMatchObject({ text: '', tokenIds: [1500], logprobs: [{ token: '<1500>' }] });
   });

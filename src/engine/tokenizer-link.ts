@@ -1,0 +1,282 @@
+/**
+ * The main thread's end of the tokenizer thread. Short texts pass long ones. A thread that needs too long for a text is
+ * ended: the text is refused, and a new thread takes up the others.
+ */
+import { Worker } from 'node:worker_threads';
+import { clockMs } from '../clock.js';
+import { SidaError } from '../errors.js';
+import {
+  type FromTokenizer,
+  RunningText,
+  type TextToEncode,
+  type TokenizerFigures,
+  type TokenizerThreadData,
+  type ToTokenizer,
+} from '../protocol/tokenizer-messages.js';
+import { Detokenizer } from '../text/detokenizer.js';
+import type { TokenizerLimits } from '../text/tokenizer.js';
+import { readTokenizerFile } from '../text/tokenizing/file.js';
+import { TextQueue, type WaitingText } from './text-queue.js';
+
+/** Gives the ids of texts. */
+export interface Encoder {
+  /**
+   * Calls `done` once, with the ids of each text or with the reason why one has none. The function that it returns
+   * cancels: `done` is then not called.
+   */
+  encode(texts: readonly TextToEncode[], done: (found: number[][] | SidaError) => void): () => void;
+}
+
+/** Bytes of a short text, and of all texts that the thread takes at once: about a millisecond of work. */
+const SHORT_BYTES = 4096;
+/** Time between two looks at the thread. */
+const LOOK_MS = 100;
+/** Time that a text may take: a hundred times what it usually needs, on a busy machine too. */
+const TEXT_MS = 1_000;
+const TEXT_MS_PER_KIB = 20;
+
+interface Request {
+  ids: number[][];
+  missing: number;
+  done: (found: number[][] | SidaError) => void;
+}
+
+type Text = WaitingText<Request>;
+
+/** Short or long texts: one turn of each may be with the thread. */
+interface Lane {
+  long: boolean;
+  waiting: TextQueue<Request>;
+  turn: { id: number; texts: Text[] /** Looks that found each text running. */; looks: number[] } | undefined;
+}
+
+export class TokenizerLink implements Encoder {
+  /** What is needed to turn ids into text. It stays on this thread. */
+  readonly texts: Detokenizer;
+  readonly #data: Omit<TokenizerThreadData, 'running'>;
+  readonly #onFailure: (error: Error) => void;
+  readonly #lanes: readonly Lane[] = [false, true].map((long) => ({
+    long,
+    waiting: new TextQueue<Request>(),
+    turn: undefined,
+  }));
+  #worker: Worker;
+  #ready = true;
+  #running: RunningText;
+  #nextTurn = 1;
+  #looks: NodeJS.Timeout | undefined;
+  #seconds = 0;
+  #ended = 0;
+
+  private constructor(
+    data: Omit<TokenizerThreadData, 'running'>,
+    { worker, running }: StartedThread,
+    onFailure: (error: Error) => void,
+  ) {
+    this.texts = new Detokenizer(readTokenizerFile(Buffer.from(data.json)));
+    this.#data = data;
+    this.#worker = worker;
+    this.#running = running;
+    this.#onFailure = onFailure;
+    this.#listen();
+  }
+
+  /**
+   * `json` is a tokenizer.json. Rejects with checkpoint_invalid when it cannot serve the model. `onFailure` is told
+   * when the thread ends and no text is the cause.
+   */
+  static async open(
+    json: Buffer,
+    limits: TokenizerLimits,
+    onFailure: (error: Error) => void,
+  ): Promise<TokenizerLink> {
+    const shared = new SharedArrayBuffer(json.length);
+    new Uint8Array(shared).set(json);
+    const data = { json: shared, limits };
+    const thread = startThread(data);
+    await opened(thread.worker);
+    return new TokenizerLink(data, thread, onFailure);
+  }
+
+  get figures(): TokenizerFigures {
+    const sum = (of: (queue: TextQueue<Request>) => number) =>
+      this.#lanes.reduce((total, { waiting }) => total + of(waiting), 0);
+    return {
+      waiting: sum(({ size }) => size),
+      waitingBytes: sum(({ bytes }) => bytes),
+      seconds: this.#seconds,
+      ended: this.#ended,
+    };
+  }
+
+  encode(texts: readonly TextToEncode[], done: Request['done']): () => void {
+    const request: Request = { ids: new Array(texts.length), missing: texts.length, done };
+    const arrivedMs = clockMs();
+    for (const [index, { text, special }] of texts.entries()) {
+      const bytes = Buffer.byteLength(text);
+      this.#laneOf(bytes).waiting.add({ text, special, owner: request, index, bytes, arrivedMs });
+    }
+    this.#pump();
+    return () => this.#drop(request);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#looks);
+    this.#worker.removeAllListeners();
+    await this.#worker.terminate();
+  }
+
+  #laneOf(bytes: number): Lane {
+    return this.#lanes.find(({ long }) => long === bytes > SHORT_BYTES)!;
+  }
+
+  #drop(request: Request): void {
+    request.missing = 0;
+    for (const { waiting } of this.#lanes) waiting.remove(request);
+  }
+
+  /** Gives each lane without a turn its next one. */
+  #pump(): void {
+    if (!this.#ready) return;
+    for (const lane of this.#lanes) {
+      if (lane.turn !== undefined || lane.waiting.size === 0) continue;
+      const texts = lane.waiting.take(lane.long ? 0 : SHORT_BYTES);
+      const id = this.#nextTurn++;
+      lane.turn = { id, texts, looks: texts.map(() => 0) };
+      const sent = texts.map(({ text, special }) => ({ text, special }));
+      this.#worker.postMessage({ turn: id, long: lane.long, texts: sent } satisfies ToTokenizer);
+    }
+    const busy = this.#lanes.some(({ turn }) => turn !== undefined);
+    if (!busy) {
+      clearInterval(this.#looks);
+      this.#looks = undefined;
+    } else {
+      this.#looks ??= setInterval(() => this.#look(), LOOK_MS);
+    }
+  }
+
+  #listen(): void {
+    this.#worker.on('message', (message: FromTokenizer) => {
+      if (message.type === 'encoded') this.#onEncoded(message);
+    });
+    this.#worker.on('error', (error) => {
+      // Memory ran out, for example. The text that was being encoded is the likely cause.
+      const text = this.#current();
+      if (text === undefined) this.#onFailure(error as Error);
+      else this.#replace(text, failed(text, error as Error));
+    });
+  }
+
+  #onEncoded({ turn, ids, lengths, seconds }: Extract<FromTokenizer, { type: 'encoded' }>): void {
+    this.#seconds += seconds;
+    const lane = this.#lanes.find((each) => each.turn?.id === turn)!;
+    const { texts } = lane.turn!;
+    lane.turn = undefined;
+    let begin = 0;
+    for (const [at, length] of lengths.entries()) {
+      if (typeof length === 'number') {
+        this.#take(texts[at]!, Array.from(ids.subarray(begin, begin + length)));
+        begin += length;
+      } else {
+        this.#refuse(texts[at]!, new SidaError(length));
+      }
+    }
+    this.#pump();
+  }
+
+  #take({ owner, index }: Text, ids: number[]): void {
+    if (owner.missing === 0) return;
+    owner.ids[index] = ids;
+    owner.missing -= 1;
+    if (owner.missing === 0) owner.done(owner.ids);
+  }
+
+  #refuse({ owner }: Text, error: SidaError): void {
+    if (owner.missing === 0) return;
+    this.#drop(owner);
+    owner.done(error);
+  }
+
+  /** The text that the thread is encoding. */
+  #current(): Text | undefined {
+    const { turn, index } = this.#running.get();
+    return this.#lanes.find((lane) => lane.turn?.id === turn)?.turn?.texts[index];
+  }
+
+  /** Counts looks, not time: after a freeze of this process, the thread gets the time that it has lost. */
+  #look(): void {
+    const { turn, index } = this.#running.get();
+    const current = this.#lanes.find((lane) => lane.turn?.id === turn)?.turn;
+    const text = current?.texts[index];
+    if (current === undefined || text === undefined) return;
+    current.looks[index]! += 1;
+    const limit = TEXT_MS + Math.ceil((text.bytes / 1024) * TEXT_MS_PER_KIB);
+    if (current.looks[index]! * LOOK_MS > limit) this.#replace(text, tooLong(text, limit));
+  }
+
+  #replace(culprit: Text, error: SidaError): void {
+    this.#ready = false;
+    this.#ended += 1;
+    this.#worker.removeAllListeners();
+    this.#worker.on('error', () => {});
+    void this.#worker.terminate();
+    for (const lane of this.#lanes) {
+      for (const text of lane.turn?.texts ?? []) {
+        if (text.owner.missing > 0 && text !== culprit) lane.waiting.add(text);
+      }
+      lane.turn = undefined;
+    }
+    this.#refuse(culprit, error);
+    const { worker, running } = startThread(this.#data);
+    this.#worker = worker;
+    this.#running = running;
+    opened(worker).then(
+      () => {
+        this.#ready = true;
+        this.#listen();
+        this.#pump();
+      },
+      (reason: unknown) => this.#onFailure(reason as Error),
+    );
+  }
+}
+
+interface StartedThread {
+  worker: Worker;
+  running: RunningText;
+}
+
+function startThread(data: Omit<TokenizerThreadData, 'running'>): StartedThread {
+  const running = new RunningText();
+  const worker = new Worker(new URL('tokenizer-thread.js', import.meta.url), {
+    name: 'tokenizer',
+    workerData: { ...data, running: running.buffer } satisfies TokenizerThreadData,
+  });
+  return { worker, running };
+}
+
+/** Resolves when the thread can encode. Ends the thread and rejects when it cannot. */
+async function opened(worker: Worker): Promise<void> {
+  const first = await new Promise<FromTokenizer>((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', reject);
+  });
+  worker.removeAllListeners('error');
+  if (first.type === 'opened') return;
+  await worker.terminate();
+  if (first.type === 'failed') throw new SidaError(first.error);
+  throw new Error(`The tokenizer thread began with ${first.type}. This is a bug.`);
+}
+
+function tooLong({ bytes }: Text, limit: number): SidaError {
+  return new SidaError({
+    code: 'cannot_run',
+    message: `A text of ${bytes} bytes took the tokenizer longer than ${limit} ms`,
+    details: { bytes, limit_ms: limit },
+  });
+}
+
+function failed({ bytes }: Text, error: Error): SidaError {
+  const message = `The tokenizer failed at a text of ${bytes} bytes: ${error.message}`;
+  return new SidaError({ code: 'cannot_run', message, details: { bytes } });
+}

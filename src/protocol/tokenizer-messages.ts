@@ -1,0 +1,68 @@
+/** All messages between the engine process's main thread and its tokenizer thread. */
+import type { ErrorBody } from '../errors.js';
+import type { TokenizerLimits } from '../text/tokenizer.js';
+
+export interface TokenizerThreadData {
+  /** The bytes of tokenizer.json. */
+  json: SharedArrayBuffer;
+  limits: TokenizerLimits;
+  running: SharedArrayBuffer;
+}
+
+export interface TextToEncode {
+  text: string;
+  /** Whether to add the model's special tokens, such as the final `</s>` of T5 and Switch. */
+  special: boolean;
+}
+
+/** Texts that the thread encodes one after the other. */
+export interface ToTokenizer {
+  turn: number;
+  /** While the thread encodes a long turn, it takes up short ones in between. */
+  long: boolean;
+  texts: TextToEncode[];
+}
+
+export type FromTokenizer =
+  | { type: 'opened' }
+  /** The tokenizer cannot serve the model. */
+  | { type: 'failed'; error: ErrorBody }
+  | {
+      type: 'encoded';
+      turn: number;
+      /** Ids of all texts, one after the other; -1 where the tokenizer has none. */
+      ids: Int32Array;
+      /** By text: the number of its ids, or why there are none. */
+      lengths: (number | ErrorBody)[];
+      seconds: number;
+    };
+
+/** Work of the tokenizer thread, for metrics. */
+export interface TokenizerFigures {
+  /** Texts that wait, and their bytes. */
+  waiting: number;
+  waitingBytes: number;
+  seconds: number;
+  /** Threads that were ended because a text took too long. */
+  ended: number;
+}
+
+/** The text that the thread is encoding, in shared memory. The thread writes it and the main thread reads it. */
+export class RunningText {
+  readonly buffer: SharedArrayBuffer;
+  readonly #values: Int32Array;
+
+  constructor(buffer = new SharedArrayBuffer(8)) {
+    this.buffer = buffer;
+    this.#values = new Int32Array(buffer);
+  }
+
+  set(turn: number, index: number): void {
+    Atomics.store(this.#values, 0, turn);
+    Atomics.store(this.#values, 1, index);
+  }
+
+  get(): { turn: number; index: number } {
+    return { turn: Atomics.load(this.#values, 0), index: Atomics.load(this.#values, 1) };
+  }
+}

@@ -1,0 +1,56 @@
+/** Token ids to text. It holds the vocabulary of a tokenizer.json, and nothing that encoding needs. */
+import { piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
+import { CONFIG, Library, type TokenizerLibrary } from './tokenizing/library.js';
+
+export interface TokenTexts {
+  decode(ids: number[], skipSpecial: boolean): string;
+  /** The token's text in the vocabulary. An id without one (a padded embedding row) gives `<id>`. */
+  idToToken(id: number): string;
+}
+
+export class Detokenizer implements TokenTexts {
+  readonly #library: TokenizerLibrary;
+
+  /** Throws checkpoint_invalid. */
+  constructor(file: TokenizerFile) {
+    try {
+      this.#library = openDecoder(file);
+    } catch (error) {
+      throw unusable(error);
+    }
+  }
+
+  decode(ids: number[], skipSpecial: boolean): string {
+    // The library throws on an empty list.
+    return ids.length === 0 ? '' : this.#library.decode(ids, { skip_special_tokens: skipSpecial });
+  }
+
+  idToToken(id: number): string {
+    return this.#library.id_to_token(id) ?? `<${id}>`;
+  }
+}
+
+/** The library without normalizer, pre-tokenizer and merges. */
+function openDecoder(file: TokenizerFile): TokenizerLibrary {
+  const { model } = file;
+  const pieces = piecesOf(file);
+  const library = new Library(
+    {
+      ...file,
+      normalizer: null,
+      pre_tokenizer: null,
+      post_processor: null,
+      model: {
+        type: 'BPE',
+        vocab: {},
+        merges: [],
+        unk_token: Array.isArray(model.vocab) ? pieces[model.unk_id ?? -1]?.[0] : model.unk_token,
+        ...('merges' in model && { end_of_word_suffix: model.end_of_word_suffix }),
+      },
+    },
+    CONFIG,
+  );
+  // The library has put the added tokens there already.
+  for (const [piece, id] of pieces) library.model.vocab[id] ??= piece;
+  return library;
+}

@@ -1,0 +1,171 @@
+/**
+ * Merges the characters of a word by byte-pair encoding: again and again the pair with the lowest rank, the leftmost
+ * of equal ones. It returns what the library returns; the library compares and joins texts, this compares numbers.
+ */
+
+/** A symbol that no merge has. */
+const OTHER = -1;
+const NONE = -1;
+/** A heap key is rank × PLACES + place, which a double holds exactly. */
+const PLACES = 2 ** 28;
+/** Merges between two pauses: about half a millisecond. */
+const MERGES = 1024;
+
+export class BytePair {
+  /** Text of each symbol. */
+  readonly #texts: string[] = [];
+  readonly #symbols = new Map<string, number>();
+  readonly #pairs: PairTable;
+  /** By rank: the symbol that the pair becomes. */
+  readonly #merged: Int32Array;
+  readonly #pause: () => void;
+  #steps = 0;
+
+  /**
+   * `merges` are pairs of texts in the order of their ranks. `pause` is called every now and then; it may call `merge`
+   * for another word.
+   */
+  constructor(merges: readonly (readonly string[])[], pause: () => void) {
+    this.#pause = pause;
+    this.#pairs = new PairTable(merges.length);
+    this.#merged = new Int32Array(merges.length);
+    for (const [rank, pair] of merges.entries()) {
+      if (pair.length !== 2) continue;
+      const [left, right] = pair as [string, string];
+      this.#pairs.set(this.#symbol(left), this.#symbol(right), rank);
+      this.#merged[rank] = this.#symbol(left + right);
+    }
+  }
+
+  /** The texts that remain of the word's `characters` when no pair can be merged. */
+  merge(characters: readonly string[]): string[] {
+    this.#step();
+    const count = characters.length;
+    if (count === 1) return [characters[0]!];
+    const symbols = Int32Array.from(characters, (character) => this.#symbols.get(character) ?? OTHER);
+    const after = Int32Array.from(characters, (_, place) => (place + 1 < count ? place + 1 : NONE));
+    const before = Int32Array.from(characters, (_, place) => place - 1);
+    const heap = new Heap();
+    const consider = (place: number) => {
+      const rank = this.#rank(symbols, place, after[place]!);
+      if (rank !== NONE) heap.push(rank * PLACES + place);
+    };
+    for (let place = 0; place + 1 < count; place += 1) consider(place);
+    for (; heap.size > 0; this.#step()) {
+      const key = heap.pop();
+      const place = key % PLACES;
+      const rank = (key - place) / PLACES;
+      // The pair has changed since it was pushed, or one of its symbols was merged into the one before.
+      if (this.#rank(symbols, place, after[place]!) !== rank) continue;
+      const gone = after[place]!;
+      symbols[place] = this.#merged[rank]!;
+      symbols[gone] = OTHER;
+      const next = after[gone]!;
+      after[place] = next;
+      after[gone] = NONE;
+      if (next !== NONE) before[next] = place;
+      if (before[place] !== NONE) consider(before[place]!);
+      consider(place);
+    }
+    const texts: string[] = [];
+    for (let place = count > 0 ? 0 : NONE; place !== NONE; place = after[place]!) {
+      texts.push(symbols[place] === OTHER ? characters[place]! : this.#texts[symbols[place]!]!);
+    }
+    return texts;
+  }
+
+  #step(): void {
+    this.#steps += 1;
+    if (this.#steps % MERGES === 0) this.#pause();
+  }
+
+  #rank(symbols: Int32Array, place: number, next: number): number {
+    if (next === NONE) return NONE;
+    const left = symbols[place]!;
+    const right = symbols[next]!;
+    return left === OTHER || right === OTHER ? NONE : this.#pairs.get(left, right);
+  }
+
+  #symbol(text: string): number {
+    const known = this.#symbols.get(text);
+    if (known !== undefined) return known;
+    this.#symbols.set(text, this.#texts.length);
+    return this.#texts.push(text) - 1;
+  }
+}
+
+/** An open-addressed table from pairs of symbols to ranks. */
+class PairTable {
+  readonly #mask: number;
+  readonly #left: Int32Array;
+  readonly #right: Int32Array;
+  readonly #rank: Int32Array;
+
+  constructor(pairs: number) {
+    const slots = 2 ** Math.ceil(Math.log2(2 * pairs + 2));
+    this.#mask = slots - 1;
+    this.#left = new Int32Array(slots);
+    this.#right = new Int32Array(slots);
+    this.#rank = new Int32Array(slots).fill(NONE);
+  }
+
+  get(left: number, right: number): number {
+    return this.#rank[this.#slot(left, right)]!;
+  }
+
+  set(left: number, right: number, rank: number): void {
+    const slot = this.#slot(left, right);
+    this.#left[slot] = left;
+    this.#right[slot] = right;
+    this.#rank[slot] = rank;
+  }
+
+  #slot(left: number, right: number): number {
+    let slot = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b)) >>> 0;
+    slot = (slot ^ (slot >>> 15)) & this.#mask;
+    while (this.#rank[slot] !== NONE && (this.#left[slot] !== left || this.#right[slot] !== right)) {
+      slot = (slot + 1) & this.#mask;
+    }
+    return slot;
+  }
+}
+
+/** A binary heap of numbers, the smallest first. */
+class Heap {
+  readonly #keys: number[] = [];
+
+  get size(): number {
+    return this.#keys.length;
+  }
+
+  push(key: number): void {
+    const keys = this.#keys;
+    let at = keys.push(key) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (keys[parent]! <= key) break;
+      keys[at] = keys[parent]!;
+      at = parent;
+    }
+    keys[at] = key;
+  }
+
+  pop(): number {
+    const keys = this.#keys;
+    const top = keys[0]!;
+    const key = keys.pop()!;
+    const size = keys.length;
+    if (size === 0) return top;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= size) break;
+      if (child + 1 < size && keys[child + 1]! < keys[child]!) child += 1;
+      if (keys[child]! >= key) break;
+      keys[at] = keys[child]!;
+      at = child;
+    }
+    keys[at] = key;
+    return top;
+  }
+}

@@ -1,0 +1,83 @@
+/** Reads a tokenizer.json and refuses one that cannot serve the model. */
+import { z } from 'zod';
+import { SidaError } from '../../errors.js';
+import { oneLine, parseJson } from '../one-line.js';
+
+const tokenId = z.number().int().nonnegative();
+
+/** The parts of the file that contain ids. In a vocabulary list, the id is the index and the number is a score. */
+const fileSchema = z.looseObject({
+  added_tokens: z.array(z.looseObject({ id: tokenId, content: z.string() })).nullish(),
+  model: z.looseObject({
+    vocab: z.union([z.array(z.tuple([z.string(), z.number()])), z.record(z.string(), tokenId)]),
+    unk_id: tokenId.nullish(),
+  }),
+});
+
+export type TokenizerFile = z.infer<typeof fileSchema>;
+
+/** Throws checkpoint_invalid. */
+export function readTokenizerFile(json: Buffer): TokenizerFile {
+  try {
+    const file = parseJson(json, fileSchema);
+    refuseDecoderPatterns(file.decoder);
+    return file;
+  } catch (error) {
+    throw unusable(error);
+  }
+}
+
+/** Ids are decoded on the thread that passes messages, so no regular expression may run there. */
+function refuseDecoderPatterns(decoder: unknown): void {
+  if (typeof decoder !== 'object' || decoder === null) return;
+  const { pattern, decoders } = decoder as { pattern?: unknown; decoders?: unknown };
+  if (typeof pattern === 'object' && pattern !== null && 'Regex' in pattern) {
+    throw new Error('its decoder has a regular expression, expected texts');
+  }
+  if (Array.isArray(decoders)) decoders.forEach(refuseDecoderPatterns);
+}
+
+/** The vocabulary's tokens with their ids. */
+export function piecesOf({ model: { vocab } }: TokenizerFile): [token: string, id: number][] {
+  return Array.isArray(vocab) ? vocab.map(([piece], id) => [piece, id]) : Object.entries(vocab);
+}
+
+/** Throws checkpoint_invalid unless every id has an embedding row and belongs to one token. */
+export function checkIds(file: TokenizerFile, vocabSize: number): void {
+  const { added_tokens, model } = file;
+  const pieces = piecesOf(file);
+  const added = (added_tokens ?? []).map(({ content, id }): [string, number] => [content, id]);
+  const unknown: [string, number][] = typeof model.unk_id === 'number' ? [['(unknown)', model.unk_id]] : [];
+  const highest = [...pieces, ...added, ...unknown].find(([, id]) => id >= vocabSize);
+  if (highest !== undefined) {
+    const [token, id] = highest;
+    throw new SidaError({
+      code: 'checkpoint_invalid',
+      message: `tokenizer.json gives token ${shown(token)} the id ${id}, the model has ${vocabSize} embedding rows`,
+      details: { id, vocab_size: vocabSize },
+    });
+  }
+  const owners = new Map<number, string>();
+  for (const [token, id] of [...pieces, ...added]) {
+    const owner = owners.get(id);
+    if (owner !== undefined && owner !== token) {
+      throw new SidaError({
+        code: 'checkpoint_invalid',
+        message: `tokenizer.json gives the id ${id} to two tokens, ${shown(owner)} and ${shown(token)}`,
+        details: { id },
+      });
+    }
+    owners.set(id, token);
+  }
+}
+
+export function unusable(error: unknown): SidaError {
+  if (error instanceof SidaError) return error;
+  const reason = oneLine(error instanceof Error ? error.message : String(error));
+  const message = `tokenizer.json cannot be used: ${reason}`;
+  return new SidaError({ code: 'checkpoint_invalid', message }, { cause: error });
+}
+
+function shown(token: string): string {
+  return oneLine(JSON.stringify(token), 64);
+}

@@ -1,0 +1,161 @@
+/**
+ * Opens @huggingface/tokenizers with the parts replaced whose time is quadratic or many times what it needs to be.
+ * The ids stay the same.
+ */
+import { Tokenizer } from '@huggingface/tokenizers';
+import { BytePair } from './byte-pair.js';
+import { piecesOf, type TokenizerFile } from './file.js';
+import { orderMarks } from './mark-order.js';
+import { Unigram } from './unigram.js';
+import { UnknownRuns } from './unknown-runs.js';
+
+/** The parts of the library in use. Its own types do not resolve under `nodenext`. */
+export interface TokenizerLibrary {
+  encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
+  decode(ids: number[], options: { skip_special_tokens: boolean }): string;
+  id_to_token(id: number): string | undefined;
+  normalizer: Normalizer | null;
+  pre_tokenizer: PreTokenizer | null;
+  model: Model;
+}
+
+interface Normalizer {
+  normalize(text: string): string;
+  /** Of a sequence. */
+  normalizers?: (Normalizer | null)[];
+  /** Of a Unicode normalizer. */
+  form?: 'NFC' | 'NFD' | 'NFKC' | 'NFKD';
+  /** Of a precompiled normalizer. */
+  charsmap?: unknown;
+  /** Of a BERT normalizer. */
+  strip_accents?(text: string): string;
+}
+
+interface PreTokenizer {
+  /** Of a sequence. */
+  tokenizers?: (PreTokenizer | null)[];
+  // Of a byte-level pre-tokenizer.
+  byte_encoder?: Record<number, string>;
+  add_prefix_space: boolean;
+  use_regex: boolean;
+  pattern: RegExp;
+  pre_tokenize_text(text: string): string[];
+}
+
+interface Model {
+  vocab: string[];
+  tokens_to_ids: Map<string, number>;
+  unk_token_id: number | undefined;
+  fuse_unk: boolean;
+  encode(tokens: string[]): string[];
+  _call(tokens: string[]): string[];
+  // Of a Unigram model.
+  scores?: number[];
+  unk_score?: number;
+  trie?: unknown;
+  tokenize?(text: string): string[];
+  // Of a BPE model.
+  merges?: string[][];
+  bpe_ranks?: Map<string, number>;
+  cache?: { get(word: string): string[] | undefined; put(word: string, tokens: string[]): void };
+  max_length_to_cache?: number;
+  end_of_word_suffix?: string;
+  continuing_subword_suffix?: string | null;
+  bpe?(word: string): string[];
+}
+
+export const Library = Tokenizer as unknown as new (file: object, config: object) => TokenizerLibrary;
+
+/** By default, decode removes the space in " ." and " ,", unlike the reference implementation. */
+export const CONFIG = { clean_up_tokenization_spaces: false };
+
+/**
+ * While a text is encoded, `pause` is called about every millisecond; it may encode
+ * another text.
+ */
+export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLibrary {
+  const library = new Library(file, CONFIG);
+  replaceNormalizer(library.normalizer);
+  replacePreTokenizer(library.pre_tokenizer);
+  const { model } = library;
+  if (model.scores !== undefined) replaceUnigram(model, piecesOf(file), pause);
+  else if (model.bpe_ranks !== undefined) replaceBytePair(model, pause);
+  const runs = new UnknownRuns(model);
+  model._call = (tokens) => {
+    const found = model.encode(tokens);
+    return model.fuse_unk ? runs.fuse(found) : found;
+  };
+  return library;
+}
+
+function replaceNormalizer(normalizer: Normalizer | null): void {
+  if (normalizer === null) return;
+  for (const part of normalizer.normalizers ?? []) replaceNormalizer(part);
+  const { form } = normalizer;
+  if (form !== undefined) {
+    const normalize = normalizer.normalize.bind(normalizer);
+    const kind = form.startsWith('NFK') ? 'compatibility' : 'canonical';
+    normalizer.normalize = (text) => normalize(orderMarks(text, kind));
+  } else if (normalizer.charsmap !== undefined) {
+    const normalize = normalizer.normalize.bind(normalizer);
+    // The library removes these first. They must not stand between marks when the marks are ordered.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: as in the library
+    const removed = /[\u0001-\u0008\u000B\u000E-\u001F\u007F\u008F\u009F]/g;
+    normalizer.normalize = (text) => normalize(orderMarks(text.replace(removed, ''), 'compatibility'));
+  } else if (normalizer.strip_accents !== undefined) {
+    const strip = normalizer.strip_accents.bind(normalizer);
+    normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical'));
+  }
+}
+
+/** The library makes an array and a joined text for each word. */
+function replacePreTokenizer(part: PreTokenizer | null): void {
+  if (part === null) return;
+  for (const each of part.tokenizers ?? []) replacePreTokenizer(each);
+  const { byte_encoder: characters } = part;
+  if (characters === undefined) return;
+  const encoder = new TextEncoder();
+  const table = Array.from({ length: 256 }, (_, byte) => characters[byte]!);
+  part.pre_tokenize_text = (text) => {
+    const whole = part.add_prefix_space && !text.startsWith(' ') ? ` ${text}` : text;
+    const words = part.use_regex ? (whole.match(part.pattern) ?? []) : [whole];
+    return words.map((word) => {
+      let shown = '';
+      for (const byte of encoder.encode(word)) shown += table[byte]!;
+      return shown;
+    });
+  };
+}
+
+/** `pieces` are those of the file: the library has put added tokens among its own. */
+function replaceUnigram(model: Model, pieces: [string, number][], pause: () => void): void {
+  const texts = pieces.map(([text]) => text);
+  // The library looks the score up by the id that the text has now: an added token may have changed it.
+  const scores = Float64Array.from(
+    texts,
+    (text) => model.scores![model.tokens_to_ids.get(text)!] ?? Number.NaN,
+  );
+  const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! }, pause);
+  model.trie = undefined;
+  model.tokenize = (text) => unigram.split(text);
+  model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
+}
+
+function replaceBytePair(model: Model, pause: () => void): void {
+  const pairs = new BytePair(model.merges!, pause);
+  model.merges = [];
+  model.bpe_ranks = new Map();
+  const { cache, max_length_to_cache: longest = 0 } = model;
+  const { end_of_word_suffix: wordEnd, continuing_subword_suffix: continued } = model;
+  model.bpe = (word) => {
+    if (word.length === 0) return [];
+    const cached = cache!.get(word);
+    if (cached !== undefined) return cached;
+    const characters = Array.from(word);
+    if (wordEnd) characters[characters.length - 1] += wordEnd;
+    const tokens = pairs.merge(characters);
+    if (continued) for (let at = 0; at + 1 < tokens.length; at += 1) tokens[at] += continued;
+    if (word.length < longest) cache!.put(word, tokens);
+    return tokens;
+  };
+}

@@ -1,0 +1,136 @@
+// The tokenizer thread: what it is given, in which order it answers, and what becomes of a text that takes too long.
+import { readFileSync, rmSync } from 'node:fs';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { TokenizerLink } from '../../../src/engine/tokenizer-link.js';
+import type { SidaError } from '../../../src/errors.js';
+import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { compiledSource } from '../../support/compiled-source.js';
+import { eventually } from '../../support/eventually.js';
+
+const file = JSON.parse(
+  readFileSync(new URL('../../../models/switch-mini/tokenizer.json', import.meta.url), 'utf8'),
+);
+const sound = Buffer.from(JSON.stringify(file));
+const slow = Buffer.from(
+  JSON.stringify({
+    ...file,
+    normalizer: {
+      type: 'Sequence',
+      normalizers: [
+        ...(file.normalizer === null ? [] : [file.normalizer]),
+        { type: 'Replace', pattern: { Regex: '(?:(?:qz)+)+!' }, content: 'x' },
+      ],
+    },
+  }),
+);
+const limits = { vocabSize: 8000, maxInputBytes: 1 << 16 };
+const plain = new Tokenizer(sound, limits);
+const HANGS = `${'qz'.repeat(100)}?`;
+
+// The addon is not beside the compiled source.
+const addon = fileURLToPath(new URL('../../../build/addon/Release/sida.node', import.meta.url));
+
+let dist: string;
+let Link: typeof TokenizerLink;
+let link: TokenizerLink;
+const failures: Error[] = [];
+beforeAll(async () => {
+  process.env.SIDA_ADDON ??= addon;
+  dist = compiledSource();
+  Link = (await import(pathToFileURL(`${dist}/engine/tokenizer-link.js`).href)).TokenizerLink;
+});
+afterAll(() => rmSync(dist, { recursive: true, force: true }));
+afterEach(async () => {
+  await link.close();
+  expect(failures).toEqual([]);
+});
+
+const open = async (json: Buffer) => {
+  link = await Link.open(json, limits, (error) => failures.push(error));
+};
+
+type Found = number[][] | SidaError;
+const encode = (texts: string[], special = true): Promise<Found> =>
+  new Promise((resolve) => {
+    link.encode(
+      texts.map((text) => ({ text, special })),
+      resolve,
+    );
+  });
+
+describe('the tokenizer thread', () => {
+  it('gives the ids of each text in the order of the request, with and without special tokens', async () => {
+    await open(sound);
+    const texts = ['a fine film', '', 'x'.repeat(9_000), 'ш'.repeat(9_000), 'dull', 'y '.repeat(3_000)];
+    expect(await encode(texts)).toEqual(texts.map((text) => plain.encode(text)));
+    expect(await encode(texts, false)).toEqual(texts.map((text) => plain.encodePlain(text)));
+    expect(link.texts.decode([1500, 1], true)).toBe('positive');
+    expect(link.figures).toMatchObject({ waiting: 0, waitingBytes: 0, ended: 0 });
+    expect(link.figures.seconds).toBeGreaterThan(0);
+  });
+
+  it('takes up short texts while a long one runs', async () => {
+    await open(sound);
+    await encode(['warm']);
+    const ended: string[] = [];
+    const long = encode(Array.from({ length: 8 }, (_, i) => `${i}ab`.repeat(20_000))).then(() =>
+      ended.push('long'),
+    );
+    const short = encode(['a fine film']).then(() => ended.push('short'));
+    await Promise.all([long, short]);
+    expect(ended).toEqual(['short', 'long']);
+  });
+
+  it('forgets the texts of a request that is cancelled, and never answers it', async () => {
+    await open(sound);
+    let answered = false;
+    const cancel = link.encode(
+      Array.from({ length: 32 }, () => ({ text: 'ab'.repeat(15_000), special: true })),
+      () => {
+        answered = true;
+      },
+    );
+    expect(link.figures.waiting).toBe(31);
+    cancel();
+    expect(link.figures).toMatchObject({ waiting: 0, waitingBytes: 0 });
+    expect(await encode(['dull'])).toEqual([plain.encode('dull')]);
+    expect(answered).toBe(false);
+  });
+
+  it('is replaced when a text takes too long: that text is refused with the numbers, the others are answered', async () => {
+    await open(slow);
+    const hanging = encode(['fine', HANGS, 'never read']);
+    const others = [encode(['a fine film']), encode(['b'.repeat(9_000), 'dull'])];
+    const error = (await hanging) as SidaError;
+    expect(error).toMatchObject({ code: 'cannot_run', details: { bytes: HANGS.length, limit_ms: 1004 } });
+    expect(error.message).toBe(`A text of ${HANGS.length} bytes took the tokenizer longer than 1004 ms`);
+    expect(await Promise.all(others)).toEqual([
+      [plain.encode('a fine film')],
+      [plain.encode('b'.repeat(9_000)), plain.encode('dull')],
+    ]);
+    expect(link.figures).toMatchObject({ waiting: 0, ended: 1 });
+    expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+
+  it('is replaced too when the client of the text has left', async () => {
+    await open(slow);
+    const cancel = link.encode([{ text: HANGS, special: true }], () => expect.unreachable());
+    cancel();
+    await eventually(() => link.figures.ended === 1);
+    expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+
+  it('passes on why a text has no ids', async () => {
+    await open(sound);
+    expect(await encode(['a'.repeat((1 << 16) + 1)])).toMatchObject({ code: 'request_too_large' });
+    expect(await encode(['fine'])).toEqual([plain.encode('fine')]);
+  });
+});
+
+it('refuses a tokenizer that cannot serve the model', async () => {
+  await expect(Link.open(Buffer.from('{}'), limits, () => {})).rejects.toMatchObject({
+    code: 'checkpoint_invalid',
+  });
+  await open(sound);
+});
