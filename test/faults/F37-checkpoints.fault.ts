@@ -93,7 +93,14 @@ async function all(
   }
   const refused = cases.filter(({ says }) => says !== undefined).length;
   report.note(`${refused} refused in one line with exit code 4, ${cases.length - refused} taken`);
-  report.atMost(`beyond a sound model at most (${slowest.what})`, slowest.value, MOST_SECONDS, 's');
+  const quiet = { what: 'the time of a sound model', value: sound.seconds, times: 3 };
+  report.withinTime(
+    `beyond a sound model at most (${slowest.what})`,
+    slowest.value,
+    MOST_SECONDS,
+    's',
+    quiet,
+  );
   report.atMost(`and (${largest.what})`, largest.value / MIB, 64, 'MiB');
 }
 

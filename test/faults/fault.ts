@@ -47,6 +47,11 @@ export interface FaultReport {
   atMost(what: string, value: number, limit: number, unit: string): void;
   atLeast(what: string, value: number, limit: number, unit: string): void;
   /**
+   * A ratio of speeds of the same run. It should reach `aim`, which a busy machine may miss; `bound` is asserted. A
+   * bound above the aim makes both of them upper limits.
+   */
+  ratio(what: string, value: number, aim: number, bound: number, unit: string): void;
+  /**
    * Of times: a busy machine may miss the limit, and only --strict makes that a failure. The ratio to `quiet` is
    * asserted.
    */
@@ -60,17 +65,34 @@ export function fault(id: string, what: string, run: (report: FaultReport) => Pr
     const limits: Limit[] = [];
     const started = performance.now();
     let passed = false;
-    const most = (name: string, value: number, limit: number, unit: string, asserted: boolean) =>
-      limits.push({ what: name, value, limit, unit, least: false, asserted, met: value <= limit });
+    const add = (limit: Omit<Limit, 'met'>) => {
+      const { value, least } = limit;
+      limits.push({ ...limit, met: least ? value >= limit.limit : value <= limit.limit });
+    };
     try {
       await run({
         note: (figure) => figures.push(figure),
-        atMost: (name, value, limit, unit) => most(name, value, limit, unit, true),
+        atMost: (name, value, limit, unit) =>
+          add({ what: name, value, limit, unit, least: false, asserted: true }),
         atLeast: (name, value, limit, unit) =>
-          limits.push({ what: name, value, limit, unit, least: true, asserted: true, met: value >= limit }),
+          add({ what: name, value, limit, unit, least: true, asserted: true }),
+        ratio(name, value, aim, bound, unit) {
+          const least = bound < aim;
+          const reached = least ? value >= aim : value <= aim;
+          if (!reached) add({ what: `${name} (aim)`, value, limit: aim, unit, least, asserted: false });
+          add({ what: name, value, limit: reached ? aim : bound, unit, least, asserted: true });
+        },
         withinTime(name, value, limit, unit, quiet) {
-          most(name, value, limit, unit, false);
-          most(`of ${quiet.what}`, value / quiet.value, quiet.times, '×', true);
+          add({ what: name, value, limit, unit, least: false, asserted: false });
+          const times = value / quiet.value;
+          add({
+            what: `of ${quiet.what}`,
+            value: times,
+            limit: quiet.times,
+            unit: '×',
+            least: false,
+            asserted: true,
+          });
         },
       });
       passed = limits.every(({ asserted, met }) => met || !asserted);
