@@ -165,8 +165,8 @@ export interface JobQueue {
   /** Cancels a job unless it has ended. Resolves with its record, or with undefined as `find` does. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
   /**
-   * Reports the deltas of the current run so far, then every new status and delta, until the job ends or is lost, or the
-   * returned function is called. Resolves with undefined as `find` does.
+   * Reports the deltas of the current run so far, then every new status and delta, until the job ends or is lost, or
+   * the returned function is called. Resolves with undefined as `find` does.
    */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;
   /** Refuses new jobs with `shutting_down`. Resolves true when no job is left, false when `drainMs` passes first. */

@@ -23,10 +23,8 @@ export type LedgerScript = `ledger-${(typeof NAMES)[number]}`;
 /** The shared beginning of every script. */
 const SHARED = textOf('ledger');
 
-/** A Redis whose memory is full refuses these. */
-const REFUSED_WHEN_FULL = ['accept', 'append'];
 /**
- * The other scripts finish what was accepted, and so make room. Redis lets a script write without room once a command
+ * A Redis whose memory is full refuses new jobs. The other scripts finish what was accepted, and so make room. Redis lets a script write without room once a command
  * has run that might free memory.
  */
 const EVEN_WHEN_FULL = "redis.call('DEL', KEYS[1] .. ':ledger:none')";
@@ -38,7 +36,7 @@ export const LEDGER_SCRIPTS = Object.fromEntries(
 
 function scriptOf(name: string): string {
   const script = `${SHARED}\n${textOf(name)}`;
-  return REFUSED_WHEN_FULL.includes(name) ? script : `${EVEN_WHEN_FULL}\n${script}`;
+  return name === 'accept' ? script : `${EVEN_WHEN_FULL}\n${script}`;
 }
 
 function textOf(name: string): string {

@@ -1,4 +1,4 @@
-// Redis's clock is set forward and back. A jump is simulated in the ledger's record of when it last looked at the clock.
+// Redis's clock is set forward and back. A jump is simulated in the ledger's record of its last look at the clock.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
