@@ -80,21 +80,28 @@ function lowest(values: number[], from: number, to: number): number {
   return Math.min(...values.slice(Math.floor(from * values.length), Math.ceil(to * values.length)));
 }
 
-async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Promise<void> {
+async function soak(
+  report: FaultReport,
+  subject: Subject,
+  traffic: Traffic,
+  attackers: Attackers,
+): Promise<void> {
   const { port, server } = subject;
   const [engine] = server.enginePids();
   const heartbeat = new Heartbeat(port);
   const others = Promise.all([sendBad(subject, traffic), moveBudget(subject)]);
+  // Its failure is told below, even if another comes first.
+  others.catch(() => undefined);
   const samples = { hours: [] as number[], server: [] as number[], engine: [] as number[] };
   const descriptors: number[] = [];
   const began = performance.now();
-  let attackers: Attackers | undefined;
   let quiet = 0;
   for (let next = began; next < began + MINUTES * 60_000; next += SAMPLE_MS) {
     await delay(Math.max(0, next - performance.now()));
-    if (attackers === undefined && performance.now() > began + QUIET_SHARE * MINUTES * 60_000) {
+    expect(server.enginePids(), `the engine after ${Math.round((next - began) / 1000)} s`).toEqual([engine]);
+    if (quiet === 0 && performance.now() > began + QUIET_SHARE * MINUTES * 60_000) {
       quiet = traffic.latencies.length;
-      attackers = attack(port);
+      if (HELD > 0) attackers.begin();
     }
     if (performance.now() < began + WARM_SHARE * MINUTES * 60_000) continue;
     samples.hours.push((performance.now() - began) / 3_600_000);
@@ -104,7 +111,7 @@ async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Pr
   }
   going = false;
   const [refused, moves] = await others;
-  await attackers?.stop();
+  await attackers.stop();
   await traffic.stop();
   await heartbeat.stop();
   report.note(`${refused} bad requests refused`);
@@ -128,7 +135,7 @@ async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Pr
   report.note(`at most ${Math.max(...descriptors)} descriptors more than when idle`);
   report.atMost('descriptors grown that are no chance', Math.max(0, least * time), 16, '');
   report.withinTime('longest without a sign of life', heartbeat.longestMs / 1000, 2, 's', await aTimer(4));
-  if (attackers === undefined) return;
+  if (HELD === 0) return;
   const p99 = (latencies: number[]) => percentile(latencies, 0.99);
   const [alone, beside] = [p99(traffic.latencies.slice(0, quiet)), p99(traffic.latencies.slice(quiet))];
   report.note(
@@ -142,19 +149,6 @@ async function soak(report: FaultReport, subject: Subject, traffic: Traffic): Pr
   );
   expect(attackers.failures).toEqual([]);
   report.atMost('p99 of good requests, of that without attacks,', beside / alone, 2, '×');
-}
-
-/** None with SIDA_SOAK_ATTACKERS=0. */
-function attack(port: number): Attackers | undefined {
-  if (HELD === 0) return undefined;
-  const half = Math.floor(HELD / 2);
-  return new Attackers({
-    port,
-    headers: bearer(bad),
-    pauseMs: 2_000,
-    pingers: half,
-    slowBodies: HELD - half,
-  });
 }
 
 fault('F34', 'soak: good and bad requests, cancels, attacks, a moving budget', async (report) => {
@@ -173,12 +167,16 @@ fault('F34', 'soak: good and bad requests, cancels, attacks, a moving budget', a
   const subject = await Subject.startWith({ headers: bearer(good) }, ...flags);
   // One in ten of all requests is cancelled: two in nine of the jobs, which are half of the good ones.
   const headers = bearer(good);
+  const half = Math.floor(HELD / 2);
+  const held = { pingers: half, slowBodies: HELD - half };
+  const attackers = new Attackers({ port: subject.port, headers: bearer(bad), pauseMs: 2_000, ...held });
   const options = { port: subject.port, headers, golden, seed: SEED, cancels: 0.22, pauseMs: 100 };
   try {
-    await Traffic.around(options, (traffic) => soak(report, subject, traffic));
+    await Traffic.around(options, (traffic) => soak(report, subject, traffic, attackers));
     await subject.recovered(report);
   } finally {
     going = false;
+    await attackers.stop();
     await subject.stop();
     await redis.end();
     rmSync(folder, { recursive: true });

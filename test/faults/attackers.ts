@@ -113,11 +113,16 @@ export class Attackers {
   readonly #options: AttackOptions;
   readonly #agent: Agent = new HttpAgent({ localAddress: ADDRESS });
   readonly #sockets = new Set<Socket>();
-  readonly #working: Promise<unknown>;
-  #going = true;
+  #working: Promise<unknown> = Promise.resolve();
+  #going = false;
 
   constructor(options: AttackOptions) {
     this.#options = options;
+  }
+
+  begin(): void {
+    const options = this.#options;
+    this.#going = true;
     const ping = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
     const length = 'content-type: application/json\r\ncontent-length: 100000';
     const head = Object.entries(options.headers)

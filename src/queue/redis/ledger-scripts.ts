@@ -24,8 +24,8 @@ export type LedgerScript = `ledger-${(typeof NAMES)[number]}`;
 const SHARED = textOf('ledger');
 
 /**
- * A Redis whose memory is full refuses new jobs. The other scripts finish what was accepted, and so make room. Redis lets a script write without room once a command
- * has run that might free memory.
+ * A Redis whose memory is full refuses new jobs. The other scripts finish what was accepted, and so make room. Redis
+ * lets a script write without room once a command has run that might free memory.
  */
 const EVEN_WHEN_FULL = "redis.call('DEL', KEYS[1] .. ':ledger:none')";
 

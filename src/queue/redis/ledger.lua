@@ -74,10 +74,12 @@ local function add(id, field, by)
   return value
 end
 
--- The present in Unix ms, as far after the job's creation as the ledger's clock says.
+-- The present in Unix ms, as far after the job's creation as the ledger's clock says, and not before its last run began:
+-- a clock that is set back takes what `tick` has not stored.
 local function shown(id)
-  local job = redis.call('HMGET', jobKey(id), 'createdMs', 'acceptedAt')
-  return (tonumber(job[1]) or wall) + math.max(0, now - (tonumber(job[2]) or now))
+  local job = redis.call('HMGET', jobKey(id), 'createdMs', 'acceptedAt', 'startedMs')
+  local at = (tonumber(job[1]) or wall) + math.max(0, now - (tonumber(job[2]) or now))
+  return math.max(at, tonumber(job[3]) or 0)
 end
 
 -- Removes an ended job. `why` is the counter to increment; nil counts nothing.

@@ -4,14 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { workerClient } from '../../../../src/queue/redis/redis-client.js';
-import { RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
-import type { TaskJob } from '../../../../src/tasks/registry.js';
+import { type NewJob, RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { answerTo } from '../../../unit/queue/scripted-engine.js';
+import { acceptIn, LEDGER_LIMITS, RESULT } from '../../../support/test-ledger.js';
 
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 20, keptJobs: 100 };
-const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
-const RESULT = JSON.stringify(answerTo(REQUEST));
 const HOUR_MS = 3_600_000;
 /** A jump ages jobs by no more. */
 const STEP_MS = 3_000;
@@ -29,22 +25,11 @@ describeWithRedis("the ledger's clock", () => {
     await server.end();
   });
   beforeEach(async () => {
-    ledger = new RedisLedger(client, `{${randomUUID()}}`, LIMITS);
+    ledger = new RedisLedger(client, `{${randomUUID()}}`, LEDGER_LIMITS);
     await ledger.beat('worker', true, 60_000, []);
   });
 
-  const accept = async (more: object = {}) => {
-    const id = randomUUID();
-    const job = { id, kind: 'tokenize', owner: 'owner', sync: false, bound: 100, key: '', digest: '' };
-    const request = {
-      form: '{"logprobs":null,"tokenIds":false,"experts":false}',
-      request: JSON.stringify(REQUEST),
-    };
-    expect(await ledger.accept({ ...job, ...request, deadlineMs: 60_000, ...more })).toEqual({
-      as: 'accepted',
-    });
-    return id;
-  };
+  const accept = (more: Partial<NewJob> = {}) => acceptIn(ledger, more);
   const claim = (token: string, leaseMs = 60_000) =>
     ledger.claim({ token, worker: 'worker', room: 64, leaseMs });
   const jump = async (ms: number) => {
@@ -105,7 +90,7 @@ describeWithRedis("the ledger's clock", () => {
   });
 
   it('still ends a job at its deadline, and drops answers after their time, at either side of a jump', async () => {
-    ledger = new RedisLedger(client, `{${randomUUID()}}`, { ...LIMITS, keptMs: 4_000 });
+    ledger = new RedisLedger(client, `{${randomUUID()}}`, { ...LEDGER_LIMITS, keptMs: 4_000 });
     const kept = await accept();
     await claim('a');
     await ledger.complete(kept, 'a', RESULT);

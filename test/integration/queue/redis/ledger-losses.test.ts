@@ -3,14 +3,9 @@ import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { workerClient } from '../../../../src/queue/redis/redis-client.js';
-import { RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
-import type { TaskJob } from '../../../../src/tasks/registry.js';
+import { type NewJob, RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
-import { answerTo } from '../../../unit/queue/scripted-engine.js';
-
-const LIMITS = { attempts: 3, keptMs: 600_000, keptBytes: 1 << 20, keptJobs: 100 };
-const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
-const RESULT = JSON.stringify(answerTo(REQUEST));
+import { acceptIn, LEDGER_LIMITS, RESULT } from '../../../support/test-ledger.js';
 
 describeWithRedis('a ledger that loses keys', () => {
   let server: RedisServer;
@@ -25,23 +20,12 @@ describeWithRedis('a ledger that loses keys', () => {
     await server.end();
   });
   beforeEach(async () => {
-    ledger = new RedisLedger(client, `{${randomUUID()}}`, LIMITS);
+    ledger = new RedisLedger(client, `{${randomUUID()}}`, LEDGER_LIMITS);
     await ledger.beat('worker', true, 60_000, []);
   });
 
   const key = (name: string) => `${ledger.prefix}:ledger:${name}`;
-  const accept = async (more: object = {}) => {
-    const id = randomUUID();
-    const job = { id, kind: 'tokenize', owner: 'owner', sync: false, bound: 100, key: '', digest: '' };
-    const request = {
-      form: '{"logprobs":null,"tokenIds":false,"experts":false}',
-      request: JSON.stringify(REQUEST),
-    };
-    expect(await ledger.accept({ ...job, ...request, deadlineMs: 60_000, ...more })).toEqual({
-      as: 'accepted',
-    });
-    return id;
-  };
+  const accept = (more: Partial<NewJob> = {}) => acceptIn(ledger, more);
   const claim = async (token: string, room = 64) =>
     (await ledger.claim({ token, worker: 'worker', room, leaseMs: 60_000 })).runs.map(({ id }) => id);
   const keep = async () => {

@@ -5,14 +5,10 @@ import type { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { workerClient } from '../../../../src/queue/redis/redis-client.js';
 import { type NewJob, RedisLedger } from '../../../../src/queue/redis/redis-ledger.js';
-import type { TaskJob } from '../../../../src/tasks/registry.js';
 import { eventually } from '../../../support/eventually.js';
 import { describeWithRedis, RedisServer } from '../../../support/redis.js';
+import { acceptIn, LEDGER_LIMITS, REQUEST, RESULT } from '../../../support/test-ledger.js';
 import { answerTo } from '../../../unit/queue/scripted-engine.js';
-
-const LIMITS = { attempts: 3, keptMs: 60_000, keptBytes: 1 << 20, keptJobs: 100 };
-const REQUEST: TaskJob = { kind: 'tokenize', inputs: ['a'], addSpecialTokens: true };
-const RESULT = JSON.stringify(answerTo(REQUEST));
 
 describeWithRedis('the ledger', () => {
   let server: RedisServer;
@@ -21,30 +17,14 @@ describeWithRedis('the ledger', () => {
   beforeAll(async () => {
     server = await RedisServer.start();
     client = workerClient(server.url);
-    ledger = new RedisLedger(client, '{test}', LIMITS);
+    ledger = new RedisLedger(client, '{test}', LEDGER_LIMITS);
   });
   afterAll(async () => {
     client.disconnect();
     await server.end();
   });
 
-  const accept = async (more: Partial<NewJob> = {}): Promise<string> => {
-    const job: NewJob = {
-      id: randomUUID(),
-      kind: 'tokenize',
-      owner: 'owner',
-      sync: false,
-      form: '{"logprobs":null,"tokenIds":false,"experts":false}',
-      request: JSON.stringify(REQUEST),
-      deadlineMs: 60_000,
-      bound: 1000,
-      key: '',
-      digest: '',
-      ...more,
-    };
-    expect(await ledger.accept(job)).toEqual({ as: 'accepted' });
-    return job.id;
-  };
+  const accept = (more: Partial<NewJob> = {}) => acceptIn(ledger, more);
   const beat = () => ledger.beat('worker', true, 60_000, []);
   const totals = async () => (await ledger.status()).totals;
 
