@@ -1,7 +1,7 @@
 /**
- * Every fault that this suite is to show, in one line each: the one list of them. `where` names what runs a row that is no
- * *.fault.ts file, `cannot` says why a row cannot run on a machine such as the one that continuous integration has, and
- * `missing` what of it does not exist yet.
+ * Every fault that this suite is to show, in one line each: the one list of them. `where` names what runs a row that
+ * is no *.fault.ts file, `cannot` says why a row cannot run on a machine such as the one that continuous integration
+ * has, and `missing` what of it does not exist yet.
  */
 export const ROWS = [
   { id: 'F1', what: 'kill -9 of the engine process in the middle of a batch' },

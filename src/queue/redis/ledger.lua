@@ -74,7 +74,7 @@ local function add(id, field, by)
   return value
 end
 
--- The present in Unix ms, as far after the job's creation as the ledger's clock says, and not before its last run began:
+-- The present in Unix ms, as far after the creation as the ledger's clock says, and not before the last run began:
 -- a clock that is set back takes what `tick` has not stored.
 local function shown(id)
   local job = redis.call('HMGET', jobKey(id), 'createdMs', 'acceptedAt', 'startedMs')
