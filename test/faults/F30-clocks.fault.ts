@@ -33,7 +33,7 @@ for (const [id, who, what] of CASES) {
     try {
       const { port } = cluster.subject;
       await Traffic.around({ port, golden: cluster.golden }, (traffic) =>
-        jumps(report, cluster, clock, traffic),
+        jumps(report, cluster, clock, traffic, who),
       );
       const out = [cluster.subject.server, ...cluster.workers].map(({ output }) => output).join('\n');
       expect(out).not.toMatch(/"(\w*ms|\w*seconds)":-/i);
@@ -45,11 +45,15 @@ for (const [id, who, what] of CASES) {
   });
 }
 
-async function jumps(report: FaultReport, cluster: Cluster, clock: WallClock, traffic: Traffic) {
+/** Unix ms as Redis sees them. */
+const timeOf = ({ redis }: Cluster) => redis.use(async (client) => 1000 * Number((await client.time())[0]));
+
+async function jumps(report: FaultReport, cluster: Cluster, clock: WallClock, traffic: Traffic, who: Who) {
   const { port } = cluster.subject;
   await traffic.goesOn(20);
   let shortestMs = Number.POSITIVE_INFINITY;
   let longestMs = 0;
+  let ahead = 0;
   for (const seconds of JUMPS) {
     // The jobs that wait, run and have ended meet the jump.
     const kept = await keepAll(
@@ -57,9 +61,12 @@ async function jumps(report: FaultReport, cluster: Cluster, clock: WallClock, tr
       Array.from({ length: BACKLOG }, (_, i) => cluster.golden[i % 56]!),
     );
     clock.jump(seconds);
+    ahead += seconds;
     await traffic.goesOn(20);
     const answer = await ask(port, '/v1/classify', { method: 'POST', body: cluster.golden[0]!.body });
     expect(answer.status, answer.text).toBe(200);
+    const shown = { redis: await timeOf(cluster), server: Date.parse(answer.headers.date!) };
+    if (who !== 'worker') expect(Math.abs(shown[who] - Date.now() - 1000 * ahead)).toBeLessThan(5_000);
     expect(Number(answer.headers['x-queue-time'])).toBeGreaterThanOrEqual(0);
     expect(Number.parseInt(String(answer.headers['x-ratelimit-reset-tokens']), 10)).toBeLessThanOrEqual(60);
     for (const { status, error, created_ms, started_ms, finished_ms } of await kept.ended()) {

@@ -106,7 +106,7 @@ export interface AttackOptions {
 }
 
 export class Attackers {
-  /** Answers by attack and status; status 0 for a connection that was closed without an answer. */
+  /** Answers by attack and status; 408 stands for a connection, too, that was closed without an answer. */
   readonly answers = new Map<string, number>();
   /** Connections of pingers and slow bodies that the server closed. */
   closed = 0;
