@@ -119,7 +119,13 @@ function write(text) {
     results.set(key, row);
     fresh.add(key);
   }
-  for (const key of results.keys()) if (!fresh.has(key)) console.log(`kept, not in this run: ${key}`);
+  // A row that ran has all of its faults anew; those of other names are gone.
+  const ran = new Set(faults.map(({ id }) => id));
+  for (const key of [...results.keys()]) {
+    if (fresh.has(key)) continue;
+    if (ran.has(key.split(' | ', 1)[0])) results.delete(key);
+    else console.log(`kept, not in this run: ${key}`);
+  }
   const rows = [...results.values()].sort(byNumber);
   const machines = [...new Set([...faults, ...beside].map(({ machine }) => machine))];
   const known = new Set(ROWS.map(({ id }) => id));
