@@ -1,4 +1,8 @@
 // How the result of a fault reads, in the terminal and in the table.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus, release } from 'node:os';
+
 export function verdict({ passed, limits }) {
   if (!passed) return 'FAIL';
   return limits.every(({ met }) => met) ? 'PASS' : 'MISSED';
@@ -12,4 +16,27 @@ function limitWords({ what, value, limit, unit, least, met }) {
   const digits = Math.abs(value) < 10 ? 2 : 0;
   const number = Number(value.toFixed(digits));
   return `${what} ${number} ${unit} (${met ? '' : 'missed: '}${least ? '≥' : '≤'} ${limit})`;
+}
+
+/** When, of which commit and where a result was made. */
+export function thisRun() {
+  const git = spawnSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' });
+  return {
+    date: new Date().toISOString(),
+    commit: git.status === 0 ? git.stdout.trim() : null,
+    machine: `${cpus()[0].model.trim()}, ${cpus().length} cores, Linux ${release().split('-')[0]}, Node ${process.version}`,
+  };
+}
+
+/** Results of rows that other commands than `npm run test:faults` run. */
+export const BESIDE = 'build/faults-beside';
+
+/** Leaves such a result for scripts/faults-table.mjs. */
+export function leaveBeside({ id, fault, figures, passed, seconds }) {
+  mkdirSync(BESIDE, { recursive: true });
+  const result = { id, fault, figures, limits: [], passed, seconds, ...thisRun() };
+  writeFileSync(
+    `${BESIDE}/${`${id} ${fault}`.replaceAll(/\W+/g, '-')}.json`,
+    `${JSON.stringify(result, null, 2)}\n`,
+  );
 }

@@ -1,40 +1,143 @@
-// Brings the results that `npm run test:faults` wrote to build/faults.json into the table of test/faults/results.md.
-import { readFileSync, writeFileSync } from 'node:fs';
-import { figuresOf, verdict } from './fault-words.mjs';
+// Writes the tables of test/faults/results.md: the state of every row of test/faults/rows.mjs, and the last result of
+// each fault, from build/faults.json (`npm run test:faults`) and build/faults-beside (sanitizers, fuzzers, GPU).
+//   node scripts/faults-table.mjs [--check]
+// --check writes nothing. It fails where a row of F1 to F50 is missing, where the state of a row is not what the
+// results say, and where test/faults/README.md does not tell of a fault.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { ROWS } from '../test/faults/rows.mjs';
+import { BESIDE, figuresOf, verdict } from './fault-words.mjs';
 
+const FOLDER = 'test/faults';
+const FILE = `${FOLDER}/results.md`;
 const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
-const { faults } = JSON.parse(readFileSync('build/faults.json', 'utf8'));
-const file = 'test/faults/results.md';
-const old = readFileSync(file, 'utf8');
-const [block, head, rows] = /(<!-- faults:[^>]*-->\n)([\s\S]*?)<!-- end -->/.exec(old);
-const keyOf = (row) => row.split(' | ', 2).join(' | ');
-/** By fault. Those that the run left out stay as they were. */
-const results = new Map(
-  rows
+const byNumber = (a, b) => a.localeCompare(b, 'en', { numeric: true });
+const cell = (text) => String(text).replaceAll('|', '\\|');
+const line = (...cells) => `| ${cells.map(cell).join(' | ')} |`;
+
+/** The lines of a table between its marks, without its head. */
+function bodyOf(text, name) {
+  const found = new RegExp(`<!-- ${name}:[^>]*-->\\n([\\s\\S]*?)<!-- end -->`).exec(text);
+  if (found === null) throw new Error(`${FILE} has no table "${name}"`);
+  return found[1]
     .split('\n')
-    .slice(2)
     .filter((row) => row.startsWith('|'))
-    .map((row) => [keyOf(row), row]),
-);
-const fresh = new Set();
-for (const result of faults) {
-  const { id, fault, seconds, date } = result;
-  const counted = `${figuresOf(result).join('; ').replaceAll('|', '\\|')} (${seconds.toFixed(0)} s)`;
-  const row = `| ${id} | ${fault} | ${counted} | ${WORDS[verdict(result)]} | ${result.commit ?? 'unknown'}, ${date.slice(0, 10)} |`;
-  results.set(keyOf(row), row);
-  fresh.add(keyOf(row));
+    .slice(2);
 }
-const kept = [...results.values()].filter((row) => !fresh.has(keyOf(row)));
-for (const row of kept) console.log(`kept, not in this run: ${keyOf(row)}`);
-const machine = [...new Set(faults.map((result) => result.machine))].join('; ');
-const table = [
-  '| | fault | what was counted | result | commit |',
-  '|---|---|---|---|---|',
-  ...[...results.values()].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
-  '',
-  `Machine of the newest: ${machine}.`,
-].join('\n');
-writeFileSync(
-  file,
-  old.replace(block, () => `${head}${table}\n<!-- end -->`),
-);
+
+function fill(text, name, table) {
+  const marks = new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- end -->)`);
+  return text.replace(marks, (_, begin, end) => `${begin}${table.join('\n')}\n${end}`);
+}
+
+const cellsOf = (row) => row.slice(2, -2).split(/(?<!\\) \| /);
+
+/** Ids of the rows that a *.fault.ts file runs. */
+function idsOfFiles() {
+  const ids = new Set();
+  for (const name of readdirSync(FOLDER).filter((each) => each.endsWith('.fault.ts'))) {
+    const text = readFileSync(`${FOLDER}/${name}`, 'utf8');
+    for (const [, id] of text.matchAll(/\bfault\(\s*'(\w+)'/g)) ids.add(id);
+    for (const [, id] of text.matchAll(/^ {2}\['(F\d+)',/gm)) ids.add(id);
+  }
+  return ids;
+}
+
+const tested = idsOfFiles();
+
+/** What the table says of a row, from the results of its faults. */
+function stateOf({ id, where, cannot, missing }, results) {
+  const own = results.filter((row) => cellsOf(row)[0] === id);
+  const words = own.map((row) => cellsOf(row)[3]);
+  const parts = [];
+  if (words.includes(WORDS.FAIL)) parts.push(WORDS.FAIL);
+  else if (words.includes(WORDS.MISSED)) parts.push(WORDS.MISSED);
+  else if (words.length > 0) parts.push(missing === undefined ? WORDS.PASS : 'pass, in part');
+  else if (cannot !== undefined) parts.push(`cannot run here: ${cannot}`);
+  else if (tested.has(id) || where !== undefined) parts.push('not run yet');
+  else parts.push('not yet');
+  if (missing !== undefined) parts.push(missing);
+  return parts.join('; ');
+}
+
+function states(results) {
+  const rows = ROWS.map((row) => {
+    const ran = tested.has(row.id) ? `\`npm run test:faults ${fileOf(row.id)}\`` : (row.where ?? '');
+    return line(row.id, row.what, stateOf(row, results), ran);
+  });
+  return ['| | fault | state | run by |', '|---|---|---|---|', ...rows];
+}
+
+/** The word that picks a row's files. */
+const fileOf = (id) => {
+  const name = readdirSync(FOLDER).find((each) => {
+    if (!each.endsWith('.fault.ts')) return false;
+    const text = readFileSync(`${FOLDER}/${each}`, 'utf8');
+    return new RegExp(`(fault\\(\\s*|^ {2}\\[)'${id}'`, 'm').test(text);
+  });
+  return /^F\d+/.exec(name)?.[0] ?? name.replace('.fault.ts', '');
+};
+
+function check(text) {
+  const faults = [];
+  const readme = readFileSync(`${FOLDER}/README.md`, 'utf8');
+  const known = new Set(ROWS.map(({ id }) => id));
+  for (let number = 1; number <= 50; number += 1) {
+    if (!known.has(`F${number}`)) faults.push(`${FOLDER}/rows.mjs has no row F${number}`);
+  }
+  for (const id of tested) {
+    if (!known.has(id)) faults.push(`${id} has a test, but no row in ${FOLDER}/rows.mjs`);
+    if (!readme.includes(`| ${id} |`)) faults.push(`${id} has a test, but no line in ${FOLDER}/README.md`);
+  }
+  const expected = states(bodyOf(text, 'faults')).slice(2);
+  const found = bodyOf(text, 'rows');
+  for (const row of expected) {
+    if (!found.includes(row))
+      faults.push(`${FILE}: the state of ${cellsOf(row)[0]} is not what its results say`);
+  }
+  for (const fault of faults) console.error(fault);
+  if (faults.length > 0) console.error('Run `node scripts/faults-table.mjs`.');
+  process.exitCode = faults.length === 0 ? 0 : 1;
+}
+
+function write(text) {
+  const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
+  const faults = existsSync('build/faults.json') ? read('build/faults.json').faults : [];
+  const beside = existsSync(BESIDE) ? readdirSync(BESIDE).map((name) => read(`${BESIDE}/${name}`)) : [];
+  const results = new Map(bodyOf(text, 'faults').map((row) => [cellsOf(row).slice(0, 2).join(' | '), row]));
+  const fresh = new Set();
+  for (const result of [...faults, ...beside]) {
+    const { id, fault, seconds, date, commit } = result;
+    const counted = `${figuresOf(result).join('; ')} (${seconds.toFixed(0)} s)`;
+    const row = line(
+      id,
+      fault,
+      counted,
+      WORDS[verdict(result)],
+      `${commit ?? 'unknown'}, ${date.slice(0, 10)}`,
+    );
+    const key = cellsOf(row).slice(0, 2).join(' | ');
+    results.set(key, row);
+    fresh.add(key);
+  }
+  // A row that ran has all of its faults anew; those of other names are gone.
+  const ran = new Set(faults.map(({ id }) => id));
+  for (const key of [...results.keys()]) {
+    if (fresh.has(key)) continue;
+    if (ran.has(key.split(' | ', 1)[0])) results.delete(key);
+    else console.log(`kept, not in this run: ${key}`);
+  }
+  const rows = [...results.values()].sort(byNumber);
+  const machines = [...new Set([...faults, ...beside].map(({ machine }) => machine))];
+  const known = new Set(ROWS.map(({ id }) => id));
+  const unknown = rows.find((row) => !known.has(cellsOf(row)[0]));
+  if (unknown !== undefined) throw new Error(`${FOLDER}/rows.mjs has no row for ${unknown.slice(0, 60)}`);
+  let filled = fill(text, 'rows', states(rows));
+  const head = ['| | fault | what was counted | result | commit |', '|---|---|---|---|---|'];
+  const machine = machines.length === 0 ? [] : ['', `Machine of the newest: ${machines.join('; ')}.`];
+  filled = fill(filled, 'faults', [...head, ...rows, ...machine]);
+  writeFileSync(FILE, filled);
+}
+
+const text = readFileSync(FILE, 'utf8');
+if (process.argv.includes('--check')) check(text);
+else write(text);

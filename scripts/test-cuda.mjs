@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
+import { leaveBeside } from './fault-words.mjs';
 
 const HELP = `npm run test:cuda -- [options]
 
@@ -99,7 +100,11 @@ async function nativeTests() {
   if (skipped.length > 0) left.push(`native tests that lack their data (${skipped.length}, SKIPPED above)`);
 }
 
+/** What each tool of compute-sanitizer reported. */
+const reports = [];
+
 function sanitizer() {
+  const started = performance.now();
   if (!installed('compute-sanitizer')) {
     const why = 'compute-sanitizer is not on PATH (it comes with the CUDA toolkit)';
     console.error(`\nLEFT OUT: memcheck, racecheck and synccheck: ${why}\n`);
@@ -118,10 +123,18 @@ function sanitizer() {
       `--test-case=${values.cases}`,
     ];
     const status = run('compute-sanitizer', args);
+    reports.push(`${tool}: ${status === 0 ? 'no report' : `status ${status}`}`);
     if (status === FOUND) failures.push(`compute-sanitizer ${tool} found errors`);
     else if (status !== 0)
       failures.push(`compute-sanitizer ${tool}: a test failed or it cannot run here (status ${status})`);
   }
+  leaveBeside({
+    id: 'F36',
+    fault: `compute-sanitizer over the tests ${values.cases}`,
+    figures: reports,
+    passed: reports.every((report) => report.endsWith('no report')),
+    seconds: (performance.now() - started) / 1000,
+  });
 }
 
 function server() {

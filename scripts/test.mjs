@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { leaveBeside } from './fault-words.mjs';
 
 const totals = { passed: 0, failed: 0, skipped: 0 };
 const sanitizers = process.argv.includes('--sanitizers');
@@ -74,12 +75,22 @@ function typescriptTests() {
   if (tests.status !== 0 && result.numFailedTests === 0) fail('vitest failed outside of its tests.');
 }
 
+const started = performance.now();
 if (sanitizers) {
   for (const name of ['address,undefined', 'thread']) {
     const options = ['-DCMAKE_BUILD_TYPE=RelWithDebInfo', `-DSIDA_SANITIZE=${name}`];
     const followsThreads = name === 'thread' && !kernels;
     nativeTests(`build/native-tests-${name.replace(',', '-')}`, options, followsThreads ? KERNELS : '');
   }
+  leaveBeside({
+    id: 'F35',
+    fault: 'native tests under ASan, UBSan and TSan',
+    figures: [
+      `${totals.passed} tests passed, ${totals.failed} failed or reported, ${totals.skipped} skipped`,
+    ],
+    passed: totals.failed === 0,
+    seconds: (performance.now() - started) / 1000,
+  });
 } else {
   nativeTests('build/native-tests', ['-DCMAKE_BUILD_TYPE=Release']);
   typescriptTests();

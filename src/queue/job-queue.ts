@@ -123,12 +123,8 @@ export interface JobRecord {
 /** How a kept job ended, for the log and the metrics. */
 export type KeptEnd = Pick<
   JobRecord,
-  'id' | 'status' | 'createdMs' | 'startedMs' | 'attempts' | 'result' | 'error'
-> & {
-  kind: string;
-  /** Null means that the job ended just now. */
-  finishedMs: number | null;
-};
+  'id' | 'status' | 'createdMs' | 'startedMs' | 'finishedMs' | 'attempts' | 'result' | 'error'
+> & { kind: string };
 
 export function hasEnded({ status }: JobRecord): boolean {
   return status !== 'queued' && status !== 'running';
@@ -149,7 +145,9 @@ export interface Accepted {
 export type JobEvent =
   | { type: 'status'; record: JobRecord }
   /** A delta of a streamed completion. `attempt` counts the runs; each run starts the stream again. */
-  | { type: 'delta'; attempt: number; delta: CompletionDelta };
+  | { type: 'delta'; attempt: number; delta: CompletionDelta }
+  /** The queue no longer has the job, because Redis has lost its record. No other event follows. */
+  | { type: 'lost' };
 
 export interface JobQueue {
   readonly stats: QueueStats;
@@ -167,8 +165,8 @@ export interface JobQueue {
   /** Cancels a job unless it has ended. Resolves with its record, or with undefined as `find` does. */
   cancel(id: string, owner: string): Promise<JobRecord | undefined>;
   /**
-   * Reports the deltas of the current run so far, then every new status and delta, until the job ends or the returned
-   * function is called. Resolves with undefined as `find` does.
+   * Reports the deltas of the current run so far, then every new status and delta, until the job ends or is lost, or
+   * the returned function is called. Resolves with undefined as `find` does.
    */
   watch(id: string, owner: string, listener: (event: JobEvent) => void): Promise<(() => void) | undefined>;
   /** Refuses new jobs with `shutting_down`. Resolves true when no job is left, false when `drainMs` passes first. */

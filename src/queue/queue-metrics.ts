@@ -14,9 +14,9 @@ export function recordKeptJob(
 ): void {
   const { id: jobId, kind, status, createdMs, startedMs, finishedMs, attempts, result, error } = record;
   if (result !== null) {
-    metrics?.observeOutcome(kind, { result, queueMs: startedMs! - createdMs });
+    metrics?.observeOutcome(kind, { result, queueMs: Math.max(0, startedMs! - createdMs) });
   }
-  const about = { jobId, kind, status, attempts, ms: (finishedMs ?? Date.now()) - createdMs };
+  const about = { jobId, kind, status, attempts, ms: Math.max(0, finishedMs! - createdMs) };
   if (error === null) logger.info(about, 'job ended');
   else if (ERROR_CODES[error.code].status >= 500) logger.error({ ...about, err: error }, 'job failed');
   else logger.info({ ...about, code: error.code }, 'job ended');

@@ -75,7 +75,8 @@ class JobEvents {
   take(event: JobEvent): void {
     try {
       if (event.type === 'status') this.#status(event.record);
-      else this.#delta(event);
+      else if (event.type === 'delta') this.#delta(event);
+      else this.#end();
     } catch (error) {
       // The queue reports to other readers as well. Close only this stream.
       this.#context.logger.error({ requestId: this.#res.locals.requestId, err: error }, 'stream failed');

@@ -6,7 +6,7 @@ export function joinDeltas(events: readonly JobEvent[]): JobEvent[] {
   const joined: JobEvent[] = [];
   let open = new Map<string, Extract<JobEvent, { type: 'delta' }>>();
   for (const event of events) {
-    if (event.type === 'status') {
+    if (event.type !== 'delta') {
       open = new Map();
       joined.push(event);
       continue;

@@ -8,6 +8,7 @@ import type { Ticket } from './admission/admission.js';
 import type { ServerContext } from './context.js';
 import { callerOf } from './middleware/auth.js';
 
+/** It is unknown how much of the job ran, so that its tokens stay charged. */
 const UNSEEN: ErrorBody = { code: 'cancelled', message: 'The end of the job was not seen' };
 
 export async function keepJob(
@@ -48,7 +49,8 @@ async function settleAtEnd(
     tell = resolve;
   });
   await queue.watch(id, owner, (event) => {
-    if (event.type === 'status' && hasEnded(event.record)) tell(event.record);
+    if (event.type === 'lost') tell(undefined);
+    else if (event.type === 'status' && hasEnded(event.record)) tell(event.record);
   });
   // The job may have ended before the watch began.
   const now = await queue.find(id, owner);

@@ -7,6 +7,7 @@ import { WorkerProcess } from '../support/worker-process.js';
 import { FAST, SMALL } from './cluster.js';
 import { fault } from './fault.js';
 import { essence, goldenQuestions } from './golden.js';
+import { aStart } from './quiet.js';
 import { Subject } from './subject.js';
 
 fault('F5', 'Redis absent at the start, there later', async (report) => {
@@ -40,7 +41,7 @@ fault('F5', 'Redis absent at the start, there later', async (report) => {
     expect([server.alive, worker.alive], server.output + worker.output).toEqual([true, true]);
     expect(server.output + worker.output).not.toMatch(/unhandledRejection|uncaughtException|This is a bug/i);
     report.note(`not ready with the reason for 3 s, then ${questions.length} right answers`);
-    report.atMost('ready after', seconds, 25, 's');
+    report.withinTime('ready after', seconds, 25, 's', await aStart(25));
     await alone.recovered(report);
   } finally {
     await Promise.all([server.stop(), worker.stop(), alone.stop()]);

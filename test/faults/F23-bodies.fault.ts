@@ -10,7 +10,7 @@ const MIB = 1024 ** 2;
 
 let subject: Subject;
 beforeAll(async () => {
-  subject = await Subject.start('--max-input-bytes', '1KiB');
+  subject = await Subject.start();
 });
 afterAll(() => subject.stop());
 

@@ -1,4 +1,5 @@
 // Prompts and numbers that are cheap to send and dear to take.
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { fault } from './fault.js';
 import { Subject } from './subject.js';
@@ -28,9 +29,13 @@ const TEXTS: [what: string, text: string][] = [
 ];
 const NUMBERS = [2 ** 53, 2 ** 31, -1, 0, 1.5, 1e308, '16', null, true, [16], {}];
 
+const lagMs = async () => 1000 * (await subject.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
+
 fault('F24', 'prompt bombs', async (report) => {
   // A scrape starts the event loop's figures anew.
-  await subject.metrics();
+  await lagMs();
+  await subject.goodUntil(delay(3_000));
+  const quiet = { what: 'the lag beside good requests', value: await lagMs(), times: 10 };
   let [served, refused] = [0, 0];
   const send = async (path: string, body: object) => {
     const { status, text } = await subject.ask(path, { method: 'POST', body });
@@ -75,7 +80,6 @@ fault('F24', 'prompt bombs', async (report) => {
   }
   report.note(`${NUMBERS.length} numbers in 7 fields: ${served} served, ${refused} refused`);
 
-  const lag = 1000 * (await subject.metrics())('sida_nodejs_eventloop_lag_p99_seconds');
-  report.atMost('event loop lag p99', lag, 50, 'ms');
+  report.withinTime('event loop lag p99', await lagMs(), 50, 'ms', quiet);
   await subject.recovered(report);
 });

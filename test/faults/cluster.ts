@@ -16,12 +16,16 @@ export const FAST = ['--lock-duration', `${LOCK_MS}ms`, '--stalled-interval', `$
 /** Few experts fit, so that the workers move some for every job. */
 export const SMALL = ['--memory-budget', '20%', '--threads', '1', '--log-level', 'warn'];
 
+export type Who = 'redis' | 'worker' | 'server';
+
 export interface ClusterOptions {
   /** `sida worker` processes; with 0 the server runs jobs itself. */
   workers?: number;
   /** Further flags of each worker, and of the server. */
   workerFlags?: string[];
   serverFlags?: string[];
+  /** Starts a process, or all workers; `start` is called at once. */
+  around?: <T>(who: Who, start: () => Promise<T>) => Promise<T>;
   /** Gives the address at which server and workers reach Redis. */
   through?: (redis: RedisServer) => Promise<string>;
 }
@@ -53,13 +57,16 @@ export class Cluster {
 
   static async start(options: ClusterOptions = {}): Promise<Cluster> {
     const { workers: count = 2, workerFlags = [], serverFlags = [], through } = options;
+    const around = options.around ?? ((_who, start) => start());
     const golden = await goldenQuestions();
-    const redis = await RedisServer.start();
+    const redis = await around('redis', () => RedisServer.start());
     const url = (await through?.(redis)) ?? redis.url;
     const flags = ['--redis', url, '--model', MINI, ...SMALL, ...FAST, ...workerFlags];
-    const workers = await Promise.all(Array.from({ length: count }, () => WorkerProcess.start(flags)));
+    const workers = await around('worker', () =>
+      Promise.all(Array.from({ length: count }, () => WorkerProcess.start(flags))),
+    );
     const own = count > 0 ? ['--no-worker'] : [...SMALL, ...FAST];
-    const subject = await Subject.start('--redis', url, ...own, ...serverFlags);
+    const subject = await around('server', () => Subject.start('--redis', url, ...own, ...serverFlags));
     return new Cluster(redis, subject, workers, golden, flags);
   }
 

@@ -2,24 +2,13 @@
  * Makes files and memory of a server fail: a library preloaded into it, built from shim.c, and the file that steers
  * it.
  */
-import { spawnSync } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buildPreload, withEnvironment } from './preload.js';
 
 const FAULTS = { none: 0, error: 1, short: 2, end: 3 } as const;
 const MATCH_AT = 64;
-
-function compile(out: string): boolean {
-  const source = join(import.meta.dirname, 'shim.c');
-  const made = ['cc', 'gcc', 'clang'].some(
-    (compiler) =>
-      spawnSync(compiler, ['-shared', '-fPIC', '-O1', '-o', out, source, '-ldl'], { stdio: 'ignore' })
-        .status === 0,
-  );
-  if (!made) console.warn('SKIPPED: faults of disk and memory need a C compiler (cc, gcc or clang)');
-  return made;
-}
 
 export class FaultShim {
   readonly #directory: string;
@@ -35,23 +24,15 @@ export class FaultShim {
   /** Undefined, and said so, where there is no compiler. */
   static build(): FaultShim | undefined {
     const directory = mkdtempSync(join(tmpdir(), 'sida-shim-'));
-    if (compile(join(directory, 'shim.so'))) return new FaultShim(directory);
+    if (buildPreload('shim.c', join(directory, 'shim.so'))) return new FaultShim(directory);
     rmSync(directory, { recursive: true });
     return undefined;
   }
 
   /** Processes that start within `start` are preloaded, and their children. */
-  async during<T>(start: () => T | Promise<T>): Promise<T> {
-    const mine = {
-      LD_PRELOAD: join(this.#directory, 'shim.so'),
-      SIDA_FAULT_CONTROL: join(this.#directory, 'control'),
-    };
-    Object.assign(process.env, mine);
-    try {
-      return await start();
-    } finally {
-      for (const name of Object.keys(mine)) delete process.env[name];
-    }
+  during<T>(start: () => T | Promise<T>): Promise<T> {
+    const control = { SIDA_FAULT_CONTROL: join(this.#directory, 'control') };
+    return withEnvironment({ LD_PRELOAD: join(this.#directory, 'shim.so'), ...control }, start);
   }
 
   /** From now on reads of files whose path contains `match` fail, but for the first `pass`. */

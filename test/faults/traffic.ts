@@ -21,6 +21,8 @@ export interface TrafficOptions {
   kept?: number;
   /** Share of the jobs that is cancelled. */
   cancels?: number;
+  /** What every request carries. */
+  headers?: Record<string, string>;
   /** What each client waits between requests. */
   pauseMs?: number;
 }
@@ -81,7 +83,7 @@ export class Traffic {
   }
 
   private constructor(options: TrafficOptions) {
-    this.#options = { seed: 1, sync: 4, kept: 4, cancels: 0, pauseMs: 20, ...options };
+    this.#options = { seed: 1, sync: 4, kept: 4, cancels: 0, headers: {}, pauseMs: 20, ...options };
     this.#random = randomFrom(this.#options.seed);
     const clients = [
       ...Array.from({ length: this.#options.sync }, () => () => this.#askOnce()),
@@ -243,7 +245,8 @@ export class Traffic {
 
   /** Undefined: the connection broke. */
   #ask(path: string, asked: Parameters<typeof ask>[2] = {}): Promise<Answer | undefined> {
-    return ask(this.#options.port, path, asked).catch(() => undefined);
+    const headers = { ...this.#options.headers, ...asked.headers };
+    return ask(this.#options.port, path, { ...asked, headers }).catch(() => undefined);
   }
 }
 

@@ -1,7 +1,4 @@
-/**
- * Requests that no server should accept, with this server's responses. The tests run it with `--max-input-bytes` of
- * 1 KiB.
- */
+/** Requests that no server should accept, with this server's responses. */
 
 const deep = (levels: number) =>
   `{"task":"sst2","input":${'['.repeat(levels - 1)}"a"${']'.repeat(levels - 1)}}`;
@@ -33,7 +30,7 @@ export const MALFORMED_BODIES: [what: string, body: string | Buffer, status: num
   ['over 1 MiB', JSON.stringify({ task: 'sst2', input: 'a'.repeat(1 << 20) }), 413, 'request_too_large'],
   [
     'an input over the limit',
-    JSON.stringify({ task: 'sst2', input: 'a'.repeat(1025) }),
+    JSON.stringify({ task: 'sst2', input: 'a'.repeat(65_537) }),
     413,
     'request_too_large',
   ],

@@ -8,11 +8,11 @@
     ARGV[4]  sync: 1 when a client waits for the job, 0 when its answer is kept
     ARGV[5]  form: the form of the answer, as JSON
     ARGV[6]  request, as JSON
-    ARGV[7]  deadline in ms from now; 0 means none
+    ARGV[7]  deadline in ms from now; 0 means none. The server that accepted a job with a waiting client ends it by its
+             own clock; the ledger ends the job some seconds later when that server has died.
     ARGV[8]  bound: most jobs that may wait
     ARGV[9]  idempotency key, hashed with the owner; empty means none
     ARGV[10] digest of the request, compared with that of an earlier request with the same key
-    ARGV[11] time in ms after which the record expires if the job never ends
 
   Returns
     {'accepted'}
@@ -22,7 +22,7 @@
     {'taken'}: another job has the id
 ]]
 local id, kind, owner, sync, form, request = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local deadline, bound, longest = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[11])
+local deadline, bound = tonumber(ARGV[7]), tonumber(ARGV[8])
 local key, digest = ARGV[9], ARGV[10]
 
 if key ~= '' then
@@ -35,13 +35,15 @@ end
 if redis.call('EXISTS', jobKey(id)) == 1 then return {'taken'} end
 if redis.call('ZCARD', base .. 'queued') >= bound then return {'full'} end
 
+if deadline > 0 and sync == '1' then deadline = deadline + 10000 end
+local due = deadline > 0 and now + deadline or 0
 local order = redis.call('HINCRBY', base .. 'counters', 'accepted', 1)
 redis.call('HSET', jobKey(id), 'order', order, 'kind', kind, 'owner', owner, 'sync', sync, 'form', form,
-  'digest', digest, 'request', request, 'status', 'queued', 'createdMs', now,
-  'deadlineMs', deadline > 0 and now + deadline or 0, 'attempts', 0, 'crashes', 0)
-redis.call('PEXPIRE', jobKey(id), longest)
+  'digest', digest, 'request', request, 'status', 'queued', 'createdMs', wall,
+  'acceptedAt', now, 'deadlineAt', due, 'attempts', 0, 'crashes', 0)
+redis.call('PEXPIRE', jobKey(id), UNUSED_MS)
 redis.call('ZADD', base .. 'queued', order, id)
-if deadline > 0 then redis.call('ZADD', base .. 'deadlines', now + deadline, id) end
-if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', longest) end
+if due > 0 then redis.call('ZADD', base .. 'deadlines', due, id) end
+if key ~= '' then redis.call('SET', base .. 'key:' .. key, id, 'PX', UNUSED_MS) end
 wake()
 return {'accepted'}

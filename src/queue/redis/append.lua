@@ -16,7 +16,7 @@ local bytes = 0
 for at = 4, #ARGV do bytes = bytes + #ARGV[at] end
 if add(id, 'deltaBytes', bytes) > most then return 'full' end
 for at = 4, #ARGV do redis.call('RPUSH', base .. 'deltas:' .. id, ARGV[at]) end
-redis.call('PEXPIRE', base .. 'deltas:' .. id, 86400000)
+redis.call('PEXPIRE', base .. 'deltas:' .. id, UNUSED_MS)
 redis.call('HSET', jobKey(id), 'streamed', 1)
 tell(id, 'deltas')
 return 'ok'

@@ -9,18 +9,18 @@
     ARGV[5]  job id of the first run
     ARGV[6]  token of the first run; the other runs follow in the same pairs
 
-  Returns {time, answer, …}: Redis's time in Unix ms, then for each run 'ok', or the result of `stale` when it no
-  longer counts.
+  Returns {time, answer, …}: the time of Redis's clock in Unix ms, then for each run 'ok', or the result of `stale`
+  when it no longer counts.
 ]]
 spare(tonumber(ARGV[1]), tonumber(ARGV[2]))
-redis.call('HSET', base .. 'counters', 'beatMs', now)
+redis.call('HSET', base .. 'counters', 'beatAt', now)
 redis.call('ZREMRANGEBYSCORE', base .. 'workers', '-inf', now - 3600000)
 if ARGV[4] == '1' then
   redis.call('ZADD', base .. 'workers', now, ARGV[3])
 else
   redis.call('SREM', base .. 'idle', ARGV[3])
 end
-local answer = {now}
+local answer = {wall}
 for at = 5, #ARGV, 2 do
   local id = ARGV[at]
   local why = stale(id, ARGV[at + 1])

@@ -20,7 +20,7 @@
   their share. It is 0 when no job waits; the worker is then idle until it gets a wake-up. `found` has one entry a
   job:
     {'run', id, attempt, crashes, request, sync, kind, createdMs, startedMs}
-    {'failed', id, attempts, sync, kind, createdMs, error}: the job must not run, and has been ended
+    {'failed', id, attempts, sync, kind, createdMs, finishedMs, error}: the job must not run, and has been ended
     {'broken', id}: the value in place of the job's record was no record, and has been removed
 ]]
 local token, worker, room = ARGV[4], ARGV[5], tonumber(ARGV[6])
@@ -45,12 +45,12 @@ end
 
 local function begin(id)
   local key = jobKey(id)
-  local job = redis.call('HMGET', key, 'status', 'attempts', 'spared', 'deadlineMs', 'sync', 'kind', 'createdMs')
+  local job = redis.call('HMGET', key, 'status', 'attempts', 'spared', 'deadlineAt', 'sync', 'kind', 'createdMs')
   if job[1] ~= 'queued' then return close(id) end
   local attempts = tonumber(job[2]) or 0
   local function fail(error)
     finish(id, 'failed', 'error', error, ARGV)
-    found[#found + 1] = {'failed', id, attempts, job[5] or '0', job[6] or '', job[7] or '0', error}
+    found[#found + 1] = {'failed', id, attempts, job[5] or '0', job[6] or '', job[7] or '0', tostring(shown(id)), error}
   end
   local deadline = tonumber(job[4]) or 0
   if deadline > 0 and now > deadline then return fail(ARGV[11]) end
@@ -62,7 +62,7 @@ local function begin(id)
   if redis.call('HSTRLEN', key, 'request') > bytes then return fail(ARGV[14]) end
   if attempts > 0 then count('retried') end
   redis.call('HSET', key,
-    'status', 'running', 'token', token, 'attempts', attempts + 1, 'startedMs', now, 'deltaBytes', 0)
+    'status', 'running', 'token', token, 'attempts', attempts + 1, 'startedMs', shown(id), 'deltaBytes', 0)
   redis.call('ZREM', base .. 'queued', id)
   redis.call('ZADD', base .. 'leases', now + lease, id)
   redis.call('DEL', base .. 'deltas:' .. id)
@@ -92,7 +92,7 @@ while #found < math.min(room, share) and size <= bytes do
     found[#found + 1] = {'broken', id}
   end
 end
-if #found > 0 then redis.call('SET', last, token, 'PX', lease) end
+if #found > 0 then redis.call('SET', last, token, 'PX', UNUSED_MS) end
 if #found < room and redis.call('ZCARD', base .. 'queued') == 0 then
   redis.call('SADD', base .. 'idle', worker)
   return {0, found}

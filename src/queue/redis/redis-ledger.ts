@@ -110,8 +110,6 @@ export interface LedgerTotals {
 export const SILENT_MS = 15_000;
 /** Most bytes of the deltas of one run. */
 export const DELTA_BYTES = 16 << 20;
-/** A job that has not ended is removed after this time. */
-const LONGEST_WAIT_MS = 7 * 86_400_000;
 /** Time for workers to reconnect and renew their leases once Redis is back. */
 const GRACE_MS = 2_000;
 
@@ -142,7 +140,7 @@ export class RedisLedger {
 
   async accept(job: NewJob): Promise<Acceptance> {
     const { id, kind, owner, sync, form, request, deadlineMs, bound, key, digest } = job;
-    const rest = [deadlineMs, bound, key, digest, LONGEST_WAIT_MS];
+    const rest = [deadlineMs, bound, key, digest];
     const answer = await this.#run('ledger-accept', id, kind, owner, sync ? 1 : 0, form, request, ...rest);
     const [as, other] = answer as [Acceptance['as'], string];
     return as === 'exists' ? { as, id: other } : { as };
@@ -196,7 +194,7 @@ export class RedisLedger {
 
   /**
    * Sends a worker's heartbeat, which renews the leases of its runs. `serving` says whether the worker takes jobs.
-   * Resolves with Redis's time in Unix milliseconds and, for each run, `ok` or why it no longer counts.
+   * Resolves with the time of Redis's clock in Unix milliseconds and, for each run, `ok` or why it no longer counts.
    */
   async beat(
     worker: string,
@@ -288,7 +286,7 @@ export class RedisLedger {
 /** One entry of the reply of claim.lua. */
 type ClaimReply =
   | ['run', string, number, number, string, string, string, string, string]
-  | ['failed', string, number, string, string, string, string]
+  | ['failed', string, number, string, string, string, string, string]
   | ['broken', string];
 
 function claimedOf(token: string, [more, replies]: [number, ClaimReply[]]): Claimed {
@@ -299,8 +297,8 @@ function claimedOf(token: string, [more, replies]: [number, ClaimReply[]]): Clai
       const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
       claimed.runs.push({ id, token, attempt, crashes, request, sync: sync === '1', kind, ...times });
     } else if (reply[0] === 'failed') {
-      const [, id, attempts, sync, kind, createdMs, error] = reply;
-      const job = { id, kind, createdMs: Number(createdMs), attempts };
+      const [, id, attempts, sync, kind, createdMs, finishedMs, error] = reply;
+      const job = { id, kind, createdMs: Number(createdMs), finishedMs: Number(finishedMs), attempts };
       if (sync !== '1') claimed.ended.push(failedEnd(job, JSON.parse(error) as ErrorBody));
     } else claimed.broken.push(reply[1]);
   }
@@ -315,16 +313,23 @@ function totalsOf(values: unknown[]): LedgerTotals {
 
 function expiredOf(late: string[]): KeptEnd[] {
   const ends: KeptEnd[] = [];
-  for (let at = 0; at < late.length; at += 4) {
-    const [id, kind, createdMs, attempts] = late.slice(at, at + 4) as [string, string, string, string];
-    const job = { id, kind, createdMs: Number(createdMs), attempts: Number(attempts) };
+  for (let at = 0; at < late.length; at += 5) {
+    const [id, kind] = late.slice(at, at + 2) as [string, string];
+    const [createdMs, finishedMs, attempts] = late.slice(at + 2, at + 5).map(Number) as [
+      number,
+      number,
+      number,
+    ];
+    const job = { id, kind, createdMs, finishedMs, attempts };
     ends.push(failedEnd(job, JSON.parse(expired) as ErrorBody));
   }
   return ends;
 }
 
-function failedEnd(job: Pick<KeptEnd, 'id' | 'kind' | 'createdMs' | 'attempts'>, error: ErrorBody): KeptEnd {
-  return { ...job, status: 'failed', startedMs: null, finishedMs: null, result: null, error };
+type Late = Pick<KeptEnd, 'id' | 'kind' | 'createdMs' | 'finishedMs' | 'attempts'>;
+
+function failedEnd(job: Late, error: ErrorBody): KeptEnd {
+  return { ...job, status: 'failed', startedMs: null, result: null, error };
 }
 
 function failure(code: ErrorBody['code'], message: string): string {

@@ -90,7 +90,8 @@ export class RemoteEngine implements EngineHandle {
   /** Chooses a model once and keeps it, because answers must not change under a running server. */
   #choose(named: PublishedModel[], now: number): void {
     if (this.#found !== undefined || this.#state.phase === 'closed') return;
-    const served = named.filter(({ seenMs }) => now - seenMs < SILENT_MS);
+    // After Redis's clock was set back, the last publication of a dead worker lies in the future.
+    const served = named.filter(({ seenMs }) => Math.abs(now - seenMs) < SILENT_MS);
     if (served.length > 1) {
       const all = served.map(({ model }) => model.fingerprint.slice(0, 12)).join(', ');
       const detail = `Workers serve ${served.length} models or settings named ${JSON.stringify(this.#name)}, which differ in ${differencesOf(served).join(', ')} (fingerprints ${all})`;

@@ -54,7 +54,7 @@ export class Submission {
     void this.#begin(news, events);
   }
 
-  /** Gives the client this error and ends the job. If Redis cannot be reached, the job's deadline ends it. */
+  /** Gives the client this error and ends the job. If Redis cannot be reached, the ledger's deadline ends it. */
   giveUp(error: SidaError): void {
     if (this.#settled) return;
     this.#stop(error);

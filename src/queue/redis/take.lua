@@ -7,6 +7,7 @@
   Returns 1.
 ]]
 if redis.call('HGET', jobKey(ARGV[1]), 'status') == 'completed' then
+  redis.call('ZREM', base .. 'leaving', ARGV[1])
   redis.call('DEL', jobKey(ARGV[1]), base .. 'deltas:' .. ARGV[1])
 end
 return 1

@@ -8,7 +8,7 @@ import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
 
 interface WatchEvents {
   onTotals: (totals: LedgerTotals) => void;
-  /** Called once, when the job has ended or the listener has left. */
+  /** Called once, when the job has ended or is lost, or the listener has left. */
   onEnd: () => void;
 }
 
@@ -34,18 +34,22 @@ export async function watchJob(
     if (!follower.ended) onEnd();
     follower.end();
   };
+  const lose = () => {
+    stop();
+    listener({ type: 'lost' });
+  };
   const follower = new JobFollower(ledger, id, {
     // The job may have ended between two reads. The listener still gets the status `running`.
     onRun: (found) =>
       tell({ ...shown(found), status: 'running', finishedMs: null, result: null, error: null }),
     onRecord: (found) => {
-      if (!visible(found, owner)) return stop();
+      if (!visible(found, owner)) return lose();
       tell(shown(found));
       if (hasEnded(found)) stop();
     },
     onDelta: (delta, attempt) => listener({ type: 'delta', attempt, delta }),
     onTotals,
-    onBroken: stop,
+    onBroken: lose,
   });
   follower.from(record);
   await follower.start(news);

@@ -9,6 +9,8 @@
   Returns {tokens charged so far, ms until the counter expires}.
 ]]
 redis.call('set', KEYS[1], 0, 'EX', ARGV[2], 'NX')
+-- The clock of Redis may have been set back since the counter was set.
+if redis.call('pttl', KEYS[1]) > ARGV[2] * 1000 then redis.call('expire', KEYS[1], ARGV[2]) end
 local consumed = redis.call('incrby', KEYS[1], ARGV[1])
 local ttl = redis.call('pttl', KEYS[1])
 if consumed < 0 then

@@ -46,7 +46,7 @@ export class TokenLimit {
     // The reservation is capped at the limit, so that an estimate alone never makes a request impossible.
     const tokens = Math.min(known + estimated, limit);
     const { msBeforeNext, remainingPoints } = await this.#consume(who, tokens);
-    const windowEnd = performance.now() + msBeforeNext;
+    const windowEnd = performance.now() + withinMinute(msBeforeNext);
     return {
       allowance: { limit, remaining: remainingPoints, resetSeconds: seconds(msBeforeNext) },
       settle: async (used) => {
@@ -90,6 +90,11 @@ export class RateLimited extends SidaError {
   }
 }
 
+/** The library reckons with the wall clock, which may have been changed since the minute began. */
+function withinMinute(ms: number): number {
+  return Math.min(MINUTE_S * 1000, Math.max(0, ms));
+}
+
 function seconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
+  return Math.max(1, Math.ceil(withinMinute(ms) / 1000));
 }

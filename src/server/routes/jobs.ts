@@ -69,7 +69,7 @@ export const getJobEvents: Route = {
   answers: {
     200: {
       description:
-        'Events `status` with the job and `piece` with a delta of the answer; ends with the last status',
+        'Events `status` with the job and `piece` with a delta of the answer; ends with the last status, or without it when Redis has lost the job',
       contentType: 'text/event-stream',
     },
     404: notFound,

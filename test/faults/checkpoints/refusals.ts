@@ -85,9 +85,15 @@ export async function judgeCases(
   }
   const refused = cases.filter(({ says }) => says !== undefined).length;
   report.note(`${refused} refused in one line with exit code 4, ${cases.length - refused} taken`);
-  report.atMost(`beyond a sound model at most (${slowest.what})`, slowest.value, MOST_SECONDS, 's');
+  const quiet = { what: 'the time of a sound model', value: sound.seconds, times: 3 };
+  report.withinTime(
+    `beyond a sound model at most (${slowest.what})`,
+    slowest.value,
+    MOST_SECONDS,
+    's',
+    quiet,
+  );
   report.atMost(`and (${largest.what})`, largest.value / MIB, MOST_BYTES / MIB, 'MiB');
-  expect(largest.value, largest.what).toBeLessThanOrEqual(MOST_BYTES);
 }
 
 /** Runs `sida serve`, and ends the server as soon as it is ready. `more` are flags; `peak` a file for its memory. */

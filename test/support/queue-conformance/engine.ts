@@ -103,7 +103,7 @@ export function engineConformance(name: string, make: MakeEngineQueue): void {
       let last: JobRecord | undefined;
       await queue.watch(record.id, OWNER, (event) => {
         if (event.type === 'delta') deltas.push(event.delta.text);
-        else last = event.record;
+        else if (event.type === 'status') last = event.record;
       });
       await eventually(() => last !== undefined && hasEnded(last), 'the last event');
       const result = last!.result as TaskResult;

@@ -7,6 +7,7 @@ import { completion, delta, finish, job, type MakeQueue, newId, OWNER, queues } 
 /** An event as a short text. */
 function told(event: JobEvent): string {
   if (event.type === 'delta') return `delta ${event.delta.text} of run ${event.attempt}`;
+  if (event.type === 'lost') return 'lost';
   return `${event.record.status} ${event.record.attempts}`;
 }
 

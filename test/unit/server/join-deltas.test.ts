@@ -11,7 +11,7 @@ function piece(text: string, { index = 0, attempt = 1, last = false } = {}): Job
 }
 
 const text = (event: JobEvent) =>
-  event.type === 'status' ? 'status' : `${event.attempt}.${event.delta.index} ${event.delta.text}`;
+  event.type !== 'delta' ? event.type : `${event.attempt}.${event.delta.index} ${event.delta.text}`;
 
 it('joins the deltas of each run and choice between two statuses, in the order of their first deltas', () => {
   const events = [

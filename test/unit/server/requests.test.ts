@@ -7,7 +7,7 @@ import { TestServer } from './test-server.js';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await TestServer.start({ maxInputBytes: '1KiB' });
+  server = await TestServer.start();
 });
 afterEach(async () => {
   // The server still answers a valid request after each invalid one.

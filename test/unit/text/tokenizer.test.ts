@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { brotliDecompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { SidaError } from '../../../src/errors.js';
@@ -9,13 +10,13 @@ const root = new URL('../../../', import.meta.url);
 const miniJson = readFileSync(new URL('models/switch-mini/tokenizer.json', root));
 const mini = new Tokenizer(miniJson, { vocabSize: 8000, maxInputBytes: 1 << 20 });
 
-const t5 = new URL('../shared/tokenizers/t5/', root);
-const hasT5 = existsSync(t5);
-if (!hasT5) console.warn(`SKIPPED: the 307 cases of the T5 tokenizer, ${t5.pathname} does not exist`);
-
-const qwen3 = new URL('../shared/tokenizers/qwen3/', root);
-const hasQwen3 = existsSync(qwen3);
-if (!hasQwen3) console.warn(`SKIPPED: the cases of a byte-level tokenizer, ${qwen3.pathname} does not exist`);
+/** A tokenizer of test/fixtures, and its cases as lines of JSON. */
+function fixture(name: string): { json: Buffer; lines: string[] } {
+  const unpacked = (file: string) =>
+    brotliDecompressSync(readFileSync(new URL(`test/fixtures/tokenizers/${name}/${file}.br`, root)));
+  const lines = unpacked('cases.jsonl').toString().split('\n').filter(Boolean);
+  return { json: unpacked('tokenizer.json'), lines };
+}
 
 function thrown(run: () => unknown): SidaError {
   try {
@@ -154,11 +155,10 @@ describe('incremental decoding', () => {
   });
 });
 
-describe.skipIf(!hasT5)('the T5 tokenizer', () => {
+describe('the T5 tokenizer', () => {
   it('agrees with the reference on ids and text of 307 cases', () => {
-    const json = readFileSync(new URL('tokenizer.json', t5));
+    const { json, lines } = fixture('t5');
     const tokenizer = new Tokenizer(json, { vocabSize: 32128, maxInputBytes: 1 << 20 });
-    const lines = readFileSync(new URL('cases.jsonl', t5), 'utf8').split('\n').filter(Boolean);
     expect(lines).toHaveLength(307);
     for (const line of lines) {
       const { text, ids, decoded } = JSON.parse(line) as { text: string; ids: number[]; decoded: string };
@@ -170,16 +170,12 @@ describe.skipIf(!hasT5)('the T5 tokenizer', () => {
   });
 });
 
-describe.skipIf(!hasQwen3)('a byte-level tokenizer', () => {
-  const tokenizer = () =>
-    new Tokenizer(readFileSync(new URL('tokenizer.json', qwen3)), {
-      vocabSize: 151_936,
-      maxInputBytes: 1 << 20,
-    });
+describe('a byte-level tokenizer', () => {
+  const { json, lines } = fixture('qwen3');
+  const tokenizer = () => new Tokenizer(json, { vocabSize: 151_936, maxInputBytes: 1 << 20 });
 
   it('agrees with the reference on ids and text, and decodes incrementally', () => {
     const library = tokenizer();
-    const lines = readFileSync(new URL('cases.jsonl', qwen3), 'utf8').split('\n').filter(Boolean);
     expect(lines.length).toBeGreaterThan(100);
     for (const line of lines) {
       const {

@@ -47,6 +47,17 @@ describeWithRedis('servers that share a rate limit', () => {
     expect((await reserve(1, 50)).allowance.remaining).toBe(40);
   });
 
+  it("begin a new minute in time after Redis's clock was set back", async () => {
+    await connected();
+    await reserve(0, 90);
+    await redis.use(async (client) => {
+      const [key] = await client.keys('*someone*');
+      await client.pexpire(key!, 3_600_000);
+      expect((await reserve(1, 5)).allowance.resetSeconds).toBeLessThanOrEqual(60);
+      expect(await client.pttl(key!)).toBeLessThanOrEqual(60_000);
+    });
+  });
+
   it('count by themselves while Redis is away, and together again afterwards', async () => {
     await redis.down();
     const { allowance, settle } = await reserve(0, 70, 'insured');

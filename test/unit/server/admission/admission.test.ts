@@ -66,6 +66,19 @@ describe('tokens per minute', () => {
     expect(await left(limit)).toBe(90);
   });
 
+  it('come back after a minute at most when the wall clock is changed', async () => {
+    for (const hours of [-1, 1]) {
+      const limit = limitOf(100);
+      await limit.reserve('a', known(100));
+      vi.setSystemTime(Date.now() + hours * 3_600_000);
+      const { allowance } = await limit.reserve('a', known(0));
+      expect(allowance.resetSeconds).toBeGreaterThan(0);
+      expect(allowance.resetSeconds).toBeLessThanOrEqual(60);
+      vi.advanceTimersByTime(60_000);
+      await limit.reserve('a', known(100));
+    }
+  });
+
   it('that were underestimated are charged even after their minute has ended', async () => {
     const limit = limitOf(100);
     const old = await limit.reserve('a', known(10));
