@@ -55,6 +55,6 @@ fault('F44', 'unusual files in a predictor', (report) =>
 
 function data(): string {
   const path = at('data.jsonl');
-  writeFileSync(path, '{"text":"a fine film"}\n');
+  writeFileSync(path, `${JSON.stringify({ text: 'a fine film '.repeat(50) })}\n`);
   return path;
 }

@@ -10,7 +10,8 @@ interface Kind {
   says: string | RegExp;
 }
 
-const LISTEN = "require('node:net').createServer().listen(process.argv[1], () => process.kill(process.pid, 9))";
+const LISTEN =
+  "require('node:net').createServer().listen(process.argv[1], () => process.kill(process.pid, 9))";
 
 const KINDS: Kind[] = [
   { what: 'a link to /etc/shadow', make: (path) => symlinkSync('/etc/shadow', path), says: 'link out of' },
@@ -48,7 +49,8 @@ function unusual(names: readonly string[], ...without: readonly string[]): Check
       item: 44,
       what: `${name} is ${what}`,
       harm: (directory: string) => {
-        for (const file of [name, ...without]) rmSync(join(directory, file), { recursive: true, force: true });
+        for (const file of [name, ...without])
+          rmSync(join(directory, file), { recursive: true, force: true });
         make(join(directory, name));
       },
       says: [name, says],
