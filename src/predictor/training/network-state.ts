@@ -58,7 +58,10 @@ function freshState(): NetworkState {
 
 export async function loadState(directory: string): Promise<NetworkState> {
   // Only this program writes the file, so its fields are not checked.
-  return readJsonFile(directory, STATE, z.custom<NetworkState>(), { code: 'cannot_run' }) ?? freshState();
+  return (
+    readJsonFile(directory, STATE, z.custom<NetworkState>(), { code: 'cannot_run', mostValues: 1e6 }) ??
+    freshState()
+  );
 }
 
 /** Approximate bytes of a save: weights and the optimizer's two moments, in float32. */
