@@ -7,8 +7,14 @@ import { readJsonFile } from '../files/json-file.js';
 import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { hashOfFiles } from './identity.js';
-import { MANIFEST, type Manifest, openPackFile, readManifest, writeManifest } from './manifest.js';
-import { holdPack } from './pack-use.js';
+import {
+  MANIFEST,
+  type Manifest,
+  openPackFile,
+  type PackFile,
+  readManifest,
+  writeManifest,
+} from './manifest.js';
 import { isTextName, sha256Of, type Texts, writeTexts } from './texts.js';
 
 interface Options {
@@ -24,7 +30,6 @@ export async function packWithTexts(
   { model, hashes }: Options,
 ): Promise<void> {
   const partial = `${out}.partial`;
-  await holdPack(donor);
   await rm(partial, { recursive: true, force: true });
   await mkdir(partial, { mode: 0o700 });
   const { files } = await readManifest(donor);
@@ -55,11 +60,10 @@ async function shareFile(from: string, to: string): Promise<void> {
   }
 }
 
-/** Gives the pack `out` the texts of `source` if they differ from its own. Processes that read it keep the old files. */
+/** Gives the pack `out` the texts of `source` if its own differ. Processes that have opened it keep the old files. */
 export async function exchangeTexts(out: string, source: CheckpointSource, options: Options): Promise<void> {
   const { files } = await readManifest(out);
-  const present = hashOfFiles(files.filter(({ name }) => isTextName(name)));
-  if (present === hashOfTexts(source.texts)) return;
+  if (hashOfTextFiles(files) === hashOfTexts(source.texts)) return;
   const next = `${out}.next`;
   await packWithTexts(out, next, source, options);
   await rename(out, replacedName(out));
@@ -77,6 +81,11 @@ export async function restoreExchanged(out: string): Promise<void> {
 
 function replacedName(out: string): string {
   return `${out}.replaced`;
+}
+
+/** Of the texts among the files of a pack. */
+export function hashOfTextFiles(files: readonly PackFile[]): string {
+  return hashOfFiles(files.filter(({ name }) => isTextName(name)));
 }
 
 export function hashOfTexts(texts: Texts): string {

@@ -1,12 +1,12 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { basename, join, resolve } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
 import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { convertCheckpoint, lockOptions } from './converter.js';
-import { hashOfTexts, packWithTexts } from './exchange-texts.js';
+import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
@@ -22,7 +22,7 @@ import {
   sameFormat,
 } from './weight-format.js';
 
-/** Files up to this size are read at every start. Larger ones only where they may have changed since they were hashed. */
+/** Files up to this size are read at every start, larger ones only where they may have changed since. */
 const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
@@ -125,6 +125,7 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     // The pack directory is a cache, so a damaged pack is made again.
     await rm(out, { recursive: true, force: true });
     const shared = await firstSound(wanted, 'weights', async (donor) => {
+      await holdPack(donor);
       await packWithTexts(donor, out, source, { model, hashes });
       return open(out);
     });
@@ -170,7 +171,8 @@ async function firstSound(
       const same =
         found.source.weights === source.weights &&
         sameFormat(found.experts, formats.experts) &&
-        sameFormat(found.dense, formats.dense);
+        sameFormat(found.dense, formats.dense) &&
+        (which === 'weights' || hashOfTextFiles(found.files) === hashOfTexts(source.texts));
       if (same) return await open(pack);
     } catch (error) {
       // Another pack may be sound.
@@ -217,7 +219,8 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
 
 async function openPack(pack: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
   const { signal, onProgress } = options;
-  await holdPack(pack);
+  // Only packs of the cache are ever removed by another process.
+  if (resolve(dirname(pack)) === resolve(options.packDir)) await holdPack(pack);
   const { manifest, texts } = await verifyPack(pack, {
     maxBytes: VERIFY_AT_START_BYTES,
     hashes,

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, it } from 'vitest';
 import { convertCheckpoint } from '../../../src/checkpoint/converter.js';
+import { FileHashes } from '../../../src/checkpoint/file-hashes.js';
 import { verifyPack } from '../../../src/checkpoint/manifest.js';
 import { type PreparedPack, preparePack, reopenPack } from '../../../src/checkpoint/prepare-pack.js';
 import { loadAddon } from '../../../src/native/addon.js';
@@ -229,6 +230,30 @@ describe('a replacement engine', () => {
       code: 'cannot_run',
       message: expect.stringMatching(/changed while it was served: expected fingerprint [0-9a-f]{64}, found/),
     });
+  });
+});
+
+describe('a large file of a pack', () => {
+  it('is read when it may have changed, and not otherwise', async () => {
+    const { pack } = await prepare();
+    const path = join(pack, 'experts.sida');
+    const packed = statSync(path);
+    const hashes = FileHashes.open(join(at, 'packs'));
+    const verify = async (): Promise<number> => {
+      let read = 0;
+      // Larger than the configs only, so that the weights count as large.
+      const maxBytes = 1 << 20;
+      await verifyPack(pack, { maxBytes, hashes, onProgress: ({ done }) => (read = done) });
+      return read;
+    };
+    expect(await verify()).toBe(0);
+    utimesSync(path, new Date(), new Date());
+    expect(await verify()).toBe(packed.size);
+    const bytes = readFileSync(path);
+    bytes[5_000_000]! ^= 1;
+    writeFileSync(path, bytes);
+    utimesSync(path, packed.atime, packed.mtime);
+    await expect(verify()).rejects.toThrow(/experts\.sida: sha256: expected [0-9a-f]{64}, found/);
   });
 });
 

@@ -1,0 +1,184 @@
+// `sida packs` on caches that a server has filled.
+import { execFile } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeEach, describe, expect, it } from 'vitest';
+import type { CachedPack } from '../../../src/checkpoint/cached-packs.js';
+import { addTask, copyModel, swapWeights } from '../../support/changed-model.js';
+import { ServerProcess } from '../../support/server-process.js';
+import { REPO } from '../../support/sida-process.js';
+
+const root = mkdtempSync(join(tmpdir(), 'sida-packs-test-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let at: string;
+let model: string;
+let packDir: string;
+let count = 0;
+beforeEach(() => {
+  at = join(root, String(count++));
+  model = copyModel(join(at, 'models'));
+  packDir = join(at, 'packs');
+});
+
+function sida(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    const command = [join(REPO, 'dist/cli/main.js'), ...args, '--pack-dir', packDir];
+    execFile(process.execPath, command, { timeout: 60_000 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+const list = async (): Promise<CachedPack[]> =>
+  JSON.parse((await sida('packs', 'list', '--json')).stdout).packs;
+const prune = async (...args: string[]) =>
+  JSON.parse((await sida('packs', 'prune', '--json', ...args)).stdout);
+const serve = (...args: string[]) =>
+  ServerProcess.start([
+    '--model',
+    model,
+    '--pack-dir',
+    packDir,
+    '--memory-budget',
+    '100%',
+    '--threads',
+    '1',
+    ...args,
+  ]);
+const packNames = () => readdirSync(packDir).filter((name) => name.startsWith('switch-mini'));
+
+async function fill(...args: string[]): Promise<void> {
+  await (await serve(...args)).stop();
+}
+
+/** Sets back the time at which the packs were last used. */
+function age(days: number): void {
+  for (const pack of packNames()) {
+    const path = join(packDir, pack, 'use.json');
+    const use = JSON.parse(readFileSync(path, 'utf8'));
+    writeFileSync(path, JSON.stringify({ ...use, usedMs: Date.now() - days * 86_400_000 }));
+  }
+}
+
+describe('sida packs list', () => {
+  it('says what each pack is, and whether its checkpoint is the same', async () => {
+    await fill();
+    await fill('--experts', 'int8');
+    const packs = await list();
+    expect(packs).toMatchObject(
+      ['bf16', 'int8'].map((experts) => ({
+        pack: expect.stringMatching(new RegExp(`^switch-mini-${experts}-[0-9a-f]{16}-[0-9a-f]{16}$`)),
+        model: 'switch-mini',
+        experts,
+        dense: 'bf16',
+        source: model,
+        state: 'current',
+        changed: [],
+        inUse: false,
+      })),
+    );
+    for (const { bytes, madeMs, usedMs } of packs) {
+      expect(bytes).toBeGreaterThan(20e6);
+      expect(Date.now() - madeMs).toBeLessThan(60_000);
+      expect(usedMs).toBeGreaterThanOrEqual(madeMs - 1);
+    }
+    const { stdout } = await sida('packs', 'list');
+    expect(stdout.split('\n')[1]).toMatch(/^pack +model +experts +dense +size +made +last used +checkpoint$/);
+    expect(stdout).toContain(`min ago  ${model}`);
+    swapWeights(model);
+    expect((await list()).map(({ state, changed }) => [state, changed])).toEqual([
+      ['changed', ['weights']],
+      ['changed', ['weights']],
+    ]);
+    rmSync(model, { recursive: true });
+    expect((await list()).map(({ state }) => state)).toEqual(['gone', 'gone']);
+  });
+
+  it('says that a directory holds none, and names damaged and unfinished ones', async () => {
+    expect((await sida('packs', 'list')).stdout).toBe(`${packDir} holds no packs\n`);
+    expect(existsSync(packDir)).toBe(false);
+    for (const name of ['old-bf16-0123456789abcdef', 'new-bf16-0-1.partial']) {
+      mkdirSync(join(packDir, name), { recursive: true });
+    }
+    writeFileSync(join(packDir, 'old-bf16-0123456789abcdef', 'manifest.json'), '{"version":2}');
+    expect((await list()).map(({ state }) => state)).toEqual(['unfinished', 'unreadable']);
+  });
+});
+
+describe('sida packs prune', () => {
+  it('shows what would go, removes it with --yes, and keeps what serves', async () => {
+    await fill();
+    addTask(model);
+    await fill();
+    const [useful, useless] = (await list()).sort((a) => (a.state === 'current' ? -1 : 1));
+    const dry = await sida('packs', 'prune');
+    expect(dry.code).toBe(0);
+    expect(dry.stdout).toContain(`${useless!.pack}  `);
+    expect(dry.stdout).toContain('its checkpoint has changed: tasks');
+    expect(dry.stdout).toMatch(/Would remove 1 pack and free [\d.]+ KiB; run again with --yes\n$/);
+    expect(packNames()).toHaveLength(2);
+    const pruned = await prune('--yes');
+    expect(pruned).toMatchObject({ removed: true, inUse: [], packs: [{ pack: useless!.pack }] });
+    // The other pack shares the weights, so only the texts are free.
+    expect(pruned.freedBytes).toBeLessThan(1 << 20);
+    expect(packNames()).toEqual([useful!.pack]);
+    expect((await sida('packs', 'prune', '--yes')).stdout).toBe(`Nothing to remove in ${packDir}\n`);
+    await fill();
+    expect(packNames()).toEqual([useful!.pack]);
+  });
+
+  it('never removes a pack that a live process holds', async () => {
+    const server = await serve();
+    try {
+      rmSync(model, { recursive: true });
+      expect((await list())[0]).toMatchObject({ state: 'gone', inUse: true });
+      const { code, stdout } = await sida('packs', 'prune', '--yes', '--older-than', '0h');
+      expect([code, stdout]).toEqual([1, expect.stringContaining('stays: a running process uses it')]);
+      expect(packNames()).toHaveLength(1);
+      process.kill(server.enginePids()[0]!, 'SIGKILL');
+      await server.until(async () => (await server.get('/health/ready')).status === 503);
+      await server.ready(30_000);
+    } finally {
+      await server.stop();
+    }
+    const pruned = await prune('--yes');
+    expect(pruned).toMatchObject({ inUse: [], packs: [{ reason: 'its checkpoint is gone' }] });
+    expect(pruned.freedBytes).toBeGreaterThan(37e6);
+    expect(packNames()).toEqual([]);
+  });
+
+  it('removes packs that were last used before --older-than, and abandoned conversions', async () => {
+    await fill();
+    age(40);
+    const partial = join(packDir, 'switch-mini-bf16-0-1.partial');
+    mkdirSync(partial);
+    expect((await prune()).packs).toEqual([]);
+    const old = new Date(Date.now() - 2 * 86_400_000);
+    utimesSync(partial, old, old);
+    expect((await prune()).packs.map(({ reason }: { reason: string }) => reason)).toEqual([
+      'an abandoned conversion',
+    ]);
+    expect((await prune('--older-than', '41d')).packs).toHaveLength(1);
+    expect((await prune('--older-than', '39d', '--yes')).packs).toMatchObject([
+      { reason: 'an abandoned conversion' },
+      { reason: 'last used 40 d ago' },
+    ]);
+    expect(packNames()).toEqual([]);
+  });
+
+  it.each(['30', '3 days', '-1d', ''])('refuses --older-than %j', async (text) => {
+    const { code, stderr } = await sida('packs', 'prune', `--older-than=${text}`);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('such as 30d or 12h')]);
+  });
+});
