@@ -1,9 +1,10 @@
 import { closeSync, existsSync } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
@@ -83,19 +84,24 @@ function sameWork(a: Journal, b: Journal): boolean {
   );
 }
 
+/** The journal of an interrupted run, unless it is missing or damaged. */
+function readJournal(partial: string): Journal | undefined {
+  try {
+    return readJsonFile(partial, JOURNAL, journalSchema, { code: 'pack_invalid' });
+  } catch {
+    return undefined;
+  }
+}
+
 /** The number of experts that an interrupted run with the same settings left complete on the disk. */
 async function resumable(
   partial: string,
   plan: Journal,
   { layout, expertFiles }: PackWriter,
 ): Promise<number> {
-  const journal = journalSchema.safeParse(
-    await readFile(join(partial, JOURNAL), 'utf8')
-      .then(JSON.parse)
-      .catch(() => undefined),
-  );
-  if (!journal.success || !sameWork(journal.data, plan)) return 0;
-  const { done } = journal.data;
+  const journal = readJournal(partial);
+  if (journal === undefined || !sameWork(journal, plan)) return 0;
+  const { done } = journal;
   const size = (name: string) =>
     stat(join(partial, name)).then(
       (found) => found.size,

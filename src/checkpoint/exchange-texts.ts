@@ -1,7 +1,9 @@
 /** Makes a pack of the same weights with other texts, without packing the weights again. */
 import { closeSync, constants, existsSync } from 'node:fs';
-import { copyFile, link, lstat, mkdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
+import { copyFile, link, lstat, mkdir, readlink, rename, rm, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { z } from 'zod';
+import { readJsonFile } from '../files/json-file.js';
 import type { CheckpointSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { hashOfFiles } from './identity.js';
@@ -31,7 +33,8 @@ export async function packWithTexts(
   await rm(partial, { recursive: true, force: true });
   await mkdir(partial, { mode: 0o700 });
   const { files } = await readManifest(donor);
-  const manifest = JSON.parse(await readFile(join(donor, MANIFEST), 'utf8')) as Manifest;
+  // readManifest has checked the fields that this program reads; the others are copied as they are.
+  const manifest = readJsonFile(donor, MANIFEST, z.custom<Manifest>(), { code: 'pack_invalid' })!;
   const weights = files.filter(({ name }) => !isTextName(name));
   for (const { name } of weights) {
     const { fd } = openPackFile(donor, name);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { readJsonFile } from '../files/json-file.js';
-import { openModelFile } from '../files/model-file.js';
+import { isPresent, openModelFile } from '../files/model-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
@@ -60,7 +60,7 @@ export interface PackFile {
 }
 
 export function isPack(directory: string): boolean {
-  return existsSync(join(directory, MANIFEST));
+  return isPresent(directory, MANIFEST);
 }
 
 export async function readManifest(directory: string): Promise<z.infer<typeof manifestSchema>> {

@@ -105,8 +105,8 @@ function writeAtomically(path: string, pieces: Uint8Array[]): void {
 }
 
 /**
- * Reads the header. The data of a tensor is read when it is asked for, so that a file costs no more memory than what its
- * reader expects. Throws checkpoint_invalid, with the numbers, when the file is not valid to the last byte.
+ * Reads the header. The data of a tensor is read when it is asked for, so that a file costs no more memory than what
+ * its reader expects. Throws checkpoint_invalid, with the numbers, when the file is not valid to the last byte.
  */
 export function readSafetensors(path: string): SafetensorsFile {
   const { fd, size } = openFile(path);

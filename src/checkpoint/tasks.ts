@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import { z } from 'zod';
 import { SidaError } from '../errors.js';
-import { parseJson } from '../text/one-line.js';
+import { MOST_SETTINGS, parseJson } from '../text/one-line.js';
 import { readText } from './texts.js';
 
 const schema = z.object({
@@ -15,7 +15,7 @@ export type Tasks = z.infer<typeof schema>['tasks'];
 export function parseTasks(json: Buffer | undefined, path: string): Tasks {
   if (json === undefined) return {};
   try {
-    return parseJson(json, schema).tasks;
+    return parseJson(json, schema, MOST_SETTINGS).tasks;
   } catch (error) {
     throw new SidaError({ code: 'checkpoint_invalid', message: `${path}: ${(error as Error).message}` });
   }

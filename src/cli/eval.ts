@@ -1,7 +1,6 @@
 /** `sida eval`: measures a predictor on data. */
 
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
@@ -18,6 +17,7 @@ import { type EvaluationSource, evaluate, type MeasuredFunction } from '../evalu
 import { type DataLine, readLabelled } from '../evaluation/labelled-data.js';
 import type { SlotBudget } from '../evaluation/moved-bytes.js';
 import { dataSource, readTextLines, type SourceLimits, textSource } from '../evaluation/sources.js';
+import { isPresent } from '../files/model-file.js';
 import { openEngine } from '../inference/open-engine.js';
 import { loadAddon } from '../native/addon.js';
 import type { Engine } from '../native/addon-types.js';
@@ -251,7 +251,7 @@ async function openFunctions(
     return { own, warnings };
   };
   const { own, warnings } = await open(choice.kind);
-  if (own.name === 'token' || !existsSync(join(path, TOKEN_TABLE))) {
+  if (own.name === 'token' || !isPresent(path, TOKEN_TABLE)) {
     return { functions: [own], warnings, path };
   }
   return { functions: [own, (await open('token')).own], warnings, path };

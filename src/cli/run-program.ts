@@ -29,6 +29,8 @@ export async function runProgram(program: Command, args: readonly string[]): Pro
 /** Gives every command, including those inside a group, the error handling of `command`. */
 function inheritSettings(command: Command): void {
   command.exitOverride();
-  command.configureOutput({ outputError: (text) => warnLines(...text.trimEnd().split('\n')) });
+  command.configureOutput({
+    outputError: (text) => warnLines(...text.trimEnd().split(/\n(?=\(Did you mean )/)),
+  });
   for (const inner of command.commands) inheritSettings(inner.copyInheritedSettings(command));
 }

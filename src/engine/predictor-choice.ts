@@ -1,7 +1,7 @@
 /** Finds the predictor that the options select. */
 
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { isPresent } from '../files/model-file.js';
 import { MANIFEST } from '../predictor/training/manifest.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
@@ -16,7 +16,7 @@ export function predictorChoice({
 }: Pick<EngineConfig, 'model' | 'predictor' | 'hashFunction'>): PredictorChoice | null {
   if (predictor === 'none') return null;
   const own = join(model, OWN);
-  if (predictor === 'auto' && !existsSync(join(own, MANIFEST))) return null;
+  if (predictor === 'auto' && !isPresent(own, MANIFEST)) return null;
   const directory = predictor === 'auto' ? own : predictor;
   return { directory, ...(hashFunction !== 'auto' && { kind: hashFunction }) };
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { z } from 'zod';
 import { type ErrorCode, SidaError } from '../errors.js';
-import { parseJson } from '../text/one-line.js';
+import { MOST_SETTINGS, parseJson } from '../text/one-line.js';
 import { readModelFile } from './model-file.js';
 
 /** Larger than any valid file of settings. The addon has the same limit (native/src/core/json.h). */
@@ -15,12 +15,12 @@ export function readJsonFile<S extends z.ZodType>(
   directory: string,
   name: string,
   schema: S,
-  { code, hint }: { code: ErrorCode; hint?: string },
+  { code, hint, mostValues = MOST_SETTINGS }: { code: ErrorCode; hint?: string; mostValues?: number },
 ): z.infer<S> | undefined {
   const json = readModelFile(directory, name, { code, mostBytes: MOST_BYTES });
   if (json === undefined) return undefined;
   try {
-    return parseJson(json, schema);
+    return parseJson(json, schema, mostValues);
   } catch (error) {
     const message = `${join(directory, name)}: ${(error as Error).message}`;
     throw new SidaError({ code, message: hint === undefined ? message : `${message}; ${hint}` });

@@ -1,5 +1,5 @@
 /** Opens the files of a model or predictor directory. Every file that a model brings is opened by this module. */
-import { realpathSync } from 'node:fs';
+import { lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, join, sep } from 'node:path';
 import { type ErrorCode, isMissing, SidaError } from '../errors.js';
 import { type OpenFile, openRegularFile, readRegularFile } from './regular-file.js';
@@ -23,6 +23,11 @@ export function openModelFile(
 ): OpenFile | undefined {
   const path = containedPath(directory, name, code);
   return path === undefined ? undefined : openRegularFile(path, { code, followLink: false });
+}
+
+/** Whether `directory/name` is there, be it a link that leads nowhere. */
+export function isPresent(directory: string, name: string): boolean {
+  return lstatSync(join(directory, name), { throwIfNoEntry: false }) !== undefined;
 }
 
 /** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */

@@ -1,8 +1,8 @@
 /** Opens the hash functions of a directory that `sida train` made. */
 
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
+import { isPresent } from '../files/model-file.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { readMeta } from '../trace/trace-file.js';
@@ -137,7 +137,7 @@ function checkSharpness(path: string, name: StackName, sharpness: Sharpness, lay
 }
 
 function hasNetwork(directory: string, name: StackName): boolean {
-  return existsSync(join(directory, name));
+  return isPresent(directory, name);
 }
 
 function openLstm(

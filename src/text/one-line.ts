@@ -13,6 +13,9 @@ export function oneLine(text: string, most = MOST): string {
   return text.length > most ? `${shown}… (${text.length} characters)` : shown;
 }
 
+/** Several times the values of the largest manifests. Checking a value may take kilobytes when it is wrong. */
+export const MOST_SETTINGS = 10_000;
+
 /** The first fault of a value, with its path. */
 function firstIssue({ issues }: z.ZodError): string {
   const { path, message } = issues[0]!;
@@ -20,11 +23,15 @@ function firstIssue({ issues }: z.ZodError): string {
 }
 
 /** Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line. */
-export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer<S> {
+export function parseJson<S extends z.ZodType>(
+  json: Buffer,
+  schema: S,
+  mostValues = Number.POSITIVE_INFINITY,
+): z.infer<S> {
   // Check the depth before decoding the bytes, so that a refused file is not in memory twice.
-  if (passedBound(json, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
-    throw new Error(`nested deeper than ${DEPTH} levels`);
-  }
+  const passed = passedBound(json, { depth: DEPTH, fields: mostValues, commas: mostValues });
+  if (passed === 'depth') throw new Error(`nested deeper than ${DEPTH} levels`);
+  if (passed !== undefined) throw new Error(`expected at most ${mostValues} values, found more`);
   let value: unknown;
   try {
     value = JSON.parse(json.toString('utf8'));

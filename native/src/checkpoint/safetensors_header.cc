@@ -10,6 +10,10 @@ namespace {
 
 // PyTorch's limit on dimensions.
 constexpr size_t kMaxRank = 64;
+// Several times the longest published name.
+constexpr size_t kMaxName = 1024;
+// Names and shapes of kMaxHeaderObjects tensors of the usual kind are about as much.
+constexpr size_t kMaxHeaderHeld = 24 << 20;
 constexpr const char* kDownload = "download the file again";
 
 // Checks one tensor's entry at a time. Offsets stay relative to the data until the last check.
@@ -20,9 +24,18 @@ class HeaderReader {
   void visit(std::string name, JsonValue value) {
     if (name == "__metadata__") return read_metadata(value);
     name_ = name;
+    if (name.size() > kMaxName) {
+      throw fault("name too long", "at most " + std::to_string(kMaxName) + " bytes", std::to_string(name.size()), "",
+                  expected_found(kMaxName, name.size()));
+    }
     TensorInfo tensor;
     read_entry(value, &tensor);
     tensor.name = std::move(name);
+    held_ += tensor.name.size() + tensor.shape.size() * sizeof(uint64_t);
+    if (held_ > kMaxHeaderHeld) {
+      throw fault("names and shapes too long", "at most " + std::to_string(kMaxHeaderHeld) + " bytes in a header",
+                  "more", "");
+    }
     tensors_.push_back(std::move(tensor));
   }
 
@@ -191,6 +204,8 @@ class HeaderReader {
   // The current tensor's name; empty where an error is about the file.
   std::string name_;
   bool has_metadata_ = false;
+  // Bytes of names and shapes.
+  size_t held_ = 0;
   std::vector<TensorInfo> tensors_;
 };
 

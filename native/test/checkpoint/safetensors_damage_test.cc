@@ -103,7 +103,7 @@ std::vector<Bad> bad_files() {
        {"\"../\\u0000\\u001b\\u202e\"", "unknown dtype"}},
       {"name of 1 MiB",
        with_header("{\"" + std::string(1 << 20, 'n') + "\":" + entry("F31", "[4]", "[0,16]") + "}", ""),
-       {"(1048576 bytes)", "unknown dtype"}},
+       {"(1048576 bytes)", "name too long"}},
       {"deep nesting", with_header("{\"t\":" + std::string(1'000'000, '['), ""), {"64 levels"}},
   };
   // clang-format on

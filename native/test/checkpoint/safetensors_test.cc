@@ -108,6 +108,22 @@ TEST_CASE("safetensors: as many tensors as a header may hold are read, and no mo
             {"m.safetensors", "too many tensors", "at most 262144", "more"});
 }
 
+TEST_CASE("safetensors: names are bounded, each and together") {
+  const auto named = [](size_t count, size_t bytes) {
+    std::string header = "{";
+    for (size_t i = 0; i < count; ++i) {
+      const std::string number = std::to_string(i);
+      header += "\"" + number + std::string(bytes - number.size(), 'x') + "\":" + entry("U8", "[0]", "[0,0]") + ",";
+    }
+    header.back() = '}';
+    return OpenFile(with_header(header, ""));
+  };
+  CHECK(named(1, 1024).open().tensors().size() == 1);
+  const auto fault_of = [](const OpenFile& file) { return error_of([&] { file.open(); }, "checkpoint_invalid"); };
+  check_has(fault_of(named(1, 1025)), {"name too long", "at most 1024 bytes", "found 1025"});
+  check_has(fault_of(named(25'000, 1024)), {"names and shapes too long", "at most 25165824 bytes"});
+}
+
 TEST_CASE("safetensors: only regular files are opened, without blocking") {
   const TempDir directory;
   REQUIRE(::mkdir((directory.path() + "/folder").c_str(), 0700) == 0);

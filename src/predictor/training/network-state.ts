@@ -1,7 +1,8 @@
 /** The state that resumes a network's training: weights, optimizer, position in the data, and measurements. */
-import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
+import { readJsonFile } from '../../files/json-file.js';
 import type { PredictorShape, PredictorTrainer } from '../../native/addon-types.js';
 import type { StackName } from '../hash-function.js';
 import { emptySums, type MeasureSums, type Measures } from './measures.js';
@@ -56,9 +57,11 @@ function freshState(): NetworkState {
 }
 
 export async function loadState(directory: string): Promise<NetworkState> {
-  const path = join(directory, STATE);
-  if (!existsSync(path)) return freshState();
-  return JSON.parse(await readFile(path, 'utf8')) as NetworkState;
+  // Only this program writes the file, so its fields are not checked.
+  return (
+    readJsonFile(directory, STATE, z.custom<NetworkState>(), { code: 'cannot_run', mostValues: 1e6 }) ??
+    freshState()
+  );
 }
 
 /** Approximate bytes of a save: weights and the optimizer's two moments, in float32. */

@@ -1,10 +1,12 @@
 /** The directory that a run trains into: the run that owns it, and the run's state until it has ended. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, statfs } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { type Lock, lockHolder, tryLock } from '../../checkpoint/lock-file.js';
 import { SidaError } from '../../errors.js';
+import { readJsonFile } from '../../files/json-file.js';
 import { formatBytes } from '../../text/bytes.js';
 import { MANIFEST, readPredictorManifest } from './manifest.js';
 
@@ -73,8 +75,8 @@ export class OutputDirectory {
       throw cannotRun(`${path} holds a predictor of another run: ${difference(run, identity)}; ${elsewhere}`);
     }
     const unfinished = join(path, UNFINISHED);
-    if (existsSync(join(unfinished, RUN))) {
-      const before = JSON.parse(await readFile(join(unfinished, RUN), 'utf8')) as RunIdentity;
+    const before = readJsonFile(unfinished, RUN, z.record(z.string(), z.unknown()), { code: 'cannot_run' });
+    if (before !== undefined) {
       if (digestOf(before) !== digestOf(identity) && (await hasSaves(unfinished))) {
         throw cannotRun(
           `${path} holds the state of another run: ${difference(before, identity)}; start that one again, or ${elsewhere}`,

@@ -222,7 +222,7 @@ export const HEADER_CASES: CheckpointCase[] = [
       38,
       `a name of ${name.length} characters: ${JSON.stringify(name.slice(0, 20))}`,
       extra(name, 'F31', [1], Buffer.alloc(4)),
-      'unknown dtype',
+      name.length > 1024 ? 'name too long' : 'unknown dtype',
     ),
   ),
   taken(

@@ -56,6 +56,7 @@ export async function judgeCases(
   let sound = await ofSound();
   let slowest = { what: '', value: 0 };
   let largest = { what: '', value: 0 };
+  const failed: string[] = [];
   for (const each of cases) {
     const ended = await run(harmed(each, root, model));
     const what = `${each.item}: ${each.what}`;
@@ -65,7 +66,7 @@ export async function judgeCases(
       try {
         checkRefusal(ended, each.says);
       } catch (error) {
-        throw new Error(what, { cause: error });
+        failed.push(`${what}: ${(error as Error).message}`);
       }
     }
     let seconds = ended.seconds - sound.seconds;
@@ -83,6 +84,7 @@ export async function judgeCases(
     if (seconds > slowest.value) slowest = { what, value: seconds };
     if (bytes > largest.value) largest = { what, value: bytes };
   }
+  expect(failed).toEqual([]);
   const refused = cases.filter(({ says }) => says !== undefined).length;
   report.note(`${refused} refused in one line with exit code 4, ${cases.length - refused} taken`);
   const quiet = { what: 'the time of a sound model', value: sound.seconds, times: 3 };
