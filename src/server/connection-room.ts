@@ -1,30 +1,144 @@
 /**
- * Keeps room for active clients. Near the limit of connections, each new connection closes the oldest one that has
- * sent no request yet. Otherwise idle sockets could block all other clients until their timeout.
+ * Keeps room for active clients. Near the limit of connections, and at the limit of one client, each new connection
+ * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their timeout.
  */
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
+import { type Connection, chooseVictim, type ShedReason } from './shedding.js';
 
-/** `onShed` is called for each connection that is closed to make room. */
-export function keepRoom(server: Server, onShed: () => void): void {
-  /** Connections whose first request headers are not complete, in the order of their arrival. */
-  const silent = new Set<Socket>();
-  let open = 0;
+/** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
+export type RoomEvent = ShedReason | 'too_many_connections' | 'too_many_of_address';
+
+interface RoomOptions {
+  /**
+   * Connections that one client address may hold; `none` for as many as there are. Undefined: LIMITS.connectionsOfOne,
+   * and as many as there are for this machine, where a reverse proxy may run.
+   */
+  perAddress: number | 'none' | undefined;
+  /** Called before the connection is closed. It may still write to the socket. */
+  onClose(event: RoomEvent, socket: Socket): void;
+}
+
+const SHEDDING = {
+  graceMs: LIMITS.connectionGraceMs,
+  leastRate: LIMITS.crowdedBytesPerSecond,
+  unreadMs: LIMITS.streamStallMs,
+};
+
+export function keepRoom(server: Server, { perAddress, onClose }: RoomOptions): void {
+  const open = new Map<Socket, OpenConnection>();
+  /** In the order of what each began last. */
+  const connections = new Set<OpenConnection>();
+  /** Open connections of each client. */
+  const counts = new Map<string, number>();
+
+  const begin = (connection: OpenConnection, doing: Connection['doing']) => {
+    connection.begin(doing);
+    connections.delete(connection);
+    connections.add(connection);
+  };
+  /** A destroyed socket closes its descriptor at once, so it is forgotten before its `close` event. */
+  const forget = (connection: OpenConnection) => {
+    if (!connections.delete(connection)) return;
+    open.delete(connection.socket);
+    const left = counts.get(connection.client)! - 1;
+    if (left > 0) counts.set(connection.client, left);
+    else counts.delete(connection.client);
+  };
+  const close = (connection: OpenConnection, event: RoomEvent) => {
+    forget(connection);
+    onClose(event, connection.socket);
+    connection.socket.destroy();
+  };
+  /** Closes a connection for the new one; closes the new one when there is none. */
+  const shed = (added: OpenConnection, event: RoomEvent, scope: { full: boolean; client?: string }) => {
+    const victim = chooseVictim(connections, SHEDDING, performance.now(), scope);
+    if (victim !== undefined && victim.connection !== added) close(victim.connection, victim.reason);
+    else if (scope.full) close(added, event);
+  };
+
   server.on('connection', (socket: Socket) => {
-    open += 1;
-    silent.add(socket);
-    socket.once('close', () => {
-      open -= 1;
-      silent.delete(socket);
-    });
-    if (open <= LIMITS.connections - LIMITS.connectionsKeptFree) return;
-    const [oldest] = silent;
-    if (oldest === undefined || oldest === socket) return;
-    silent.delete(oldest);
-    oldest.destroy();
-    onShed();
+    const added = new OpenConnection(socket);
+    const { client } = added;
+    open.set(socket, added);
+    begin(added, 'beginning');
+    counts.set(client, (counts.get(client) ?? 0) + 1);
+    socket.once('close', () => forget(added));
+    if (counts.get(client)! > mostOf(client, perAddress)) {
+      shed(added, 'too_many_of_address', { full: true, client });
+    }
+    if (connections.size <= LIMITS.connections - LIMITS.connectionsKeptFree) return;
+    shed(added, 'too_many_connections', { full: connections.size > LIMITS.connections });
   });
-  const spoke = ({ socket }: IncomingMessage) => silent.delete(socket);
-  server.on('request', spoke).on('checkContinue', spoke).on('checkExpectation', spoke);
+
+  const onRequest = (req: IncomingMessage, res: ServerResponse) => {
+    const connection = open.get(req.socket);
+    if (connection === undefined) return;
+    connection.take(req);
+    begin(connection, 'busy');
+    res.once('close', () => {
+      connection.answered(req, res);
+      if (connections.has(connection)) begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+    });
+  };
+  server.on('request', onRequest).on('checkContinue', onRequest).on('checkExpectation', onRequest);
+}
+
+function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
+  if (perAddress === undefined) return isThisMachine(client) ? LIMITS.connections : LIMITS.connectionsOfOne;
+  return perAddress === 'none' ? LIMITS.connections : perAddress;
+}
+
+class OpenConnection implements Connection {
+  readonly socket: Socket;
+  readonly client: string;
+  doing: Connection['doing'] = 'beginning';
+  since = 0;
+  worked = false;
+  /** Requests that have begun and are not answered. */
+  waiting = 0;
+  #latest: IncomingMessage | undefined;
+  /** Bytes received when the last answer ended. */
+  #receivedBefore = 0;
+  /** Bytes that the client had read when this was last looked at, and since when it was so. */
+  #read = { bytes: 0, since: 0 };
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.client = clientOf(socket.remoteAddress ?? '');
+  }
+
+  begin(doing: Connection['doing']): void {
+    this.doing = doing;
+    this.since = performance.now();
+  }
+
+  take(req: IncomingMessage): void {
+    this.waiting += 1;
+    this.#latest = req;
+  }
+
+  answered(req: IncomingMessage, res: ServerResponse): void {
+    this.waiting -= 1;
+    this.worked = req.method === 'POST' && res.statusCode < 400;
+    this.#receivedBefore = this.socket.bytesRead;
+  }
+
+  receiving(): boolean {
+    // With a pipelined request behind it, the one before is being computed.
+    return this.waiting === 1 && this.#latest?.complete === false;
+  }
+
+  received(): number {
+    return this.socket.bytesRead - this.#receivedBefore;
+  }
+
+  unread(now: number): number {
+    const { bytesWritten, writableLength } = this.socket;
+    const bytes = bytesWritten - writableLength;
+    if (writableLength === 0 || bytes !== this.#read.bytes) this.#read = { bytes, since: now };
+    return now - this.#read.since;
+  }
 }

@@ -153,12 +153,16 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
     },
     app,
   );
-  server.maxConnections = LIMITS.connections;
-  keepRoom(server, () => metrics.countConnectionError('silent'));
+  keepRoom(server, {
+    perAddress: options.connectionsPerAddress,
+    onClose(event, socket) {
+      metrics.countConnectionError(event);
+      if (event === 'slow') socket.write(answerText(408, TOO_SLOW));
+    },
+  });
   // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
   // request that waits for its answer is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
-  server.on('drop', () => metrics.countConnectionError('too_many_connections'));
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const { status, code, message } = connectionFault(error);
     metrics.countConnectionError(code);
@@ -194,6 +198,11 @@ function connectionFault({ code }: NodeJS.ErrnoException): {
   return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
 }
 
+const TOO_SLOW = new SidaError({
+  code: 'request_timeout',
+  message: `The request arrived slower than ${LIMITS.crowdedBytesPerSecond} bytes per second, and the server needed its connection`,
+});
+
 /** Answers on the socket itself, because a request that cannot be parsed has no response object. */
 function refuse(socket: Socket, status: number, error: SidaError): void {
   // Another answer has begun on this connection, so the error cannot follow it.
@@ -202,6 +211,11 @@ function refuse(socket: Socket, status: number, error: SidaError): void {
     socket.destroy();
     return;
   }
+  socket.end(answerText(status, error), () => socket.destroy());
+}
+
+/** A whole answer that ends its connection. */
+function answerText(status: number, error: SidaError): string {
   const body = JSON.stringify(errorAnswer(error));
   const headers = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -211,5 +225,5 @@ function refuse(socket: Socket, status: number, error: SidaError): void {
     'connection: close',
     `x-request-id: ${newRequestId()}`,
   ];
-  socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+  return `${headers.join('\r\n')}\r\n\r\n${body}`;
 }

@@ -4,8 +4,14 @@ export const LIMITS = {
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 5_000,
   connections: 1_024,
-  /** Connections of that limit that are kept for active clients; silent connections are closed to make room. */
+  /** Connections of that limit that are kept for new clients; shedding.ts says which are closed to make room. */
   connectionsKeptFree: 64,
+  /** Connections of one client address, without an option that says otherwise. */
+  connectionsOfOne: 512,
+  /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
+  connectionGraceMs: 1_000,
+  /** Near the limit of connections, requests whose bodies arrive slower make way for new clients. */
+  crowdedBytesPerSecond: 16 * 1024,
   headerBytes: 16 * 1024,
   bodyBytes: 1024 * 1024,
   jsonDepth: 32,

@@ -1,6 +1,6 @@
 /** Makes text of untrusted files safe for messages: one line, without characters that could mislead a reader. */
 import type { z } from 'zod';
-import { passedBound } from './json-bounds.js';
+import { shapeFault } from './json-shape.js';
 
 const MOST = 300;
 /** More levels than any valid file has. A million levels would take seconds and hundreds of megabytes to parse. */
@@ -24,10 +24,11 @@ function firstIssue({ issues }: z.ZodError): string {
 
 /** Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line. */
 export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer<S> {
-  // Check the depth before decoding the bytes, so that a refused file is not in memory twice.
-  if (passedBound(json, { depth: DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
-    throw new Error(`nested deeper than ${DEPTH} levels`);
-  }
+  // Check the shape before decoding the bytes, so that a refused file is not in memory twice.
+  const fault = shapeFault(json, { depth: DEPTH, fields: Number.POSITIVE_INFINITY });
+  if (fault?.kind === 'duplicate')
+    throw new Error(oneLine(`${fault.path.join('.')}: the key is there twice`));
+  if (fault !== undefined) throw new Error(`nested deeper than ${DEPTH} levels`);
   let value: unknown;
   try {
     value = JSON.parse(json.toString('utf8'));

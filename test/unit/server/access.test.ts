@@ -33,7 +33,7 @@ function answerControls(server: TestServer): void {
   };
 }
 
-it('every route but the two of /health has a scope', () => {
+it('every route but those of /health and the page has a scope', () => {
   expect(ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path)).toEqual(PUBLIC);
 });
 
@@ -74,12 +74,15 @@ describe('F25: with a key', () => {
     nothingHandled();
   });
 
-  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('needs a key on %s', async (path) => {
-    const answer = await server.ask(path);
-    expect(answer.status).toBe(401);
-    expect(answer.headers['www-authenticate']).toBe('Bearer');
-    expect(answer.json.error.type).toBe('authentication_error');
-  });
+  it.each(['/nowhere', '/admin', '/assets', '/admin/budget?key=x', '/health', '/metrics/'])(
+    'needs a key on %s',
+    async (path) => {
+      const answer = await server.ask(path);
+      expect(answer.status).toBe(401);
+      expect(answer.headers['www-authenticate']).toBe('Bearer');
+      expect(answer.json.error.type).toBe('authentication_error');
+    },
+  );
 
   it('accepts the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
