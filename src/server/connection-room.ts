@@ -1,6 +1,9 @@
 /**
  * Keeps room for active clients. Near the limit of connections, and at the limit of one client, each new connection
  * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their timeout.
+ *
+ * While many are open, a connection rests after each answer that was no work. Node accepts one connection in each turn
+ * of its loop, so a thousand connections that ping in every turn would keep new clients out.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -80,7 +83,9 @@ export function keepRoom(server: Server, { perAddress, onClose }: RoomOptions): 
     begin(connection, 'busy');
     res.once('close', () => {
       connection.answered(req, res);
-      if (connections.has(connection)) begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+      if (!connections.has(connection)) return;
+      begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+      if (connections.size > LIMITS.connectionsAtEase) connection.rest();
     });
   };
   server.on('request', onRequest).on('checkContinue', onRequest).on('checkExpectation', onRequest);
@@ -124,6 +129,15 @@ class OpenConnection implements Connection {
     this.waiting -= 1;
     this.worked = req.method === 'POST' && res.statusCode < 400;
     this.#receivedBefore = this.socket.bytesRead;
+  }
+
+  /** Reads nothing for a while, unless it is at work or ends. */
+  rest(): void {
+    const { socket } = this;
+    if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true || socket.writableEnded)
+      return;
+    socket.pause();
+    setTimeout(() => socket.resume(), LIMITS.crowdedRestMs).unref();
   }
 
   receiving(): boolean {

@@ -48,7 +48,7 @@ export async function startServer(
   const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen({ host, port }, () => {
+    server.once('error', reject).listen({ host, port, backlog: LIMITS.backlog }, () => {
       server.off('error', reject);
       resolve();
     });

@@ -10,6 +10,11 @@ export const LIMITS = {
   connectionsOfOne: 512,
   /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
   connectionGraceMs: 1_000,
+  /** Above so many connections, each rests for `crowdedRestMs` after an answer that was no work, such as a probe's. */
+  connectionsAtEase: 512,
+  crowdedRestMs: 2_000,
+  /** Connections that wait in the kernel to be accepted. More would be dropped, and come back after a second. */
+  backlog: 2_048,
   /** Near the limit of connections, requests whose bodies arrive slower make way for new clients. */
   crowdedBytesPerSecond: 16 * 1024,
   headerBytes: 16 * 1024,

@@ -11,7 +11,7 @@ export const PAGE_HTML = `<!doctype html>
 <body>
 <header>
   <h1>sida</h1>
-  <p><strong id="model">no model yet</strong> <span id="ready" class="badge" role="status">connecting</span></p>
+  <p><strong id="model"></strong> <span id="ready" class="badge" role="status">connecting</span></p>
 </header>
 <main>
   <section id="access" aria-labelledby="access-title" hidden>

@@ -54,6 +54,7 @@ function useKey(key) {
   byId('answer').replaceChildren();
   closed.clear();
   model = undefined;
+  byId('model').textContent = '';
   squares.clear();
   showAccess();
 }
@@ -95,8 +96,8 @@ async function showReadiness() {
 async function showModel() {
   if (model) return;
   model = (await ask('/v1/models')).data[0];
+  byId('model').textContent = model ? model.id : 'no model yet';
   if (!model) throw new Refused(503, 'There is no model yet.');
-  byId('model').textContent = model.id;
   const names = Object.keys(model.tasks);
   if (names.length === 0) throw new Refused(422, 'This model declares no tasks.');
   byId('task').replaceChildren(...names.map((name) => new Option(name)));
