@@ -2,17 +2,18 @@
  * Keeps room for active clients. Near the limit of connections, and at the limit of one client, each new connection
  * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their timeout.
  *
- * While many are open, a connection rests after each answer that was no work. Node accepts one connection in each turn
- * of its loop, so a thousand connections that ping in every turn would keep new clients out.
+ * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep new
+ * clients out. While many are open, a connection therefore rests after each answer that was no work, and ends when it
+ * has sent a request before the answer to the previous one.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
 import { type Connection, chooseVictim, type ShedReason } from './shedding.js';
 
 /** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
-export type RoomEvent = ShedReason | 'too_many_connections' | 'too_many_of_address';
+export type RoomEvent = ShedReason | 'pipelined' | 'too_many_connections' | 'too_many_of_address';
 
 interface RoomOptions {
   /**
@@ -30,7 +31,8 @@ const SHEDDING = {
   unreadMs: LIMITS.streamStallMs,
 };
 
-export function keepRoom(server: Server, { perAddress, onClose }: RoomOptions): void {
+/** `app` answers the requests of `server`. */
+export function keepRoom(server: Server, app: RequestListener, { perAddress, onClose }: RoomOptions): void {
   const open = new Map<Socket, OpenConnection>();
   /** In the order of what each began last. */
   const connections = new Set<OpenConnection>();
@@ -76,24 +78,41 @@ export function keepRoom(server: Server, { perAddress, onClose }: RoomOptions): 
     shed(added, 'too_many_connections', { full: connections.size > LIMITS.connections });
   });
 
-  const onRequest = (req: IncomingMessage, res: ServerResponse) => {
-    const connection = open.get(req.socket);
-    if (connection === undefined) return;
+  const track = (connection: OpenConnection, req: IncomingMessage, res: ServerResponse) => {
     connection.take(req);
     begin(connection, 'busy');
     res.once('close', () => {
       connection.answered(req, res);
       if (!connections.has(connection)) return;
+      if (connection.pipelined && connection.waiting === 0) return close(connection, 'pipelined');
       begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
-      if (connections.size > LIMITS.connectionsAtEase) connection.rest();
+      if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
     });
   };
-  server.on('request', onRequest).on('checkContinue', onRequest).on('checkExpectation', onRequest);
+  const serve: RequestListener = (req, res) => {
+    const connection = open.get(req.socket);
+    if (connection === undefined) return app(req, res);
+    if (connection.waiting > 0 && connections.size > LIMITS.connectionsAtEase) {
+      connection.pipelined = true;
+      // Node closes only the response that has the socket, and others wait for the end of this one.
+      setImmediate(() => res.emit('close'));
+      return;
+    }
+    track(connection, req, res);
+    app(req, res);
+  };
+  // The body reader sends 100 Continue after the headers have been checked.
+  server.on('request', serve).on('checkContinue', serve);
 }
 
 function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
   if (perAddress === undefined) return isThisMachine(client) ? LIMITS.connections : LIMITS.connectionsOfOne;
   return perAddress === 'none' ? LIMITS.connections : perAddress;
+}
+
+/** So long must each of `count` connections rest, that together they get LIMITS.probesPerSecond answers. */
+function restMs(count: number): number {
+  return Math.min(LIMITS.longestRestMs, (count * 1000) / LIMITS.probesPerSecond);
 }
 
 class OpenConnection implements Connection {
@@ -102,6 +121,8 @@ class OpenConnection implements Connection {
   doing: Connection['doing'] = 'beginning';
   since = 0;
   worked = false;
+  /** Whether a request came before the previous one was answered, and was dropped. */
+  pipelined = false;
   /** Requests that have begun and are not answered. */
   waiting = 0;
   #latest: IncomingMessage | undefined;
@@ -127,17 +148,18 @@ class OpenConnection implements Connection {
 
   answered(req: IncomingMessage, res: ServerResponse): void {
     this.waiting -= 1;
-    this.worked = req.method === 'POST' && res.statusCode < 400;
+    const isWork = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
+    this.worked = isWork && res.statusCode < 400;
     this.#receivedBefore = this.socket.bytesRead;
   }
 
-  /** Reads nothing for a while, unless it is at work or ends. */
-  rest(): void {
+  /** Reads nothing for `ms`, unless it is at work or ends. */
+  rest(ms: number): void {
     const { socket } = this;
     if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true || socket.writableEnded)
       return;
     socket.pause();
-    setTimeout(() => socket.resume(), LIMITS.crowdedRestMs).unref();
+    setTimeout(() => socket.resume(), ms).unref();
   }
 
   receiving(): boolean {

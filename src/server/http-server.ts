@@ -139,21 +139,17 @@ class InFlight {
 
 function createHttpServer(context: ServerContext, routes: readonly Route[]): Server {
   const { metrics, options } = context;
-  const app = createApp(context, routes);
-  const server = createServer(
-    {
-      maxHeaderSize: LIMITS.headerBytes,
-      headersTimeout: LIMITS.headersTimeoutMs,
-      requestTimeout: LIMITS.requestTimeoutMs,
-      keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
-      // Node checks for overdue connections at this interval, so time limits are exact only to one second.
-      connectionsCheckingInterval: 1_000,
-      // Node's own refusal has no request id. The origin guard refuses such requests instead.
-      requireHostHeader: false,
-    },
-    app,
-  );
-  keepRoom(server, {
+  const server = createServer({
+    maxHeaderSize: LIMITS.headerBytes,
+    headersTimeout: LIMITS.headersTimeoutMs,
+    requestTimeout: LIMITS.requestTimeoutMs,
+    keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
+    // Node checks for overdue connections at this interval, so time limits are exact only to one second.
+    connectionsCheckingInterval: 1_000,
+    // Node's own refusal has no request id. The origin guard refuses such requests instead.
+    requireHostHeader: false,
+  });
+  keepRoom(server, createApp(context, routes), {
     perAddress: options.connectionsPerAddress,
     onClose(event, socket) {
       metrics.countConnectionError(event);
@@ -168,8 +164,6 @@ function createHttpServer(context: ServerContext, routes: readonly Route[]): Ser
     metrics.countConnectionError(code);
     refuse(socket, status, new SidaError({ code, message }));
   });
-  // The body reader sends 100 Continue after the headers have been checked.
-  server.on('checkContinue', app);
   server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
     const message = 'The expect header may only be 100-continue';
     const body = JSON.stringify(errorAnswer(new SidaError({ code: 'invalid_request', message })));

@@ -10,9 +10,12 @@ export const LIMITS = {
   connectionsOfOne: 512,
   /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
   connectionGraceMs: 1_000,
-  /** Above so many connections, each rests for `crowdedRestMs` after an answer that was no work, such as a probe's. */
-  connectionsAtEase: 512,
-  crowdedRestMs: 2_000,
+  /** Above so many connections, each rests after an answer that was no work, such as a probe's. */
+  connectionsAtEase: 64,
+  /** Such answers of all connections per second, which set how long each rests. */
+  probesPerSecond: 250,
+  /** Longest rest: shorter than `keepAliveTimeoutMs`. */
+  longestRestMs: 4_000,
   /** Connections that wait in the kernel to be accepted. More would be dropped, and come back after a second. */
   backlog: 2_048,
   /** Near the limit of connections, requests whose bodies arrive slower make way for new clients. */

@@ -1,6 +1,7 @@
 /** Makes text of untrusted files safe for messages: one line, without characters that could mislead a reader. */
 import type { z } from 'zod';
 import { shapeFault } from './json-shape.js';
+import { checkAgainst } from './schema-faults.js';
 
 const MOST = 300;
 /** More levels than any valid file has. A million levels would take seconds and hundreds of megabytes to parse. */
@@ -16,12 +17,6 @@ export function oneLine(text: string, most = MOST): string {
   return text.length > most ? `${shown}… (${text.length} characters)` : shown;
 }
 
-/** The first fault of a value, with its path. */
-function firstIssue({ issues }: z.ZodError): string {
-  const { path, message } = issues[0]!;
-  return oneLine(path.length > 0 ? `${path.join('.')}: ${message}` : message);
-}
-
 /** Parses the bytes of a JSON file and checks them against `schema`. Throws an Error with one line. */
 export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer<S> {
   // Check the shape before decoding the bytes, so that a refused file is not in memory twice.
@@ -35,7 +30,8 @@ export function parseJson<S extends z.ZodType>(json: Buffer, schema: S): z.infer
   } catch (error) {
     throw new Error(oneLine((error as Error).message));
   }
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new Error(firstIssue(parsed.error));
-  return parsed.data;
+  const checked = checkAgainst(schema, value);
+  if ('data' in checked) return checked.data;
+  const { path, message } = checked.fault;
+  throw new Error(oneLine(path.length > 0 ? `${path.join('.')}: ${message}` : message));
 }
