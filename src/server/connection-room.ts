@@ -3,14 +3,14 @@
  * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their timeout.
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep new
- * clients out. While many are open, a connection therefore rests after each answer that was no work, and ends when it
- * has sent a request before the answer to the previous one.
+ * clients out. While many are open, a connection therefore rests after each answer that was no work and while its
+ * request arrives slowly, and ends when it has sent a request before the answer to the previous one.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
-import { type Connection, chooseVictim, type ShedReason } from './shedding.js';
+import { type Connection, chooseVictim, isSlow, type ShedReason } from './shedding.js';
 
 /** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
 export type RoomEvent = ShedReason | 'pipelined' | 'too_many_connections' | 'too_many_of_address';
@@ -78,6 +78,14 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     shed(added, 'too_many_connections', { full: connections.size > LIMITS.connections });
   });
 
+  const restSlow = setInterval(() => {
+    if (connections.size <= LIMITS.connectionsAtEase) return;
+    const now = performance.now();
+    for (const connection of connections)
+      if (isSlow(connection, SHEDDING, now)) connection.pause(restMs(connections.size));
+  }, LIMITS.connectionGraceMs).unref();
+  server.once('close', () => clearInterval(restSlow));
+
   const track = (connection: OpenConnection, req: IncomingMessage, res: ServerResponse) => {
     connection.take(req);
     begin(connection, 'busy');
@@ -110,9 +118,13 @@ function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
   return perAddress === 'none' ? LIMITS.connections : perAddress;
 }
 
-/** So long must each of `count` connections rest, that together they get LIMITS.probesPerSecond answers. */
+/**
+ * Time for which each of `count` connections must rest, so that together they get LIMITS.probesPerSecond answers. It
+ * varies by half, so that connections of the same moment do not come back in the same moment.
+ */
 function restMs(count: number): number {
-  return Math.min(LIMITS.longestRestMs, (count * 1000) / LIMITS.probesPerSecond);
+  const ms = (count * 1000) / LIMITS.probesPerSecond;
+  return Math.min(LIMITS.longestRestMs, ms) * (0.5 + Math.random() / 2);
 }
 
 class OpenConnection implements Connection {
@@ -155,9 +167,13 @@ class OpenConnection implements Connection {
 
   /** Reads nothing for `ms`, unless it is at work or ends. */
   rest(ms: number): void {
+    if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true) return;
+    this.pause(ms);
+  }
+
+  pause(ms: number): void {
     const { socket } = this;
-    if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true || socket.writableEnded)
-      return;
+    if (socket.writableEnded || socket.isPaused()) return;
     socket.pause();
     setTimeout(() => socket.resume(), ms).unref();
   }

@@ -47,15 +47,16 @@ export interface Victim<C> {
  *   3. slow: its body arrives slower than `leastRate`
  *   4. idle after work
  *   5. unread: its client does not read the answer
- *   6. unfinished: within `graceMs`, and too little of it has arrived to judge it. Only when `full`.
+ *   6. unfinished: it is within `graceMs`. Only when `full`.
  * `connections` are in the order of their `since`. Returns undefined when all are at work.
  */
 export function chooseVictim<C extends Connection>(
   connections: ReadonlySet<C>,
-  { graceMs, leastRate, unreadMs }: SheddingLimits,
+  limits: SheddingLimits,
   now: number,
   { full, client }: { full: boolean; client?: string | undefined },
 ): Victim<C> | undefined {
+  const { graceMs, unreadMs } = limits;
   const found: Partial<Record<'idle' | 'slow' | 'idleAfterWork' | 'unread' | 'unfinished', C>> = {};
   for (const connection of connections) {
     if (client !== undefined && connection.client !== client) continue;
@@ -68,9 +69,8 @@ export function chooseVictim<C extends Connection>(
       if (worked) found.idleAfterWork ??= connection;
       else found.idle ??= connection;
     } else if (connection.receiving()) {
-      if (connection.received() >= (leastRate * Math.max(age, graceMs)) / 1000) continue;
-      if (age > graceMs) found.slow ??= connection;
-      else found.unfinished ??= connection;
+      if (isSlow(connection, limits, now)) found.slow ??= connection;
+      else if (age <= graceMs) found.unfinished ??= connection;
     } else if (connection.unread(now) > unreadMs) found.unread ??= connection;
   }
   if (found.idle !== undefined) return { connection: found.idle, reason: 'idle' };
@@ -79,4 +79,12 @@ export function chooseVictim<C extends Connection>(
   if (found.unread !== undefined) return { connection: found.unread, reason: 'unread' };
   const last = full ? found.unfinished : undefined;
   return last && { connection: last, reason: last.doing === 'beginning' ? 'silent' : 'slow' };
+}
+
+/** Whether the connection's request has begun to arrive before `graceMs`, and arrives slower than `leastRate`. */
+export function isSlow(connection: Connection, { graceMs, leastRate }: SheddingLimits, now: number): boolean {
+  const age = now - connection.since;
+  if (age <= graceMs || connection.doing === 'idle') return false;
+  if (connection.doing === 'beginning') return true;
+  return connection.receiving() && connection.received() < (leastRate * age) / 1000;
 }
