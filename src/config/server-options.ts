@@ -41,9 +41,9 @@ export const SERVER_OPTIONS = {
     value: '<n>',
     env: 'SIDA_CONNECTIONS_PER_ADDRESS',
     default: null,
-    defaultText: '512; loopback: none',
-    help: 'connections that one client address may hold, of 1,024; an IPv6 client is its /64. A further one closes an idle or slow one of its own, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
-    parse: wholeNumberOrNone(1, 1_024, '64'),
+    defaultText: '1024; loopback: none',
+    help: 'connections that one client address may hold, of 2,048; an IPv6 client is its /64. A further one closes an idle or slow one of its own, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
+    parse: wholeNumberOrNone(1, 2_048, '64'),
   }),
   queueBound: option({
     flag: 'queue-bound',

@@ -57,6 +57,12 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     onClose(event, connection.socket);
     connection.socket.destroy();
   };
+  /** A client whose connection were closed at once would be back at once. */
+  const closeLater = (connection: OpenConnection) => {
+    connection.socket.pause();
+    const due = () => connections.has(connection) && close(connection, 'pipelined');
+    setTimeout(due, restMs(connections.size)).unref();
+  };
   /** Closes a connection for the new one; closes the new one when there is none. */
   const shed = (added: OpenConnection, event: RoomEvent, scope: { full: boolean; client?: string }) => {
     const victim = chooseVictim(connections, SHEDDING, performance.now(), scope);
@@ -92,8 +98,8 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     res.once('close', () => {
       connection.answered(req, res);
       if (!connections.has(connection)) return;
-      if (connection.pipelined && connection.waiting === 0) return close(connection, 'pipelined');
       begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+      if (connection.pipelined && connection.waiting === 0) return closeLater(connection);
       if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
     });
   };

@@ -3,11 +3,11 @@ export const LIMITS = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 5_000,
-  connections: 1_024,
+  connections: 2_048,
   /** Connections of that limit that are kept for new clients; shedding.ts says which are closed to make room. */
-  connectionsKeptFree: 64,
+  connectionsKeptFree: 128,
   /** Connections of one client address, without an option that says otherwise. */
-  connectionsOfOne: 512,
+  connectionsOfOne: 1_024,
   /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
   connectionGraceMs: 1_000,
   /** Above so many connections, each rests after an answer that was no work, such as a probe's. */

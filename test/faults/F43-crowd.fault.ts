@@ -108,7 +108,7 @@ for (const [what, member] of KINDS) {
       const quiet = percentile((await good()).latencies, 0.99);
       const crowd = await gather(member, addressOf);
       try {
-        expect(crowd.open()).toBeGreaterThan(LIMITS.connections / 2);
+        expect(crowd.open()).toBeGreaterThan(CROWD / 2);
         let most = 0;
         const watch = setInterval(() => {
           most = Math.max(most, subject.descriptors());
