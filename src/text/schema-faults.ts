@@ -14,14 +14,22 @@ export interface SchemaFault {
 
 type Checked<S extends z.ZodType> = { data: z.output<S> } | { fault: SchemaFault };
 
-/** The value as the schema gives it, or the first fault. */
+/** The value as the schema gives it, or its first fault. A field of a wrong name comes before one that is missing. */
 export function checkAgainst<S extends z.ZodType>(schema: S, value: unknown): Checked<S> {
   const parsed = schema.safeParse(value, { error: describe, reportInput: true });
   if (parsed.success) return { data: parsed.data };
-  const issue = parsed.error.issues[0]!;
-  const missing = issue.code === 'invalid_type' && issue.input === undefined;
+  const { issues } = parsed.error;
+  const misnamed = isMissing(issues[0]!)
+    ? issues.find(({ code }) => code === 'unrecognized_keys')
+    : undefined;
+  const issue = misnamed ?? issues[0]!;
+  const missing = isMissing(issue);
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
   return { fault: { path: issue.path, message: issue.message, missing, unknown } };
+}
+
+function isMissing({ code, input }: z.core.$ZodIssue): boolean {
+  return (code === 'invalid_type' || code === 'invalid_union') && input === undefined;
 }
 
 type Issue = Parameters<z.core.$ZodErrorMap>[0];

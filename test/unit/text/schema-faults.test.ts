@@ -58,6 +58,14 @@ describe('the message of a fault', () => {
     expect([checked.fault.path.join('.'), checked.fault.message]).toEqual([path, message]);
   });
 
+  it('names a field of a wrong name before one that is missing', () => {
+    const schema = z.strictObject({ prompt: z.union([z.string(), z.number()]) });
+    expect(checkAgainst(schema, { promt: 'a' })).toMatchObject({
+      fault: { message: 'Unknown field "promt"; did you mean "prompt"?', unknown: 'promt', missing: false },
+    });
+    expect(checkAgainst(schema, {})).toMatchObject({ fault: { path: ['prompt'], missing: true } });
+  });
+
   it('is that of the schema where it has one', () => {
     const schema = z.object({ a: z.string({ error: 'Expected a name' }) });
     expect(checkAgainst(schema, {})).toMatchObject({ fault: { message: 'Expected a name', missing: true } });
