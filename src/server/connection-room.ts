@@ -4,20 +4,17 @@
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep new
  * clients out. While many are open, a connection therefore rests after each answer that was no work and while its
- * request arrives slowly, and a request that comes before the answer to the previous one is refused. Closing such
- * connections would not help, since their clients would be back at once.
+ * request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is read
+ * from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { SidaError } from '../errors.js';
 import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
-import { errorAnswer } from './middleware/errors.js';
-import { newRequestId } from './middleware/request-id.js';
 import { type Connection, chooseVictim, isSlow, type ShedReason } from './shedding.js';
 
 /** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
-export type RoomEvent = ShedReason | 'too_many_connections' | 'too_many_of_address';
+export type RoomEvent = ShedReason | 'pipelined' | 'too_many_connections' | 'too_many_of_address';
 
 interface RoomOptions {
   /**
@@ -28,22 +25,6 @@ interface RoomOptions {
   /** Called before the connection is closed. It may still write to the socket. */
   onClose(event: RoomEvent, socket: Socket): void;
 }
-
-const TOO_EARLY = {
-  headers: {
-    'content-type': 'application/json; charset=utf-8',
-    'cache-control': 'no-store',
-    'retry-after': '1',
-  },
-  body: JSON.stringify(
-    errorAnswer(
-      new SidaError({
-        code: 'rate_limited',
-        message: 'The server has many connections: send a request after the answer to the previous one',
-      }),
-    ),
-  ),
-};
 
 const SHEDDING = {
   graceMs: LIMITS.connectionGraceMs,
@@ -76,6 +57,11 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     forget(connection);
     onClose(event, connection.socket);
     connection.socket.destroy();
+  };
+  const hold = (connection: OpenConnection) => {
+    connection.socket.pause();
+    const due = () => connections.has(connection) && close(connection, 'pipelined');
+    setTimeout(due, LIMITS.heldMs).unref();
   };
   /** Closes a connection for the new one; closes the new one when there is none. */
   const shed = (added: OpenConnection, event: RoomEvent, scope: { full: boolean; client?: string }) => {
@@ -113,17 +99,21 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
       connection.answered(req, res);
       if (!connections.has(connection)) return;
       begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
-      if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
+      if (connection.pipelined && connection.waiting === 0) hold(connection);
+      else if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
     });
   };
   const serve: RequestListener = (req, res) => {
     const connection = open.get(req.socket);
     if (connection === undefined) return app(req, res);
-    const tooEarly = connection.waiting > 0 && connections.size > LIMITS.connectionsAtEase;
+    if (connection.pipelined || (connection.waiting > 0 && connections.size > LIMITS.connectionsAtEase)) {
+      connection.pipelined = true;
+      // This response waits for one that never begins, so its own close event would come late.
+      setImmediate(() => res.emit('close'));
+      return;
+    }
     track(connection, req, res);
-    if (tooEarly)
-      res.writeHead(429, { ...TOO_EARLY.headers, 'x-request-id': newRequestId() }).end(TOO_EARLY.body);
-    else app(req, res);
+    app(req, res);
   };
   // The body reader sends 100 Continue after the headers have been checked.
   server.on('request', serve).on('checkContinue', serve);
@@ -149,6 +139,8 @@ class OpenConnection implements Connection {
   doing: Connection['doing'] = 'beginning';
   since = 0;
   worked = false;
+  /** Whether a request came before the previous one was answered, and was dropped. */
+  pipelined = false;
   /** Requests that have begun and are not answered. */
   waiting = 0;
   #latest: IncomingMessage | undefined;
