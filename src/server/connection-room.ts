@@ -1,11 +1,12 @@
 /**
  * Keeps room for active clients. Near the limit of connections, and at the limit of one client, each new connection
- * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their timeout.
+ * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their
+ * timeout.
  *
- * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep new
- * clients out. While many are open, a connection therefore rests after each answer that was no work and while its
- * request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is read
- * from it, and it is closed later. A client whose connection were closed at once would be back at once.
+ * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
+ * new clients out. While many are open, a connection therefore rests after each answer that was no work and while its
+ * request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is
+ * read from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

@@ -18,7 +18,7 @@ const GOOD = 200;
 /** A good request without an answer after this long has failed. */
 const GOOD_MS = 10_000;
 /** How much slower the slowest good requests may be beside the crowd. */
-const MOST_SLOWER = 30;
+const MOST_SLOWER = 10;
 
 interface Member {
   /** Sent when the connection is open. */
