@@ -121,8 +121,9 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
 }
 
 function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
-  if (perAddress === undefined) return isThisMachine(client) ? LIMITS.connections : LIMITS.connectionsOfOne;
-  return perAddress === 'none' ? LIMITS.connections : perAddress;
+  if (perAddress === 'none') return Number.POSITIVE_INFINITY;
+  if (perAddress !== undefined) return perAddress;
+  return isThisMachine(client) ? Number.POSITIVE_INFINITY : LIMITS.connectionsOfOne;
 }
 
 /**

@@ -171,3 +171,25 @@ it('enforces the limit of connections, and serves again when some end', async ()
   expect(status).toBe(200);
   expect(await errorsOf('too_many_connections')).toBeGreaterThanOrEqual(50);
 });
+
+it('lets one address hold no more connections than it may', async () => {
+  const limited = await TestServer.start({ connectionsPerAddress: '20' });
+  const hello = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
+  const sockets: Socket[] = [];
+  let open = 0;
+  for (let i = 0; i < 60; i += 1) {
+    const socket = connect({ host: '127.0.0.1', port: limited.running.port }).on('error', () => undefined);
+    socket.resume().once('close', () => {
+      open -= 1;
+    });
+    await new Promise((resolve) => socket.once('connect', resolve));
+    open += 1;
+    socket.write(hello);
+    sockets.push(socket);
+  }
+  await eventually(() => open <= 20);
+  // Its idle connections make way, so a new request is still served.
+  expect((await limited.ask('/health/live')).status).toBe(200);
+  for (const socket of sockets) socket.destroy();
+  await limited.close();
+});
