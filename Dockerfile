@@ -1,4 +1,5 @@
 # docker build -t sida . && docker run -p 8080:8080 -e SIDA_API_KEY=… sida
+# The images are named by tag; SECURITY.md says how to pin their digests.
 FROM node:22-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends cmake g++ make ninja-build && rm -rf /var/lib/apt/lists/*
 WORKDIR /opt/sida

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * Packs the package as npm publishes it, and checks what a user gets: no laboratory and no tests, every module that
- * the build imports, native sources that configure, and an integrity of every locked dependency.
+ * the build imports, an integrity of every locked dependency, and a server that runs once it is installed.
  *   npm run check:package
  */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 
@@ -58,22 +58,8 @@ for (const file of readdirSync(join(ROOT, 'src'), { recursive: true })) {
 }
 
 if (faults.length === 0) {
-  execFileSync('tar', ['-xzf', filename], { ...options, cwd: OUT });
-  symlinkSync(join(ROOT, 'node_modules'), join(OUT, 'package/node_modules'));
-  const configure = [
-    'cmake-js',
-    'configure',
-    '--log-level',
-    'warn',
-    '--out',
-    'build/addon',
-    '--CDSIDA_CUDA=OFF',
-  ];
-  execFileSync('npx', configure, {
-    ...options,
-    cwd: join(OUT, 'package'),
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  const install = [join(import.meta.dirname, 'check-install.mjs'), join(OUT, filename)];
+  execFileSync(process.execPath, install, { ...options, stdio: 'inherit' });
 }
 rmSync(OUT, { recursive: true, force: true });
 for (const fault of faults) console.error(fault);

@@ -5,8 +5,9 @@ import { z } from 'zod';
 import { SidaError } from '../errors.js';
 import { openModelFile } from '../files/model-file.js';
 import type { OpenFile } from '../files/regular-file.js';
-import { passedBound } from '../text/json-bounds.js';
+import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
+import { checkAgainst } from '../text/schema-faults.js';
 
 const LENGTH_BYTES = 8;
 const MAX_HEADER_BYTES = 1 << 20;
@@ -158,9 +159,11 @@ function readData(path: string, dtype: Dtype, position: number, length: number):
 }
 
 function parseHeader(path: string, bytes: Buffer): Record<string, unknown> {
-  if (passedBound(bytes, { depth: MAX_DEPTH, fields: Number.POSITIVE_INFINITY }) !== undefined) {
-    throw invalid(path, `header: nested deeper than ${MAX_DEPTH} levels`);
+  const fault = shapeFault(bytes, { depth: MAX_DEPTH, fields: Number.POSITIVE_INFINITY });
+  if (fault?.kind === 'duplicate') {
+    throw invalid(path, `header: ${fault.path.join('.')}: the key is there twice`);
   }
+  if (fault !== undefined) throw invalid(path, `header: nested deeper than ${MAX_DEPTH} levels`);
   let header: unknown;
   try {
     header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
@@ -182,12 +185,12 @@ function findTensors(
   const tensors = new Map<string, Tensor>();
   const ranges: [begin: number, end: number, name: string][] = [];
   for (const [name, value] of Object.entries(entries)) {
-    const parsed = entrySchema.safeParse(value);
-    if (!parsed.success) {
-      const issue = parsed.error.issues[0]!;
-      throw invalid(path, `tensor ${name}: ${issue.path.join('.')}: ${issue.message}`);
+    const checked = checkAgainst(entrySchema, value);
+    if ('fault' in checked) {
+      const { path: field, message } = checked.fault;
+      throw invalid(path, `tensor ${name}: ${field.join('.')}: ${message}`);
     }
-    const { dtype, shape, data_offsets: range } = parsed.data;
+    const { dtype, shape, data_offsets: range } = checked.data;
     const [begin, end] = range;
     const bytes = elements(shape) * ARRAYS[dtype].BYTES_PER_ELEMENT;
     if (end > dataBytes || end - begin !== bytes) {

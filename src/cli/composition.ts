@@ -12,7 +12,7 @@ import { type AnswerSettings, queueNameOf } from '../queue/redis/queue-name.js';
 import { QueueWorker } from '../queue/redis/queue-worker.js';
 import { logFaults } from '../queue/redis/redis-client.js';
 import { RedisQueue } from '../queue/redis/redis-queue.js';
-import { warnOfRedisSettings } from '../queue/redis/redis-settings.js';
+import { checkRedisSettings, type RedisRefused } from '../queue/redis/redis-settings.js';
 import { RemoteEngine } from '../queue/redis/remote-engine.js';
 import { redisLimiter } from '../server/admission/redis-limiter.js';
 import { type RunningServer, startServer } from '../server/http-server.js';
@@ -33,6 +33,8 @@ interface ServerParts {
   keys: KeyRing;
   /** Throws io_error when it cannot listen on the port. */
   listen(): Promise<RunningServer>;
+  /** See RedisCheck; undefined without Redis. */
+  refused: Promise<RedisRefused> | undefined;
   /** Closes queue and worker, then the engine. Running jobs of a shared queue get up to `drainMs`. */
   close(drainMs: number): Promise<void>;
 }
@@ -61,6 +63,7 @@ export function composeServer(options: ServeOptions, logger: Logger): ServerPart
     engine,
     queue,
     keys,
+    refused: backend.refused,
     listen() {
       const dependencies = { engine, queue, options, keys, logger, metrics, rateLimiter: limits?.limiter };
       return listening(options.host, options.port, '--port', () => startServer(dependencies));
@@ -72,7 +75,7 @@ export function composeServer(options: ServeOptions, logger: Logger): ServerPart
   };
 }
 
-type Backend = Pick<ServerParts, 'engine' | 'queue' | 'close'>;
+type Backend = Pick<ServerParts, 'engine' | 'queue' | 'refused' | 'close'>;
 
 function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
   const engine = new EngineProcess(engineConfig(options));
@@ -85,7 +88,7 @@ function backendInMemory(options: ServeOptions, onKeptEnd: OnKeptEnd): Backend {
     answerBytes: options.jobResults,
     onKeptEnd,
   });
-  return { engine, queue, close: () => engine.close(0) };
+  return { engine, queue, refused: undefined, close: () => engine.close(0) };
 }
 
 /**
@@ -101,12 +104,13 @@ function backendOfWorkers(options: ServeOptions, url: string, logger: Logger, on
   const engine = new RemoteEngine(url, options.model);
   const queueName = () => engine.queueName;
   const queue = producer(options, url, logger, onKeptEnd, queueName, () => engine.state.detail);
-  const warned = warnOfRedisSettings(url, logger);
+  const checked = checkRedisSettings(url, logger);
   return {
     engine,
     queue,
+    refused: checked.refused,
     async close() {
-      warned.abort();
+      checked.end();
       await queue.close();
       await engine.close();
     },
@@ -118,12 +122,13 @@ function backendInRedis(options: ServeOptions, url: string, logger: Logger, onKe
   const engine = new EngineProcess(engineConfig(options));
   const worker = workerWhenReady(options, url, engine, logger, (end) => queue.keptEnded(end));
   const queue = producer(options, url, logger, onKeptEnd, () => worker.queueName);
-  const warned = warnOfRedisSettings(url, logger);
+  const checked = checkRedisSettings(url, logger);
   return {
     engine,
     queue,
+    refused: checked.refused,
     async close(drainMs) {
-      warned.abort();
+      checked.end();
       await worker.close(drainMs);
       await queue.close();
       await engine.close(0);
@@ -135,6 +140,8 @@ interface WorkerParts {
   engine: EngineHandle;
   /** Base URL of the metrics and health routes. Undefined without --metrics-port. */
   url: string | undefined;
+  /** See RedisCheck. */
+  refused: Promise<RedisRefused>;
   /** Makes `/health/ready` answer 503 from now on. */
   refuse(): void;
   close(drainMs: number): Promise<void>;
@@ -157,12 +164,13 @@ export async function composeWorker(
     if (metered === undefined) recordKeptJob(end, undefined, logger);
     else metered.queue.keptEnded(end);
   };
-  const warned = warnOfRedisSettings(redis, logger);
+  const checked = checkRedisSettings(redis, logger);
   return {
     engine,
     url: metered && `${metered.server.url}/metrics`,
+    refused: checked.refused,
     refuse() {
-      warned.abort();
+      checked.end();
       metered?.server.refuse();
     },
     async close(drainMs) {

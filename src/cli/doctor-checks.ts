@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { loadAddon } from '../native/addon.js';
 import type { NativeAddon } from '../native/addon-types.js';
 import { producerClient, redisAddress } from '../queue/redis/redis-client.js';
-import { redisSettings } from '../queue/redis/redis-settings.js';
+import { RedisRefused, redisSettings } from '../queue/redis/redis-settings.js';
 import { formatBytes } from '../text/bytes.js';
 
 export interface Check {
@@ -153,7 +153,7 @@ export async function checkRedis(url: string | undefined): Promise<Check> {
       delay(REDIS_MS).then(() => false),
     ]);
     if (!answers) throw new Error(`${address}: ${reason}`);
-    const { version, faults } = await redisSettings(client);
+    const { version, faults } = await redisSettings(client, address);
     if (faults.length === 0) {
       const found = `${version} at ${address}; appendonly, noeviction`;
       return { name, result: 'ok', found };
@@ -161,6 +161,9 @@ export async function checkRedis(url: string | undefined): Promise<Check> {
     const found = `${version} at ${address}; ${faults.map((fault) => fault.found).join('; ')}`;
     return { name, result: 'warn', found, hint: faults.map(({ hint }) => hint).join('\n') };
   } catch (error) {
+    if (error instanceof RedisRefused) {
+      return { name, result: 'fail', found: error.message, hint: 'Name another Redis with --redis' };
+    }
     const hint = 'Start Redis there, or name another with --redis; the password belongs into the URL';
     return { name, result: 'fail', found: (error as Error).message, hint };
   } finally {

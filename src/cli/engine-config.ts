@@ -1,5 +1,7 @@
 /** Selects the options that the engine process needs. */
+import { existsSync } from 'node:fs';
 import type { ServeOptions } from '../config/options.js';
+import { UsageError } from '../config/resolve.js';
 import { weightChoices } from '../config/weight-options.js';
 import type { EngineConfig } from '../protocol/engine-messages.js';
 
@@ -33,7 +35,15 @@ export const ENGINE_OPTIONS = [
 
 export type EngineOptions = Pick<ServeOptions, (typeof ENGINE_OPTIONS)[number]>;
 
+/** Throws UsageError when a file that an option names does not exist. */
 export function engineConfig(options: EngineOptions): EngineConfig {
+  const { predictor } = options;
+  // A predictor that is damaged, or goes away later, only makes the server slower; a wrong path is a mistake.
+  if (!['auto', 'none'].includes(predictor) && !existsSync(predictor)) {
+    throw new UsageError(
+      `The "--predictor" option names ${JSON.stringify(predictor)}, which does not exist: name a directory of \`sida train\`, auto or none`,
+    );
+  }
   return {
     model: options.model,
     packDir: options.packDir,

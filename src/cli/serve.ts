@@ -68,7 +68,7 @@ async function serve(options: ServeOptions): Promise<number> {
   const recording = profile === undefined ? undefined : recordProfile(engine, profile, options);
   engine.start();
 
-  const cause = await Promise.race([failure, signals.first]);
+  const cause = await Promise.race([failure, signals.first, ...(parts.refused ? [parts.refused] : [])]);
   const drainEnd = performance.now() + (cause instanceof SidaError ? 0 : options.drain);
   if (cause instanceof SidaError) {
     warnLines(`sida: ${cause.message}`);

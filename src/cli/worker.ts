@@ -86,7 +86,7 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
   const signals = endOnSignals(() => void engine.close(0));
   engine.start();
 
-  const cause = await Promise.race([failure, signals.first]);
+  const cause = await Promise.race([failure, parts.refused, signals.first]);
   if (cause instanceof SidaError) warnLines(`sida: ${cause.message}`);
   else logger.info({ signal: cause, drainMs: options.drain }, 'shutting down');
   parts.refuse();

@@ -29,6 +29,7 @@ type Unset =
   | 'allowedOrigins'
   | 'apiKey'
   | 'apiKeys'
+  | 'connectionsPerAddress'
   | 'group'
   | 'profile'
   | 'profileSeconds'

@@ -32,6 +32,18 @@ export function wholeNumber(least: number, most: number, example = '8'): Parser<
   };
 }
 
+export function wholeNumberOrNone(least: number, most: number, example: string): Parser<number | 'none'> {
+  const number = wholeNumber(least, most);
+  return (value) => {
+    if (value === 'none') return value;
+    try {
+      return number(value);
+    } catch {
+      throw new Expected(`a whole number from ${least} to ${most}, or none`, example);
+    }
+  };
+}
+
 /** `reasons` explains why values that a user may try are not accepted. */
 export function oneOf<const T extends string>(
   values: readonly T[],

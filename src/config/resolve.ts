@@ -1,5 +1,6 @@
 /** Merges flags, environment, configuration file and defaults, in this order of precedence, into checked options. */
 import { readTextFile } from '../files/text-file.js';
+import { nearest } from '../text/nearest.js';
 import type { Option } from './option.js';
 import { type OptionName, SERVE_OPTIONS, type ServeOptions } from './options.js';
 import { Expected, isLoopback } from './parsers.js';
@@ -122,8 +123,9 @@ function readConfigFile(file: string): Record<string, Given> {
   const given: Record<string, Given> = {};
   for (const [key, value] of Object.entries(parsed)) {
     if (!known.has(key)) {
+      const meant = nearest(key, known);
       throw new UsageError(
-        `The configuration file ${file} has an unknown key ${JSON.stringify(key)}; known are ${[...known].join(', ')}`,
+        `The configuration file ${file} has an unknown key ${JSON.stringify(key)}; ${meant === undefined ? `known are ${[...known].join(', ')}` : `did you mean "${meant}"?`}`,
       );
     }
     if (typeof value !== 'string' && typeof value !== 'number') {

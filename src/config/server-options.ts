@@ -1,6 +1,6 @@
 /** Options of the HTTP server and of the jobs that it keeps. */
 import { option } from './option.js';
-import { address, bytes, duration, wholeNumber } from './parsers.js';
+import { address, bytes, duration, wholeNumber, wholeNumberOrNone } from './parsers.js';
 
 export const SERVER_OPTIONS = {
   host: option({
@@ -35,6 +35,15 @@ export const SERVER_OPTIONS = {
     unit: 'bytes',
     help: 'longest text of one input; a longer one is refused before any work',
     parse: bytes(1, 1 << 20),
+  }),
+  connectionsPerAddress: option({
+    flag: 'connections-per-address',
+    value: '<n>',
+    env: 'SIDA_CONNECTIONS_PER_ADDRESS',
+    default: null,
+    defaultText: '1024; loopback: none',
+    help: 'connections that one client address may hold, of 2,048; an IPv6 client is its /64. A further one closes an idle or slow one of its own, or is refused. Behind a reverse proxy on another machine, where all clients have its address: none',
+    parse: wholeNumberOrNone(1, 2_048, '64'),
   }),
   queueBound: option({
     flag: 'queue-bound',

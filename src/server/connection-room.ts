@@ -1,30 +1,204 @@
 /**
- * Keeps room for active clients. Near the limit of connections, each new connection closes the oldest one that has
- * sent no request yet. Otherwise idle sockets could block all other clients until their timeout.
+ * Keeps room for active clients. Near the limit of connections, and at the limit of one client, each new connection
+ * closes the one that shedding.ts finds. Otherwise clients that do nothing could block all others until their
+ * timeout.
+ *
+ * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
+ * new clients out. While many are open, a connection therefore rests after each answer that was no work and while its
+ * request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is
+ * read from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { clientOf, isThisMachine } from './client-address.js';
 import { LIMITS } from './limits.js';
+import { type Connection, chooseVictim, isSlow, type ShedReason } from './shedding.js';
 
-/** `onShed` is called for each connection that is closed to make room. */
-export function keepRoom(server: Server, onShed: () => void): void {
-  /** Connections whose first request headers are not complete, in the order of their arrival. */
-  const silent = new Set<Socket>();
-  let open = 0;
+/** What `keepRoom` reports: why it closed a connection, or that there was no room for a new one. */
+export type RoomEvent = ShedReason | 'pipelined' | 'too_many_connections' | 'too_many_of_address';
+
+interface RoomOptions {
+  /**
+   * Connections that one client address may hold; `none` for as many as there are. Undefined: LIMITS.connectionsOfOne,
+   * and as many as there are for this machine, where a reverse proxy may run.
+   */
+  perAddress: number | 'none' | undefined;
+  /** Called before the connection is closed. It may still write to the socket. */
+  onClose(event: RoomEvent, socket: Socket): void;
+}
+
+const SHEDDING = {
+  graceMs: LIMITS.connectionGraceMs,
+  leastRate: LIMITS.crowdedBytesPerSecond,
+  unreadMs: LIMITS.streamStallMs,
+};
+
+/** `app` answers the requests of `server`. */
+export function keepRoom(server: Server, app: RequestListener, { perAddress, onClose }: RoomOptions): void {
+  const open = new Map<Socket, OpenConnection>();
+  /** In the order of what each began last. */
+  const connections = new Set<OpenConnection>();
+  /** Open connections of each client. */
+  const counts = new Map<string, number>();
+
+  const begin = (connection: OpenConnection, doing: Connection['doing']) => {
+    connection.begin(doing);
+    connections.delete(connection);
+    connections.add(connection);
+  };
+  /** A destroyed socket closes its descriptor at once, so it is forgotten before its `close` event. */
+  const forget = (connection: OpenConnection) => {
+    if (!connections.delete(connection)) return;
+    open.delete(connection.socket);
+    const left = counts.get(connection.client)! - 1;
+    if (left > 0) counts.set(connection.client, left);
+    else counts.delete(connection.client);
+  };
+  const close = (connection: OpenConnection, event: RoomEvent) => {
+    forget(connection);
+    onClose(event, connection.socket);
+    connection.socket.destroy();
+  };
+  const hold = (connection: OpenConnection) => {
+    connection.socket.pause();
+    const due = () => connections.has(connection) && close(connection, 'pipelined');
+    setTimeout(due, LIMITS.heldMs).unref();
+  };
+  /** Closes a connection for the new one; closes the new one when there is none. */
+  const shed = (added: OpenConnection, event: RoomEvent, scope: { full: boolean; client?: string }) => {
+    const victim = chooseVictim(connections, SHEDDING, performance.now(), scope);
+    if (victim !== undefined && victim.connection !== added) close(victim.connection, victim.reason);
+    else if (scope.full) close(added, event);
+  };
+
   server.on('connection', (socket: Socket) => {
-    open += 1;
-    silent.add(socket);
-    socket.once('close', () => {
-      open -= 1;
-      silent.delete(socket);
-    });
-    if (open <= LIMITS.connections - LIMITS.connectionsKeptFree) return;
-    const [oldest] = silent;
-    if (oldest === undefined || oldest === socket) return;
-    silent.delete(oldest);
-    oldest.destroy();
-    onShed();
+    const added = new OpenConnection(socket);
+    const { client } = added;
+    open.set(socket, added);
+    begin(added, 'beginning');
+    counts.set(client, (counts.get(client) ?? 0) + 1);
+    socket.once('close', () => forget(added));
+    if (counts.get(client)! > mostOf(client, perAddress)) {
+      shed(added, 'too_many_of_address', { full: true, client });
+    }
+    if (connections.size <= LIMITS.connections - LIMITS.connectionsKeptFree) return;
+    shed(added, 'too_many_connections', { full: connections.size > LIMITS.connections });
   });
-  const spoke = ({ socket }: IncomingMessage) => silent.delete(socket);
-  server.on('request', spoke).on('checkContinue', spoke).on('checkExpectation', spoke);
+
+  const restSlow = setInterval(() => {
+    if (connections.size <= LIMITS.connectionsAtEase) return;
+    const now = performance.now();
+    for (const connection of connections)
+      if (isSlow(connection, SHEDDING, now)) connection.pause(restMs(connections.size));
+  }, LIMITS.connectionGraceMs).unref();
+  server.once('close', () => clearInterval(restSlow));
+
+  const track = (connection: OpenConnection, req: IncomingMessage, res: ServerResponse) => {
+    connection.take(req);
+    begin(connection, 'busy');
+    res.once('close', () => {
+      connection.answered(req, res);
+      if (!connections.has(connection)) return;
+      begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
+      if (connection.pipelined && connection.waiting === 0) hold(connection);
+      else if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
+    });
+  };
+  const serve: RequestListener = (req, res) => {
+    const connection = open.get(req.socket);
+    if (connection === undefined) return app(req, res);
+    if (connection.pipelined || (connection.waiting > 0 && connections.size > LIMITS.connectionsAtEase)) {
+      connection.pipelined = true;
+      // This response waits for one that never begins, so its own close event would come late.
+      setImmediate(() => res.emit('close'));
+      return;
+    }
+    track(connection, req, res);
+    app(req, res);
+  };
+  // The body reader sends 100 Continue after the headers have been checked.
+  server.on('request', serve).on('checkContinue', serve);
+}
+
+function mostOf(client: string, perAddress: RoomOptions['perAddress']): number {
+  if (perAddress === 'none') return Number.POSITIVE_INFINITY;
+  if (perAddress !== undefined) return perAddress;
+  return isThisMachine(client) ? Number.POSITIVE_INFINITY : LIMITS.connectionsOfOne;
+}
+
+/**
+ * Time for which each of `count` connections must rest, so that together they get LIMITS.probesPerSecond answers. It
+ * varies by half, so that connections of the same moment do not come back in the same moment.
+ */
+function restMs(count: number): number {
+  const ms = (count * 1000) / LIMITS.probesPerSecond;
+  return Math.min(LIMITS.longestRestMs, ms) * (0.5 + Math.random() / 2);
+}
+
+class OpenConnection implements Connection {
+  readonly socket: Socket;
+  readonly client: string;
+  doing: Connection['doing'] = 'beginning';
+  since = 0;
+  worked = false;
+  /** Whether a request came before the previous one was answered, and was dropped. */
+  pipelined = false;
+  /** Requests that have begun and are not answered. */
+  waiting = 0;
+  #latest: IncomingMessage | undefined;
+  /** Bytes received when the last answer ended. */
+  #receivedBefore = 0;
+  /** Bytes that the client had read when this was last looked at, and since when it was so. */
+  #read = { bytes: 0, since: 0 };
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    this.client = clientOf(socket.remoteAddress ?? '');
+  }
+
+  begin(doing: Connection['doing']): void {
+    this.doing = doing;
+    this.since = performance.now();
+  }
+
+  take(req: IncomingMessage): void {
+    this.waiting += 1;
+    this.#latest = req;
+  }
+
+  answered(req: IncomingMessage, res: ServerResponse): void {
+    this.waiting -= 1;
+    const isWork = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
+    this.worked = isWork && res.statusCode < 400;
+    this.#receivedBefore = this.socket.bytesRead;
+  }
+
+  /** Reads nothing for `ms`, unless it is at work or ends. */
+  rest(ms: number): void {
+    if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true) return;
+    this.pause(ms);
+  }
+
+  pause(ms: number): void {
+    const { socket } = this;
+    if (socket.writableEnded || socket.isPaused()) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), ms).unref();
+  }
+
+  receiving(): boolean {
+    // With a pipelined request behind it, the one before is being computed.
+    return this.waiting === 1 && this.#latest?.complete === false;
+  }
+
+  received(): number {
+    return this.socket.bytesRead - this.#receivedBefore;
+  }
+
+  unread(now: number): number {
+    const { bytesWritten, writableLength } = this.socket;
+    const bytes = bytesWritten - writableLength;
+    if (writableLength === 0 || bytes !== this.#read.bytes) this.#read = { bytes, since: now };
+    return now - this.#read.since;
+  }
 }

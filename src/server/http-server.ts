@@ -48,7 +48,7 @@ export async function startServer(
   const inFlight = new InFlight(server, context);
   const { host, port } = context.options;
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen({ host, port }, () => {
+    server.once('error', reject).listen({ host, port, backlog: LIMITS.backlog }, () => {
       server.off('error', reject);
       resolve();
     });
@@ -139,33 +139,31 @@ class InFlight {
 
 function createHttpServer(context: ServerContext, routes: readonly Route[]): Server {
   const { metrics, options } = context;
-  const app = createApp(context, routes);
-  const server = createServer(
-    {
-      maxHeaderSize: LIMITS.headerBytes,
-      headersTimeout: LIMITS.headersTimeoutMs,
-      requestTimeout: LIMITS.requestTimeoutMs,
-      keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
-      // Node checks for overdue connections at this interval, so time limits are exact only to one second.
-      connectionsCheckingInterval: 1_000,
-      // Node's own refusal has no request id. The origin guard refuses such requests instead.
-      requireHostHeader: false,
+  const server = createServer({
+    maxHeaderSize: LIMITS.headerBytes,
+    headersTimeout: LIMITS.headersTimeoutMs,
+    requestTimeout: LIMITS.requestTimeoutMs,
+    keepAliveTimeout: LIMITS.keepAliveTimeoutMs,
+    // Node checks for overdue connections at this interval, so time limits are exact only to one second.
+    connectionsCheckingInterval: 1_000,
+    // Node's own refusal has no request id. The origin guard refuses such requests instead.
+    requireHostHeader: false,
+  });
+  keepRoom(server, createApp(context, routes), {
+    perAddress: options.connectionsPerAddress,
+    onClose(event, socket) {
+      metrics.countConnectionError(event);
+      if (event === 'slow') socket.write(answerText(408, TOO_SLOW));
     },
-    app,
-  );
-  server.maxConnections = LIMITS.connections;
-  keepRoom(server, () => metrics.countConnectionError('silent'));
+  });
   // A connection without any traffic for this long is closed, so that clients that stop reading hold no memory. A
   // request that waits for its answer is quiet for less.
   server.timeout = options.deadline + LIMITS.requestTimeoutMs;
-  server.on('drop', () => metrics.countConnectionError('too_many_connections'));
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const { status, code, message } = connectionFault(error);
     metrics.countConnectionError(code);
     refuse(socket, status, new SidaError({ code, message }));
   });
-  // The body reader sends 100 Continue after the headers have been checked.
-  server.on('checkContinue', app);
   server.on('checkExpectation', (_req: IncomingMessage, res: ServerResponse) => {
     const message = 'The expect header may only be 100-continue';
     const body = JSON.stringify(errorAnswer(new SidaError({ code: 'invalid_request', message })));
@@ -194,6 +192,11 @@ function connectionFault({ code }: NodeJS.ErrnoException): {
   return { status: 400, code: 'invalid_request', message: 'The request is not valid HTTP/1.1' };
 }
 
+const TOO_SLOW = new SidaError({
+  code: 'request_timeout',
+  message: `The request arrived slower than ${LIMITS.crowdedBytesPerSecond} bytes per second, and the server needed its connection`,
+});
+
 /** Answers on the socket itself, because a request that cannot be parsed has no response object. */
 function refuse(socket: Socket, status: number, error: SidaError): void {
   // Another answer has begun on this connection, so the error cannot follow it.
@@ -202,6 +205,11 @@ function refuse(socket: Socket, status: number, error: SidaError): void {
     socket.destroy();
     return;
   }
+  socket.end(answerText(status, error), () => socket.destroy());
+}
+
+/** A whole answer that ends its connection. */
+function answerText(status: number, error: SidaError): string {
   const body = JSON.stringify(errorAnswer(error));
   const headers = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -211,5 +219,5 @@ function refuse(socket: Socket, status: number, error: SidaError): void {
     'connection: close',
     `x-request-id: ${newRequestId()}`,
   ];
-  socket.end(`${headers.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
+  return `${headers.join('\r\n')}\r\n\r\n${body}`;
 }

@@ -1,11 +1,12 @@
 /**
- * Reads a JSON body. It checks the content type and encoding first, the bytes while they arrive, then UTF-8, depth
- * and number of fields, and the values last.
+ * Reads a JSON body. It checks the content type and encoding first, the bytes while they arrive, then UTF-8, depth,
+ * number of fields and duplicate keys, and the values last.
  */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
-import { passedBound } from '../text/json-bounds.js';
+import { shapeFault } from '../text/json-shape.js';
+import { oneLine } from '../text/one-line.js';
 import { LIMITS } from './limits.js';
 
 export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
@@ -68,12 +69,25 @@ function readBytes(req: IncomingMessage): Promise<Buffer> {
 
 function checkShape(body: Buffer): void {
   const { jsonDepth, jsonFields } = LIMITS;
-  const passed = passedBound(body, { depth: jsonDepth, fields: jsonFields });
-  if (passed === 'depth') throw invalidJson(`The request body is nested deeper than ${jsonDepth} levels`);
-  if (passed === 'fields') {
+  const fault = shapeFault(body, { depth: jsonDepth, fields: jsonFields });
+  if (fault?.kind === 'depth')
+    throw invalidJson(`The request body is nested deeper than ${jsonDepth} levels`);
+  if (fault?.kind === 'fields') {
     const message = `The request body has more than ${jsonFields} fields`;
     throw new SidaError({ code: 'invalid_request', message });
   }
+  // JSON.parse would keep the last value, and a proxy in front may have checked the first.
+  if (fault?.kind === 'duplicate') throw duplicateKey(fault.path);
+}
+
+function duplicateKey(path: (string | number)[]): SidaError {
+  const key = JSON.stringify(String(path.at(-1)).slice(0, 100));
+  const within = path.length > 1 ? ` in "${oneLine(path.slice(0, -1).join('.'), 100)}"` : '';
+  return new SidaError({
+    code: 'invalid_json',
+    message: `The request body has the key ${key} twice${within}`,
+    param: oneLine(path.join('.'), 200),
+  });
 }
 
 /** In valid UTF-8, a lone surrogate can only come from such an escape. */

@@ -3,9 +3,25 @@ export const LIMITS = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   keepAliveTimeoutMs: 5_000,
-  connections: 1_024,
-  /** Connections of that limit that are kept for active clients; silent connections are closed to make room. */
-  connectionsKeptFree: 64,
+  connections: 2_048,
+  /** Connections of that limit that are kept for new clients; shedding.ts says which are closed to make room. */
+  connectionsKeptFree: 128,
+  /** Connections of one client address, without an option that says otherwise. */
+  connectionsOfOne: 1_024,
+  /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
+  connectionGraceMs: 1_000,
+  /** Above so many connections, each rests after an answer that was no work, such as a probe's. */
+  connectionsAtEase: 64,
+  /** Such answers of all connections per second, which set how long each rests. */
+  probesPerSecond: 250,
+  /** Longest rest: shorter than `keepAliveTimeoutMs`. */
+  longestRestMs: 4_000,
+  /** Time for which a connection is held before it is closed; see connection-room.ts. */
+  heldMs: 30_000,
+  /** Connections that wait in the kernel to be accepted. More would be dropped, and come back after a second. */
+  backlog: 2_048,
+  /** Near the limit of connections, requests whose bodies arrive slower make way for new clients. */
+  crowdedBytesPerSecond: 16 * 1024,
   headerBytes: 16 * 1024,
   bodyBytes: 1024 * 1024,
   jsonDepth: 32,

@@ -1,13 +1,23 @@
 /** Checks the body, path and headers of a request against the schemas of its route. */
 import type { z } from 'zod';
 import { SidaError } from '../errors.js';
+import { oneLine } from '../text/one-line.js';
+import { checkAgainst } from '../text/schema-faults.js';
 import type { Route } from './routes/route.js';
 
 /** Checks a request body. The first fault becomes a 400 that names the field. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.infer<T> {
-  const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
-  throw fromIssue(parsed.error.issues[0]!);
+  const checked = checkAgainst(schema, body);
+  if ('data' in checked) return checked.data;
+  const { path, message, missing, unknown } = checked.fault;
+  const name = path.join('.');
+  if (unknown !== undefined) {
+    throw invalid(message, name === '' ? unknown.slice(0, 100) : `${name}.${unknown.slice(0, 100)}`);
+  }
+  if (name === '') throw invalid(`The request body is wrong. ${message}`, undefined);
+  // A message of the schema's own says what belongs there.
+  if (missing && message.endsWith('but got nothing')) throw invalid(`The field "${name}" is missing`, name);
+  throw invalid(`The field "${name}" is ${missing ? 'missing' : 'wrong'}. ${message}`, name);
 }
 
 /** A path with invalid parameters becomes a 404. */
@@ -18,29 +28,17 @@ export function checkParams({ params }: Route, given: unknown): void {
 
 /** Checks the headers that the route reads. The first fault becomes a 400 that names the header. */
 export function checkHeaders({ headers }: Route, given: unknown): void {
-  const issue = headers?.safeParse(given).error?.issues[0];
-  if (issue === undefined) return;
-  const name = issue.path.join('.');
-  throw invalid(`The header "${name}" is wrong. ${issue.message}`, name);
-}
-
-type Issue = z.core.$ZodIssue;
-
-function fromIssue(issue: Issue): SidaError {
-  const path = issue.path.join('.');
-  if (issue.code === 'unrecognized_keys') {
-    const key = issue.keys[0]!.slice(0, 100);
-    return invalid(`Unknown field ${JSON.stringify(key)}`, path === '' ? key : `${path}.${key}`);
-  }
-  if (path === '') return invalid(issue.message, undefined);
-  if (issue.message.endsWith('received undefined')) return invalid(`The field "${path}" is missing`, path);
-  return invalid(`The field "${path}" is wrong. ${issue.message}`, path);
+  if (headers === undefined) return;
+  const checked = checkAgainst(headers, given);
+  if ('data' in checked) return;
+  const name = checked.fault.path.join('.');
+  throw invalid(`The header "${name}" is wrong. ${checked.fault.message}`, name);
 }
 
 function invalid(message: string, param: string | undefined): SidaError {
   return new SidaError({
     code: 'invalid_request',
-    message: message.slice(0, 500),
-    ...(param !== undefined && { param: param.slice(0, 200) }),
+    message: oneLine(message, 500),
+    ...(param !== undefined && { param: oneLine(param, 200) }),
   });
 }

@@ -1,5 +1,6 @@
 // A predictor that is missing, broken, wrong or slow: answers as without one, and hardly slower.
 
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect } from 'vitest';
 import {
@@ -57,6 +58,8 @@ async function share(subject: Subject): Promise<number> {
 interface Broken {
   what: string;
   flags: () => string[];
+  /** Done once the server is ready. */
+  disturb?: (subject: Subject) => Promise<void>;
   /** More than 0 where the metrics tell of it. */
   shows: (metric: (name: string) => number) => number;
 }
@@ -70,7 +73,17 @@ const tables = (state: string) => (metric: (name: string) => number) =>
   metric(`sida_hash_tables_total{state="${state}"}`);
 
 const BROKEN: Broken[] = [
-  { what: 'is missing', flags: () => ['--predictor', join(files.root, 'nowhere')], shows: down },
+  {
+    what: 'goes away, and is missing when the engine starts again',
+    flags: directory('gone', () => undefined),
+    async disturb({ server }) {
+      rmSync(join(files.root, 'gone'), { recursive: true });
+      for (const pid of server.enginePids()) process.kill(pid, 'SIGKILL');
+      await server.until(async () => down(await metricsOf(server)) > 0);
+      await server.ready(60_000);
+    },
+    shows: down,
+  },
   {
     what: 'has the wrong shape',
     flags: directory('shape', (path) => replaceNetwork(join(path, 'encoder'), { experts: 32 })),
@@ -94,10 +107,11 @@ const BROKEN: Broken[] = [
   { what: 'is too slow', flags: directory('slow', makeSlow), shows: tables('abandoned') },
 ];
 
-for (const { what, flags, shows } of BROKEN) {
+for (const { what, flags, disturb, shows } of BROKEN) {
   fault('F15', `a predictor that ${what}`, async (report) => {
     const subject = await Subject.start(...SERVER, ...flags());
     try {
+      await disturb?.(subject);
       const throughput = await share(subject);
       const metric = await metricsOf(subject.server);
       expect(shows(metric)).toBeGreaterThan(0);

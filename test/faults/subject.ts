@@ -2,7 +2,9 @@
  * The server that a fault is done to, and what must hold after every fault: the processes live, nothing was thrown
  * unseen, memory and descriptors are back, and the next answers are the golden ones.
  */
+
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { Agent } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect } from 'vitest';
@@ -130,16 +132,17 @@ export class Subject {
     return answers;
   }
 
-  async #answer(body: object): Promise<string> {
-    const { status, text, json } = await this.ask(this.#sample.path, { method: 'POST', body });
+  async #answer(body: object, agent?: Agent): Promise<string> {
+    const asked = { method: 'POST', body, ...(agent && { agent }) };
+    const { status, text, json } = await this.ask(this.#sample.path, asked);
     expect(status, text).toBe(200);
     return JSON.stringify(this.#sample.told(json));
   }
 
-  /** One good request; its milliseconds. */
-  async oneGood(): Promise<number> {
+  /** One good request; its milliseconds. `agent` keeps its connection. */
+  async oneGood(agent?: Agent): Promise<number> {
     const started = performance.now();
-    expect(await this.#answer(this.#sample.bodies[0]!)).toBe(this.#golden[0]);
+    expect(await this.#answer(this.#sample.bodies[0]!, agent)).toBe(this.#golden[0]);
     return performance.now() - started;
   }
 

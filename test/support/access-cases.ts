@@ -2,7 +2,7 @@
 import type { Route } from '../../src/server/routes/route.js';
 import type { Asked } from './http-client.js';
 
-export const PUBLIC = ['/health/live', '/health/ready'];
+export const PUBLIC = ['/health/live', '/health/ready', '/', '/assets/page.js', '/assets/page.css'];
 
 export const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 export const withId = (path: string) => path.replace(':id', 'switch-mini');

@@ -1,5 +1,6 @@
-/** Checks that a Redis is configured so that it loses no accepted job. */
+/** Checks that a Redis is of a kind that can hold the queue, and is configured so that it loses no accepted job. */
 import type { Redis } from 'ioredis';
+import { SidaError } from '../../errors.js';
 import type { Logger } from '../../observability/logger.js';
 import { redisAddress, workerClient } from './redis-client.js';
 
@@ -8,14 +9,29 @@ interface RedisFault {
   hint: string;
 }
 
+/** A Redis that cannot hold the queue at all. */
+export class RedisRefused extends SidaError {
+  constructor(address: string) {
+    super({
+      code: 'cannot_run',
+      message:
+        `The Redis at ${address} is a node of a Redis Cluster, which cannot hold the queue: each script of the queue ` +
+        'changes several keys at once, and a cluster spreads keys over nodes. Use a single Redis (cluster-enabled no), ' +
+        'with replicas if it must survive a failure',
+    });
+  }
+}
+
 interface RedisSettings {
   version: string;
   faults: RedisFault[];
 }
 
-export async function redisSettings(client: Redis): Promise<RedisSettings> {
+/** `address` is for messages. Rejects with RedisRefused when the queue cannot be there. */
+export async function redisSettings(client: Redis, address: string): Promise<RedisSettings> {
   // Managed services forbid CONFIG but allow INFO.
   const info = fieldsOf(await client.info());
+  if (info.cluster_enabled === '1' || info.redis_mode === 'cluster') throw new RedisRefused(address);
   const faults: RedisFault[] = [];
   if (info.aof_enabled !== '1') {
     faults.push({
@@ -47,16 +63,26 @@ function fieldsOf(info: string): Record<string, string> {
   );
 }
 
-/** Logs a warning for each fault once Redis can be reached. Abort the returned controller to end the wait. */
-export function warnOfRedisSettings(url: string, logger: Logger): AbortController {
+export interface RedisCheck {
+  /** Resolves when Redis was reached and cannot hold the queue. Never resolves otherwise. */
+  refused: Promise<RedisRefused>;
+  /** Ends the wait for Redis. */
+  end(): void;
+}
+
+/** Checks Redis once it can be reached, and logs a warning for each fault. */
+export function checkRedisSettings(url: string, logger: Logger): RedisCheck {
   const client = workerClient(url).on('error', () => undefined);
-  const ended = new AbortController();
-  ended.signal.addEventListener('abort', () => client.disconnect());
-  redisSettings(client)
-    .then(({ faults }) => {
-      for (const { found, hint } of faults) logger.warn({ hint }, `redis at ${redisAddress(url)}: ${found}`);
-    })
-    .catch(() => undefined)
-    .finally(() => client.disconnect());
-  return ended;
+  const address = redisAddress(url);
+  const refused = new Promise<RedisRefused>((refuse) => {
+    redisSettings(client, address)
+      .then(({ faults }) => {
+        for (const { found, hint } of faults) logger.warn({ hint }, `redis at ${address}: ${found}`);
+      })
+      .catch((error) => {
+        if (error instanceof RedisRefused) refuse(error);
+      })
+      .finally(() => client.disconnect());
+  });
+  return { refused, end: () => client.disconnect() };
 }

@@ -11,16 +11,25 @@ export const PAGE_HTML = `<!doctype html>
 <body>
 <header>
   <h1>sida</h1>
-  <p><strong id="model">no model yet</strong> <span id="ready" class="badge" role="status">connecting</span></p>
+  <p><strong id="model"></strong> <span id="ready" class="badge" role="status">connecting</span></p>
 </header>
 <main>
+  <section id="access" aria-labelledby="access-title" hidden>
+    <h2 id="access-title">API key</h2>
+    <p id="access-text" class="quiet"></p>
+    <form id="access-form">
+      <label>Key <input id="key" type="password" autocomplete="off" spellcheck="false"></label>
+      <button type="submit">Use this key</button> <button id="forget" type="button">Forget it</button>
+    </form>
+  </section>
   <section aria-labelledby="budget-title">
     <h2 id="budget-title">Device budget</h2>
-    <div class="bar"><div id="budget-used"></div><i id="budget-peak"></i></div>
+    <div id="budget-bar" class="bar"><div id="budget-used"></div><i id="budget-peak"></i></div>
     <p id="budget-text" class="quiet">unknown</p>
   </section>
   <section aria-labelledby="try-title">
     <h2 id="try-title">Try a classification</h2>
+    <p id="try-text" class="quiet" hidden></p>
     <form id="try">
       <label>Task <select id="task"></select></label>
       <div id="fields"></div>
@@ -30,13 +39,14 @@ export const PAGE_HTML = `<!doctype html>
   </section>
   <section aria-labelledby="experts-title">
     <h2 id="experts-title">Experts <span id="experts-count" class="quiet"></span></h2>
-    <p class="legend"><i class="resident"></i>resident <i class="loading"></i>loading
+    <p id="experts-text" class="quiet" hidden></p>
+    <p id="legend" class="legend"><i class="resident"></i>resident <i class="loading"></i>loading
       <i class="absent"></i>absent <i class="resident pinned"></i>pinned</p>
     <div id="layers"></div>
   </section>
 </main>
-<footer class="quiet"><a href="/openapi.json">openapi.json</a> <a href="/metrics">metrics</a>
-  <a href="/health/ready">readiness</a></footer>
+<footer class="quiet"><a href="/health/ready">readiness</a>
+  <span id="links"><a href="/openapi.json">openapi.json</a> <a href="/metrics">metrics</a></span></footer>
 </body>
 </html>
 `;

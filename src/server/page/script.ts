@@ -12,11 +12,74 @@ const size = (bytes) => {
   while (bytes >= 1024 && unit < 4) { bytes /= 1024; unit += 1; }
   return (unit === 0 ? bytes : bytes.toFixed(bytes >= 100 ? 0 : 1)) + ' ' + units[unit];
 };
-async function ask(path, options) {
-  const answer = await fetch(path, options);
-  const body = await answer.json();
-  if (!answer.ok && body.error) throw new Error(body.error.message);
+
+// The key is kept for this tab only, and travels in a header, never in an address.
+const STORED = 'sida-key';
+const storedKey = () => sessionStorage.getItem(STORED) || '';
+
+class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+/** Throws Refused for an answer that is an error; fetch throws TypeError when there is no answer. */
+async function ask(path, options = {}) {
+  const headers = { ...options.headers };
+  if (storedKey()) headers.authorization = 'Bearer ' + storedKey();
+  const answer = await fetch(path, { ...options, headers, cache: 'no-store' });
+  const body = await answer.json().catch(() => undefined);
+  if (body === undefined) throw new Refused(answer.status, 'The answer was not JSON (HTTP ' + answer.status + ')');
+  if (!answer.ok && body.error) throw new Refused(answer.status, body.error.message);
   return body;
+}
+
+/** Sections that this key will not open; they are not asked for again until the key changes. */
+const closed = new Map();
+function showAccess() {
+  const needsKey = [...closed.values()].includes(401);
+  byId('access').hidden = !needsKey && !storedKey();
+  byId('access-text').textContent = needsKey
+    ? storedKey() ? 'The server does not know this key.' : 'This server asks for an API key.'
+    : 'A key is in use until this tab is closed.';
+  byId('access-form').className = needsKey ? 'needed' : 'given';
+  byId('forget').hidden = !storedKey();
+  // A link sends no key, so these would be refused.
+  byId('links').hidden = needsKey || storedKey() !== '';
+}
+function useKey(key) {
+  if (key) sessionStorage.setItem(STORED, key);
+  else sessionStorage.removeItem(STORED);
+  byId('key').value = '';
+  byId('answer').replaceChildren();
+  closed.clear();
+  model = undefined;
+  byId('model').textContent = '';
+  squares.clear();
+  showAccess();
+}
+byId('access-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  useKey(byId('key').value.trim());
+});
+byId('forget').addEventListener('click', () => useKey(''));
+
+/** Runs \`show\` for one section. When it is refused, the section says why, and the others go on. */
+async function section(name, what, parts, show) {
+  if (closed.has(name)) return;
+  const text = byId(name + '-text');
+  try {
+    await show();
+    for (const part of parts) byId(part).hidden = false;
+    if (name !== 'budget') text.hidden = true;
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    for (const part of parts) byId(part).hidden = true;
+    text.hidden = false;
+    text.textContent = error.status === 401 ? 'Needs a key.'
+      : error.status === 403 ? 'This key may not ' + what + '.' : error.message;
+    if ([401, 403, 422].includes(error.status)) closed.set(name, error.status);
+  }
 }
 
 let model;
@@ -33,11 +96,11 @@ async function showReadiness() {
 async function showModel() {
   if (model) return;
   model = (await ask('/v1/models')).data[0];
-  if (!model) return;
-  byId('model').textContent = model.id;
+  byId('model').textContent = model ? model.id : 'no model yet';
+  if (!model) throw new Refused(503, 'There is no model yet.');
   const names = Object.keys(model.tasks);
+  if (names.length === 0) throw new Refused(422, 'This model declares no tasks.');
   byId('task').replaceChildren(...names.map((name) => new Option(name)));
-  byId('try').hidden = names.length === 0;
   showFields();
 }
 function showFields() {
@@ -129,7 +192,8 @@ byId('try').addEventListener('submit', async (event) => {
     });
     showScores(answer.data[0], answer.experts);
   } catch (error) {
-    byId('answer').replaceChildren(make('p', 'error', error.message));
+    const reason = error instanceof Refused ? error.message : 'The server cannot be reached.';
+    byId('answer').replaceChildren(make('p', 'error', reason));
   } finally {
     button.disabled = false;
   }
@@ -139,10 +203,15 @@ async function poll() {
   if (document.visibilityState === 'visible') {
     try {
       const ready = await showReadiness();
-      await showModel();
-      if (ready) await Promise.all([showBudget(), showExperts()]);
-    } catch {
-      byId('ready').textContent = 'unreachable';
+      await section('try', 'use the model', ['try'], showModel);
+      if (ready) {
+        await section('budget', 'see the budget', ['budget-bar'], showBudget);
+        await section('experts', 'see the experts', ['legend', 'layers', 'experts-count'], showExperts);
+      }
+      showAccess();
+    } catch (error) {
+      byId('ready').textContent = error instanceof Refused ? error.message : 'unreachable';
+      byId('ready').title = '';
       byId('ready').className = 'badge bad';
     }
   }

@@ -31,6 +31,9 @@ select, input, button { font: inherit; color: inherit; background: var(--paper);
 input { width: 100%; }
 button { background: var(--accent); border-color: var(--accent); color: #fff; cursor: pointer; }
 button:disabled { opacity: .6; cursor: wait; }
+[hidden] { display: none !important; }
+#access-form { margin-top: .6rem; }
+#access-form.given label, #access-form.given button[type=submit] { display: none; }
 #answer { margin-top: .8rem; }
 #answer .bar { margin: .15rem 0 .5rem; }
 #answer .error { color: var(--bad); }

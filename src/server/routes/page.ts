@@ -7,12 +7,15 @@ import { PAGE_SCRIPT } from '../page/script.js';
 import { PAGE_STYLE } from '../page/style.js';
 import type { Route } from './route.js';
 
-/** Script and style are separate files, because the content security policy allows none inside the page. */
+/**
+ * Script and style are separate files, because the content security policy allows none inside the page. All three are
+ * public, since they hold nothing of the model: a browser sends no key for a page, and the page asks for one.
+ */
 function file(path: string, summary: string, contentType: string, text: string): Route {
   return {
     method: 'get',
     path,
-    scope: 'any',
+    scope: 'public',
     summary,
     answers: { 200: { description: summary, contentType } },
     handle(_context, _req, res: Response) {

@@ -31,9 +31,13 @@ const Stop = z
 
 /** A field of OpenAI's API that is accepted only with values that have no effect. */
 function neutral<const T extends readonly (number | boolean | null)[]>(...values: T) {
+  const [supported] = values.filter((value) => value !== null);
   return z
     .literal(values, {
-      error: `This server supports only ${values.filter((value) => value !== null).join(' or ')}`,
+      error:
+        supported === undefined
+          ? 'This server does not support it; leave it out'
+          : `This server supports only ${supported}`,
     })
     .optional()
     .meta({ description: 'Accepted for compatibility' });

@@ -23,6 +23,13 @@ describeWithRedis('sida doctor --redis', () => {
     expect(hint).toMatch(/CONFIG SET appendonly yes[\s\S]*CONFIG SET maxmemory-policy noeviction/);
   });
 
+  it('refuses a node of a cluster, and says why', async () => {
+    server = await RedisServer.start(['--cluster-enabled', 'yes']);
+    const { result, found } = await checkRedis(server.url);
+    expect(result).toBe('fail');
+    expect(found).toMatch(/is a node of a Redis Cluster, which cannot hold the queue: each script/);
+  });
+
   it('fails when nothing answers, without showing a password', async () => {
     const check = await checkRedis(`redis://user:hunter2@127.0.0.1:${await freePort()}`);
     expect(check.result).toBe('fail');

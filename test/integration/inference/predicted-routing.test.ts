@@ -1,5 +1,5 @@
 // Predicted routing over HTTP: tables send tokens to experts, per server or per request, the same at every budget.
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
@@ -131,6 +131,7 @@ describe('predicted routing without a complete predictor', () => {
     expect([status, body.error.message]).toEqual([422, expect.stringMatching(/needs a predictor/)]);
     expect((await ask(none, {})).status).toBe(200);
     expect(await none.stop()).toBe(0);
+    mkdirSync(join(files.root, 'nowhere'));
     const options = ['--routing', 'predicted', '--predictor', join(files.root, 'nowhere')];
     const failing = await ServerProcess.launch([...SERVER, ...options]);
     await failing.until(() => failing.output.includes('--routing predicted needs a predictor'));

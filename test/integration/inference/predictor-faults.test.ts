@@ -1,5 +1,5 @@
 // A predictor that is missing, broken, wrong or slow is reported and changes no answer of exact mode.
-import { truncateSync } from 'node:fs';
+import { mkdirSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -14,6 +14,7 @@ import {
 } from '../../support/broken-predictors.js';
 import { makePredictor, type PredictorFiles } from '../../support/predictor-files.js';
 import { classifyAll, MINI, metricsOf, ServerProcess, sst2 } from '../../support/server-process.js';
+import { SidaProcess } from '../../support/sida-process.js';
 
 const sentences = sst2().slice(0, 160);
 const prompt = `sst2 sentence: ${sentences[0]!.text}`;
@@ -49,9 +50,25 @@ async function serve(predictor: string, more: string[], check: (server: ServerPr
   expect(await server.stop()).toBe(0);
 }
 
+const emptyDirectory = (directory: string) => {
+  rmSync(directory, { recursive: true });
+  mkdirSync(directory);
+};
+
+it('refuses to start with a predictor whose path does not exist', async () => {
+  for (const command of ['serve', 'worker']) {
+    const redis = command === 'worker' ? ['--redis', 'redis://127.0.0.1:1'] : [];
+    const sida = new SidaProcess([command, ...SERVER, '--predictor', join(files.root, 'nowhere'), ...redis]);
+    expect(await sida.exit).toBe(2);
+    expect(sida.output).toMatch(
+      /^sida: The "--predictor" option names ".*nowhere", which does not exist: .*\n$/,
+    );
+  }
+});
+
 describe('a predictor that cannot be opened', () => {
   it.each<[string, () => string, RegExp]>([
-    ['is not there', () => join(files.root, 'nowhere'), /nowhere.* fetched on demand/],
+    ['is empty', () => broken(files, 'empty', emptyDirectory), /empty.* fetched on demand/],
     [
       'was made for another number of experts',
       () =>

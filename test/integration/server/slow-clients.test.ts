@@ -9,7 +9,7 @@ import { TestServer } from '../../unit/server/test-server.js';
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await TestServer.start({ queueBound: '2000' });
+  server = await TestServer.start({ queueBound: '4000' });
   server.engine.script = undefined;
 });
 afterAll(() => server.close());
@@ -125,7 +125,8 @@ async function stay(
     // More connections at once than the listen backlog holds would wait for the kernel's retries.
     if (sockets.length % 100 === 0) await eventually(() => settled + closed >= sockets.length);
     // Near the limit, the server would close a connection whose request it has not read yet.
-    if (sockets.length > 800) await eventually(() => heard(Math.min(sockets.length, LIMITS.connections)));
+    if (sockets.length > LIMITS.connections - 250)
+      await eventually(() => heard(Math.min(sockets.length, LIMITS.connections)));
   }
   return { sockets, closed: () => closed };
 }
@@ -139,8 +140,7 @@ const errorsOf = async (reason: string) =>
   Number(new RegExp(`reason="${reason}"\\} (\\d+)`).exec((await server.ask('/metrics')).text)?.[1] ?? 0);
 
 it('closes silent connections near the limit, the oldest first', async () => {
-  const most = LIMITS.connections - LIMITS.connectionsKeptFree;
-  const silent = await stay(most + 200, '');
+  const silent = await stay(LIMITS.connections + 200, '');
   await eventually(() => silent.closed() >= 200);
   expect(silent.sockets.slice(0, 200).every(({ destroyed }) => destroyed)).toBe(true);
   expect(silent.sockets.slice(-10).some(({ destroyed }) => destroyed)).toBe(false);
@@ -170,4 +170,26 @@ it('enforces the limit of connections, and serves again when some end', async ()
   }
   expect(status).toBe(200);
   expect(await errorsOf('too_many_connections')).toBeGreaterThanOrEqual(50);
+});
+
+it('lets one address hold no more connections than it may', async () => {
+  const limited = await TestServer.start({ connectionsPerAddress: '20' });
+  const hello = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
+  const sockets: Socket[] = [];
+  let open = 0;
+  for (let i = 0; i < 60; i += 1) {
+    const socket = connect({ host: '127.0.0.1', port: limited.running.port }).on('error', () => undefined);
+    socket.resume().once('close', () => {
+      open -= 1;
+    });
+    await new Promise((resolve) => socket.once('connect', resolve));
+    open += 1;
+    socket.write(hello);
+    sockets.push(socket);
+  }
+  await eventually(() => open <= 20);
+  // Its idle connections make way, so a new request is still served.
+  expect((await limited.ask('/health/live')).status).toBe(200);
+  for (const socket of sockets) socket.destroy();
+  await limited.close();
 });

@@ -169,7 +169,7 @@ describe('configuration file', () => {
   it.each([
     ['not JSON', '{', /Cannot read/],
     ['a list', [], /to be a JSON object/],
-    ['an unknown key', { prot: 1 }, /unknown key "prot"; known are model, memory-budget/],
+    ['an unknown key', { prot: 1 }, /unknown key "prot"; did you mean "port"/],
     ['a prototype key', '{"__proto__": 1}', /unknown key/],
     ['a value that is neither text nor number', { port: [1] }, /a text or a number/],
   ])('refuses %s', (_, content, message) => {

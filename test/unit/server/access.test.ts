@@ -22,6 +22,26 @@ import {
 } from '../../support/access-cases.js';
 import { TestServer } from './test-server.js';
 
+/** What a browser asks for when the official `openai` client sends a request, sorted as browsers sort it. */
+const OPENAI_HEADERS = [
+  'authorization',
+  'content-type',
+  'idempotency-key',
+  'openai-organization',
+  'openai-project',
+  'x-stainless-arch',
+  'x-stainless-custom-poll-interval',
+  'x-stainless-helper-method',
+  'x-stainless-lang',
+  'x-stainless-os',
+  'x-stainless-package-version',
+  'x-stainless-poll-helper',
+  'x-stainless-retry-count',
+  'x-stainless-runtime',
+  'x-stainless-runtime-version',
+  'x-stainless-timeout',
+].join();
+
 const KEY = 'correct horse battery staple';
 
 function answerControls(server: TestServer): void {
@@ -33,7 +53,7 @@ function answerControls(server: TestServer): void {
   };
 }
 
-it('every route but the two of /health has a scope', () => {
+it('every route but those of /health and the page has a scope', () => {
   expect(ROUTES.filter(({ scope }) => scope === 'public').map(({ path }) => path)).toEqual(PUBLIC);
 });
 
@@ -74,12 +94,15 @@ describe('F25: with a key', () => {
     nothingHandled();
   });
 
-  it.each(['/nowhere', '/admin', '/?key=x', '/health', '/metrics/'])('needs a key on %s', async (path) => {
-    const answer = await server.ask(path);
-    expect(answer.status).toBe(401);
-    expect(answer.headers['www-authenticate']).toBe('Bearer');
-    expect(answer.json.error.type).toBe('authentication_error');
-  });
+  it.each(['/nowhere', '/admin', '/assets', '/admin/budget?key=x', '/health', '/metrics/'])(
+    'needs a key on %s',
+    async (path) => {
+      const answer = await server.ask(path);
+      expect(answer.status).toBe(401);
+      expect(answer.headers['www-authenticate']).toBe('Bearer');
+      expect(answer.json.error.type).toBe('authentication_error');
+    },
+  );
 
   it('accepts the key', async () => {
     const job = await server.post('/v1/jobs', { type: 'completion', prompt: [5] }, bearer(KEY));
@@ -240,17 +263,20 @@ describe('F26: --allowed-hosts and --allowed-origins', () => {
     const answer = await ask({ origin: APP, ...preflight });
     expect([answer.status, answer.text]).toEqual([204, '']);
     expect(answer.headers['access-control-allow-headers']).toMatch(/authorization, content-type/);
-    // The headers that the official OpenAI client adds.
-    const own = 'authorization,content-type,x-stainless-lang,x-stainless-retry-count,openai-organization';
-    const asked = await ask({ origin: APP, ...preflight, 'access-control-request-headers': own });
-    expect(asked.headers['access-control-allow-headers']).toBe(own);
+    const asked = await ask({ origin: APP, ...preflight, 'access-control-request-headers': OPENAI_HEADERS });
+    expect([asked.status, asked.headers['access-control-allow-origin']]).toEqual([204, APP]);
+    expect(asked.headers['access-control-allow-headers']).toBe(OPENAI_HEADERS);
     for (const odd of ['a b', 'x\u00e9', `${'x'.repeat(65)}`, ',', 'a,,b']) {
       const answer = await ask({ origin: APP, ...preflight, 'access-control-request-headers': odd });
       expect(answer.headers['access-control-allow-headers']).toMatch(/^authorization, content-type/);
     }
     expect((await ask({ origin: APP })).status).toBe(401);
     expect((await ask(preflight)).status).toBe(401);
-    const foreign = await ask({ origin: 'https://evil.example', ...preflight });
+    const foreign = await ask({
+      origin: 'https://evil.example',
+      ...preflight,
+      'access-control-request-headers': OPENAI_HEADERS,
+    });
     expect([foreign.status, foreign.headers['access-control-allow-origin']]).toEqual([403, undefined]);
   });
 

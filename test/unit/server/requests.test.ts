@@ -95,9 +95,11 @@ describe('body', () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
 
-  it('may have duplicate keys: the last one counts', async () => {
-    const body = '{"task":"none","task":"sst2","input":"a"}';
-    expect((await server.ask('/v1/classify', { method: 'POST', body })).status).toBe(200);
+  it('may not have a key twice, however it is spelled, at any depth', async () => {
+    const body = '{"task":"sst2","input":[{"text":"a"},{"text":"a","te\\u0078t":"b"}]}';
+    const { status, json } = await server.ask('/v1/classify', { method: 'POST', body });
+    expect([status, json.error.code, json.error.param]).toEqual([400, 'invalid_json', 'input.1.text']);
+    expect(json.error.message).toBe('The request body has the key "text" twice in "input.1"');
   });
 
   it('may contain brackets and quotes in strings', async () => {

@@ -11,11 +11,11 @@ describe('one line', () => {
   it.each([
     ['{', /^Expected property name/],
     ['"\n\u202e"', /^Bad control character/],
-    ['{"a":[1,"x"]}', 'a.1: Invalid input: expected number, received string'],
-    [`{"a":[],"\\"${'['.repeat(99)}":1}`, 'Unrecognized key: ""[[['],
+    ['{"a":[1,"x"]}', 'a.1: Expected a number, but got "x"'],
+    [`{"a":[],"\\"${'['.repeat(99)}":1}`, 'Unknown field "\\"[[['],
     ['['.repeat(65), 'nested deeper than 64 levels'],
-    ['null', 'Invalid input: expected object, received null'],
-    ['{"a":[],"x\\n\\u202e":1}', 'Unrecognized key: "x\\u000a\\u202e"'],
+    ['null', 'Expected an object, but got null'],
+    ['{"a":[],"x\\n\\u202e":1}', 'Unknown field "x\\n\\u202e"; the fields are a'],
   ])('says what is wrong with %j', (text, message) => {
     const schema = z.strictObject({ a: z.array(z.number()) });
     expect(() => parseJson(Buffer.from(text), schema)).toThrow(message);

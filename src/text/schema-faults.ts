@@ -1,0 +1,124 @@
+/** Checks values against zod schemas, and says in this project's words what is wrong with one. */
+import { z } from 'zod';
+import { nearest } from './nearest.js';
+
+export interface SchemaFault {
+  path: PropertyKey[];
+  /** What was expected and what was found; a sentence without a full stop. */
+  message: string;
+  /** The value is not there at all. */
+  missing: boolean;
+  /** A field that the schema does not know. `path` leads to its object. */
+  unknown: string | undefined;
+}
+
+type Checked<S extends z.ZodType> = { data: z.output<S> } | { fault: SchemaFault };
+
+/** The value as the schema gives it, or its first fault. A field of a wrong name comes before one that is missing. */
+export function checkAgainst<S extends z.ZodType>(schema: S, value: unknown): Checked<S> {
+  const parsed = schema.safeParse(value, { error: describe, reportInput: true });
+  if (parsed.success) return { data: parsed.data };
+  const { issues } = parsed.error;
+  const misnamed = isMissing(issues[0]!)
+    ? issues.find(({ code }) => code === 'unrecognized_keys')
+    : undefined;
+  const issue = misnamed ?? issues[0]!;
+  const missing = isMissing(issue);
+  const unknown = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
+  return { fault: { path: issue.path, message: issue.message, missing, unknown } };
+}
+
+function isMissing({ code, input }: z.core.$ZodIssue): boolean {
+  return (code === 'invalid_type' || code === 'invalid_union') && input === undefined;
+}
+
+type Issue = Parameters<z.core.$ZodErrorMap>[0];
+
+/** The message of an issue for which the schema itself has none. */
+function describe(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `Expected ${NOUNS[issue.expected] ?? issue.expected}, but got ${found(issue.input)}`;
+    case 'too_small':
+      return bound(
+        issue.origin,
+        Number(issue.minimum),
+        issue.inclusive ? 'at least' : 'more than',
+        issue.input,
+      );
+    case 'too_big':
+      return bound(
+        issue.origin,
+        Number(issue.maximum),
+        issue.inclusive ? 'at most' : 'less than',
+        issue.input,
+      );
+    case 'invalid_value':
+      return `Expected ${alternatives(issue.values.map((value) => JSON.stringify(value) ?? String(value)))}, but got ${found(issue.input)}`;
+    case 'invalid_format':
+      return `Expected ${FORMATS[issue.format] ?? `a text of the form ${issue.format}`}, but got ${found(issue.input)}`;
+    case 'not_multiple_of':
+      return `Expected a multiple of ${issue.divisor}, but got ${found(issue.input)}`;
+    case 'unrecognized_keys':
+      return unknownField(issue.keys[0]!, issue.inst);
+    case 'invalid_union':
+      return `Expected a value of another kind than ${found(issue.input)}`;
+    default:
+      return `Expected another value than ${found(issue.input)}`;
+  }
+}
+
+const NOUNS: Record<string, string> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+  null: 'null',
+};
+
+const FORMATS: Record<string, string> = {
+  uuid: 'a UUID',
+  regex: 'a text of another form',
+};
+
+/** Longest text that a message repeats. */
+const MOST_SHOWN = 60;
+
+function found(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  if (typeof value !== 'string') return String(value);
+  if (value === '') return 'an empty text';
+  return value.length > MOST_SHOWN ? `a text of ${value.length} characters` : JSON.stringify(value);
+}
+
+function bound(origin: string, limit: number, how: string, input: unknown): string {
+  if (origin === 'string') {
+    if (how === 'at least' && limit === 1) return 'Expected a text that is not empty';
+    return `Expected a text of ${how} ${counted(limit, 'character')}, but got ${(input as string).length}`;
+  }
+  if (origin === 'array') {
+    return `Expected a list of ${how} ${counted(limit, 'entry')}, but got ${(input as unknown[]).length}`;
+  }
+  return `Expected a number of ${how} ${limit}, but got ${found(input)}`;
+}
+
+function counted(count: number, noun: 'character' | 'entry'): string {
+  if (count === 1) return `1 ${noun}`;
+  return `${count} ${noun === 'entry' ? 'entries' : 'characters'}`;
+}
+
+function alternatives(values: string[]): string {
+  return values.length < 2 ? values.join('') : `${values.slice(0, -1).join(', ')} or ${values.at(-1)}`;
+}
+
+function unknownField(name: string, schema: unknown): string {
+  const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : [];
+  const meant = nearest(name, known);
+  const help = meant === undefined ? `the fields are ${known.join(', ')}` : `did you mean "${meant}"?`;
+  return `Unknown field ${JSON.stringify(name.slice(0, 100))}${known.length === 0 ? '' : `; ${help}`}`;
+}

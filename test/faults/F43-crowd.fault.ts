@@ -1,0 +1,131 @@
+// More connections than the server takes, which ask for next to nothing and never stop.
+import { Agent } from 'node:http';
+import { connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { LIMITS } from '../../src/server/limits.js';
+import { fault } from './fault.js';
+import { percentile, Subject } from './subject.js';
+
+let subject: Subject;
+beforeAll(async () => {
+  subject = await Subject.start();
+});
+afterAll(() => subject.stop());
+
+const CROWD = 1_100;
+const GOOD = 200;
+/** A good request without an answer after this long has failed. */
+const GOOD_MS = 10_000;
+/** How much slower the slowest good requests may be beside the crowd. */
+const MOST_SLOWER = 10;
+
+interface Member {
+  /** Sent when the connection is open. */
+  first: string;
+  /** Sent again and again. */
+  drip: string;
+  everyMs: number;
+}
+
+const PING = 'GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n';
+const SLOW_BODY =
+  'POST /v1/classify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{';
+const KINDS: [what: string, member: Member][] = [
+  ['that ping on kept connections', { first: PING, drip: PING, everyMs: 500 }],
+  ['whose bodies arrive slowly', { first: SLOW_BODY, drip: ' '.repeat(100), everyMs: 500 }],
+  ['whose headers arrive slowly', { first: 'GET / HTTP/1.1\r\n', drip: 'x-a: b\r\n', everyMs: 500 }],
+];
+
+/** A crowd that connects again whenever it is closed. The returned function ends it. */
+async function gather({ first, drip, everyMs }: Member, addressOf: (member: number) => string) {
+  let going = true;
+  const ends: (() => void)[] = [];
+  let [open, connections] = [0, 0];
+  const join = (member: number) => {
+    const socket = connect({ host: '127.0.0.1', port: subject.port, localAddress: addressOf(member) });
+    const timer = setInterval(
+      () => socket.writable && socket.write(drip),
+      everyMs * (0.8 + (member % 40) / 100),
+    );
+    socket.on('connect', () => {
+      open += 1;
+      connections += 1;
+      socket.write(first);
+      socket.once('close', () => {
+        open -= 1;
+      });
+    });
+    socket.on('error', () => undefined).resume();
+    socket.on('close', () => {
+      clearInterval(timer);
+      if (going) setTimeout(join, 200 + (member % 10) * 20, member);
+    });
+    ends[member] = () => socket.destroy();
+  };
+  for (let member = 0; member < CROWD; member += 1) {
+    join(member);
+    if (member % 100 === 99) await delay(50);
+  }
+  await delay(1_500);
+  return {
+    open: () => open,
+    connections: () => connections,
+    end() {
+      going = false;
+      for (const end of ends) end();
+    },
+  };
+}
+
+/** Milliseconds of each good request, and how many failed. Half of them come over connections that are kept. */
+async function good(): Promise<{ latencies: number[]; failed: number }> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 2 });
+  const latencies: number[] = [];
+  let failed = 0;
+  for (let i = 0; i < GOOD; i += 1) {
+    const late = delay(GOOD_MS, undefined, { ref: false }).then(() => Promise.reject(new Error('late')));
+    const asked = i % 2 === 0 ? subject.oneGood() : subject.oneGood(agent);
+    await Promise.race([asked, late]).then(
+      (ms) => latencies.push(ms),
+      () => {
+        failed += 1;
+      },
+    );
+    late.catch(() => undefined);
+    await delay(10);
+  }
+  agent.destroy();
+  return { latencies, failed };
+}
+
+for (const [what, member] of KINDS) {
+  for (const [from, addressOf] of [
+    ['one address', () => '127.0.0.1'],
+    ['as many addresses', (i: number) => `127.0.${1 + (i >> 8)}.${i & 255}`],
+  ] as const) {
+    fault('F43', `${CROWD} clients of ${from} ${what}`, async (report) => {
+      const quiet = percentile((await good()).latencies, 0.99);
+      const crowd = await gather(member, addressOf);
+      try {
+        expect(crowd.open()).toBeGreaterThan(CROWD / 2);
+        let most = 0;
+        const watch = setInterval(() => {
+          most = Math.max(most, subject.descriptors());
+        }, 20);
+        const { latencies, failed } = await good();
+        clearInterval(watch);
+        const beside = percentile(latencies, 0.99);
+        report.note(`${latencies.length} of ${GOOD} good requests answered`);
+        report.note(`p99 ${quiet.toFixed(0)} ms alone, ${beside.toFixed(0)} ms beside them`);
+        report.note(`${crowd.connections()} connections of the crowd, never more than ${most} open`);
+        expect(failed).toBeLessThanOrEqual(GOOD / 100);
+        expect(most).toBeLessThanOrEqual(LIMITS.connections);
+        expect(beside / quiet).toBeLessThan(MOST_SLOWER);
+      } finally {
+        crowd.end();
+      }
+      await subject.recovered(report);
+    });
+  }
+}
