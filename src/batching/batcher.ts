@@ -1,9 +1,10 @@
-/** Groups inputs into batches within a token budget, in order of arrival. */
+/** Groups inputs into batches within a token budget. Jobs take turns, so that none waits for all inputs of another. */
+import { labelTokens } from '../protocol/item-work.js';
 import type { PromptBatch } from '../protocol/thread-messages.js';
 import { type PendingItem, promptBatch } from './prompt-batch.js';
 
 interface BatcherOptions {
-  /** Most tokens in a batch. No item has more. */
+  /** Most tokens that the passes of a batch are fed, labels included. An item with more is a batch of its own. */
   maxBatchTokens: number;
   /** Longest time in milliseconds that the first item of a batch waits for others. */
   waitMs: number;
@@ -15,8 +16,10 @@ export interface MadeBatch {
   arrivedMs: number;
 }
 
-interface WaitingItem {
-  readonly item: PendingItem;
+interface WaitingJob {
+  /** In order. */
+  readonly items: PendingItem[];
+  readonly routingK: number;
   readonly arrivedMs: number;
 }
 
@@ -25,7 +28,9 @@ export type BatchMaker = Pick<Batcher, keyof Batcher>;
 
 export class Batcher {
   readonly #options: BatcherOptions;
-  #waiting: WaitingItem[] = [];
+  /** In the order of their turns: a new job goes last. */
+  readonly #jobs = new Map<number, WaitingJob>();
+  #waiting = 0;
   #tokens = 0;
   #lastBatch = -1;
 
@@ -39,7 +44,7 @@ export class Batcher {
   }
 
   get waiting(): number {
-    return this.#waiting.length;
+    return this.#waiting;
   }
 
   /** Whether the waiting items fill a batch. */
@@ -49,53 +54,69 @@ export class Batcher {
 
   add(items: readonly PendingItem[], nowMs: number): void {
     for (const item of items) {
-      this.#waiting.push({ item, arrivedMs: nowMs });
-      this.#tokens += item.tokens.length;
+      const job = this.#jobs.get(item.job);
+      if (job !== undefined) job.items.push(item);
+      else this.#jobs.set(item.job, { items: [item], routingK: item.routingK, arrivedMs: nowMs });
+      this.#count(item, 1);
     }
   }
 
   /** Removes the job's waiting items. Items in batches that were already made stay there. */
   cancel(job: number): void {
-    this.#keep(this.#waiting.filter(({ item }) => item.job !== job));
+    for (const item of this.#jobs.get(job)?.items ?? []) this.#count(item, -1);
+    this.#jobs.delete(job);
   }
 
   /** Milliseconds until the next batch is due: 0 if it is due now, Infinity if no item waits. */
   dueIn(nowMs: number): number {
-    const first = this.#waiting[0];
+    const [first] = this.#jobs.values();
     if (first === undefined) return Number.POSITIVE_INFINITY;
     if (this.full) return 0;
     return Math.max(0, first.arrivedMs + this.#options.waitMs - nowMs);
   }
 
   /**
-   * Makes the next batch. At least one item must wait. The batch holds the oldest item and the items with the same
-   * routing after it, up to the first that does not fit.
+   * Makes the next batch. At least one item must wait. The batch holds items of the job whose turn it is and of the
+   * jobs with the same routing after it, up to the first item that does not fit. What is left of the first job waits
+   * for its next turn.
    */
   take(): MadeBatch {
-    const { item: oldest, arrivedMs } = this.#waiting[0]!;
+    const [[first, { routingK, arrivedMs }]] = this.#jobs as unknown as [[number, WaitingJob]];
     const taken: PendingItem[] = [];
-    const left: WaitingItem[] = [];
     let tokens = 0;
-    let room = true;
-    for (const waiting of this.#waiting) {
-      const { item } = waiting;
-      const joins = room && item.routingK === oldest.routingK;
-      if (joins && (item === oldest || tokens + item.tokens.length <= this.#options.maxBatchTokens)) {
-        taken.push(item);
-        tokens += item.tokens.length;
-        continue;
+    for (const [id, job] of this.#jobs) {
+      if (job.routingK !== routingK) continue;
+      const { items } = job;
+      let count = 0;
+      for (; count < items.length; count += 1) {
+        const more = sizeOf(items[count]!);
+        if (taken.length + count > 0 && tokens + more > this.#options.maxBatchTokens) break;
+        tokens += more;
       }
+      for (const item of items.splice(0, count)) {
+        this.#count(item, -1);
+        taken.push(item);
+      }
+      if (items.length === 0) this.#jobs.delete(id);
       // Items must not overtake an earlier one that does not fit.
-      if (joins) room = false;
-      left.push(waiting);
+      else break;
     }
-    this.#keep(left);
+    const left = this.#jobs.get(first);
+    if (left !== undefined) {
+      this.#jobs.delete(first);
+      this.#jobs.set(first, left);
+    }
     this.#lastBatch += 1;
     return { batch: promptBatch(this.#lastBatch, taken), arrivedMs };
   }
 
-  #keep(waiting: WaitingItem[]): void {
-    this.#waiting = waiting;
-    this.#tokens = waiting.reduce((sum, { item }) => sum + item.tokens.length, 0);
+  #count(item: PendingItem, sign: 1 | -1): void {
+    this.#waiting += sign;
+    this.#tokens += sign * sizeOf(item);
   }
+}
+
+/** Tokens that the passes of an item are fed, until it generates. */
+function sizeOf({ tokens, work }: PendingItem): number {
+  return tokens.length + labelTokens(work);
 }

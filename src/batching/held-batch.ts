@@ -1,5 +1,6 @@
 /** The batch taken from the queue. Its inputs start in order as KV pages become free. */
 import type { OpenTables } from '../predictor/expected-visits.js';
+import { labelTokens } from '../protocol/item-work.js';
 import type { BatchItem, PromptBatch } from '../protocol/thread-messages.js';
 import { itemPages, type KvPages } from './kv-pages.js';
 
@@ -37,7 +38,7 @@ export class HeldBatch {
     const { items, offsets, tokens } = this.batch;
     for (; this.#next < items.length; this.#next++) {
       const item = items[this.#next]!;
-      const labels = labelTokens(item);
+      const labels = labelTokens(item.work);
       if (!dropped(item.job)) {
         const begin = offsets[this.#next]!;
         const ids = tokens.subarray(begin, offsets[this.#next + 1]!);
@@ -49,8 +50,4 @@ export class HeldBatch {
     }
     return admitted;
   }
-}
-
-function labelTokens({ work }: BatchItem): number {
-  return work.kind === 'score' ? work.plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0) : 0;
 }

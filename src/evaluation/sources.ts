@@ -5,7 +5,7 @@ import { SidaError } from '../errors.js';
 import { readTextFile } from '../files/text-file.js';
 import type { ModelShape } from '../native/addon-types.js';
 import { randomOf } from '../predictor/random.js';
-import type { ScoringPlan } from '../protocol/item-work.js';
+import { planTokens } from '../protocol/item-work.js';
 import type { Tokenizer } from '../text/tokenizer.js';
 import type { EvaluationSource } from './evaluate.js';
 import type { DataLine } from './labelled-data.js';
@@ -24,10 +24,6 @@ const SEED = 1;
 
 function cannotRun(message: string): SidaError {
   return new SidaError({ code: 'cannot_run', message });
-}
-
-function labelTokens({ inputs }: ScoringPlan): number {
-  return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
 /** Inputs of the lines' tokens, with labels to score or a number of tokens to generate. Throws cannot_run. */
@@ -53,9 +49,9 @@ export function dataSource(
   const { labels } = work;
   const ids = labels.map((label) => tokenizer.encodePlain(label));
   const plan = planScoring(ids, shape.tokens.start, shape.tokens.end[0]);
-  if (labelTokens(plan) > maxBatchTokens) {
+  if (planTokens(plan) > maxBatchTokens) {
     throw cannotRun(
-      `The labels have ${labelTokens(plan)} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
+      `The labels have ${planTokens(plan)} tokens, the limit is ${maxBatchTokens}; raise --max-batch-tokens`,
     );
   }
   return {

@@ -13,6 +13,15 @@ export interface GenerateWork {
   choices: readonly (Sampling | null)[];
 }
 
+/** Tokens that are fed for the labels of one input. */
+export function planTokens({ inputs }: ScoringPlan): number {
+  return inputs.reduce((sum, { tokens }) => sum + tokens.length, 0);
+}
+
+export function labelTokens(work: ItemWork): number {
+  return work.kind === 'score' ? planTokens(work.plan) : 0;
+}
+
 /** A log-probability that a row of logits must provide. */
 export interface ScoringTarget {
   label: number;

@@ -5,12 +5,12 @@
 
 import type { RunningInput } from '../../batching/generation.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
-import type { ScoringPlan } from '../../protocol/item-work.js';
+import { planTokens, type ScoringPlan } from '../../protocol/item-work.js';
 
 import type { Feed } from './feed.js';
 
-/** A prompt without the picks and queries of its task. */
-export type PromptFeed = Omit<Feed, 'picks' | 'queries' | 'take'>;
+/** A prompt without what its task adds. */
+export type PromptFeed = Omit<Feed, 'behind' | 'picks' | 'queries' | 'take'>;
 
 interface LabelFeedOptions {
   plan: ScoringPlan;
@@ -33,6 +33,7 @@ export function scoringFeed(options: LabelFeedOptions): Feed {
   const endsWithin = (begin: number, count: number) => begin + count === length;
   return {
     ...prompt,
+    behind: planTokens(plan),
     picks: [],
     queries: (begin, count) =>
       endsWithin(begin, count) ? plan.first.map(({ token }) => ({ row: count - 1, token })) : [],
@@ -61,6 +62,7 @@ function labelFeeds(
       parent: prompt.sequence,
       tokens: Int32Array.from(label.tokens),
       fed: 0,
+      behind: 0,
       table: prompt.table,
       row: first,
       picks: [],

@@ -34,9 +34,9 @@ export class DecoderOnly implements ModelKind {
     this.#options = options;
   }
 
-  /** Returns true until the started prompts fill the next pass. */
+  /** Returns true until the started prompts, with their labels, fill the next pass. */
   takesMore(): boolean {
-    const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed), 0);
+    const waiting = this.#feeds.reduce((sum, feed) => sum + tokensLeft(feed) + feed.behind, 0);
     return waiting < this.#options.passes.maxBatchTokens;
   }
 
@@ -133,6 +133,7 @@ export class DecoderOnly implements ModelKind {
     const { length } = prompt.tokens;
     return {
       ...prompt,
+      behind: 0,
       picks: work.choices.map((_, choice) => pickAt({ work, choice }, length)),
       queries: () => [],
       take: (_begin, _count, { picked }) => {

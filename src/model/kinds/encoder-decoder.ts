@@ -13,7 +13,7 @@ import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { visitsOf } from '../../predictor/expected-visits.js';
 import { tableRows } from '../../predictor/pass-forecast.js';
-import type { GenerateWork, ScoringPlan } from '../../protocol/item-work.js';
+import { type GenerateWork, planTokens, type ScoringPlan } from '../../protocol/item-work.js';
 import { firstMoeLayer } from '../model-shape.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
 
@@ -164,6 +164,5 @@ export class EncoderDecoder implements ModelKind {
 
 /** Indices of an input's label tokens among those of its batch. */
 function labelRows({ plan, labelBegin }: ScoredInput): number[] {
-  const tokens = plan.inputs.reduce((sum, input) => sum + input.tokens.length, 0);
-  return Array.from({ length: tokens }, (_, t) => labelBegin + t);
+  return Array.from({ length: planTokens(plan) }, (_, t) => labelBegin + t);
 }

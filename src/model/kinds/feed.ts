@@ -11,6 +11,8 @@ export interface Feed {
   tokens: Int32Array;
   /** Tokens that have already run. */
   fed: number;
+  /** Tokens of the labels that are fed once it has run. */
+  behind: number;
   /** Describes the tokens from `row` on; null if no table does. */
   table: HashTable | null;
   row: number;

@@ -4,7 +4,7 @@ import type { TaskTokens } from '../task.js';
 import type { ClassifyJob, ClassifyResult } from './job.js';
 
 export const classifyTokens: TaskTokens<ClassifyJob, ClassifyResult> = {
-  input: ({ inputs }) => inputTokens(inputs),
+  input: ({ inputs, labels }) => inputTokens(inputs) + inputs.length * inputTokens(labels),
   cost: (job) => ({ known: 0, estimated: reservedTokens(job.inputs) + labelTokens(job) }),
   texts: ({ inputs, labels }) => [...inputs, ...labels],
   used: (job, { promptTokens }) => promptTokens + labelTokens(job),

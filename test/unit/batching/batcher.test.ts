@@ -48,6 +48,26 @@ describe('batcher', () => {
     expect([under.lastBatch, under.waiting]).toEqual([2, 0]);
   });
 
+  it('counts the tokens of labels, and lets other jobs go between the inputs of one', () => {
+    const under = batcher(100);
+    const plan = { labels: 2, first: [], inputs: [{ tokens: Array(70).fill(1), rows: [] }] };
+    const scored = () => ({ ...item(5, 1), work: { kind: 'score' as const, plan } });
+    under.add([scored(), scored(), scored()], 0);
+    expect(under.full).toBe(true);
+    const jobs = () => under.take().batch.items.map(({ job }) => job);
+    expect(jobs()).toEqual([1]);
+    under.add([item(20, 2), item(20, 3)], 0);
+    under.add([item(20, 4), item(90, 4)], 0);
+    expect([jobs(), jobs(), jobs(), jobs()]).toEqual([[1], [2, 3, 4], [4], [1]]);
+  });
+
+  it('makes a batch of its own of an item that is larger than a batch', () => {
+    const under = batcher(10);
+    under.add([item(4, 1), item(30, 2), item(4, 3)], 0);
+    const jobs = () => under.take().batch.items.map(({ job }) => job);
+    expect([jobs(), jobs(), jobs()]).toEqual([[1], [2], [3]]);
+  });
+
   it('keeps items of different routing apart, and the order within each', () => {
     const under = batcher(10);
     under.add([item(2, 1, 0), item(3, 2, 1), item(4, 3, 0), item(5, 4, 1)], 0);
