@@ -34,29 +34,55 @@ export function orderMarks(text: string, kind: 'canonical' | 'compatibility'): s
 
 /** Sorts by combining class. Marks of the same class keep their order. */
 function byClass(marks: string[]): string[] {
-  const classes: string[][] = [];
-  const ofMark = new Map<string, string[]>();
+  const members = new Map<CombiningClass, string[]>();
   for (const mark of marks) {
-    let members = ofMark.get(mark);
-    if (members === undefined) {
-      members = classes.find(([other]) => !exchanged(other!, mark) && !exchanged(mark, other!));
-      if (members === undefined) {
-        members = [];
-        classes.push(members);
-      }
-      ofMark.set(mark, members);
-    }
-    members.push(mark);
+    const own = classOf(mark);
+    const others = members.get(own);
+    if (others === undefined) members.set(own, [mark]);
+    else others.push(mark);
   }
-  return classes.sort(([a], [b]) => (exchanged(a!, b!) ? 1 : -1)).flat();
+  return [...members].sort(([a], [b]) => a.rank - b.rank).flatMap(([, found]) => found);
+}
+
+/** JavaScript does not tell a mark's class, only how normalization orders two marks. */
+interface CombiningClass {
+  /** A mark of the class. */
+  mark: string;
+  /** Place among the classes found so far. */
+  rank: number;
+}
+
+/** The classes found so far, the lowest first. Unicode has fewer than sixty. */
+const classes: CombiningClass[] = [];
+const known = new Map<string, CombiningClass>();
+
+/** The class of a mark that moves. It is found once in the life of the process. */
+function classOf(mark: string): CombiningClass {
+  let found = known.get(mark);
+  if (found !== undefined) return found;
+  let low = 0;
+  let high = classes.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (exchanged(mark, classes[middle]!.mark)) low = middle + 1;
+    else high = middle;
+  }
+  found = classes[low];
+  if (found === undefined || exchanged(found.mark, mark)) {
+    found = { mark, rank: low };
+    classes.splice(low, 0, found);
+    for (const [rank, each] of classes.entries()) each.rank = rank;
+  }
+  known.set(mark, found);
+  return found;
 }
 
 const moving = new Map<string, boolean>();
 
 /** Whether the mark's combining class is above 0. Then it exchanges with a mark of class 230 or of class 1. */
 function moves(mark: string): boolean {
-  const known = moving.get(mark);
-  if (known !== undefined) return known;
+  const before = moving.get(mark);
+  if (before !== undefined) return before;
   const found = exchanged('\u0301', mark) || exchanged(mark, '\u0334');
   moving.set(mark, found);
   return found;
