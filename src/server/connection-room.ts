@@ -4,8 +4,8 @@
  * timeout.
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
- * new clients out. While many are open, a connection therefore rests after each answer that was no work and while its
- * request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is
+ * new clients out. While many are open, a connection therefore rests after the third answer in a row that was no work,
+ * and while its request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is
  * read from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
@@ -59,6 +59,10 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
     onClose(event, connection.socket);
     connection.socket.destroy();
   };
+  /** Whether there are many connections, and the client has its part in that. */
+  const crowded = ({ client }: OpenConnection): boolean =>
+    connections.size > LIMITS.connectionsOfAllAtEase ||
+    (connections.size > LIMITS.connectionsAtEase && counts.get(client)! > LIMITS.connectionsOfOneAtEase);
   const hold = (connection: OpenConnection) => {
     connection.socket.pause();
     const due = () => connections.has(connection) && close(connection, 'pipelined');
@@ -101,7 +105,7 @@ export function keepRoom(server: Server, app: RequestListener, { perAddress, onC
       if (!connections.has(connection)) return;
       begin(connection, connection.waiting > 0 ? 'busy' : 'idle');
       if (connection.pipelined && connection.waiting === 0) hold(connection);
-      else if (connections.size > LIMITS.connectionsAtEase) connection.rest(restMs(connections.size));
+      else if (connection.onlyProbes && crowded(connection)) connection.rest(restMs(connections.size));
     });
   };
   const serve: RequestListener = (req, res) => {
@@ -146,6 +150,9 @@ class OpenConnection implements Connection {
   /** Requests that have begun and are not answered. */
   waiting = 0;
   #latest: IncomingMessage | undefined;
+  #everWorked = false;
+  /** Answers in a row that were no work. */
+  #probes = 0;
   /** Bytes received when the last answer ended. */
   #receivedBefore = 0;
   /** Bytes that the client had read when this was last looked at, and since when it was so. */
@@ -168,14 +175,26 @@ class OpenConnection implements Connection {
 
   answered(req: IncomingMessage, res: ServerResponse): void {
     this.waiting -= 1;
-    const isWork = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
-    this.worked = isWork && res.statusCode < 400;
+    const asked = req.method === 'POST' || req.url?.startsWith('/v1/jobs/') === true;
+    if (asked && res.statusCode < 400) {
+      this.worked = true;
+      this.#everWorked = true;
+      this.#probes = 0;
+    } else if (!asked || !this.#everWorked) {
+      this.worked = false;
+      this.#probes += 1;
+    }
+    // A refused request for work on a connection that has worked: it stays what it was.
     this.#receivedBefore = this.socket.bytesRead;
+  }
+
+  get onlyProbes(): boolean {
+    return this.#probes >= LIMITS.probesInARow;
   }
 
   /** Reads nothing for `ms`, unless it is at work or ends. */
   rest(ms: number): void {
-    if (this.doing !== 'idle' || this.worked || this.#latest?.complete !== true) return;
+    if (this.doing !== 'idle' || this.#latest?.complete !== true) return;
     this.pause(ms);
   }
 

@@ -10,8 +10,13 @@ export const LIMITS = {
   connectionsOfOne: 1_024,
   /** Time that a connection has to send a request, and a request to send its body, before it may be closed for room. */
   connectionGraceMs: 1_000,
-  /** Above so many connections, each rests after an answer that was no work, such as a probe's. */
+  /** Above so many connections, those rest that send nothing but probes; see connection-room.ts. */
   connectionsAtEase: 64,
+  /** A client with no more connections than that rests only where all clients together have more than the second. */
+  connectionsOfOneAtEase: 8,
+  connectionsOfAllAtEase: 256,
+  /** Answers in a row that were no work, from which on a connection rests. */
+  probesInARow: 3,
   /** Such answers of all connections per second, which set how long each rests. */
   probesPerSecond: 250,
   /** Longest rest: shorter than `keepAliveTimeoutMs`. */
