@@ -8,18 +8,23 @@ const FIELD = /\{([A-Za-z_]\w*)\}/g;
 /** A template that is read once and then rendered for many inputs. */
 export class Template {
   readonly fields: readonly string[];
-  readonly #text: string;
+  /** How often fields stand in the template. */
+  readonly uses: number;
+  /** Texts and, between each two of them, the name of a field. */
+  readonly #parts: readonly string[];
   /** How often each field stands in the template. */
   readonly #uses = new Map<string, number>();
   /** UTF-8 bytes beside the fields. */
   readonly #ownBytes: number;
 
   constructor(text: string) {
-    this.#text = text;
+    this.#parts = text.split(FIELD);
+    this.uses = (this.#parts.length - 1) / 2;
     let named = 0;
-    for (const [shown, field] of text.matchAll(FIELD)) {
-      this.#uses.set(field!, (this.#uses.get(field!) ?? 0) + 1);
-      named += shown.length;
+    for (let at = 1; at < this.#parts.length; at += 2) {
+      const field = this.#parts[at]!;
+      this.#uses.set(field, (this.#uses.get(field) ?? 0) + 1);
+      named += field.length + '{}'.length;
     }
     this.fields = [...this.#uses.keys()];
     this.#ownBytes = Buffer.byteLength(text) - named;
@@ -47,7 +52,7 @@ export class Template {
   }
 
   render(values: Record<string, string>): string {
-    return this.#text.replace(FIELD, (_, field: string) => values[field]!);
+    return this.#parts.map((part, at) => (at % 2 === 0 ? part : values[part]!)).join('');
   }
 
   #single(text: string, param: string): Record<string, string> {

@@ -10,6 +10,12 @@ import type { PreparedJob } from '../task.js';
 import type { ClassifyJob } from './job.js';
 import type { ClassifyRequest } from './schema.js';
 
+/**
+ * Most fields to fill in a request: filling one takes time, even with an empty text. Twice as many as the largest
+ * request with each field once, 32 inputs with 64 fields.
+ */
+const MOST_FILLED = 4096;
+
 export type ClassifyBody = z.infer<typeof ClassifyRequest>;
 
 export function prepareClassify(
@@ -51,7 +57,9 @@ function declaredTask({ name, tasks }: ModelInfo, task: string): { template: str
 /** Fills the template for each input. Throws before it builds a text, if one or all together are too large. */
 function filled(template: Template, input: ClassifyBody['input'], limits: RequestLimits): string[] {
   const list = Array.isArray(input);
-  const all = (Array.isArray(input) ? input : [input]).map((each, index) => {
+  const inputs = Array.isArray(input) ? input : [input];
+  checkFilled(template, inputs.length);
+  const all = inputs.map((each, index) => {
     const param = inputName('input', index, list);
     const values = template.values(each, param);
     const bytes = template.bytes(values);
@@ -61,6 +69,17 @@ function filled(template: Template, input: ClassifyBody['input'], limits: Reques
   const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
   checkBytesTogether(bytes, 'input');
   return all.map(({ values }) => template.render(values));
+}
+
+function checkFilled({ uses }: Template, inputs: number): void {
+  const filled = uses * inputs;
+  if (filled <= MOST_FILLED) return;
+  throw new SidaError({
+    code: 'request_too_large',
+    message: `The template has ${uses} fields to fill for each of ${inputs} inputs, ${filled} together; the limit is ${MOST_FILLED}`,
+    param: 'template',
+    details: { uses, inputs, filled, limit: MOST_FILLED },
+  });
 }
 
 function requireField({ fields }: Template): void {

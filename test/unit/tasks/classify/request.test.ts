@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest';
+import type { ModelInfo } from '../../../../src/protocol/engine-messages.js';
+import { type ClassifyBody, prepareClassify } from '../../../../src/tasks/classify/request.js';
+
+const model = { name: 'm', hasTokenizer: true, tasks: {} } as unknown as ModelInfo;
+const limits = { maxInputBytes: 65_536, maxBatchTokens: 2048, kvTokens: 4096 };
+const prepare = (body: Partial<ClassifyBody>) =>
+  prepareClassify({ labels: ['yes', 'no'], ...body } as ClassifyBody, model, limits);
+
+describe('the fields that a request has filled', () => {
+  it('are counted for each input, empty texts too', () => {
+    const many = (uses: number, inputs: number) =>
+      prepare({ template: '{a}'.repeat(uses), input: Array(inputs).fill({ a: '' }) });
+    expect(many(128, 32).job.inputs).toHaveLength(32);
+    expect(() => many(129, 32)).toThrow(
+      expect.objectContaining({
+        code: 'request_too_large',
+        param: 'template',
+        details: { uses: 129, inputs: 32, filled: 4128, limit: 4096 },
+      }),
+    );
+    expect(() => many(21_845, 1)).toThrow(expect.objectContaining({ code: 'request_too_large' }));
+  });
+});
