@@ -196,15 +196,29 @@ export class JobScheduler {
    */
   #next(): Job | undefined {
     const held = new Map<string, number>();
-    for (const { owner, tokens } of this.#active) held.set(owner, (held.get(owner) ?? 0) + tokens);
+    const places = new Map<string, number>();
+    for (const { owner, tokens } of this.#active) {
+      held.set(owner, (held.get(owner) ?? 0) + tokens);
+      places.set(owner, (places.get(owner) ?? 0) + 1);
+    }
+    const most = this.#mostPlaces();
     let next: Job | undefined;
     let fewest = this.#full() ? this.#options.tokens / (held.size + 1) : Number.POSITIVE_INFINITY;
     for (const job of this.#waiting) {
       const many = held.get(job.owner) ?? 0;
-      if (many < fewest) [next, fewest] = [job, many];
+      if (many < fewest && (places.get(job.owner) ?? 0) < most) [next, fewest] = [job, many];
       if (fewest === 0) break;
     }
     return next;
+  }
+
+  /**
+   * Places that an owner may hold to get another one, so that jobs of few tokens do not take all of them. One owner
+   * alone fills three quarters, and some always stay free, as in admission/queue-share.ts.
+   */
+  #mostPlaces(): number {
+    if (this.#owners.size < 2) return Number.POSITIVE_INFINITY;
+    return Math.max(1, 3 * (this.#options.concurrency - this.#active.size));
   }
 
   #full(): boolean {

@@ -58,7 +58,6 @@ function declaredTask({ name, tasks }: ModelInfo, task: string): { template: str
 function filled(template: Template, input: ClassifyBody['input'], limits: RequestLimits): string[] {
   const list = Array.isArray(input);
   const inputs = Array.isArray(input) ? input : [input];
-  checkFilled(template, inputs.length);
   const all = inputs.map((each, index) => {
     const param = inputName('input', index, list);
     const values = template.values(each, param);
@@ -68,6 +67,7 @@ function filled(template: Template, input: ClassifyBody['input'], limits: Reques
   });
   const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
   checkBytesTogether(bytes, 'input');
+  checkFilled(template, inputs.length);
   return all.map(({ values }) => template.render(values));
 }
 

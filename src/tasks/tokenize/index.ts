@@ -1,5 +1,5 @@
 /** Returns the tokens of texts. Its jobs never run the model. */
-import { reservedTokens } from '../shared/token-estimates.js';
+import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { Task } from '../task.js';
 import { tokenizeAnswer } from './answer.js';
 import {
@@ -27,8 +27,7 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   form: () => ({}),
   answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
   tokens: {
-    // The model never runs these texts.
-    input: () => 1,
+    input: ({ inputs }) => inputTokens(inputs),
     cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
     texts: ({ inputs }) => inputs,
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,

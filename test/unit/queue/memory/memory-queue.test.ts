@@ -178,7 +178,8 @@ describe('crash of the engine', () => {
 
 describe('room in the engine', () => {
   const of = (characters: number): TaskJob => {
-    return { kind: 'classify', inputs: ['x'.repeat(characters)], labels: ['a'] };
+    const prompts = ['x'.repeat(characters)];
+    return { kind: 'complete', prompts, maxTokens: 1, stop: [], logprobs: null, stream: false };
   };
   const running = () => engine.runs.map(({ id }) => id);
 
@@ -211,6 +212,17 @@ describe('room in the engine', () => {
     jobs.push(ask('m1', 'other', 30));
     await settle();
     expect(running()).toEqual(['m0', 'n1', 'n2', 'q1', 'q2', 'm1']);
+    await end(jobs);
+  });
+
+  it('has places left for another owner when one fills it with small jobs', async () => {
+    makeQueue({ bound: 100, concurrency: 16 });
+    const jobs = [ask('m0', 'other', 3), ...Array.from({ length: 40 }, (_, i) => ask(`n${i}`, 'noisy', 3))];
+    await settle();
+    expect(running()).toHaveLength(1 + 12);
+    jobs.push(ask('q1', 'quiet', 3), ask('q2', 'quiet', 3));
+    await settle();
+    expect(running().slice(-2)).toEqual(['q1', 'q2']);
     await end(jobs);
   });
 
