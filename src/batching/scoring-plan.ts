@@ -5,96 +5,128 @@
 import { SidaError } from '../errors.js';
 import type { ScoringPlan, ScoringRow, ScoringTarget } from '../protocol/item-work.js';
 
-/** More than any vocabulary has, and few enough for exact keys. */
-const TOKENS = 2 ** 24;
-
 /**
  * `labels` are token ids without special tokens. If `startToken` is null, labels continue the prompt. Throws
- * invalid_request if two labels cannot be distinguished.
+ * invalid_request if two labels cannot be distinguished. `check` gets the inputs before they have rows, which take most
+ * of the time; it may throw.
  */
 export function planScoring(
   labels: readonly number[][],
   startToken: number | null,
   endToken: number | undefined,
+  check: (inputs: ScoringPlan['inputs']) => void = () => undefined,
 ): ScoringPlan {
-  const complete = distinguishable(labels, endToken);
-  const start = startToken === null ? [] : [startToken];
   const prefixes = new PrefixTree();
-  const fed = complete.map((ids) => {
-    const tokens = [...start, ...ids.slice(0, -1)];
-    return { tokens, path: prefixes.add(tokens) };
-  });
-  const first: ScoringTarget[] = [];
-  const inputs: ScoringPlan['inputs'] = [];
-  /** By prefix: the row that predicts the next token. */
-  const rowOf = new Map<number, ScoringRow>();
-  const seen = new Set<number>();
-  for (const { tokens, path } of fed) {
-    const end = path.at(-1);
-    if (end === undefined || prefixes.continues(end) || seen.has(end)) continue;
-    seen.add(end);
-    const rows: ScoringRow[] = [];
-    for (const [position, prefix] of path.entries()) {
-      if (rowOf.has(prefix)) continue;
-      const row: ScoringRow = { position, targets: [] };
-      rowOf.set(prefix, row);
-      rows.push(row);
-    }
-    inputs.push({ tokens, rows });
-  }
-  complete.forEach((ids, label) => {
-    ids.forEach((token, step) => {
-      const before = start.length + step - 1;
-      const targets = before < 0 ? first : rowOf.get(fed[label]!.path[before]!)!.targets;
-      targets.push({ label, step, token });
-    });
-  });
-  return { labels: labels.length, first, inputs };
-}
-
-/** Adds the end token to all labels if one label is a prefix of another. */
-function distinguishable(labels: readonly number[][], endToken: number | undefined): number[][] {
-  const seen = new Map<string, number>();
-  labels.forEach((ids, label) => {
-    if (ids.length === 0) throw invalidLabels(`labels[${label}] has no tokens in this model's vocabulary`);
-    const twin = seen.get(ids.join());
-    if (twin !== undefined) {
-      throw invalidLabels(`labels[${twin}] and labels[${label}] are the same tokens to this model`);
-    }
-    seen.set(ids.join(), label);
-  });
-  const prefixes = new PrefixTree();
-  const paths = labels.map((ids) => prefixes.add(ids));
+  const paths = pathsOf(labels, prefixes);
   const ambiguous = paths.some((path) => prefixes.continues(path.at(-1)!));
   if (ambiguous && endToken === undefined) {
     throw invalidLabels(
       'One label is the beginning of another, and this model has no end token to tell them apart',
     );
   }
-  return labels.map((ids) => (ambiguous ? [...ids, endToken!] : [...ids]));
+  // If one label is a prefix of another, the end token counts for all.
+  const complete = ambiguous ? labels.map((ids) => [...ids, endToken!]) : labels;
+  const [start, before] = startToken === null ? [[], []] : [[startToken], [EMPTY]];
+  const fed = complete.map((ids, label) => ({
+    tokens: [...start, ...ids.slice(0, -1)],
+    path: [...before, ...paths[label]!.slice(0, ids.length - 1)],
+  }));
+  const longer = new Uint8Array(prefixes.count);
+  for (const { path } of fed) for (let at = 0; at + 1 < path.length; at += 1) longer[path[at]!] = 1;
+  const seen = new Set<number>();
+  const last = fed.filter(({ path }) => {
+    const end = path.at(-1);
+    if (end === undefined || longer[end] === 1 || seen.has(end)) return false;
+    seen.add(end);
+    return true;
+  });
+  const inputs = last.map(({ tokens }): ScoringPlan['inputs'][number] => ({ tokens, rows: [] }));
+  check(inputs);
+  const first: ScoringTarget[] = [];
+  /** By prefix: the row that predicts the next token. */
+  const rowOf = new Array<ScoringRow | undefined>(prefixes.count);
+  for (const [input, { path }] of last.entries()) {
+    for (const [position, prefix] of path.entries()) {
+      if (rowOf[prefix] !== undefined) continue;
+      const row: ScoringRow = { position, targets: [] };
+      rowOf[prefix] = row;
+      inputs[input]!.rows.push(row);
+    }
+  }
+  complete.forEach((ids, label) => {
+    ids.forEach((token, step) => {
+      const before = start.length + step - 1;
+      const targets = before < 0 ? first : rowOf[fed[label]!.path[before]!]!.targets;
+      targets.push({ label, step, token });
+    });
+  });
+  return { labels: labels.length, first, inputs };
 }
 
-/** Numbers the prefixes of token lists. Its time grows with the tokens, not with the text of all prefixes. */
-class PrefixTree {
-  /** By prefix and next token: the longer prefix. The empty prefix is 0. */
-  readonly #longer = new Map<number, number>();
-  readonly #continued = new Set<number>();
+/** The prefixes of each label, the shortest first. Throws if a label is empty or stands there twice. */
+function pathsOf(labels: readonly number[][], prefixes: PrefixTree): number[][] {
+  const owners = new Map<number, number>();
+  return labels.map((ids, label) => {
+    if (ids.length === 0) throw invalidLabels(`labels[${label}] has no tokens in this model's vocabulary`);
+    const path = prefixes.add(ids);
+    const twin = owners.get(path.at(-1)!);
+    if (twin !== undefined) {
+      throw invalidLabels(`labels[${twin}] and labels[${label}] are the same tokens to this model`);
+    }
+    owners.set(path.at(-1)!, label);
+    return path;
+  });
+}
 
-  /** Returns the number of each prefix of the list, the shortest first. */
+/** Number of the prefix without tokens. */
+const EMPTY = 0;
+const NONE = -1;
+
+/**
+ * Numbers the prefixes of token lists. Few prefixes continue in more than one way, so only the second and later ways
+ * are in maps: the tree of 65,536 tokens takes a millisecond or two.
+ */
+class PrefixTree {
+  /** By prefix: the token that was the first to follow it, or NONE, and the longer prefix. */
+  readonly #token = [NONE];
+  readonly #longer = [NONE];
+  readonly #others = new Map<number, Map<number, number>>();
+
+  get count(): number {
+    return this.#token.length;
+  }
+
+  /** Returns the number of each prefix of the list but the empty one, the shortest first. */
   add(tokens: readonly number[]): number[] {
-    let prefix = 0;
+    let prefix = EMPTY;
     return tokens.map((token) => {
-      this.#continued.add(prefix);
-      const key = prefix * TOKENS + token;
-      prefix = this.#longer.get(key) ?? this.#longer.size + 1;
-      this.#longer.set(key, prefix);
+      prefix = this.#next(prefix, token);
       return prefix;
     });
   }
 
   /** Whether some list goes on after the prefix. */
   continues(prefix: number): boolean {
-    return this.#continued.has(prefix);
+    return this.#token[prefix] !== NONE;
+  }
+
+  #next(prefix: number, token: number): number {
+    if (this.#token[prefix] === token) return this.#longer[prefix]!;
+    if (this.#token[prefix] === NONE) {
+      this.#token[prefix] = token;
+      this.#longer[prefix] = this.#new();
+      return this.#longer[prefix]!;
+    }
+    let others = this.#others.get(prefix);
+    if (others === undefined) this.#others.set(prefix, (others = new Map()));
+    const known = others.get(token) ?? this.#new();
+    others.set(token, known);
+    return known;
+  }
+
+  #new(): number {
+    this.#longer.push(NONE);
+    return this.#token.push(NONE) - 1;
   }
 }
 

@@ -30,13 +30,14 @@ export function classifyInputs(
   const labelIds = ids.slice(0, labels.length);
   checkScored(inputs.length, labelIds);
   const { start, end } = limits.shape.tokens;
-  const plan = planScoring(labelIds, start, end[0]);
-  for (const { tokens } of plan.inputs)
-    checkLength(tokens.length, 'labels', 'A label', limits.maxBatchTokens);
-  return inputs.map((_, index) => {
-    const input: PreparedInput = { tokens: ids[labels.length + index]!, work: { kind: 'score', plan } };
-    return checkedInput(input, 'input', `Input ${index}`, limits);
+  const tokens = (index: number) => ids[labels.length + index]!;
+  const plan = planScoring(labelIds, start, end[0], (fed) => {
+    for (const label of fed) checkLength(label.tokens.length, 'labels', 'A label', limits.maxBatchTokens);
+    const work = { kind: 'score' as const, plan: { labels: labels.length, first: [], inputs: fed } };
+    for (const index of inputs.keys())
+      checkedInput({ tokens: tokens(index), work }, 'input', `Input ${index}`, limits);
   });
+  return inputs.map((_, index) => ({ tokens: tokens(index), work: { kind: 'score', plan } }));
 }
 
 function checkScored(inputs: number, labels: readonly number[][]): void {

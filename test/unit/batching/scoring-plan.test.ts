@@ -26,6 +26,26 @@ describe('scoring plan', () => {
     expect(costOf(2_000) / Math.max(5, costOf(250))).toBeLessThan(32);
   });
 
+  it('is checked before its rows are made', () => {
+    const refuse = new Error('too many pages');
+    let rows = 0;
+    const check = (fed: ReturnType<typeof plan>['inputs']) => {
+      rows = fed.reduce((sum, input) => sum + input.rows.length, 0);
+      expect(fed.map(({ tokens }) => tokens)).toEqual([
+        [START, 5],
+        [START, 7],
+      ]);
+      throw refuse;
+    };
+    const labels = [
+      [5, 6],
+      [5, 8],
+      [7, 8],
+    ];
+    expect(() => planScoring(labels, START, undefined, check)).toThrow(refuse);
+    expect(rows).toBe(0);
+  });
+
   it('scores single-token labels with one decoder token', () => {
     const scoring = plan([[5], [6], [7]]);
     expect(inputs(scoring)).toEqual([[START]]);
