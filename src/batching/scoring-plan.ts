@@ -117,11 +117,11 @@ class PrefixTree {
       this.#longer[prefix] = this.#new();
       return this.#longer[prefix]!;
     }
-    let others = this.#others.get(prefix);
-    if (others === undefined) this.#others.set(prefix, (others = new Map()));
-    const known = others.get(token) ?? this.#new();
-    others.set(token, known);
-    return known;
+    const others = this.#others.get(prefix) ?? new Map<number, number>();
+    this.#others.set(prefix, others);
+    const longer = others.get(token) ?? this.#new();
+    others.set(token, longer);
+    return longer;
   }
 
   #new(): number {

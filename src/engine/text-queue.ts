@@ -1,4 +1,7 @@
-/** Texts that wait for the tokenizer thread: shorter ones first, and older ones before younger. */
+/**
+ * Texts that wait for the tokenizer thread. Jobs take turns, those with shorter texts first, and none is passed more
+ * than a few times.
+ */
 import type { TextToEncode } from '../protocol/tokenizer-messages.js';
 
 export interface WaitingText<Owner> extends TextToEncode {
@@ -6,22 +9,25 @@ export interface WaitingText<Owner> extends TextToEncode {
   /** Position among the texts of its owner. */
   index: number;
   bytes: number;
-  arrivedMs: number;
 }
 
-/**
- * A text passes those that have so many bytes less for each millisecond that they came later: one of 4 KiB waits four
- * seconds at most for shorter ones.
- */
-const BYTES_PER_MS = 1;
+/** How often texts of jobs that came later may be taken before the next text of a job. */
+const MOST_PASSED = 8;
+
+interface Waiting<Owner> {
+  /** The shortest first. */
+  texts: WaitingText<Owner>[];
+  passed: number;
+}
 
 export class TextQueue<Owner> {
-  /** The next text is the last. */
-  readonly #texts: WaitingText<Owner>[] = [];
+  /** In the order of their turns: a new job goes last, and a job of which a text was taken. */
+  readonly #jobs = new Map<Owner, Waiting<Owner>>();
+  #size = 0;
   #bytes = 0;
 
   get size(): number {
-    return this.#texts.length;
+    return this.#size;
   }
 
   get bytes(): number {
@@ -29,39 +35,57 @@ export class TextQueue<Owner> {
   }
 
   add(text: WaitingText<Owner>): void {
-    const key = keyOf(text);
-    let low = 0;
-    let high = this.#texts.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      // Of equal keys, the text that came first stays nearer to the end.
-      if (keyOf(this.#texts[middle]!) > key) low = middle + 1;
-      else high = middle;
-    }
-    this.#texts.splice(low, 0, text);
-    this.#bytes += text.bytes;
+    const job = this.#jobs.get(text.owner) ?? { texts: [], passed: 0 };
+    const at = job.texts.findLastIndex(({ bytes }) => bytes <= text.bytes) + 1;
+    job.texts.splice(at, 0, text);
+    this.#jobs.set(text.owner, job);
+    this.#count(text, 1);
   }
 
   /** Removes the next text, and those after it while all together have at most `bytes`. */
   take(bytes: number): WaitingText<Owner>[] {
     const taken: WaitingText<Owner>[] = [];
     let sum = 0;
-    for (let next = this.#texts.at(-1); next !== undefined; next = this.#texts.at(-1)) {
+    for (let owner = this.#next(); owner !== undefined; owner = this.#next()) {
+      const next = this.#jobs.get(owner)!.texts[0]!;
       sum += next.bytes;
       if (taken.length > 0 && sum > bytes) break;
-      taken.push(this.#texts.pop()!);
-      this.#bytes -= next.bytes;
+      this.#turn(owner);
+      taken.push(next);
     }
     return taken;
   }
 
   remove(owner: Owner): void {
-    const kept = this.#texts.filter((text) => text.owner !== owner);
-    this.#texts.splice(0, this.#texts.length, ...kept);
-    this.#bytes = kept.reduce((sum, text) => sum + text.bytes, 0);
+    for (const text of this.#jobs.get(owner)?.texts ?? []) this.#count(text, -1);
+    this.#jobs.delete(owner);
   }
-}
 
-function keyOf({ bytes, arrivedMs }: WaitingText<unknown>): number {
-  return bytes + BYTES_PER_MS * arrivedMs;
+  /** The first job if it was passed often enough; otherwise the one with the shortest text. */
+  #next(): Owner | undefined {
+    const [first] = this.#jobs;
+    if (first === undefined || first[1].passed >= MOST_PASSED) return first?.[0];
+    let [next, { texts }] = first;
+    for (const [owner, job] of this.#jobs) {
+      if (job.texts[0]!.bytes < texts[0]!.bytes) [next, { texts }] = [owner, job];
+    }
+    return next;
+  }
+
+  /** Takes the job's first text, and puts the job last. */
+  #turn(owner: Owner): void {
+    for (const [other, job] of this.#jobs) {
+      if (other === owner) break;
+      job.passed += 1;
+    }
+    const { texts } = this.#jobs.get(owner)!;
+    this.#count(texts.shift()!, -1);
+    this.#jobs.delete(owner);
+    if (texts.length > 0) this.#jobs.set(owner, { texts, passed: 0 });
+  }
+
+  #count({ bytes }: WaitingText<Owner>, sign: 1 | -1): void {
+    this.#size += sign;
+    this.#bytes += sign * bytes;
+  }
 }

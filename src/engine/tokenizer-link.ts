@@ -3,7 +3,6 @@
  * ended: the text is refused, and a new thread takes up the others.
  */
 import { Worker } from 'node:worker_threads';
-import { clockMs } from '../clock.js';
 import { SidaError } from '../errors.js';
 import {
   type FromTokenizer,
@@ -111,10 +110,9 @@ export class TokenizerLink implements Encoder {
 
   encode(texts: readonly TextToEncode[], done: Request['done']): () => void {
     const request: Request = { ids: new Array(texts.length), missing: texts.length, done };
-    const arrivedMs = clockMs();
     for (const [index, { text, special }] of texts.entries()) {
       const bytes = Buffer.byteLength(text);
-      this.#laneOf(bytes).waiting.add({ text, special, owner: request, index, bytes, arrivedMs });
+      this.#laneOf(bytes).waiting.add({ text, special, owner: request, index, bytes });
     }
     this.#pump();
     return () => this.#drop(request);
