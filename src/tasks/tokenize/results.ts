@@ -6,8 +6,11 @@ import { type ModelLimits, requireTexts } from '../shared/prepared-input.js';
 import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';
 
-/** Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on. */
-const MOST_TOKENS = 65_536;
+/**
+ * Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on. A text
+ * of 64 KiB has up to 131,073: some letters stand for eighteen.
+ */
+const MOST_TOKENS = 262_144;
 
 export function tokenizeTexts(
   { inputs, addSpecialTokens }: TokenizeJob,
