@@ -22,14 +22,26 @@ export function checkAgainst<S extends z.ZodType>(schema: S, value: unknown): Ch
   const misnamed = isMissing(issues[0]!)
     ? issues.find(({ code }) => code === 'unrecognized_keys')
     : undefined;
-  const issue = misnamed ?? issues[0]!;
+  const issue = misnamed ?? tightest(issues[0]!, issues);
   const missing = isMissing(issue);
   const unknown = issue.code === 'unrecognized_keys' ? issue.keys[0] : undefined;
   return { fault: { path: issue.path, message: issue.message, missing, unknown } };
 }
 
+/** A check of several fields reports one that is missing as a custom issue without input. */
 function isMissing({ code, input }: z.core.$ZodIssue): boolean {
-  return (code === 'invalid_type' || code === 'invalid_union') && input === undefined;
+  return (code === 'invalid_type' || code === 'invalid_union' || code === 'custom') && input === undefined;
+}
+
+/** Of several upper limits that a number exceeds, the lowest: a whole number has that of exact numbers before its own. */
+function tightest(first: z.core.$ZodIssue, issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue {
+  if (first.code !== 'too_big' && first.code !== 'too_small') return first;
+  return issues.reduce((best, each) => {
+    if (each.path.join('.') !== first.path.join('.')) return best;
+    if (each.code === 'too_big' && best.code === 'too_big' && each.maximum < best.maximum) return each;
+    if (each.code === 'too_small' && best.code === 'too_small' && each.minimum > best.minimum) return each;
+    return best;
+  }, first);
 }
 
 type Issue = Parameters<z.core.$ZodErrorMap>[0];

@@ -10,7 +10,7 @@ const LABEL_BYTES = 1024;
 
 const ONE_INPUT = `a text or an object of up to ${MOST_FIELDS} template fields with texts`;
 
-/** Counts the fields before checking their values, because a body has room for 100,000 fields. */
+/** Counts the fields before checking their values, because a body may have 4,096 fields. */
 const Fields = z
   .custom<Record<string, string>>((value) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
@@ -54,8 +54,8 @@ export const ClassifyRequest = z
     include: Include,
   })
   .check(({ value, issues }) => {
-    const fault = (message: string, field: string) =>
-      issues.push({ code: 'custom', message, path: [field], input: value });
+    const fault = (message: string, field: keyof typeof value) =>
+      issues.push({ code: 'custom', message, path: [field], input: value[field] });
     if (value.task !== undefined) {
       if (value.template !== undefined) fault('It cannot stand beside "task"', 'template');
       if (value.labels !== undefined) fault('It cannot stand beside "task"', 'labels');

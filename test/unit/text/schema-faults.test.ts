@@ -33,6 +33,8 @@ describe('the message of a fault', () => {
     [{ count: 1.5 }, 'count', 'Expected a whole number, but got 1.5'],
     [{ count: 1 }, 'count', 'Expected a number of at least 2, but got 1'],
     [{ count: 10 }, 'count', 'Expected a number of at most 9, but got 10'],
+    [{ count: 1e30 }, 'count', 'Expected a number of at most 9, but got 1e+30'],
+    [{ count: -1e30 }, 'count', 'Expected a number of at least 2, but got -1e+30'],
     [{ count: '3' }, 'count', 'Expected a number, but got "3"'],
     [{ share: 0 }, 'share', 'Expected a number of more than 0, but got 0'],
     [{ share: 1 }, 'share', 'Expected a number of less than 1, but got 1'],
