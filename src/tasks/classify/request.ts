@@ -33,7 +33,7 @@ export function prepareClassify(
   if (request.task === undefined) requireField(template);
   const job: ClassifyJob = {
     kind: 'classify',
-    inputs: filled(template, request.input, limits),
+    inputs: filled(template, request.input, labels, limits),
     labels,
     explain: request.include?.includes('experts') ?? false,
     routing: { mode: request.routing ?? null, k: request.routing_k ?? null },
@@ -55,7 +55,12 @@ function declaredTask({ name, tasks }: ModelInfo, task: string): { template: str
 }
 
 /** Fills the template for each input. Throws before it builds a text, if one or all together are too large. */
-function filled(template: Template, input: ClassifyBody['input'], limits: RequestLimits): string[] {
+function filled(
+  template: Template,
+  input: ClassifyBody['input'],
+  labels: readonly string[],
+  limits: RequestLimits,
+): string[] {
   const list = Array.isArray(input);
   const inputs = Array.isArray(input) ? input : [input];
   const all = inputs.map((each, index) => {
@@ -65,8 +70,9 @@ function filled(template: Template, input: ClassifyBody['input'], limits: Reques
     checkTextBytes(bytes, limits.maxInputBytes, param);
     return { values, bytes };
   });
-  const bytes = all.reduce((sum, each) => sum + each.bytes, 0);
-  checkBytesTogether(bytes, 'input');
+  const own = labels.reduce((sum, label) => sum + Buffer.byteLength(label), 0);
+  const bytes = all.reduce((sum, each) => sum + each.bytes, own);
+  checkBytesTogether(bytes, 'input', ', with the template once for each input and the labels');
   checkFilled(template, inputs.length);
   return all.map(({ values }) => template.render(values));
 }

@@ -7,6 +7,20 @@ const limits = { maxInputBytes: 65_536, maxBatchTokens: 2048, kvTokens: 4096 };
 const prepare = (body: Partial<ClassifyBody>) =>
   prepareClassify({ labels: ['yes', 'no'], ...body } as ClassifyBody, model, limits);
 
+it('counts labels and the template of each input among the texts of a request', () => {
+  const labels = ['x'.repeat(1000), 'y'.repeat(576)];
+  const input = Array(32).fill('z');
+  const template = (bytes: number) => `${'a'.repeat(bytes)}{text}`;
+  const fits = (1024 ** 2 - 1600) / 32;
+  expect(prepare({ template: template(fits - 1), labels, input }).job.inputs).toHaveLength(32);
+  expect(() => prepare({ template: template(fits), labels, input })).toThrow(
+    expect.objectContaining({
+      code: 'request_too_large',
+      message: expect.stringMatching(/1048584 bytes together, with the template once for each input/),
+    }),
+  );
+});
+
 describe('the fields that a request has filled', () => {
   it('are counted for each input, empty texts too', () => {
     const many = (uses: number, inputs: number) =>
