@@ -60,7 +60,10 @@ function useKey(key) {
 }
 byId('access-form').addEventListener('submit', (event) => {
   event.preventDefault();
-  useKey(byId('key').value.trim());
+  const key = byId('key').value.trim();
+  // The browser sends no header with other characters.
+  if (/^[!-~]*$/.test(key)) useKey(key);
+  else byId('access-text').textContent = 'This is no API key: a key has Latin letters, digits and signs, and no spaces.';
 });
 byId('forget').addEventListener('click', () => useKey(''));
 

@@ -103,6 +103,8 @@ describe.skipIf(!existsSync(CHROMIUM))('the page', () => {
   it('says that a key is wrong, and takes another', async () => {
     await open({ apiKeys: file });
     await shows('access-text', 'This server asks');
+    await use('schlüssel “1”');
+    await shows('access-text', 'This is no API key');
     await use('wrong');
     await shows('access-text', 'The server does not know this key.');
     await picture('wrong-key');
