@@ -48,12 +48,18 @@ local time = redis.call('TIME')
 local wall = time[1] * 1000 + math.floor(time[2] / 1000)
 
 -- Advances the ledger's clock by the time that Redis's clock has advanced, by 0 when that was set back, and by STEP_MS
--- at most. It stands still while Redis is away or no process uses the queue.
+-- at most. It stands still while Redis is away or no process uses the queue. A clock that is lost goes on from the last
+-- time that was stored elsewhere, so that nothing ages by what Redis's clock has been set forward since.
 local function tick()
   local last = redis.call('HMGET', base .. 'clock', 'now', 'wall')
   local before, seen = tonumber(last[1]), tonumber(last[2])
   local step = seen and wall - seen or 0
-  local at = before and before + math.max(0, math.min(step, STEP_MS)) or wall
+  local at = before and before + math.max(0, math.min(step, STEP_MS))
+  if not at then
+    local stored = redis.call('HMGET', base .. 'counters', 'beatAt', 'auditedAt')
+    at = math.max(tonumber(stored[1]) or 0, tonumber(stored[2]) or 0)
+    if at == 0 then at = wall end
+  end
   -- Every script would otherwise write. A clock that cannot be stored, because Redis is full, stands still.
   if not before or step < 0 or step >= 50 then redis.pcall('HSET', base .. 'clock', 'now', at, 'wall', wall) end
   return at

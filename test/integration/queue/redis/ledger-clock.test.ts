@@ -89,6 +89,17 @@ describeWithRedis("the ledger's clock", () => {
     expect((await now()) - after).toBeGreaterThanOrEqual(100);
   });
 
+  it('goes on from the last heartbeat when it is lost, however far the clock of Redis is ahead', async () => {
+    await client.hincrby(`${ledger.prefix}:ledger:clock`, 'now', -24 * HOUR_MS);
+    await ledger.beat('worker', true, 60_000, []);
+    const before = await now();
+    const waiting = await accept({ deadlineMs: 60_000 });
+    await client.del(`${ledger.prefix}:ledger:clock`);
+    expect(Math.abs((await now()) - before)).toBeLessThan(5_000);
+    expect(await ledger.status()).toMatchObject({ queued: 1, expired: [] });
+    expect((await claim('a')).runs.map(({ id }) => id)).toEqual([waiting]);
+  });
+
   it('still ends a job at its deadline, and drops answers after their time, at either side of a jump', async () => {
     ledger = new RedisLedger(client, `{${randomUUID()}}`, { ...LEDGER_LIMITS, keptMs: 4_000 });
     const kept = await accept();
