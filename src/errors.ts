@@ -14,6 +14,7 @@ export const ERROR_CODES = {
   budget_too_small: { status: 422, type: 'invalid_request_error' },
   idempotency_conflict: { status: 422, type: 'invalid_request_error' },
   rate_limited: { status: 429, type: 'rate_limit_error' },
+  too_many_streams: { status: 429, type: 'rate_limit_error' },
   queue_full: { status: 429, type: 'overloaded_error' },
   cancelled: { status: 499, type: 'cancelled' },
   internal: { status: 500, type: 'server_error' },

@@ -5,8 +5,8 @@
  *
  * Node accepts one connection in each turn of its loop, so a thousand connections that ping in every turn would keep
  * new clients out. While many are open, a connection therefore rests after the third answer in a row that was no work,
- * and while its request arrives slowly. One that sends a request before the answer to the previous one is held: nothing more is
- * read from it, and it is closed later. A client whose connection were closed at once would be back at once.
+ * and while its request arrives slowly. One that sends a request before the answer to the previous one is held: nothing
+ * more is read from it, and it is closed later. A client whose connection were closed at once would be back at once.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
@@ -139,6 +139,8 @@ function restMs(count: number): number {
   return Math.min(LIMITS.longestRestMs, ms) * (0.5 + Math.random() / 2);
 }
 
+const EVENTS = /^\/v1\/jobs\/[^/?]+\/events(?:\?|$)/;
+
 class OpenConnection implements Connection {
   readonly socket: Socket;
   readonly client: string;
@@ -208,6 +210,10 @@ class OpenConnection implements Connection {
   receiving(): boolean {
     // With a pipelined request behind it, the one before is being computed.
     return this.waiting === 1 && this.#latest?.complete === false;
+  }
+
+  follows(): boolean {
+    return this.waiting === 1 && EVENTS.test(this.#latest?.url ?? '');
   }
 
   received(): number {

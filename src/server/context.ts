@@ -10,6 +10,7 @@ import type { Metrics } from '../observability/metrics.js';
 import type { ControlReply, ControlRequest, ModelInfo } from '../protocol/engine-messages.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import type { Admission } from './admission/admission.js';
+import type { StreamPlaces } from './stream-places.js';
 
 export interface ServerDependencies {
   engine: EngineHandle;
@@ -26,6 +27,7 @@ export interface ServerContext extends ServerDependencies {
   /** Start of the server in Unix seconds. */
   startedAt: number;
   admission: Admission;
+  streams: StreamPlaces;
   /** True from the first termination signal on. The server then refuses new requests. */
   draining: boolean;
 }

@@ -19,6 +19,7 @@ import { errorAnswer } from './middleware/errors.js';
 import { newRequestId } from './middleware/request-id.js';
 import { ROUTES } from './routes/index.js';
 import type { Route } from './routes/route.js';
+import { StreamPlaces } from './stream-places.js';
 
 export interface RunningServer {
   readonly url: string;
@@ -42,6 +43,7 @@ export async function startServer(
     ...dependencies,
     startedAt: Math.floor(Date.now() / 1000),
     admission: createAdmission(dependencies),
+    streams: new StreamPlaces(),
     draining: false,
   };
   const server = createHttpServer(context, routes);

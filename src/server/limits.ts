@@ -32,6 +32,9 @@ export const LIMITS = {
   jsonDepth: 32,
   /** Fields of all objects in a body. The largest classification, 32 inputs with 64 fields, has half as many. */
   jsonFields: 4096,
+  /** Event streams of one kept job, and of all kept jobs of one key; without keys, of one client address. */
+  streamsOfJob: 128,
+  streamsOfOwner: 512,
   /** Answer bytes buffered for a slow reader, in addition to its largest event. */
   streamBufferBytes: 256 * 1024,
   /**

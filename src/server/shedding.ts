@@ -1,6 +1,7 @@
 /**
  * Chooses the connection to close when there is no room for another one. Connections are judged by what they do: those
- * that do nothing go first, and a connection whose request is computed, or whose answer is being read, never goes.
+ * that do nothing go first, and a connection whose request is computed, or whose answer is being read, never goes,
+ * unless that answer is the events of a job.
  */
 
 export interface Connection {
@@ -19,6 +20,8 @@ export interface Connection {
   receiving(): boolean;
   /** Bytes received since the end of the last answer. */
   received(): number;
+  /** Whether a busy connection follows the events of a job, which its client can ask for again. */
+  follows(): boolean;
   /** Milliseconds for which the client has read nothing of an answer that waits for it; 0 when nothing waits. */
   unread(now: number): number;
 }
@@ -33,7 +36,7 @@ export interface SheddingLimits {
 }
 
 /** Why a connection was closed. */
-export type ShedReason = 'silent' | 'idle' | 'slow' | 'unread';
+export type ShedReason = 'silent' | 'idle' | 'slow' | 'unread' | 'events';
 
 export interface Victim<C> {
   connection: C;
@@ -47,7 +50,8 @@ export interface Victim<C> {
  *   3. slow: its body arrives slower than `leastRate`
  *   4. idle after work
  *   5. unread: its client does not read the answer
- *   6. unfinished: it is within `graceMs`. Only when `full`.
+ *   6. events: it follows a job. Only when `full`.
+ *   7. unfinished: it is within `graceMs`. Only when `full`.
  * `connections` are in the order of their `since`. Returns undefined when all are at work.
  */
 export function chooseVictim<C extends Connection>(
@@ -57,7 +61,8 @@ export function chooseVictim<C extends Connection>(
   { full, client }: { full: boolean; client?: string | undefined },
 ): Victim<C> | undefined {
   const { graceMs, unreadMs } = limits;
-  const found: Partial<Record<'idle' | 'slow' | 'idleAfterWork' | 'unread' | 'unfinished', C>> = {};
+  const found: Partial<Record<'idle' | 'slow' | 'idleAfterWork' | 'unread' | 'events' | 'unfinished', C>> =
+    {};
   for (const connection of connections) {
     if (client !== undefined && connection.client !== client) continue;
     const { doing, since, worked } = connection;
@@ -72,11 +77,13 @@ export function chooseVictim<C extends Connection>(
       if (isSlow(connection, limits, now)) found.slow ??= connection;
       else if (age <= graceMs) found.unfinished ??= connection;
     } else if (connection.unread(now) > unreadMs) found.unread ??= connection;
+    else if (connection.follows()) found.events ??= connection;
   }
   if (found.idle !== undefined) return { connection: found.idle, reason: 'idle' };
   if (found.slow !== undefined) return { connection: found.slow, reason: 'slow' };
   if (found.idleAfterWork !== undefined) return { connection: found.idleAfterWork, reason: 'idle' };
   if (found.unread !== undefined) return { connection: found.unread, reason: 'unread' };
+  if (full && found.events !== undefined) return { connection: found.events, reason: 'events' };
   const last = full ? found.unfinished : undefined;
   return last && { connection: last, reason: last.doing === 'beginning' ? 'silent' : 'slow' };
 }

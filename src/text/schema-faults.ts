@@ -33,7 +33,7 @@ function isMissing({ code, input }: z.core.$ZodIssue): boolean {
   return (code === 'invalid_type' || code === 'invalid_union' || code === 'custom') && input === undefined;
 }
 
-/** Of several upper limits that a number exceeds, the lowest: a whole number has that of exact numbers before its own. */
+/** Of several limits that a number breaks, the nearest: a whole number has that of exact numbers before its own. */
 function tightest(first: z.core.$ZodIssue, issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue {
   if (first.code !== 'too_big' && first.code !== 'too_small') return first;
   return issues.reduce((best, each) => {

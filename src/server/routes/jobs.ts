@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Request } from 'express';
 import { SidaError } from '../../errors.js';
 import type { Idempotency, JobRecord } from '../../queue/job-queue.js';
+import { clientOf } from '../client-address.js';
 import { requireModel } from '../context.js';
 import { jobAnswer } from '../job-answer.js';
 import { streamJob } from '../job-events.js';
@@ -73,10 +74,17 @@ export const getJobEvents: Route = {
       contentType: 'text/event-stream',
     },
     404: notFound,
+    429: { description: 'The job or the key has too many streams open', schema: ErrorAnswer },
   },
   async handle(context, req, res) {
-    const found = await streamJob(context, res, idOf(req), callerOf(res).owner);
-    if (!found) throw unknown();
+    const { owner } = callerOf(res);
+    const who = context.keys.size > 0 ? owner : clientOf(req.socket.remoteAddress ?? '');
+    const free = context.streams.take(idOf(req), who);
+    try {
+      if (!(await streamJob(context, res, idOf(req), owner))) throw unknown();
+    } finally {
+      free();
+    }
   },
 };
 

@@ -148,6 +148,30 @@ describe('the events of a job', () => {
     expect(pieces.map(({ data }) => data.choices[0].logprobs.text_offset)).toEqual([[0], [0]]);
   });
 
+  it('are refused where a job or a client has too many streams, until one is closed', async () => {
+    const path = await accept();
+    const readers = await Promise.all(Array.from({ length: LIMITS.streamsOfJob }, () => Reader.open(path)));
+    const { status, json, headers } = await server.ask(`${path}/events`);
+    expect([status, json.error.code]).toEqual([429, 'too_many_streams']);
+    expect(json.error.details).toEqual({ streams: LIMITS.streamsOfJob, limit: LIMITS.streamsOfJob });
+    expect(headers['retry-after']).toMatch(/^\d+$/);
+    readers[0]!.response.destroy();
+    await eventually(() => server.queue.stats.kept.watching < LIMITS.streamsOfJob);
+    readers[0] = await Reader.open(path);
+    expect(readers[0].response.statusCode).toBe(200);
+    const others: Reader[] = [];
+    while (readers.length + others.length < LIMITS.streamsOfOwner) {
+      const other = await accept();
+      others.push(await Reader.open(other));
+      const more = Math.min(LIMITS.streamsOfJob - 1, LIMITS.streamsOfOwner - readers.length - others.length);
+      others.push(...(await Promise.all(Array.from({ length: more }, () => Reader.open(other)))));
+    }
+    const last = await server.ask(`${await accept()}/events`);
+    expect(last.json.error).toMatchObject({ details: { limit: LIMITS.streamsOfOwner } });
+    for (const reader of [...readers, ...others]) reader.response.destroy();
+    await eventually(() => server.queue.stats.kept.watching === 0);
+  });
+
   it('of an ended job consist of its last status', async () => {
     server.engine.script = (each) => each.finish();
     const path = await accept();

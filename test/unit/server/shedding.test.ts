@@ -11,11 +11,12 @@ interface Given extends Partial<Connection> {
   age: number;
   /** Bytes of a body that still arrives; undefined: it is complete. */
   body?: number;
+  events?: boolean;
   /** Milliseconds for which its client has read nothing. */
   stalled?: number;
 }
 
-function connection({ name, age, body, stalled = 0, ...given }: Given) {
+function connection({ name, age, body, stalled = 0, events = false, ...given }: Given) {
   return {
     name,
     client: '10.0.0.1',
@@ -25,6 +26,7 @@ function connection({ name, age, body, stalled = 0, ...given }: Given) {
     receiving: () => body !== undefined,
     received: () => body ?? 0,
     unread: () => stalled,
+    follows: () => events,
     ...given,
   };
 }
@@ -37,6 +39,7 @@ function victim(scope: { full: boolean; client?: string }, ...given: Given[]) {
 
 const COMPUTING: Given = { name: 'computing', doing: 'busy', age: 50_000 };
 const UNREAD: Given = { name: 'unread', doing: 'busy', age: 90_000, stalled: 61_000 };
+const EVENTS: Given = { name: 'events', doing: 'busy', age: 60_000, events: true };
 const WORKED: Given = { name: 'worked', worked: true, age: 4_000 };
 const SLOW: Given = { name: 'slow', doing: 'busy', age: 2_000, body: 30_000 };
 const IDLE: Given = { name: 'idle', age: 10 };
@@ -44,8 +47,8 @@ const SILENT: Given = { name: 'silent', doing: 'beginning', age: 1_001 };
 const NEW: Given = { name: 'new', doing: 'beginning', age: 1 };
 
 describe('the connection that makes way', () => {
-  it('is silent, then idle, then slow, then idle after work, then unread', () => {
-    const all = [SILENT, IDLE, SLOW, WORKED, UNREAD, COMPUTING, NEW];
+  it('is silent, then idle, then slow, then idle after work, then unread, then a follower of events', () => {
+    const all = [SILENT, IDLE, SLOW, WORKED, UNREAD, EVENTS, COMPUTING, NEW];
     const order: unknown[] = [];
     while (all.length > 0) {
       const found = victim({ full: true }, ...all);
@@ -62,6 +65,7 @@ describe('the connection that makes way', () => {
       ['slow', 'slow'],
       ['worked', 'idle'],
       ['unread', 'unread'],
+      ['events', 'events'],
       ['new', 'silent'],
     ]);
   });
