@@ -3,13 +3,13 @@
  * of equal ones. It returns what the library returns; the library compares and joins texts, this compares numbers.
  */
 
+import type { Pace } from './pace.js';
+
 /** A symbol that no merge has. */
 const OTHER = -1;
 const NONE = -1;
 /** A heap key is rank × PLACES + place, which a double holds exactly. */
 const PLACES = 2 ** 28;
-/** Merges between two pauses: about half a millisecond. */
-const MERGES = 1024;
 
 export class BytePair {
   /** Text of each symbol. */
@@ -18,15 +18,11 @@ export class BytePair {
   readonly #pairs: PairTable;
   /** By rank: the symbol that the pair becomes. */
   readonly #merged: Int32Array;
-  readonly #pause: () => void;
-  #steps = 0;
+  readonly #pace: Pace;
 
-  /**
-   * `merges` are pairs of texts in the order of their ranks. `pause` is called every now and then; it may call `merge`
-   * for another word.
-   */
-  constructor(merges: readonly (readonly string[])[], pause: () => void) {
-    this.#pause = pause;
+  /** `merges` are pairs of texts in the order of their ranks. A pause may call `merge` for another word. */
+  constructor(merges: readonly (readonly string[])[], pace: Pace) {
+    this.#pace = pace;
     this.#pairs = new PairTable(merges.length);
     this.#merged = new Int32Array(merges.length);
     for (const [rank, pair] of merges.entries()) {
@@ -39,7 +35,7 @@ export class BytePair {
 
   /** The texts that remain of the word's `characters` when no pair can be merged. */
   merge(characters: readonly string[]): string[] {
-    this.#step();
+    this.#pace.step();
     const count = characters.length;
     if (count === 1) return [characters[0]!];
     const symbols = Int32Array.from(characters, (character) => this.#symbols.get(character) ?? OTHER);
@@ -51,7 +47,7 @@ export class BytePair {
       if (rank !== NONE) heap.push(rank * PLACES + place);
     };
     for (let place = 0; place + 1 < count; place += 1) consider(place);
-    for (; heap.size > 0; this.#step()) {
+    for (; heap.size > 0; this.#pace.step()) {
       const key = heap.pop();
       const place = key % PLACES;
       const rank = (key - place) / PLACES;
@@ -72,11 +68,6 @@ export class BytePair {
       texts.push(symbols[place] === OTHER ? characters[place]! : this.#texts[symbols[place]!]!);
     }
     return texts;
-  }
-
-  #step(): void {
-    this.#steps += 1;
-    if (this.#steps % MERGES === 0) this.#pause();
   }
 
   #rank(symbols: Int32Array, place: number, next: number): number {

@@ -4,8 +4,10 @@
  */
 import { Tokenizer } from '@huggingface/tokenizers';
 import { BytePair } from './byte-pair.js';
+import { inPieces } from './chunks.js';
 import { piecesOf, type TokenizerFile } from './file.js';
 import { orderMarks } from './mark-order.js';
+import { Pace } from './pace.js';
 import { Unigram } from './unigram.js';
 import { UnknownRuns } from './unknown-runs.js';
 
@@ -16,7 +18,26 @@ export interface TokenizerLibrary {
   id_to_token(id: number): string | undefined;
   normalizer: Normalizer | null;
   pre_tokenizer: PreTokenizer | null;
+  splitter_unnormalized: Splitter;
+  splitter_normalized: Splitter;
+  added_tokens_map: Map<string, { id: number }>;
+  tokenize_helper(
+    text: string,
+    options: { text_pair: null; add_special_tokens: boolean },
+  ): { tokens: string[] };
   model: Model;
+}
+
+/** Finds added tokens. */
+interface Splitter {
+  trie: TrieNode;
+  split(text: string): string[];
+}
+
+/** Its other fields are nodes, by the next character. */
+interface TrieNode {
+  end?: string;
+  [character: string]: TrieNode | string | undefined;
 }
 
 interface Normalizer {
@@ -70,38 +91,79 @@ export const Library = Tokenizer as unknown as new (file: object, config: object
 export const CONFIG = { clean_up_tokenization_spaces: false };
 
 /**
- * While a text is encoded, `pause` is called about every millisecond; it may encode
- * another text.
+ * While a text is encoded, `pause` is called about every millisecond; it may encode another text. Regular expressions
+ * of the file run on a whole section of the text without a pause.
  */
 export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLibrary {
   const library = new Library(file, CONFIG);
-  replaceNormalizer(library.normalizer);
-  replacePreTokenizer(library.pre_tokenizer);
+  const pace = new Pace(pause);
+  replaceNormalizer(library.normalizer, pace);
+  replacePreTokenizer(library.pre_tokenizer, pace);
+  replaceSplitter(library.splitter_unnormalized, pace);
+  replaceSplitter(library.splitter_normalized, pace);
   const { model } = library;
-  if (model.scores !== undefined) replaceUnigram(model, piecesOf(file), pause);
-  else if (model.bpe_ranks !== undefined) replaceBytePair(model, pause);
-  const runs = new UnknownRuns(model);
+  if (model.scores !== undefined) replaceUnigram(model, piecesOf(file), pace);
+  else if (model.bpe_ranks !== undefined) replaceBytePair(model, pace);
+  const runs = new UnknownRuns(model, pace);
   model._call = (tokens) => {
     const found = model.encode(tokens);
     return model.fuse_unk ? runs.fuse(found) : found;
   };
+  library.encode = (text, { add_special_tokens }) => {
+    const { tokens } = library.tokenize_helper(text, { text_pair: null, add_special_tokens });
+    const ids = tokens.map((token) => {
+      pace.step();
+      return library.added_tokens_map.get(token)?.id ?? model.tokens_to_ids.get(token) ?? model.unk_token_id;
+    });
+    return { ids: ids as number[] };
+  };
   return library;
 }
 
-function replaceNormalizer(normalizer: Normalizer | null): void {
+/** The library's search for added tokens, with pauses. */
+function replaceSplitter(splitter: Splitter, pace: Pace): void {
+  splitter.split = (text) => {
+    const found: string[] = [];
+    let start = 0;
+    for (let at = 0; at < text.length; ) {
+      if (at % 16 === 0) pace.step();
+      let node: TrieNode | undefined = splitter.trie;
+      let match: string | undefined;
+      for (let end = at; end < text.length; end += 1) {
+        node = node[text[end]!] as TrieNode | undefined;
+        if (node === undefined) break;
+        if (node.end) match = node.end;
+      }
+      if (match === undefined) {
+        at += 1;
+        continue;
+      }
+      if (at > start) found.push(text.slice(start, at));
+      found.push(match);
+      at += match.length;
+      start = at;
+    }
+    if (start < text.length) found.push(text.slice(start));
+    return found;
+  };
+}
+
+function replaceNormalizer(normalizer: Normalizer | null, pace: Pace): void {
   if (normalizer === null) return;
-  for (const part of normalizer.normalizers ?? []) replaceNormalizer(part);
+  for (const part of normalizer.normalizers ?? []) replaceNormalizer(part, pace);
+  const pause = () => pace.pause();
   const { form } = normalizer;
   if (form !== undefined) {
     const normalize = normalizer.normalize.bind(normalizer);
     const kind = form.startsWith('NFK') ? 'compatibility' : 'canonical';
-    normalizer.normalize = (text) => normalize(orderMarks(text, kind));
+    normalizer.normalize = (text) => inPieces(text, (piece) => normalize(orderMarks(piece, kind)), pause);
   } else if (normalizer.charsmap !== undefined) {
     const normalize = normalizer.normalize.bind(normalizer);
     // The library removes these first. They must not stand between marks when the marks are ordered.
     // biome-ignore lint/suspicious/noControlCharactersInRegex: as in the library
     const removed = /[\u0001-\u0008\u000B\u000E-\u001F\u007F\u008F\u009F]/g;
-    normalizer.normalize = (text) => normalize(orderMarks(text.replace(removed, ''), 'compatibility'));
+    normalizer.normalize = (text) =>
+      inPieces(text.replace(removed, ''), (piece) => normalize(orderMarks(piece, 'compatibility')), pause);
   } else if (normalizer.strip_accents !== undefined) {
     const strip = normalizer.strip_accents.bind(normalizer);
     normalizer.strip_accents = (text) => strip(orderMarks(text, 'canonical'));
@@ -109,9 +171,9 @@ function replaceNormalizer(normalizer: Normalizer | null): void {
 }
 
 /** The library makes an array and a joined text for each word. */
-function replacePreTokenizer(part: PreTokenizer | null): void {
+function replacePreTokenizer(part: PreTokenizer | null, pace: Pace): void {
   if (part === null) return;
-  for (const each of part.tokenizers ?? []) replacePreTokenizer(each);
+  for (const each of part.tokenizers ?? []) replacePreTokenizer(each, pace);
   const { byte_encoder: characters } = part;
   if (characters === undefined) return;
   const encoder = new TextEncoder();
@@ -120,6 +182,7 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
     const whole = part.add_prefix_space && !text.startsWith(' ') ? ` ${text}` : text;
     const words = part.use_regex ? (whole.match(part.pattern) ?? []) : [whole];
     return words.map((word) => {
+      pace.step();
       let shown = '';
       for (const byte of encoder.encode(word)) shown += table[byte]!;
       return shown;
@@ -128,27 +191,28 @@ function replacePreTokenizer(part: PreTokenizer | null): void {
 }
 
 /** `pieces` are those of the file: the library has put added tokens among its own. */
-function replaceUnigram(model: Model, pieces: [string, number][], pause: () => void): void {
+function replaceUnigram(model: Model, pieces: [string, number][], pace: Pace): void {
   const texts = pieces.map(([text]) => text);
   // The library looks the score up by the id that the text has now: an added token may have changed it.
   const scores = Float64Array.from(
     texts,
     (text) => model.scores![model.tokens_to_ids.get(text)!] ?? Number.NaN,
   );
-  const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! }, pause);
+  const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! }, pace);
   model.trie = undefined;
   model.tokenize = (text) => unigram.split(text);
   model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
 }
 
-function replaceBytePair(model: Model, pause: () => void): void {
-  const pairs = new BytePair(model.merges!, pause);
+function replaceBytePair(model: Model, pace: Pace): void {
+  const pairs = new BytePair(model.merges!, pace);
   model.merges = [];
   model.bpe_ranks = new Map();
   const { cache, max_length_to_cache: longest = 0 } = model;
   const { end_of_word_suffix: wordEnd, continuing_subword_suffix: continued } = model;
   model.bpe = (word) => {
     if (word.length === 0) return [];
+    pace.step();
     const cached = cache!.get(word);
     if (cached !== undefined) return cached;
     const characters = Array.from(word);

@@ -2,6 +2,7 @@
  * Splits text into the pieces of a Unigram model with the highest summed score (Viterbi). It returns what the
  * library's lattice returns, with the same ties and rounding. The lattice holds objects; this holds numbers.
  */
+import type { Pace } from './pace.js';
 import { NO_NODE, PieceTrie } from './piece-trie.js';
 
 export interface UnigramPieces {
@@ -17,19 +18,17 @@ const UNKNOWN = -1;
 const NONE = -1;
 /** More nodes than this are not kept for the next text. */
 const KEPT_NODES = 1 << 18;
-/** Characters between two pauses: about half a millisecond. */
-const CHARACTERS = 1024;
 
 export class Unigram {
   readonly #pieces: UnigramPieces;
   readonly #trie: PieceTrie;
-  readonly #pause: () => void;
+  readonly #pace: Pace;
   #kept: Nodes | undefined;
 
-  /** `pause` is called every now and then; it may call `split` for another text. */
-  constructor(pieces: UnigramPieces, pause: () => void) {
+  /** A pause may call `split` for another text. */
+  constructor(pieces: UnigramPieces, pace: Pace) {
     this.#pieces = pieces;
-    this.#pause = pause;
+    this.#pace = pace;
     this.#trie = new PieceTrie(pieces.texts);
   }
 
@@ -40,12 +39,13 @@ export class Unigram {
     this.#kept = undefined;
     nodes.clear(characters.length);
     for (let at = 0; at < characters.length; at += 1) {
-      if (at % CHARACTERS === CHARACTERS - 1) this.#pause();
+      this.#pace.step();
       this.#begin(at, characters, nodes);
     }
     const path: string[] = [];
     let node = characters.length === 0 ? NONE : nodes.best(characters.length, 0);
     for (; node !== NONE; node = nodes.before[node]!) {
+      this.#pace.step();
       const piece = nodes.piece[node]!;
       path.push(
         piece === UNKNOWN

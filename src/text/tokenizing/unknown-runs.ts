@@ -3,6 +3,8 @@
  * quadratic time. This joins a run once and returns the same tokens.
  */
 
+import type { Pace } from './pace.js';
+
 interface Vocabulary {
   tokens_to_ids: ReadonlyMap<string, number>;
   unk_token_id: number | undefined;
@@ -14,8 +16,10 @@ export class UnknownRuns {
   /** Texts of the unknown token itself, such as `<unk>`. */
   readonly #unknownTexts: ReadonlySet<string>;
   readonly #longest: number;
+  readonly #pace: Pace;
 
-  constructor({ tokens_to_ids, unk_token_id }: Vocabulary) {
+  constructor({ tokens_to_ids, unk_token_id }: Vocabulary, pace: Pace) {
+    this.#pace = pace;
     this.#ids = tokens_to_ids;
     this.#unknownId = unk_token_id;
     const named = [...tokens_to_ids].filter(([, id]) => id === unk_token_id).map(([text]) => text);
@@ -38,6 +42,7 @@ export class UnknownRuns {
   }
 
   #unknown(token: string): boolean {
+    this.#pace.step();
     return (this.#ids.get(token) ?? this.#unknownId) === this.#unknownId;
   }
 

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { Detokenizer } from '../../../src/text/detokenizer.js';
 import { Tokenizer } from '../../../src/text/tokenizer.js';
+import { inPieces } from '../../../src/text/tokenizing/chunks.js';
 import { readTokenizerFile } from '../../../src/text/tokenizing/file.js';
 import { CONFIG, openLibrary, type TokenizerLibrary } from '../../../src/text/tokenizing/library.js';
 import { orderMarks } from '../../../src/text/tokenizing/mark-order.js';
@@ -190,17 +191,90 @@ it('calls pause so often that other texts need not wait, and may encode one ther
   const file = readFileSync(at('models/switch-mini/tokenizer.json'));
   let [pauses, inside] = [0, 0];
   const limits = { vocabSize: 8000, maxInputBytes: 1 << 16 };
+  let opened = false;
   const tokenizer: Tokenizer = new Tokenizer(file, limits, () => {
     pauses += 1;
-    if (inside > 0) return;
+    // Its sample texts are encoded before it is there.
+    if (inside > 0 || !opened) return;
     inside += 1;
     expect(tokenizer.encode('hello world')).toEqual([1733, 53, 205, 1]);
     inside -= 1;
   });
+  opened = true;
   const plain = new Tokenizer(file, limits);
   const long = 'the film was quite good, '.repeat(2_600);
   expect(tokenizer.encode(long)).toEqual(plain.encode(long));
   expect(pauses).toBeGreaterThan(50);
+});
+
+it('calls pause in long texts of every kind, whatever takes the time', () => {
+  const kinds: [file: object, text: string][] = [
+    [{ ...unigram, normalizer: { type: 'NFKC' } }, '\ufdfa'.repeat(21_845)],
+    [{ ...unigram, normalizer: null }, 'a b '.repeat(16_000)],
+    [bytePair({}), 'a '.repeat(32_000)],
+    [bytePair({}), '1234567890 '.repeat(6_000)],
+    [bytePair({}), 'abc'.repeat(20_000)],
+  ];
+  for (const [file, text] of kinds) {
+    let pauses = 0;
+    const library = openLibrary(readTokenizerFile(Buffer.from(JSON.stringify(file))), () => {
+      pauses += 1;
+    });
+    library.encode(text, { add_special_tokens: false });
+    expect(pauses, text.slice(0, 8)).toBeGreaterThan(60);
+  }
+});
+
+it('normalizes a long text in pieces as it does the whole', () => {
+  const letter = fc.oneof(
+    fc.constantFrom(
+      'a',
+      ' ',
+      '<',
+      '\u0338',
+      '\u0301',
+      '\u0323',
+      '\u1100',
+      '\u1161',
+      '\u11a8',
+      '가',
+      '\u314f',
+      'ㄱ',
+    ),
+    fc.constantFrom(
+      '\ufdfa',
+      'ｶ',
+      'ﾞ',
+      '\uff5e',
+      '\u09c7',
+      '\u09be',
+      '𝅗',
+      '\u{1d165}',
+      '👨',
+      '\ud800',
+      '\u16d63',
+      '\u037a',
+    ),
+    fc.string({ unit: 'binary', minLength: 1, maxLength: 2 }),
+  );
+  fc.assert(
+    fc.property(fc.array(letter, { minLength: 4, maxLength: 12 }), fc.nat(7), (unit, shift) => {
+      const text = 'x'.repeat(shift) + unit.join('').repeat(Math.ceil(6_000 / unit.join('').length));
+      for (const form of ['NFC', 'NFD', 'NFKC', 'NFKD'] as const) {
+        let pieces = 0;
+        const found = inPieces(
+          text,
+          (piece) => piece.normalize(form),
+          () => {
+            pieces += 1;
+          },
+        );
+        expect(found === text.normalize(form)).toBe(true);
+        expect(pieces).toBeGreaterThan(0);
+      }
+    }),
+    { numRuns: 1_500 },
+  );
 });
 
 describe('marks in canonical order', () => {
