@@ -6,8 +6,20 @@ export function queueFull(bound: number, seconds: number): SidaError {
   return new SidaError({
     code: 'queue_full',
     message: `The queue is full: ${bound} requests are waiting, which is its limit; try again later`,
-    details: { retry_after_s: Math.min(60, Math.max(1, Math.ceil(seconds))), limit: bound },
+    details: { retry_after_s: retryAfter(seconds), limit: bound },
   });
+}
+
+export function queueBytesFull(bytes: number, limit: number, seconds: number): SidaError {
+  return new SidaError({
+    code: 'queue_full',
+    message: `The queue is full: the requests that wait would have ${bytes} bytes together, its limit is ${limit}; try again later`,
+    details: { retry_after_s: retryAfter(seconds), bytes, limit },
+  });
+}
+
+function retryAfter(seconds: number): number {
+  return Math.min(60, Math.max(1, Math.ceil(seconds)));
 }
 
 export function expired(deadlineMs: number): SidaError {

@@ -86,6 +86,8 @@ export interface Answers<Result> {
 export interface TaskTokens<Job, Result> {
   /** Approximate tokens of the job's inputs; at least 1. */
   input(job: Job): number;
+  /** Approximate bytes that the job takes while it waits. */
+  bytes(job: Job): number;
   /** Tokens to reserve before the job runs. */
   cost(job: Job): TokenCost;
   /** Texts that the engine encodes for the job. */

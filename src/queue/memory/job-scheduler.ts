@@ -7,11 +7,13 @@ import { SidaError } from '../../errors.js';
 import type { CompletionDelta, JobRequest } from '../../protocol/engine-messages.js';
 import { taskOf } from '../../tasks/registry.js';
 import { type JobOutcome, noStats, type QueueStats } from '../job-queue.js';
-import { expired, queueFull, shuttingDown } from '../refusals.js';
+import { expired, queueBytesFull, queueFull, shuttingDown } from '../refusals.js';
 
 export interface SchedulerOptions {
   /** Most jobs that may wait. */
   bound: number;
+  /** Most bytes of all jobs that wait. A job that is larger may wait alone. */
+  boundBytes: number;
   /** Most jobs in the engine at a time; the engine batches them. */
   concurrency: number;
   /**
@@ -46,6 +48,7 @@ interface Job extends NewJob {
   order: number;
   /** Input tokens. */
   tokens: number;
+  bytes: number;
   submittedAt: number;
   startedAt: number;
   attempts: number;
@@ -86,17 +89,20 @@ export class JobScheduler {
   }
 
   /** Throws queue_full, not_ready or shutting_down when a new job must be refused. */
-  admit(): void {
+  admit(request: JobRequest): void {
     if (this.#draining) throw shuttingDown();
     const { phase } = this.#engine.state;
     if (phase === 'failed' || phase === 'closed') throw unservable();
-    const { bound, concurrency } = this.#options;
-    if (this.#waiting.length < bound) return;
+    const { bound, boundBytes, concurrency } = this.#options;
+    const waits = this.#waiting.reduce((sum, { bytes }) => sum + bytes, 0);
+    const bytes = waits + taskOf(request).tokens.bytes(request);
+    const fits = bytes <= boundBytes || waits === 0;
+    if (this.#waiting.length < bound && fits) return;
     this.stats.refused += 1;
     // No job is active while the engine starts.
     const atOnce = this.#active.size || concurrency;
     const seconds = (this.#runMs * (this.#waiting.length + this.#active.size)) / atOnce / 1000;
-    throw queueFull(bound, seconds);
+    throw fits ? queueFull(bound, seconds) : queueBytesFull(bytes, boundBytes, seconds);
   }
 
   /** Adds a job after `admit` has passed. The job may start before this returns, but it does not end before. */
@@ -106,6 +112,7 @@ export class JobScheduler {
       ...newJob,
       order: this.#nextOrder++,
       tokens: taskOf(newJob.request).tokens.input(newJob.request),
+      bytes: taskOf(newJob.request).tokens.bytes(newJob.request),
       submittedAt: performance.now(),
       startedAt: 0,
       attempts: 0,

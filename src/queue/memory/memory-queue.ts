@@ -21,6 +21,8 @@ const HOUR_MS = 3_600_000;
 export interface MemoryQueueOptions {
   /** Most jobs that may wait. */
   bound: number;
+  /** Most bytes of all jobs that wait. */
+  boundBytes?: number;
   /** Milliseconds from submission to the answer, for jobs whose client waits. */
   deadlineMs: number;
   /** Milliseconds from acceptance to the end of a kept job. */
@@ -55,6 +57,7 @@ export class MemoryQueue implements JobQueue {
     this.#keptDeadlineMs = options.keptDeadlineMs ?? HOUR_MS / 6;
     this.#scheduler = new JobScheduler(engine, {
       bound: options.bound,
+      boundBytes: options.boundBytes ?? 128 * 1024 ** 2,
       concurrency: options.concurrency ?? 64,
       tokens: options.engineTokens ?? Number.POSITIVE_INFINITY,
       attempts: options.attempts ?? 3,
@@ -77,7 +80,7 @@ export class MemoryQueue implements JobQueue {
     { owner = '', signal, onDelta }: JobOptions = {},
   ): Promise<JobOutcome> {
     if (signal?.aborted) throw clientGone();
-    this.#scheduler.admit();
+    this.#scheduler.admit(request);
     return new Promise((resolve, reject) => {
       const onAbort = () => end(clientGone());
       const end = this.#scheduler.add({
@@ -105,7 +108,7 @@ export class MemoryQueue implements JobQueue {
   ): Promise<Accepted> {
     const earlier = idempotency && this.#kept.repeated(owner, idempotency);
     if (earlier !== undefined) return { record: earlier, created: false };
-    this.#scheduler.admit();
+    this.#scheduler.admit(request);
     const record = this.#kept.add(id, owner, request, idempotency);
     const end = this.#scheduler.add({
       id,

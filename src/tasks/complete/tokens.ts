@@ -1,10 +1,11 @@
 /** Tokens of a completion. */
-import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { TaskTokens } from '../task.js';
 import type { CompleteJob, CompleteResult } from './job.js';
 
 export const completeTokens: TaskTokens<CompleteJob, CompleteResult> = {
   input: ({ prompts }) => inputTokens(prompts),
+  bytes: ({ prompts }) => heldBytes(prompts),
   cost({ prompts, maxTokens, choices = 1 }) {
     const texts = prompts.filter((prompt) => typeof prompt === 'string');
     const ids = prompts.filter((prompt) => typeof prompt !== 'string');

@@ -26,6 +26,14 @@ function tokensOf(input: string | readonly number[]): number {
   return typeof input === 'string' ? Math.ceil(Buffer.byteLength(input) / BYTES_PER_TOKEN) : input.length;
 }
 
+/** Bytes that a job's texts and token ids take while it waits. */
+export function heldBytes(inputs: readonly (string | readonly number[])[]): number {
+  return inputs.reduce(
+    (sum, input) => sum + (typeof input === 'string' ? Buffer.byteLength(input) : 8 * input.length),
+    0,
+  );
+}
+
 /** Tokens to reserve for the texts. */
 export function reservedTokens(texts: readonly string[]): number {
   return tokensAt(BYTES_PER_RESERVED_TOKEN, texts);

@@ -1,5 +1,5 @@
 /** Returns the tokens of texts. Its jobs never run the model. */
-import { inputTokens, reservedTokens } from '../shared/token-estimates.js';
+import { heldBytes, inputTokens, reservedTokens } from '../shared/token-estimates.js';
 import type { Task } from '../task.js';
 import { tokenizeAnswer } from './answer.js';
 import {
@@ -28,6 +28,7 @@ export const tokenize: Task<TokenizeBody, TokenizeJob, TokenizeResult, TokenizeF
   answers: (about) => ({ whole: (result) => tokenizeAnswer(about, result) }),
   tokens: {
     input: ({ inputs }) => inputTokens(inputs),
+    bytes: ({ inputs }) => heldBytes(inputs),
     cost: ({ inputs }) => ({ known: 0, estimated: reservedTokens(inputs) }),
     texts: ({ inputs }) => inputs,
     used: (_job, { promptTokens, completionTokens }) => promptTokens + completionTokens,

@@ -1,4 +1,4 @@
-/** Calls `pause` about every millisecond of counted work. */
+/** Calls `pause` about every millisecond of the work that is counted. */
 
 /** Steps between two pauses. A step takes up to a microsecond: a merge, a character of a lattice, a word, a lookup. */
 const STEPS = 1024;

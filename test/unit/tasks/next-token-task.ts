@@ -44,6 +44,7 @@ export const nextToken: Task<z.infer<typeof request>, Job, Result, { experts: bo
   }),
   tokens: {
     input: (job) => inputTokens(job.texts),
+    bytes: ({ texts }) => texts.join('').length,
     cost: (job) => ({ known: job.texts.length, estimated: reservedTokens(job.texts) }),
     texts: (job) => job.texts,
     used: (_job, { promptTokens }) => promptTokens,

@@ -51,6 +51,22 @@ describe('admission', () => {
     expect(await Promise.all(jobs)).toEqual(Array(6).fill('answered 1'));
   });
 
+  it('refuses when the waiting jobs have too many bytes, and takes a large job that waits alone', async () => {
+    makeQueue({ bound: 100, concurrency: 1, boundBytes: 1000 });
+    const large: TaskJob = { kind: 'tokenize', inputs: ['é'.repeat(300)], addSpecialTokens: true };
+    const huge: TaskJob = { kind: 'tokenize', inputs: ['x'.repeat(2000)], addSpecialTokens: true };
+    const jobs = [queue.submit('runs', large), queue.submit('waits', huge)];
+    await expect(queue.submit('late', large)).rejects.toMatchObject({
+      code: 'queue_full',
+      details: { bytes: 2600, limit: 1000 },
+    });
+    expect(queue.stats).toMatchObject({ waiting: 1, refused: 1 });
+    engine.script = (run) => run.finish();
+    engine.runs[0]!.finish();
+    await Promise.all(jobs);
+    await expect(queue.submit('later', large)).resolves.toMatchObject({ attempts: 1 });
+  });
+
   it('computes Retry-After for the full concurrency while the engine restarts', async () => {
     makeQueue({ bound: 80, concurrency: 4 });
     engine.crash();
