@@ -25,9 +25,15 @@ export function openModelFile(
   return path === undefined ? undefined : openRegularFile(path, { code, followLink: false });
 }
 
-/** Whether `directory/name` is there, be it a link that leads nowhere. */
+/** Whether `directory/name` is there, be it a link that leads nowhere. A file in place of the directory has no files. */
 export function isPresent(directory: string, name: string): boolean {
-  return lstatSync(join(directory, name), { throwIfNoEntry: false }) !== undefined;
+  try {
+    lstatSync(join(directory, name));
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
 }
 
 /** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */
