@@ -1,5 +1,5 @@
 /** Remembers the sha256 of large files, so that a start reads a file again only where it may have changed. */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { type BigIntStats, createReadStream, fstatSync } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -106,7 +106,8 @@ export class FileHashes {
     const newest = [...all].sort(([, a], [, b]) => b.usedMs - a.usedMs).slice(0, MOST_ENTRIES);
     const files = Object.fromEntries(newest.reverse());
     const path = join(directory, HASHES);
-    const temporary = `${path}.${process.pid}.tmp`;
+    // Processes in different containers may have the same id.
+    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFile(temporary, JSON.stringify({ version: 1, sum: sumOf(files), files }), { mode: 0o600 });

@@ -1,5 +1,5 @@
 /** Expert files on other disks. The pack's directory holds links to them, so that its manifest needs no paths. */
-import { lstat, readlink, rm, stat, symlink } from 'node:fs/promises';
+import { lstat, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { SidaError } from '../errors.js';
 
@@ -49,6 +49,16 @@ export async function linkStripes(
     await removeUnfinished(partial, out, file);
     await symlink(target, link);
   }
+}
+
+/** The stripes of the pack `out` that the directory links to. A link to any other file is none of its own. */
+export async function stripesOf(directory: string, out: string): Promise<string[]> {
+  const found = [];
+  for (const name of await readdir(directory)) {
+    const target = await linkTarget(join(directory, name));
+    if (target !== undefined && basename(target) === `${basename(out)}.${name}`) found.push(target);
+  }
+  return found;
 }
 
 /** Removes a file of an unfinished pack. If it is a link to a stripe of the same pack, removes the stripe too. */
