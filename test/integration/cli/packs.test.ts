@@ -236,7 +236,7 @@ describe('sida packs prune', () => {
     const server = await serve();
     try {
       rmSync(model, { recursive: true });
-      const pid = server.process.pid!;
+      const pid = server.child.pid!;
       const files = readdirSync(`/proc/${pid}/fd`).map((fd) => realLink(`/proc/${pid}/fd/${fd}`));
       expect(files).toContain(join(packDir, packNames()[0]!, 'use.lock'));
       process.kill(server.enginePids()[0]!, 'SIGKILL');
