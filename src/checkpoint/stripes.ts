@@ -10,6 +10,11 @@ function stripePath(directory: string, out: string, file: string): string {
   return join(directory, `${basename(out)}.${file}`);
 }
 
+/** Whether `path` has a name that stripePath gives to `file` of some pack, which may have been renamed since. */
+export function isStripeFile(path: string, file: string): boolean {
+  return basename(path).length > file.length + 1 && path.endsWith(`.${file}`);
+}
+
 async function linkTarget(path: string): Promise<string | undefined> {
   const status = await lstat(path).catch(() => undefined);
   return status?.isSymbolicLink() ? readlink(path) : undefined;

@@ -36,6 +36,21 @@ export function isPresent(directory: string, name: string): boolean {
   }
 }
 
+/**
+ * Whether `directory/name` is a directory. Throws an error of `code` when it is anything else: through a link, the
+ * files in it would be opened wherever it leads.
+ */
+export function holdsDirectory(
+  directory: string,
+  name: string,
+  code: ErrorCode = 'checkpoint_invalid',
+): boolean {
+  if (!isPresent(directory, name)) return false;
+  const path = join(directory, name);
+  if (lstatSync(path).isDirectory()) return true;
+  throw new SidaError({ code, message: `${path}: expected a directory that is no link` });
+}
+
 /** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */
 export function readModelFile(
   directory: string,
