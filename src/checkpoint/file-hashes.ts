@@ -15,6 +15,9 @@ const MOST_BYTES = 1 << 20;
 /** A file that changed within this time may change again under the same time stamp, so its hash is not kept. */
 const SETTLED_NS = 2_000_000_000n;
 
+/** Files up to this size are read at every start, larger ones only where they may have changed since. */
+export const READ_AT_START_BYTES = 512 << 20;
+
 interface Entry {
   sha256: string;
   usedMs: number;
@@ -32,6 +35,10 @@ export interface HashOptions {
   /** Called with the bytes of each chunk that is read. */
   onBytes?: (bytes: number) => void;
   signal?: AbortSignal;
+}
+
+interface OfOptions extends HashOptions {
+  alwaysRead?: number;
 }
 
 export class FileHashes {
@@ -54,9 +61,17 @@ export class FileHashes {
     return new FileHashes(undefined, new Map());
   }
 
-  /** The sha256 of an open file, which is read unless its hash is known. Throws as read(). */
-  async of(fd: number, path: string, options?: HashOptions): Promise<string> {
-    return this.known(fd) ?? this.read(fd, path, options);
+  /**
+   * The sha256 of an open file, which is read unless its hash is known. A file of up to `alwaysRead` bytes is read in
+   * any case: writes through a memory map may leave its size and times as they are for a while. Throws as read().
+   */
+  async of(
+    fd: number,
+    path: string,
+    { alwaysRead = READ_AT_START_BYTES, ...options }: OfOptions = {},
+  ): Promise<string> {
+    const known = fstatSync(fd).size <= alwaysRead ? undefined : this.known(fd);
+    return known ?? this.read(fd, path, options);
   }
 
   /** Reads an open file and keeps its sha256. Throws io_error when the file changes meanwhile. */

@@ -8,7 +8,7 @@ import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { convertCheckpoint, lockOptions } from './converter.js';
 import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js';
-import { FileHashes } from './file-hashes.js';
+import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
@@ -22,9 +22,6 @@ import {
   resolveFormat,
   sameFormat,
 } from './weight-format.js';
-
-/** Files up to this size are read at every start, larger ones only where they may have changed since. */
-const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
   /** Directory of a checkpoint or a pack. */
@@ -241,7 +238,7 @@ async function verifiedPack(
   { signal, onProgress }: PrepareOptions,
 ): Promise<PreparedPack> {
   const { manifest, texts } = await verifyPack(pack, {
-    maxBytes: VERIFY_AT_START_BYTES,
+    maxBytes: READ_AT_START_BYTES,
     hashes,
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),

@@ -136,10 +136,6 @@ function checkSharpness(path: string, name: StackName, sharpness: Sharpness, lay
   }
 }
 
-function holdsDirectory(directory: string, name: StackName): boolean {
-  return isPresent(directory, name);
-}
-
 function openLstm(
   directory: string,
   shape: RoutingShape,
