@@ -51,7 +51,7 @@ function placeOf(name, from) {
 
 const product = productPackages();
 
-/** A user's package, with a lockfile of its own that holds the product's packages as the product's lockfile has them. */
+/** A user's package, and a lockfile for it that holds the product's packages as the product's lockfile has them. */
 function writePackageOfUser() {
   const { version, dependencies, bin, engines } = read(join(ROOT, 'package.json'));
   const user = { name: 'user', version, private: true, dependencies: { sida: `file:${tarball}` } };

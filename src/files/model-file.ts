@@ -25,7 +25,7 @@ export function openModelFile(
   return path === undefined ? undefined : openRegularFile(path, { code, followLink: false });
 }
 
-/** Whether `directory/name` is there, be it a link that leads nowhere. A file in place of the directory has no files. */
+/** Whether `directory/name` is there, be it a link that leads nowhere. Nothing is in a directory that is a file. */
 export function isPresent(directory: string, name: string): boolean {
   try {
     lstatSync(join(directory, name));
