@@ -13,7 +13,7 @@ FROM node:22-bookworm-slim
 ENV NODE_ENV=production SIDA_HOST=0.0.0.0 SIDA_PORT=8080 SIDA_PACK_DIR=/var/cache/sida/packs SIDA_MODEL=models/switch-mini
 WORKDIR /opt/sida
 COPY --from=build /opt/sida /opt/sida
-RUN install -d -o node -g node /var/cache/sida/packs
+RUN install -d -m 0700 -o node -g node /var/cache/sida /var/cache/sida/packs
 USER node
 VOLUME /var/cache/sida
 EXPOSE 8080

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Installs a packed package as a user does: into an empty directory, from the lockfile's versions, with its addon built
- * from the sources in it. It then runs `sida --version` and `sida doctor`, and serves one classification with the
- * bundled model.
+ * Installs a packed package into an empty directory, with every package of the product as package-lock.json has it, and
+ * its addon built from the sources in it. It compares what was installed with the lockfile, runs `sida --version` and
+ * `sida doctor`, and serves one classification with the bundled model.
  *   node scripts/check-install.mjs sida-0.1.0.tgz
  * SIDA_ADDON names an addon that is built already, and saves the minutes that building takes.
  */
@@ -20,19 +20,66 @@ const folder = mkdtempSync(join(tmpdir(), 'sida-install-'));
 const started = performance.now();
 const said = (what) => console.log(`${what} (${Math.round((performance.now() - started) / 1000)} s)`);
 
-/** The product's dependencies at the lockfile's versions, so that the check needs nothing new from the registry. */
-function packageOfUser() {
-  const { version, dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'));
-  const locked = {};
-  for (const name of Object.keys(dependencies)) locked[name] = packages[`node_modules/${name}`].version;
-  return {
-    name: 'user',
-    version,
-    private: true,
-    dependencies: { sida: `file:${tarball}` },
-    overrides: locked,
-  };
+const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
+const lock = read(join(ROOT, 'package-lock.json')).packages;
+
+/** The packages of the lockfile that the product needs, by their places, found as Node.js finds them. */
+function productPackages() {
+  const found = new Map();
+  const waiting = [['', lock['']]];
+  for (const [from, { dependencies, optionalDependencies }] of waiting) {
+    for (const name of Object.keys({ ...dependencies, ...optionalDependencies })) {
+      const place = placeOf(name, from);
+      if (place === undefined && optionalDependencies?.[name] !== undefined) continue;
+      if (place === undefined)
+        throw new Error(`package-lock.json has no ${name}, which ${from || 'the product'} needs`);
+      if (found.has(place)) continue;
+      found.set(place, lock[place]);
+      waiting.push([place, lock[place]]);
+    }
+  }
+  return found;
+}
+
+function placeOf(name, from) {
+  for (let folder = from; ; folder = folder.slice(0, Math.max(0, folder.lastIndexOf('/node_modules/')))) {
+    const place = `${folder === '' ? '' : `${folder}/`}node_modules/${name}`;
+    if (lock[place] !== undefined) return place;
+    if (folder === '') return undefined;
+  }
+}
+
+const product = productPackages();
+
+/** A user's package, and a lockfile for it that holds the product's packages as the product's lockfile has them. */
+function writePackageOfUser() {
+  const { version, dependencies, bin, engines } = read(join(ROOT, 'package.json'));
+  const user = { name: 'user', version, private: true, dependencies: { sida: `file:${tarball}` } };
+  const sida = { version, resolved: `file:${tarball}`, hasInstallScript: true, dependencies, bin, engines };
+  const packages = { '': user, 'node_modules/sida': sida, ...Object.fromEntries(product) };
+  const lockfile = { name: 'user', version, lockfileVersion: 3, requires: true, packages };
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(user));
+  writeFileSync(join(folder, 'package-lock.json'), JSON.stringify(lockfile));
+}
+
+/** Throws unless exactly the locked packages are installed, by version and integrity. */
+function compareInstalled() {
+  const installed = read(join(folder, 'node_modules/.package-lock.json')).packages;
+  const faults = [];
+  for (const [place, { version, integrity, optional }] of product) {
+    const found = installed[place];
+    if (found === undefined && optional) continue;
+    if (found?.version !== version || found.integrity !== integrity) {
+      const what = found === undefined ? 'nothing' : `${found.version} ${found.integrity}`;
+      faults.push(`${place}: expected ${version} ${integrity}, found ${what}`);
+    }
+  }
+  for (const place of Object.keys(installed)) {
+    if (place !== 'node_modules/sida' && !product.has(place)) faults.push(`${place}: not in the lockfile`);
+  }
+  if (faults.length > 0)
+    throw new Error(`the installed packages are not those of the lockfile:\n${faults.join('\n')}`);
+  said(`${product.size} packages are installed with the versions and hashes of the lockfile`);
 }
 
 async function freePort() {
@@ -56,12 +103,13 @@ const run = (command, args) =>
 
 let server;
 try {
-  writeFileSync(join(folder, 'package.json'), JSON.stringify(packageOfUser()));
+  writePackageOfUser();
   const built = process.env.SIDA_ADDON === undefined ? [] : ['--ignore-scripts'];
   run('npm', ['install', '--prefer-offline', '--no-audit', '--no-fund', '--foreground-scripts', ...built]);
+  compareInstalled();
   said(`installed ${built.length === 0 ? 'and built' : 'with the given addon'}`);
   const sida = join(folder, 'node_modules/.bin/sida');
-  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const { version } = read(join(ROOT, 'package.json'));
   const found = run(sida, ['--version']).trim();
   if (!found.includes(version)) throw new Error(`sida --version says ${found}, expected ${version}`);
   run(sida, ['doctor']);

@@ -1,6 +1,8 @@
 // Writes the tables of test/faults/results.md: the state of every row of test/faults/rows.mjs, and the last result of
 // each fault, from build/faults.json (`npm run test:faults`) and build/faults-beside (sanitizers, fuzzers, GPU).
-//   node scripts/faults-table.mjs [--check]
+//   node scripts/faults-table.mjs [--check | --full COMMIT]
+// --full says of every result of another commit that the fault was not run on this one, and fails if there is any, or a
+// row without a result. Without it such results stay, each with its commit.
 // --check writes nothing. It fails where a row of F1 to F50 is missing, where the state of a row is not what the
 // results say, and where test/faults/README.md does not tell of a fault.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +11,12 @@ import { BESIDE, figuresOf, verdict } from './fault-words.mjs';
 
 const FOLDER = 'test/faults';
 const FILE = `${FOLDER}/results.md`;
-const WORDS = { PASS: 'pass', FAIL: '**fail**', MISSED: 'holds; **a limit is missed**' };
+const WORDS = {
+  PASS: 'pass',
+  FAIL: '**fail**',
+  MISSED: 'holds; **a limit is missed**',
+  OLD: '**not run on this commit**',
+};
 const byNumber = (a, b) => a.localeCompare(b, 'en', { numeric: true });
 const cell = (text) => String(text).replaceAll('|', '\\|');
 const line = (...cells) => `| ${cells.map(cell).join(' | ')} |`;
@@ -31,18 +38,18 @@ function fill(text, name, table) {
 
 const cellsOf = (row) => row.slice(2, -2).split(/(?<!\\) \| /);
 
-/** Ids of the rows that a *.fault.ts file runs. */
-function idsOfFiles() {
-  const ids = new Set();
+/** The rows that *.fault.ts files run: names of files by id. */
+function filesOfIds() {
+  const files = new Map();
   for (const name of readdirSync(FOLDER).filter((each) => each.endsWith('.fault.ts'))) {
     const text = readFileSync(`${FOLDER}/${name}`, 'utf8');
-    for (const [, id] of text.matchAll(/\bfault\(\s*'(\w+)'/g)) ids.add(id);
-    for (const [, id] of text.matchAll(/^ {2}\['(F\d+)',/gm)) ids.add(id);
+    const found = [...text.matchAll(/\bfault\(\s*'(\w+)'/g), ...text.matchAll(/^ {2}\['(F\d+)',/gm)];
+    for (const id of new Set(found.map(([, each]) => each))) files.set(id, [...(files.get(id) ?? []), name]);
   }
-  return ids;
+  return files;
 }
 
-const tested = idsOfFiles();
+const tested = filesOfIds();
 
 /** What the table says of a row, from the results of its faults. */
 function stateOf({ id, where, cannot, missing }, results) {
@@ -50,6 +57,7 @@ function stateOf({ id, where, cannot, missing }, results) {
   const words = own.map((row) => cellsOf(row)[3]);
   const parts = [];
   if (words.includes(WORDS.FAIL)) parts.push(WORDS.FAIL);
+  else if (words.includes(WORDS.OLD)) parts.push(WORDS.OLD);
   else if (words.includes(WORDS.MISSED)) parts.push(WORDS.MISSED);
   else if (words.length > 0) parts.push(missing === undefined ? WORDS.PASS : 'pass, in part');
   else if (cannot !== undefined) parts.push(`cannot run here: ${cannot}`);
@@ -84,7 +92,7 @@ function check(text) {
   for (let number = 1; number <= 50; number += 1) {
     if (!known.has(`F${number}`)) faults.push(`${FOLDER}/rows.mjs has no row F${number}`);
   }
-  for (const id of tested) {
+  for (const id of tested.keys()) {
     if (!known.has(id)) faults.push(`${id} has a test, but no row in ${FOLDER}/rows.mjs`);
     if (!readme.includes(`| ${id} |`)) faults.push(`${id} has a test, but no line in ${FOLDER}/README.md`);
   }
@@ -99,7 +107,7 @@ function check(text) {
   process.exitCode = faults.length === 0 ? 0 : 1;
 }
 
-function write(text) {
+function write(text, commit) {
   const read = (file) => JSON.parse(readFileSync(file, 'utf8'));
   const faults = existsSync('build/faults.json') ? read('build/faults.json').faults : [];
   const beside = existsSync(BESIDE) ? readdirSync(BESIDE).map((name) => read(`${BESIDE}/${name}`)) : [];
@@ -119,12 +127,14 @@ function write(text) {
     results.set(key, row);
     fresh.add(key);
   }
-  // A row that ran has all of its faults anew; those of other names are gone.
-  const ran = new Set(faults.map(({ id }) => id));
-  for (const key of [...results.keys()]) {
-    if (fresh.has(key)) continue;
-    if (ran.has(key.split(' | ', 1)[0])) results.delete(key);
-    else console.log(`kept, not in this run: ${key}`);
+  // A row of which every file ran has all of its faults anew; those of other names are gone.
+  const ran = (id) =>
+    tested.has(id) &&
+    tested.get(id).every((file) => faults.some((each) => each.id === id && each.file === file));
+  for (const [key, row] of [...results]) {
+    if (!fresh.has(key) && ran(key.split(' | ', 1)[0])) results.delete(key);
+    else if (commit !== undefined) results.set(key, ofCommit(row, commit));
+    else if (!fresh.has(key)) console.log(`kept, not in this run: ${key}`);
   }
   const rows = [...results.values()].sort(byNumber);
   const machines = [...new Set([...faults, ...beside].map(({ machine }) => machine))];
@@ -136,8 +146,26 @@ function write(text) {
   const machine = machines.length === 0 ? [] : ['', `Machine of the newest: ${machines.join('; ')}.`];
   filled = fill(filled, 'faults', [...head, ...rows, ...machine]);
   writeFileSync(FILE, filled);
+  if (commit !== undefined) requireAll(rows);
+}
+
+/** The row with another word for its result when that is one of another commit. */
+function ofCommit(row, commit) {
+  const cells = cellsOf(row);
+  const clean = (text) => text.replace('-dirty', '');
+  if (clean(cells[4].split(',')[0]) === clean(commit)) return row;
+  return `| ${[...cells.slice(0, 3), WORDS.OLD, cells[4]].join(' | ')} |`;
+}
+
+function requireAll(results) {
+  const left = ROWS.filter((row) => row.cannot === undefined)
+    .map((row) => [row.id, stateOf(row, results)])
+    .filter(([, state]) => state.includes(WORDS.OLD) || state.includes('not run yet'));
+  for (const [id, state] of left) console.error(`${id}: ${state.replaceAll('*', '')}`);
+  if (left.length > 0) process.exitCode = 1;
 }
 
 const text = readFileSync(FILE, 'utf8');
 if (process.argv.includes('--check')) check(text);
-else write(text);
+else
+  write(text, process.argv.includes('--full') ? process.argv[process.argv.indexOf('--full') + 1] : undefined);

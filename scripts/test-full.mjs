@@ -29,7 +29,7 @@ for (const [script, env] of parts) {
   if (status !== 0 && !withoutGpu) failed = true;
   said.push(`${script}: ${withoutGpu ? 'no GPU' : status === 0 ? 'passed' : 'FAILED'} in ${minutes} minutes`);
 }
-const table = spawnSync('node', ['scripts/faults-table.mjs'], { stdio: 'inherit' });
+const table = spawnSync('node', ['scripts/faults-table.mjs', '--full', String(commit)], { stdio: 'inherit' });
 console.log(`\n${said.join('\n')}`);
 const end = thisRun().commit;
 // The table itself makes the tree dirty.

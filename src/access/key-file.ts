@@ -9,7 +9,7 @@
 import type { KeyHash } from './api-key.js';
 import { isScope, SCOPES, type Scope } from './scopes.js';
 
-interface NamedKey {
+export interface NamedKey {
   name: string;
   scopes: Scope[];
   hash: KeyHash;

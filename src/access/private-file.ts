@@ -1,6 +1,6 @@
 /** Reads files that only their owner should be able to read. */
 import { readFileSync, realpathSync, type Stats } from 'node:fs';
-import { readRegularFile } from '../files/regular-file.js';
+import { type ReadRules, readOpenFile, readRegularFile } from '../files/regular-file.js';
 import { shellQuote } from '../text/shell-quote.js';
 
 const MOST_BYTES = 1 << 20;
@@ -13,12 +13,21 @@ const SHARED = 0o066;
  * with the rights found and the command that mends them.
  */
 export function readPrivateFile(path: string): string {
+  return readRegularFile(path, rulesFor(path)).toString('utf8');
+}
+
+/** As readPrivateFile, of a file that is open already and stays open. */
+export function readOpenPrivateFile(fd: number, path: string): string {
+  return readOpenFile(fd, path, rulesFor(path)).toString('utf8');
+}
+
+function rulesFor(path: string): ReadRules {
   const inspect = ({ mode }: Stats): string | undefined => {
     if ((mode & SHARED) === 0 || liesOnReadOnlyMount(path)) return undefined;
     const found = (mode & 0o777).toString(8).padStart(4, '0');
     return `expected a file that only its owner may read, found mode ${found}; run: chmod 600 ${shellQuote(path)}`;
   };
-  return readRegularFile(path, { code: 'invalid_request', mostBytes: MOST_BYTES, inspect }).toString('utf8');
+  return { code: 'invalid_request', mostBytes: MOST_BYTES, inspect };
 }
 
 function liesOnReadOnlyMount(path: string): boolean {

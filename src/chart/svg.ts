@@ -1,4 +1,5 @@
 /** Writes SVG elements as text. Attribute values and contents are escaped. */
+import { replaceMisleading } from '../text/visible.js';
 
 type Attributes = Record<string, string | number>;
 
@@ -6,12 +7,12 @@ const FONT = 'Helvetica, Arial, sans-serif';
 
 /** Escapes the characters that XML reserves, and replaces control characters and other invisible ones. */
 function escaped(text: string): string {
-  return text
+  return replaceMisleading(text, () => '\ufffd')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\ufffe\uffff]/gu, '\ufffd');
+    .replace(/[\ufffe\uffff]/gu, '\ufffd');
 }
 
 /** Rounds numbers to hundredths of a point, which is finer than any screen. */

@@ -1,26 +1,38 @@
-/** The packs of a cache: what they are, whether they still serve their checkpoint, and their removal. */
-import { closeSync, lstatSync, readdirSync } from 'node:fs';
-import { rm, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
-import { SidaError } from '../errors.js';
+/** The packs of a cache: what they are, and whether they still serve their checkpoint. */
+import { accessSync, constants, existsSync, lstatSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+import { isMissing, SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
 import { loadAddon } from '../native/addon.js';
+import { isRemoved, unfinishedPack } from './cache-names.js';
 import { readSource } from './checkpoint-source.js';
 import type { FileHashes } from './file-hashes.js';
 import { differingParts, modelIdentity } from './identity.js';
-import { MANIFEST, openPackFile, readManifest } from './manifest.js';
-import { readUse, takePack } from './pack-use.js';
-import { isTextName, sha256Of } from './texts.js';
+import { MANIFEST, readManifest } from './manifest.js';
+import { isInUse, readUse } from './pack-use.js';
+import { sha256Of } from './texts.js';
 import { formatName } from './weight-format.js';
 
 /**
  * - current: the checkpoint is there, and the pack is what it would be packed to.
  * - changed: the checkpoint has other content by now.
- * - gone: the checkpoint is not there.
- * - unknown: no server has recorded which checkpoint it serves.
- * - unreadable: it was made by another version, or its manifest is damaged.
+ * - gone: the checkpoint is not there, and the directory that held it is.
+ * - unknown: no server has recorded which checkpoint it serves, or that one cannot be read now: a disk may be away.
+ * - unreadable: a pack that was made by another version, or whose manifest is damaged.
  * - unfinished: a conversion that has not ended.
+ * - removed: a removal that has not ended.
+ * - no_pack: anything else. It is never removed.
  */
-export type SourceState = 'current' | 'changed' | 'gone' | 'unknown' | 'unreadable' | 'unfinished';
+export type SourceState =
+  | 'current'
+  | 'changed'
+  | 'gone'
+  | 'unknown'
+  | 'unreadable'
+  | 'unfinished'
+  | 'removed'
+  | 'no_pack';
 
 export interface CachedPack {
   /** Name of its directory in the cache. */
@@ -38,6 +50,8 @@ export interface CachedPack {
   /** Parts of the identity in which the checkpoint differs now. */
   changed: string[];
   inUse: boolean;
+  /** Why it, or its checkpoint, cannot be read. */
+  fault: string | null;
 }
 
 interface ListOptions {
@@ -54,67 +68,89 @@ export async function cachedPacks(packDir: string, options: ListOptions): Promis
   return packs.sort((a, b) => (a.pack < b.pack ? -1 : 1));
 }
 
-/** Endings of the directories in which packs are made or exchanged. */
-const UNFINISHED = /\.(partial|next|replaced)$/;
-
 async function describePack(packDir: string, name: string, options: ListOptions): Promise<CachedPack> {
   const directory = join(packDir, name);
-  const files = filesOf(directory);
-  const changedMs = Math.max(lstatSync(directory).mtimeMs, ...files.map(({ mtimeMs }) => mtimeMs));
-  const unknown: CachedPack = {
+  const entry: CachedPack = {
     pack: name,
     model: null,
     experts: null,
     dense: null,
-    bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
-    madeMs: changedMs,
+    bytes: 0,
+    madeMs: 0,
     usedMs: null,
     source: null,
-    state: 'unreadable',
+    state: 'no_pack',
     changed: [],
     inUse: false,
+    fault: null,
   };
-  if (UNFINISHED.test(name)) return { ...unknown, state: 'unfinished' };
-  unknown.inUse = isInUse(directory);
-  const manifest = await readManifest(directory).catch(() => undefined);
-  if (manifest === undefined) return unknown;
-  const use = readUse(directory);
-  const identity = modelIdentity(manifest.source.weights, manifest.files);
-  return {
-    ...unknown,
-    model: manifest.source.name,
-    experts: formatName(manifest.experts),
-    dense: formatName(manifest.dense),
-    madeMs: lstatSync(join(directory, MANIFEST)).mtimeMs,
-    usedMs: use?.usedMs ?? null,
-    source: use?.source ?? null,
-    ...(use === undefined ? { state: 'unknown' } : await sourceState(use.source, identity, options)),
-  };
+  try {
+    const files = filesOf(directory);
+    entry.bytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
+    entry.madeMs = changedMs(directory);
+    if (unfinishedPack(name) !== undefined) return { ...entry, state: 'unfinished' };
+    if (isRemoved(name)) return { ...entry, state: 'removed', inUse: isInUse(directory) };
+    if (!hasPackManifest(directory)) return entry;
+    entry.inUse = isInUse(directory);
+    const manifest = await readManifest(directory).catch((error: Error) => error.message);
+    if (typeof manifest === 'string') return { ...entry, state: 'unreadable', fault: manifest };
+    const use = readUse(directory);
+    const identity = modelIdentity(manifest.source.weights, manifest.files);
+    return {
+      ...entry,
+      model: manifest.source.name,
+      experts: formatName(manifest.experts),
+      dense: formatName(manifest.dense),
+      madeMs: lstatSync(join(directory, MANIFEST)).mtimeMs,
+      usedMs: use?.usedMs ?? null,
+      source: use?.source ?? null,
+      ...(use === undefined ? { state: 'unknown' } : await sourceState(use.source, identity, options)),
+    };
+  } catch (error) {
+    // One directory that cannot be read says nothing about the others.
+    return { ...entry, state: 'no_pack', fault: (error as Error).message };
+  }
 }
 
-type Identity = ReturnType<typeof modelIdentity>;
+const anyPackSchema = z.object({ format: z.literal('sida-pack'), version: z.number() });
 
-async function sourceState(
-  source: string,
-  packed: Identity,
-  options: ListOptions,
-): Promise<Pick<CachedPack, 'state' | 'changed'>> {
-  if (lstatSync(source, { throwIfNoEntry: false }) === undefined) return { state: 'gone', changed: [] };
+/** Whether the directory holds a pack, also one of a version that this program cannot open. */
+export function hasPackManifest(directory: string): boolean {
   try {
-    const { weights, texts } = await readSource(source, loadAddon().inspectCheckpoint(source), options);
-    const files = [...texts].map(([name, bytes]) => ({ name, sha256: sha256Of(bytes) }));
-    const changed = differingParts(packed, modelIdentity(weights, files));
-    return { state: changed.length > 0 ? 'changed' : 'current', changed };
+    return readJsonFile(directory, MANIFEST, anyPackSchema, { code: 'pack_invalid' }) !== undefined;
   } catch (error) {
-    // It is no checkpoint any more, or a damaged one.
-    const { code } = SidaError.from(error);
-    if (code === 'checkpoint_invalid' || code === 'io_error')
-      return { state: 'changed', changed: ['weights'] };
+    if (error instanceof SidaError && error.code === 'pack_invalid') return false;
     throw error;
   }
 }
 
+type Identity = ReturnType<typeof modelIdentity>;
+type Source = Pick<CachedPack, 'state' | 'changed' | 'fault'>;
+
+async function sourceState(source: string, packed: Identity, options: ListOptions): Promise<Source> {
+  const unknown = (fault: string): Source => ({ state: 'unknown', changed: [], fault });
+  try {
+    if (readdirSync(source).length === 0) return unknown(`${source} is empty; a disk may not be mounted`);
+    for (const { path } of filesOf(source)) accessSync(path, constants.R_OK);
+  } catch (error) {
+    const gone = isMissing(error) && !existsSync(source) && existsSync(dirname(source));
+    return gone ? { state: 'gone', changed: [], fault: null } : unknown((error as Error).message);
+  }
+  try {
+    const { weights, texts } = await readSource(source, loadAddon().inspectCheckpoint(source), options);
+    const files = [...texts].map(([name, bytes]) => ({ name, sha256: sha256Of(bytes) }));
+    const changed = differingParts(packed, modelIdentity(weights, files));
+    return { state: changed.length > 0 ? 'changed' : 'current', changed, fault: null };
+  } catch (error) {
+    const { code, message } = SidaError.from(error);
+    // It is no checkpoint any more, or a damaged one.
+    if (code === 'checkpoint_invalid') return { state: 'changed', changed: ['weights'], fault: message };
+    return unknown(message);
+  }
+}
+
 interface FileOnDisk {
+  path: string;
   inode: string;
   links: number;
   bytes: number;
@@ -122,21 +158,19 @@ interface FileOnDisk {
 }
 
 function filesOf(directory: string): FileOnDisk[] {
-  return readdirSync(directory).map((name) => {
-    const { dev, ino, nlink, size, mtimeMs } = lstatSync(join(directory, name));
-    return { inode: `${dev}:${ino}`, links: nlink, bytes: size, mtimeMs };
+  return readdirSync(directory).flatMap((name) => {
+    const path = join(directory, name);
+    // Files come and go while a server uses the pack.
+    const status = lstatSync(path, { throwIfNoEntry: false });
+    if (status === undefined) return [];
+    const { dev, ino, nlink, size, mtimeMs } = status;
+    return [{ path, inode: `${dev}:${ino}`, links: nlink, bytes: size, mtimeMs }];
   });
 }
 
-function isInUse(directory: string): boolean {
-  try {
-    const lock = takePack(directory);
-    lock?.release();
-    return lock === undefined;
-  } catch {
-    // Whoever cannot lock it cannot remove it either.
-    return true;
-  }
+/** When the directory or a file in it was last written to. */
+export function changedMs(directory: string): number {
+  return Math.max(lstatSync(directory).mtimeMs, ...filesOf(directory).map(({ mtimeMs }) => mtimeMs));
 }
 
 /** Bytes of disk that are free once these packs are gone. A file that another pack shares stays. */
@@ -151,27 +185,4 @@ export function freedBytes(packDir: string, packs: readonly Pick<CachedPack, 'pa
     (sum, { bytes, links, names }) => sum + (names >= links ? bytes : 0),
     0,
   );
-}
-
-/** Removes a pack of the cache. Returns false, and leaves it, while a process holds it. */
-export async function removePack(packDir: string, pack: string, hashes: FileHashes): Promise<boolean> {
-  const directory = join(packDir, pack);
-  const lock = takePack(directory);
-  if (lock === undefined) return false;
-  try {
-    // Without a manifest it is no pack, should the removal be interrupted.
-    await rm(join(directory, MANIFEST), { force: true });
-    for (const name of readdirSync(directory).filter((each) => !isTextName(each) && each.endsWith('.sida'))) {
-      const { fd } = openPackFile(directory, name);
-      try {
-        await hashes.across(fd, () => unlink(join(directory, name)));
-      } finally {
-        closeSync(fd);
-      }
-    }
-    await rm(directory, { recursive: true, force: true });
-    return true;
-  } finally {
-    lock.release();
-  }
 }

@@ -1,5 +1,5 @@
 /** Remembers the sha256 of large files, so that a start reads a file again only where it may have changed. */
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { type BigIntStats, createReadStream, fstatSync } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -14,6 +14,9 @@ const MOST_ENTRIES = 2_000;
 const MOST_BYTES = 1 << 20;
 /** A file that changed within this time may change again under the same time stamp, so its hash is not kept. */
 const SETTLED_NS = 2_000_000_000n;
+
+/** Files up to this size are read at every start, larger ones only where they may have changed since. */
+export const READ_AT_START_BYTES = 512 << 20;
 
 interface Entry {
   sha256: string;
@@ -32,6 +35,10 @@ export interface HashOptions {
   /** Called with the bytes of each chunk that is read. */
   onBytes?: (bytes: number) => void;
   signal?: AbortSignal;
+}
+
+interface OfOptions extends HashOptions {
+  alwaysRead?: number;
 }
 
 export class FileHashes {
@@ -54,9 +61,17 @@ export class FileHashes {
     return new FileHashes(undefined, new Map());
   }
 
-  /** The sha256 of an open file, which is read unless its hash is known. Throws as read(). */
-  async of(fd: number, path: string, options?: HashOptions): Promise<string> {
-    return this.known(fd) ?? this.read(fd, path, options);
+  /**
+   * The sha256 of an open file, which is read unless its hash is known. A file of up to `alwaysRead` bytes is read in
+   * any case: writes through a memory map may leave its size and times as they are for a while. Throws as read().
+   */
+  async of(
+    fd: number,
+    path: string,
+    { alwaysRead = READ_AT_START_BYTES, ...options }: OfOptions = {},
+  ): Promise<string> {
+    const known = fstatSync(fd).size <= alwaysRead ? undefined : this.known(fd);
+    return known ?? this.read(fd, path, options);
   }
 
   /** Reads an open file and keeps its sha256. Throws io_error when the file changes meanwhile. */
@@ -106,7 +121,8 @@ export class FileHashes {
     const newest = [...all].sort(([, a], [, b]) => b.usedMs - a.usedMs).slice(0, MOST_ENTRIES);
     const files = Object.fromEntries(newest.reverse());
     const path = join(directory, HASHES);
-    const temporary = `${path}.${process.pid}.tmp`;
+    // Processes in different containers may have the same id.
+    const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       await writeFile(temporary, JSON.stringify({ version: 1, sum: sumOf(files), files }), { mode: 0o600 });

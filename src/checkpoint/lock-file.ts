@@ -30,6 +30,16 @@ export interface LockWait {
   seconds: number;
 }
 
+interface LockRules {
+  /** Others may hold the lock shared at the same time. The file of a shared lock stays when it is released. */
+  shared: boolean;
+  /**
+   * The file lies in what it locks: its directory is not created, so that nothing comes back that was removed, and the
+   * file stays when the lock is released. Without the directory, taking the lock throws the system's error.
+   */
+  inside?: boolean;
+}
+
 export interface LockOptions {
   signal?: AbortSignal;
   /** Called after the first second of waiting, and then each time the wait has doubled. */
@@ -50,21 +60,7 @@ export async function withLock<T>(
   body: () => Promise<T>,
   options: LockOptions = {},
 ): Promise<T> {
-  const lock = await waitFor(path, false, options);
-  try {
-    return await body();
-  } finally {
-    lock.release();
-  }
-}
-
-/** As withLock, but others may hold the lock shared at the same time. The file stays. */
-export async function withSharedLock<T>(
-  path: string,
-  body: () => Promise<T>,
-  options: LockOptions = {},
-): Promise<T> {
-  const lock = await waitFor(path, true, options);
+  const lock = await waitForLock(path, { shared: false }, options);
   try {
     return await body();
   } finally {
@@ -73,15 +69,15 @@ export async function withSharedLock<T>(
 }
 
 /** Takes the lock if nobody holds one that forbids it, and returns undefined otherwise. */
-export function tryLock(path: string, { shared }: { shared: boolean }): Lock | undefined {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+export function tryLock(path: string, { shared, inside = false }: LockRules): Lock | undefined {
+  if (!inside) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   for (;;) {
-    const fd = openLock(path, shared);
+    const fd = openLock(path, shared, inside);
     let locked = false;
     try {
       locked = loadAddon().tryLock(fd, shared);
       // The holder before may have removed the file after this process opened it. Then this lock is worth nothing.
-      if (locked && isStillAt(path, fd)) return shared ? sharedLock(fd) : exclusiveLock(path, fd);
+      if (locked && isStillAt(path, fd)) return shared ? sharedLock(fd) : exclusiveLock(path, fd, inside);
     } catch (error) {
       closeSync(fd);
       throw error;
@@ -107,11 +103,16 @@ export function lockHolder(path: string): number | undefined {
   }
 }
 
-async function waitFor(path: string, shared: boolean, { signal, onWait }: LockOptions): Promise<Lock> {
+/** As tryLock, but waits while others hold the lock. Throws the reason of `signal` when it aborts the wait. */
+export async function waitForLock(
+  path: string,
+  rules: LockRules,
+  { signal, onWait }: LockOptions = {},
+): Promise<Lock> {
   const began = performance.now();
   for (let newsMs = FIRST_NEWS_MS; ; ) {
     signal?.throwIfAborted();
-    const lock = tryLock(path, { shared });
+    const lock = tryLock(path, rules);
     if (lock !== undefined) return lock;
     const waited = performance.now() - began;
     if (waited >= newsMs) {
@@ -126,7 +127,7 @@ async function waitFor(path: string, shared: boolean, { signal, onWait }: LockOp
   }
 }
 
-function openLock(path: string, shared: boolean): number {
+function openLock(path: string, shared: boolean, inside: boolean): number {
   const flags = constants.O_NONBLOCK | constants.O_NOFOLLOW | constants.O_NOCTTY;
   try {
     // Only the holder of an exclusive lock writes, so a shared lock needs no right to write once the file is there.
@@ -134,7 +135,7 @@ function openLock(path: string, shared: boolean): number {
     if (there !== undefined) return regular(path, there);
     return regular(path, openSync(path, constants.O_RDWR | constants.O_CREAT | flags, 0o600));
   } catch (error) {
-    if (error instanceof SidaError) throw error;
+    if (error instanceof SidaError || (inside && isMissing(error))) throw error;
     throw new SidaError({ code: 'io_error', message: `Cannot lock ${path}: ${(error as Error).message}` });
   }
 }
@@ -171,7 +172,7 @@ function sharedLock(fd: number): Lock {
 }
 
 /** Only the holder of an exclusive lock may remove the file: nobody else can hold it then. */
-function exclusiveLock(path: string, fd: number): Lock {
+function exclusiveLock(path: string, fd: number, inside: boolean): Lock {
   ftruncateSync(fd);
   writeSync(fd, String(process.pid), 0);
   let held = true;
@@ -179,8 +180,9 @@ function exclusiveLock(path: string, fd: number): Lock {
     release: () => {
       if (!held) return;
       held = false;
+      if (inside) ftruncateSync(fd);
       // Removed before it is unlocked. Processes that have opened it by now notice, and open the next one.
-      if (isStillAt(path, fd)) rmSync(path, { force: true });
+      else if (isStillAt(path, fd)) rmSync(path, { force: true });
       closeSync(fd);
     },
   };

@@ -1,4 +1,4 @@
-import { closeSync, existsSync } from 'node:fs';
+import { closeSync, existsSync, lstatSync, realpathSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { isPresent, openModelFile } from '../files/model-file.js';
 import { type OpenFile, openRegularFile } from '../files/regular-file.js';
 import type { PackLayout } from '../native/addon-types.js';
 import { FileHashes } from './file-hashes.js';
-import { MAX_STRIPES } from './stripes.js';
+import { isStripeFile, MAX_STRIPES } from './stripes.js';
 import { isTextName, readText, sha256Of, TEXT_NAMES, type TextName, type Texts } from './texts.js';
 import { denseFormatSchema, expertFormatSchema } from './weight-format.js';
 
@@ -94,14 +94,23 @@ export async function writeManifest(directory: string, manifest: Manifest): Prom
   await rename(`${path}.tmp`, path);
 }
 
-/** Opens a file of a pack. Only a stripe may be a link, since it may lie on another disk. */
+/** Opens a file of a pack. Only a stripe may be a link, since it may lie on another disk, and only to such a stripe. */
 export function openPackFile(directory: string, name: string): OpenFile {
   const code = 'pack_invalid';
   const path = join(directory, name);
-  if (STRIPE.test(name) && existsSync(path)) return openRegularFile(path, { code });
+  if (STRIPE.test(name) && isLink(path) && existsSync(path)) {
+    const target = realpathSync.native(path);
+    if (isStripeFile(target, name)) return openRegularFile(target, { code, followLink: false });
+    const message = `${path}: expected a link to a file NAME.${name}, as \`sida convert --stripes\` makes it`;
+    throw new SidaError({ code, message });
+  }
   const file = openModelFile(directory, name, { code });
   if (file !== undefined) return file;
   throw new SidaError({ code, message: `${path}: missing; remove ${directory} and convert the model again` });
+}
+
+function isLink(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
 interface VerifyOptions {
@@ -194,7 +203,10 @@ function otherSize(directory: string, { name, bytes }: PackFile, found: number |
   return new SidaError({ code: 'pack_invalid', message });
 }
 
-function otherContent(directory: string, { name, sha256 }: PackFile, found: string): SidaError {
-  const message = `${join(directory, name)}: sha256: expected ${sha256}, found ${found}; remove ${directory} and convert the model again`;
+function otherContent(directory: string, { name, sha256 }: PackFile, hash: string): SidaError {
+  const path = join(directory, name);
+  // The hash of a file outside of the pack's directory is not for whoever made the pack.
+  const found = isLink(path) ? 'other content' : hash;
+  const message = `${path}: sha256: expected ${sha256}, found ${found}; remove ${directory} and convert the model again`;
   return new SidaError({ code: 'pack_invalid', message });
 }

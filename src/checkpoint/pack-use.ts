@@ -1,11 +1,12 @@
 /** What a cached pack remembers of its use: the checkpoint that it serves, when it was last opened, and by whom now. */
+import { randomBytes } from 'node:crypto';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { SidaError } from '../errors.js';
-import { readModelFile } from '../files/model-file.js';
+import { isMissing, SidaError } from '../errors.js';
+import { isPresent, readModelFile } from '../files/model-file.js';
 import { parseJson } from '../text/one-line.js';
-import { type Lock, tryLock, withSharedLock } from './lock-file.js';
+import { type Lock, tryLock, waitForLock } from './lock-file.js';
 import { isPack } from './manifest.js';
 
 const USE = 'use.json';
@@ -19,7 +20,7 @@ export type PackUse = z.infer<typeof schema>;
 /** `source` is the checkpoint's directory. A cache that cannot be written does without. */
 export async function recordUse(pack: string, source: string): Promise<void> {
   const path = join(pack, USE);
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`;
   try {
     await writeFile(temporary, `${JSON.stringify({ source, usedMs: Date.now() })}\n`);
     await rename(temporary, path);
@@ -38,23 +39,43 @@ export function readUse(pack: string): PackUse | undefined {
 }
 
 /** Locks of this process, by pack. They are held until it ends. */
-const held = new Map<string, Lock>();
+const kept = new Map<string, Lock>();
 
-/** Keeps the pack from being removed while this process lives. Waits while it is being removed. */
-export async function holdPack(pack: string): Promise<void> {
-  const path = join(pack, LOCK);
-  if (!isPack(pack)) return;
+/**
+ * Keeps the pack from being removed until the lock is released. Waits while a process examines or removes it. Returns
+ * undefined where there is no pack (any more), and where no lock can be made: nobody can remove such a pack either.
+ */
+export async function holdPack(pack: string): Promise<Lock | undefined> {
+  if (!isPack(pack)) return undefined;
   try {
-    const lock = await withSharedLock(path, async () => tryLock(path, { shared: true }));
-    held.get(pack)?.release();
-    if (lock !== undefined) held.set(pack, lock);
+    return await waitForLock(join(pack, LOCK), { shared: true, inside: true });
   } catch (error) {
-    // A pack in a directory that cannot be written is not removed either.
-    if (!(error instanceof SidaError && error.code === 'io_error')) throw error;
+    if (isMissing(error) || (error instanceof SidaError && error.code === 'io_error')) return undefined;
+    throw error;
   }
 }
 
-/** Takes the pack for removal. Returns undefined while a process holds it. */
+/** Holds the pack until this process ends. */
+export function keepPack(pack: string, lock: Lock | undefined): void {
+  if (lock === undefined) return;
+  kept.get(pack)?.release();
+  kept.set(pack, lock);
+}
+
+/** Takes the pack for removal. Returns undefined while a process holds it. Throws when there is no such directory. */
 export function takePack(pack: string): Lock | undefined {
-  return tryLock(join(pack, LOCK), { shared: false });
+  return tryLock(join(pack, LOCK), { shared: false, inside: true });
+}
+
+/** Whether a process holds the pack. */
+export function isInUse(pack: string): boolean {
+  if (!isPresent(pack, LOCK)) return false;
+  try {
+    const lock = takePack(pack);
+    lock?.release();
+    return lock === undefined;
+  } catch (error) {
+    // Whoever cannot lock it cannot remove it either.
+    return !isMissing(error);
+  }
 }

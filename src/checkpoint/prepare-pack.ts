@@ -1,17 +1,18 @@
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { SidaError } from '../errors.js';
 import { loadAddon } from '../native/addon.js';
 import type { PackFormats } from '../native/addon-types.js';
+import { isTemporary } from './cache-names.js';
 import { checkTensors } from './check-tensors.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
 import { convertCheckpoint, lockOptions } from './converter.js';
 import { hashOfTextFiles, hashOfTexts, packWithTexts } from './exchange-texts.js';
-import { FileHashes } from './file-hashes.js';
+import { FileHashes, READ_AT_START_BYTES } from './file-hashes.js';
 import { hashOfFiles, type ModelIdentity, modelIdentity } from './identity.js';
 import { withLock } from './lock-file.js';
 import { isPack, readManifest, verifyPack } from './manifest.js';
-import { holdPack, recordUse } from './pack-use.js';
+import { holdPack, keepPack, recordUse } from './pack-use.js';
 import { parseTasks, type Tasks } from './tasks.js';
 import {
   type FormatChoice,
@@ -21,9 +22,6 @@ import {
   resolveFormat,
   sameFormat,
 } from './weight-format.js';
-
-/** Files up to this size are read at every start, larger ones only where they may have changed since. */
-const VERIFY_AT_START_BYTES = 512 << 20;
 
 export interface PrepareOptions {
   /** Directory of a checkpoint or a pack. */
@@ -125,8 +123,12 @@ async function packOf(model: string, hashes: FileHashes, options: PrepareOptions
     // The pack directory is a cache, so a damaged pack is made again.
     await rm(out, { recursive: true, force: true });
     const shared = await firstSound(wanted, 'weights', async (donor) => {
-      await holdPack(donor);
-      await packWithTexts(donor, out, source, { model, hashes });
+      const hold = await holdPack(donor);
+      try {
+        await packWithTexts(donor, out, source, { model, hashes });
+      } finally {
+        hold?.release();
+      }
       return open(out);
     });
     if (shared !== undefined) return shared;
@@ -165,7 +167,7 @@ async function firstSound(
     const named =
       which === 'exact' ? entry.endsWith(`-${names.exact}`) : entry.includes(`-${names.weights}-`);
     const pack = join(packDir, entry);
-    if (!named || entry.endsWith('.partial') || !isPack(pack)) continue;
+    if (!named || isTemporary(entry) || !isPack(pack)) continue;
     try {
       const found = await readManifest(pack);
       const same =
@@ -217,12 +219,26 @@ export async function preparedFormats(pack: string, choices: FormatChoices): Pro
   return { experts: manifest.experts, dense: manifest.dense };
 }
 
+/** Opens a pack, and keeps it from being removed while this process lives. */
 async function openPack(pack: string, hashes: FileHashes, options: PrepareOptions): Promise<PreparedPack> {
-  const { signal, onProgress } = options;
-  // Only packs of the cache are ever removed by another process.
-  if (resolve(dirname(pack)) === resolve(options.packDir)) await holdPack(pack);
+  const hold = await holdPack(pack);
+  try {
+    const prepared = await verifiedPack(pack, hashes, options);
+    keepPack(pack, hold);
+    return prepared;
+  } catch (error) {
+    hold?.release();
+    throw error;
+  }
+}
+
+async function verifiedPack(
+  pack: string,
+  hashes: FileHashes,
+  { signal, onProgress }: PrepareOptions,
+): Promise<PreparedPack> {
   const { manifest, texts } = await verifyPack(pack, {
-    maxBytes: VERIFY_AT_START_BYTES,
+    maxBytes: READ_AT_START_BYTES,
     hashes,
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),

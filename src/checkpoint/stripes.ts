@@ -1,5 +1,5 @@
 /** Expert files on other disks. The pack's directory holds links to them, so that its manifest needs no paths. */
-import { lstat, readlink, rm, stat, symlink } from 'node:fs/promises';
+import { lstat, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { SidaError } from '../errors.js';
 
@@ -8,6 +8,11 @@ export const MAX_STRIPES = 64;
 /** Path of the expert file `file` of the pack `out` within `directory`. */
 function stripePath(directory: string, out: string, file: string): string {
   return join(directory, `${basename(out)}.${file}`);
+}
+
+/** Whether `path` has a name that stripePath gives to `file` of some pack, which may have been renamed since. */
+export function isStripeFile(path: string, file: string): boolean {
+  return basename(path).length > file.length + 1 && path.endsWith(`.${file}`);
 }
 
 async function linkTarget(path: string): Promise<string | undefined> {
@@ -49,6 +54,16 @@ export async function linkStripes(
     await removeUnfinished(partial, out, file);
     await symlink(target, link);
   }
+}
+
+/** The stripes of the pack `out` that the directory links to. A link to any other file is none of its own. */
+export async function stripesOf(directory: string, out: string): Promise<string[]> {
+  const found = [];
+  for (const name of await readdir(directory)) {
+    const target = await linkTarget(join(directory, name));
+    if (target !== undefined && basename(target) === `${basename(out)}.${name}`) found.push(target);
+  }
+  return found;
 }
 
 /** Removes a file of an unfinished pack. If it is a link to a stripe of the same pack, removes the stripe too. */

@@ -1,11 +1,11 @@
 /** `sida key new`: makes a client's key and the line of the key file that admits it. */
 
-import { appendFileSync, existsSync, mkdirSync } from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { hashKey, newApiKey } from '../access/api-key.js';
-import { keyLine, nameFault, parseScopes } from '../access/key-file.js';
-import { readPrivateFile } from '../access/private-file.js';
+import { keyLine, type NamedKey, nameFault, parseKeyFile, parseScopes } from '../access/key-file.js';
+import { readOpenPrivateFile } from '../access/private-file.js';
 import { SCOPES } from '../access/scopes.js';
 import { UsageError } from '../config/resolve.js';
 import { printJson, printLines } from '../text/print.js';
@@ -37,8 +37,9 @@ function newCommand(): Command {
         );
       }
       const key = newApiKey();
-      const line = keyLine({ name: values.name, scopes, hash: hashKey(key) });
-      if (values.file !== undefined) appendLine(values.file, line);
+      const named = { name: values.name, scopes, hash: hashKey(key) };
+      const line = keyLine(named);
+      if (values.file !== undefined) appendLine(values.file, named);
       if (values.json === true) printJson({ name: values.name, scopes, key, line });
       else
         printLines(
@@ -50,10 +51,34 @@ function newCommand(): Command {
     });
 }
 
-/** Creates the file, and its directory, for the owner alone. Refuses a file that others may read. */
-function appendLine(file: string, line: string): void {
+/**
+ * Creates the file, and its directory, for the owner alone. Refuses a file that others may read, and a line that would
+ * make a file which no server takes.
+ */
+function appendLine(file: string, key: NamedKey): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
-  const before = existsSync(file) ? readPrivateFile(file) : '';
-  const separator = before === '' || before.endsWith('\n') ? '' : '\n';
-  appendFileSync(file, `${separator}${line}\n`, { mode: 0o600 });
+  const fd = openToAppend(file);
+  try {
+    const before = readOpenPrivateFile(fd, file);
+    const separator = before === '' || before.endsWith('\n') ? '' : '\n';
+    const line = `${separator}${keyLine(key)}\n`;
+    try {
+      parseKeyFile(before + line);
+    } catch (error) {
+      throw new UsageError(`${file}: cannot add ${key.name}: ${(error as Error).message}`);
+    }
+    writeSync(fd, line);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function openToAppend(file: string): number {
+  const { O_RDWR, O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants;
+  try {
+    return openSync(file, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ELOOP') throw error;
+    throw new UsageError(`${file}: expected a regular file, found a symbolic link`);
+  }
 }

@@ -1,8 +1,9 @@
 /** `sida packs`: shows the packs that were made on first use, and removes those that serve nothing any more. */
 import { existsSync } from 'node:fs';
 import { Command } from 'commander';
-import { type CachedPack, cachedPacks, freedBytes, removePack } from '../checkpoint/cached-packs.js';
+import { type CachedPack, cachedPacks, freedBytes } from '../checkpoint/cached-packs.js';
 import { FileHashes } from '../checkpoint/file-hashes.js';
+import { removePack } from '../checkpoint/remove-pack.js';
 import { resolveOptions, UsageError } from '../config/resolve.js';
 import { formatBytes } from '../text/bytes.js';
 import { printJson, printLines } from '../text/print.js';
@@ -48,6 +49,8 @@ interface Pruned {
   packs: (CachedPack & { reason: string })[];
   /** Packs that would be removed if no process held them. */
   inUse: string[];
+  /** Packs that could not be removed, with the reason. */
+  failed: string[];
   freedBytes: number;
   removed: boolean;
 }
@@ -55,14 +58,16 @@ interface Pruned {
 function pruneCommand(): Command {
   const command = new Command('prune')
     .description(
-      'Remove packs whose checkpoint is gone or has changed. Shows them; removes them only with --yes',
+      'Remove packs whose checkpoint is gone or has changed, and conversions abandoned for a day. Shows them; removes them only with --yes',
     )
-    .option('--older-than <age>', 'also packs that were last used longer ago, such as 30d or 12h')
+    .option('--older-than <age>', 'also other packs that were last used longer ago, such as 30d or 12h')
     .option('--yes', 'remove them')
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nA pack that a running process uses stays. A pack that is removed is made again when it is needed.\n' +
+      '\nA pack that a running process uses stays, and so does everything that is no pack. A pack of another version, or\n' +
+        'whose checkpoint cannot be read now, goes only with --older-than. A pack that is removed is made again when it is\n' +
+        'needed.\n' +
         '\nExamples:\n  sida packs prune\n  sida packs prune --older-than 30d --yes',
     )
     .action(prune);
@@ -83,21 +88,27 @@ async function prune(values: Record<string, unknown>): Promise<void> {
     directory: packDir,
     packs: free,
     inUse,
+    failed: [],
     freedBytes: freedBytes(packDir, free),
     removed: values.yes === true,
   };
   if (values.yes === true) {
-    for (const { pack } of free) {
-      if (await removePack(packDir, pack, hashes)) continue;
-      // A process has opened it meanwhile.
+    for (const cached of free) {
+      const { pack } = cached;
+      try {
+        if (await removePack(packDir, cached, hashes)) continue;
+        // A process has opened it meanwhile.
+        inUse.push(pack);
+      } catch (error) {
+        pruned.failed.push(`${pack}: ${(error as Error).message}`);
+      }
       pruned.packs = pruned.packs.filter((each) => each.pack !== pack);
-      inUse.push(pack);
     }
     await hashes.save();
   }
   if (values.json === true) printJson(pruned);
   else printLines(...describe(pruned));
-  if (values.yes === true && inUse.length > 0) process.exitCode = EXIT.failure;
+  if (values.yes === true && inUse.length + pruned.failed.length > 0) process.exitCode = EXIT.failure;
 }
 
 /** Why a pack serves nothing any more. Undefined for one that stays. */
@@ -109,7 +120,8 @@ export function reasonToRemove(
   const idleMs = now - (usedMs ?? madeMs);
   if (state === 'gone') return 'its checkpoint is gone';
   if (state === 'changed') return `its checkpoint has changed: ${changed.join(', ')}`;
-  if (state === 'unreadable') return 'it is damaged or of another version';
+  if (state === 'no_pack') return undefined;
+  if (state === 'removed') return 'a removal that was interrupted';
   if (state === 'unfinished') return idleMs > ABANDONED_MS ? 'an abandoned conversion' : undefined;
   return olderMs !== undefined && idleMs > olderMs ? `last used ${age(idleMs)} ago` : undefined;
 }
@@ -128,7 +140,7 @@ async function packsOf(values: Record<string, unknown>) {
   }
 }
 
-function describe({ directory, packs, inUse, freedBytes: freed, removed }: Pruned): string[] {
+function describe({ directory, packs, inUse, failed, freedBytes: freed, removed }: Pruned): string[] {
   const lines = [];
   if (packs.length === 0) lines.push(`Nothing to remove in ${directory}`);
   else {
@@ -146,6 +158,7 @@ function describe({ directory, packs, inUse, freedBytes: freed, removed }: Prune
     );
   }
   for (const pack of inUse) lines.push(`${pack} stays: a running process uses it`);
+  for (const fault of failed) lines.push(`Cannot remove ${fault}`);
   return lines;
 }
 
@@ -165,11 +178,12 @@ function tableOf(packs: readonly CachedPack[]): string[] {
   return tableLines('llllrrrl', [head, ...rows]);
 }
 
-function stateOf({ state, changed, source }: CachedPack): string {
+function stateOf({ state, changed, source, fault }: CachedPack): string {
   if (state === 'current') return `${source}`;
   if (state === 'gone') return `gone: ${source}`;
   if (state === 'changed') return `changed (${changed.join(', ')}): ${source}`;
-  return state;
+  const words = state === 'no_pack' ? 'no pack' : state;
+  return fault === null ? words : `${words}: ${fault}`;
 }
 
 function age(ms: number): string {

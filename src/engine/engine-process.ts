@@ -1,6 +1,8 @@
 /** The API process's handle of the engine process: starts it, replaces it after a crash, and sends it jobs. */
 
 import { type ChildProcess, fork } from 'node:child_process';
+import type { Lock } from '../checkpoint/lock-file.js';
+import { holdPack } from '../checkpoint/pack-use.js';
 import { type ErrorBody, SidaError } from '../errors.js';
 import type {
   ControlReply,
@@ -57,6 +59,8 @@ export class EngineProcess implements EngineHandle {
   #counters: EngineCounters | undefined;
   #tokenizer: TokenizerFigures | undefined;
   #child: ChildProcess | undefined;
+  /** Keeps the served pack from being removed, also between a crash and the restart. */
+  #hold: Promise<Lock | undefined> | undefined;
   #restarts = 0;
   #startsInARow = 0;
   #readySince = 0;
@@ -164,6 +168,7 @@ export class EngineProcess implements EngineHandle {
     }
     const child = this.#child;
     if (child !== undefined) await this.#endChild(child);
+    (await this.#hold)?.release();
     this.#rejectAll({ code: 'shutting_down', message: 'The server is shutting down' });
     process.removeListener('exit', this.#killChild);
     this.#setState({ phase: 'closed', detail: 'closed' });
@@ -218,6 +223,7 @@ export class EngineProcess implements EngineHandle {
       case 'ready':
         this.#model = message.model;
         this.#config = { ...this.#config, served: servedBy(message) };
+        this.#holdPack(message.pack);
         this.#readySince = performance.now();
         this.#watchdog.start();
         this.#setState({ phase: 'ready', detail: `serving ${message.model.name}` });
@@ -247,6 +253,16 @@ export class EngineProcess implements EngineHandle {
         this.#tokenizer = message.tokenizer ?? undefined;
         return;
     }
+  }
+
+  #holdPack(pack: string): void {
+    const before = this.#hold;
+    this.#hold = holdPack(pack).catch((error: Error) => {
+      warnLines(`${pack} is not kept from being removed while the engine restarts: ${error.message}`);
+      return undefined;
+    });
+    // The same pack may have been made again under its name.
+    void this.#hold.then(async () => (await before)?.release());
   }
 
   #onProgress({ phase, done, total }: Extract<FromEngine, { type: 'progress' }>): void {

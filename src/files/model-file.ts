@@ -25,9 +25,30 @@ export function openModelFile(
   return path === undefined ? undefined : openRegularFile(path, { code, followLink: false });
 }
 
-/** Whether `directory/name` is there, be it a link that leads nowhere. */
+/** Whether `directory/name` is there, be it a link that leads nowhere. Nothing is in a directory that is a file. */
 export function isPresent(directory: string, name: string): boolean {
-  return lstatSync(join(directory, name), { throwIfNoEntry: false }) !== undefined;
+  try {
+    lstatSync(join(directory, name));
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+/**
+ * Whether `directory/name` is a directory. Throws an error of `code` when it is anything else: through a link, the
+ * files in it would be opened wherever it leads.
+ */
+export function holdsDirectory(
+  directory: string,
+  name: string,
+  code: ErrorCode = 'checkpoint_invalid',
+): boolean {
+  if (!isPresent(directory, name)) return false;
+  const path = join(directory, name);
+  if (lstatSync(path).isDirectory()) return true;
+  throw new SidaError({ code, message: `${path}: expected a directory that is no link` });
 }
 
 /** The bytes of `directory/name`. As openModelFile, and throws for a file of more than `mostBytes`. */

@@ -41,16 +41,19 @@ export function openRegularFile(path: string, rules: FileRules): OpenFile {
     throw refuse(message.split(', open ')[0]!);
   }
   try {
-    // The open file is examined, because its name may mean another one by now.
-    const status = fstatSync(fd);
-    if (!status.isFile()) throw refuse(`expected a regular file, found ${kindOf(status)}`);
-    const fault = rules.inspect?.(status);
-    if (fault !== undefined) throw refuse(fault);
-    return { fd, size: status.size };
+    return { fd, size: sizeOfOpenFile(fd, path, rules) };
   } catch (error) {
     closeSync(fd);
     throw error;
   }
+}
+
+/** Examines the open file rather than its name, which may mean another one by now. */
+function sizeOfOpenFile(fd: number, path: string, { code, inspect }: FileRules): number {
+  const status = fstatSync(fd);
+  const fault = status.isFile() ? inspect?.(status) : `expected a regular file, found ${kindOf(status)}`;
+  if (fault !== undefined) throw new SidaError({ code, message: `${path}: ${fault}` });
+  return status.size;
 }
 
 function kindOf(status: Stats): string {
@@ -62,27 +65,33 @@ function kindOf(status: Stats): string {
 
 /** The bytes of a regular file. Throws as openRegularFile, and for a file that is too large or changes its size. */
 export function readRegularFile(path: string, rules: ReadRules): Buffer {
-  const refuse = (fault: string, details: Record<string, number>) =>
-    new SidaError({ code: rules.code, message: `${path}: ${fault}`, details });
-  const { fd, size } = openRegularFile(path, rules);
+  const { fd } = openRegularFile(path, rules);
   try {
-    const { mostBytes } = rules;
-    if (size > mostBytes) {
-      const found = { expected: mostBytes, found: size };
-      throw refuse(`too large: expected at most ${mostBytes} bytes, found ${size}`, found);
-    }
-    // One byte more shows a file that grows, and files of /proc, whose size is 0.
-    const bytes = Buffer.allocUnsafe(size + 1);
-    let done = 0;
-    for (let read = 1; read > 0 && done < bytes.length; done += read) {
-      read = readSync(fd, bytes, done, bytes.length - done, done);
-    }
-    if (done !== size) {
-      const found = done > size ? 'more' : String(done);
-      throw refuse(`changed while it was read: expected ${size} bytes, found ${found}`, { expected: size });
-    }
-    return bytes.subarray(0, size);
+    return readOpenFile(fd, path, rules);
   } finally {
     closeSync(fd);
   }
+}
+
+/** The bytes of an open file, which stays open. Throws as readRegularFile. */
+export function readOpenFile(fd: number, path: string, rules: ReadRules): Buffer {
+  const refuse = (fault: string, details: Record<string, number>) =>
+    new SidaError({ code: rules.code, message: `${path}: ${fault}`, details });
+  const size = sizeOfOpenFile(fd, path, rules);
+  const { mostBytes } = rules;
+  if (size > mostBytes) {
+    const found = { expected: mostBytes, found: size };
+    throw refuse(`too large: expected at most ${mostBytes} bytes, found ${size}`, found);
+  }
+  // One byte more shows a file that grows, and files of /proc, whose size is 0.
+  const bytes = Buffer.allocUnsafe(size + 1);
+  let done = 0;
+  for (let read = 1; read > 0 && done < bytes.length; done += read) {
+    read = readSync(fd, bytes, done, bytes.length - done, done);
+  }
+  if (done !== size) {
+    const found = done > size ? 'more' : String(done);
+    throw refuse(`changed while it was read: expected ${size} bytes, found ${found}`, { expected: size });
+  }
+  return bytes.subarray(0, size);
 }

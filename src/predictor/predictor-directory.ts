@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { SidaError } from '../errors.js';
-import { isPresent } from '../files/model-file.js';
+import { holdsDirectory } from '../files/model-file.js';
 import type { ModelShape, NativeAddon, Predictor, TokenEmbedding } from '../native/addon-types.js';
 import type { HashFunctionName } from '../protocol/predictor-messages.js';
 import { readMeta } from '../trace/trace-file.js';
@@ -58,7 +58,7 @@ export async function openPredictor(
   checkSizes(join(directory, MANIFEST), manifest, options.model);
   const warnings = weightsWarnings(directory, manifest.model, options.weights);
   const open = (kind: Trained) => openFunction(directory, kind, shape, options, manifest.sharpness);
-  const best = shape.stacks.some(({ name }) => hasNetwork(directory, name)) ? 'lstm' : 'token';
+  const best = shape.stacks.some(({ name }) => holdsDirectory(directory, name)) ? 'lstm' : 'token';
   const { kind = best } = options;
   if (kind === 'shuffled') {
     return { function: new ShuffledFunction(open(best), shape, options.seed), warnings };
@@ -66,7 +66,7 @@ export async function openPredictor(
   const opened = open(kind);
   if (kind === 'lstm') {
     for (const { name, layers } of shape.stacks) {
-      if (layers > 0 && !hasNetwork(directory, name)) {
+      if (layers > 0 && !holdsDirectory(directory, name)) {
         warnings.push(`${directory} has no ${name} network: experts of the ${name} are not predicted`);
       }
     }
@@ -136,10 +136,6 @@ function checkSharpness(path: string, name: StackName, sharpness: Sharpness, lay
   }
 }
 
-function hasNetwork(directory: string, name: StackName): boolean {
-  return isPresent(directory, name);
-}
-
 function openLstm(
   directory: string,
   shape: RoutingShape,
@@ -148,14 +144,14 @@ function openLstm(
 ): LstmFunction {
   const networks: (Predictor | null)[] = shape.stacks.map(() => null);
   const close = () => new LstmFunction(shape, networks).close();
-  if (!shape.stacks.some(({ name }) => hasNetwork(directory, name))) {
+  if (!shape.stacks.some(({ name }) => holdsDirectory(directory, name))) {
     throw invalid(`${directory} has no network of ${shape.stacks.map(({ name }) => name).join(' or ')}`);
   }
   const shared = embedding();
   try {
     for (const stack of stacks) {
       const { name, layers, causal, crosses } = shape.stacks[stack]!;
-      if (!hasNetwork(directory, name)) continue;
+      if (!holdsDirectory(directory, name)) continue;
       const path = join(directory, name);
       const own = sharpness?.[name];
       if (own) checkSharpness(join(directory, MANIFEST), name, own, layers);

@@ -1,47 +1,62 @@
 /** Identifies the content of a predictor. Where tables route, it decides answers. */
 import { createHash } from 'node:crypto';
-import { createReadStream, readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { isMissing } from '../errors.js';
-import { openModelFile } from '../files/model-file.js';
+import { closeSync, createReadStream } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { z } from 'zod';
+import { SidaError } from '../errors.js';
+import { readJsonFile } from '../files/json-file.js';
+import { holdsDirectory, openModelFile } from '../files/model-file.js';
 import type { PredictorChoice } from '../protocol/predictor-messages.js';
 import { openRecords, RECORDS, TRACE_META } from '../trace/trace-file.js';
 import { TRACE_STACKS } from '../trace/trace-record.js';
 import { TOKEN_TABLE } from './predictor-directory.js';
 import { MANIFEST } from './training/manifest.js';
 
-/** The sha256 of the files that the choice reads: a trace, or a predictor's manifest, networks and token table. */
+/** More than the networks and tables of any model have. */
+const MOST_BYTES = 2 ** 32;
+const NETWORK = 'predictor.json';
+/** The addon opens the tensors under a name that begins with their hash. It checks the other fields. */
+const networkSchema = z.object({ weights_sha256: z.string().regex(/^[0-9a-f]{64}$/) });
+
+/**
+ * The sha256 of the files that the choice reads: a trace, or a predictor's manifest, networks and token table. Other
+ * files in the directory do not count. Throws checkpoint_invalid for files that no predictor can have.
+ */
 export async function predictorFingerprint({ directory, kind }: PredictorChoice): Promise<string> {
-  const own = kind === 'replay' ? [TRACE_META, RECORDS] : [MANIFEST, TOKEN_TABLE];
   const hash = createHash('sha256');
-  await addFiles(hash, directory, own);
-  if (kind !== 'replay') {
-    for (const stack of TRACE_STACKS)
-      await addFiles(hash, join(directory, stack), filesIn(join(directory, stack)));
+  const files = kind === 'replay' ? [TRACE_META, RECORDS] : predictorFiles(directory);
+  for (const file of files) {
+    const content = await contentOf(directory, file);
+    if (content !== undefined) hash.update(`${file} ${content}\n`);
   }
   return hash.digest('hex');
 }
 
-function filesIn(directory: string): string[] {
-  try {
-    return readdirSync(directory).sort();
-  } catch (error) {
-    if (isMissing(error)) return [];
-    throw error;
-  }
+/** Names within the directory. Those of a network begin with the name of its stack. */
+function predictorFiles(directory: string): string[] {
+  const networks = TRACE_STACKS.filter((stack) => holdsDirectory(directory, stack)).flatMap((stack) => {
+    const network = readJsonFile(join(directory, stack), NETWORK, networkSchema, {
+      code: 'checkpoint_invalid',
+    });
+    const tensors = network && `predictor-${network.weights_sha256.slice(0, 16)}.safetensors`;
+    return [NETWORK, ...(tensors === undefined ? [] : [tensors])].map((name) => `${stack}/${name}`);
+  });
+  return [MANIFEST, TOKEN_TABLE, ...networks];
 }
 
-async function addFiles(
-  hash: ReturnType<typeof createHash>,
-  directory: string,
-  names: string[],
-): Promise<void> {
-  for (const name of names) {
-    const file = name === RECORDS ? openRecords(directory) : openModelFile(directory, name);
-    if (file === undefined) continue;
-    const content = createHash('sha256');
-    for await (const chunk of createReadStream('', { fd: file.fd, start: 0 }))
-      content.update(chunk as Buffer);
-    hash.update(`${name} ${content.digest('hex')}\n`);
+async function contentOf(directory: string, file: string): Promise<string | undefined> {
+  const open =
+    file === RECORDS ? openRecords(directory) : openModelFile(join(directory, dirname(file)), basename(file));
+  if (open === undefined) return undefined;
+  const { fd, size } = open;
+  if (file !== RECORDS && size > MOST_BYTES) {
+    closeSync(fd);
+    const message = `${join(directory, file)}: too large: expected at most ${MOST_BYTES} bytes, found ${size}`;
+    throw new SidaError({ code: 'checkpoint_invalid', message });
   }
+  const content = createHash('sha256');
+  // A file that grows meanwhile is read as far as it was examined.
+  const chunks = createReadStream('', { fd, start: 0, end: Math.max(0, size - 1) });
+  for await (const chunk of chunks) content.update(chunk as Buffer);
+  return content.digest('hex');
 }

@@ -20,6 +20,7 @@ writeFileSync(
     keyLine({ name: 'good', scopes: ['infer', 'metrics'], hash: hashKey(good) }),
     keyLine({ name: 'bad', scopes: ['infer'], hash: hashKey(bad) }),
   ].join('\n'),
+  { mode: 0o600 },
 );
 afterAll(() => rmSync(folder, { recursive: true }));
 

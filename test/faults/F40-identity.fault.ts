@@ -1,8 +1,10 @@
 // What decides an answer changes beside a cached pack, or differs between workers.
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect } from 'vitest';
+import { FileHashes, HASHES } from '../../src/checkpoint/file-hashes.js';
 import { addTask, changeTokenizer, copyModel, swapWeights } from '../support/changed-model.js';
 import { eventually } from '../support/eventually.js';
 import { RedisServer } from '../support/redis.js';
@@ -103,7 +105,17 @@ fault('F40', 'weights are swapped under equal size and modification time', async
   const server = await serve(model);
   const before = await answers(server);
   await server.stop();
+  const path = join(model, 'model.safetensors');
+  const old = createHash('sha256').update(readFileSync(path)).digest('hex');
   swapWeights(model);
+  // As after a write through a memory map, which may leave even the change time as it was: the old hash seems known.
+  const hashes = FileHashes.open(packs);
+  const fd = openSync(path, 'r');
+  hashes.record(fd, old);
+  expect(hashes.known(fd)).toBe(old);
+  closeSync(fd);
+  await hashes.save();
+  expect(readFileSync(join(packs, HASHES), 'utf8')).toContain(`:${statSync(path).ino}:`);
   const right = await golden(model);
   expect(right).not.toBe(before);
   const next = await serve(model);
@@ -111,7 +123,7 @@ fault('F40', 'weights are swapped under equal size and modification time', async
   expect(next.output).toMatch(
     /was made for other weights: it names switch-mini with weights [0-9a-f]{64}, this/,
   );
-  note('the answers are those of the new weights, and the predictor of the old ones warns');
+  note('the answers are those of the new weights, though hashes.json has the old hash for them');
 });
 
 fault('F40', 'two workers with different tokenizers on one Redis, 40 equal requests', async ({ note }) => {

@@ -1,6 +1,6 @@
 /** One fault of the suite: a test that leaves a line and a row for the table, also when it fails. */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { it } from 'vitest';
 import { REPO } from '../support/server-process.js';
 
@@ -32,6 +32,8 @@ export interface Quiet {
 export interface FaultResult {
   id: string;
   fault: string;
+  /** Name of the file that runs it. */
+  file: string;
   /** What was counted, in words. */
   figures: string[];
   limits: Limit[];
@@ -60,11 +62,14 @@ export interface FaultReport {
 
 /** `id` as `F22`. */
 export function fault(id: string, what: string, run: (report: FaultReport) => Promise<void>): void {
-  it(`${id} ${what}`, async () => {
+  it(`${id} ${what}`, async ({ task }) => {
+    const file = basename(task.file.name);
     const figures: string[] = [];
     const limits: Limit[] = [];
     const started = performance.now();
     let passed = false;
+    // A fault that runs out of time, or whose process dies, has this result.
+    leave({ id, fault: what, file, figures: ['did not end'], limits: [], passed, seconds: 0 });
     const add = (limit: Omit<Limit, 'met'>) => {
       const { value, least } = limit;
       limits.push({ ...limit, met: least ? value >= limit.limit : value <= limit.limit });
@@ -98,7 +103,7 @@ export function fault(id: string, what: string, run: (report: FaultReport) => Pr
       passed = limits.every(({ asserted, met }) => met || !asserted);
     } finally {
       const seconds = Math.round((performance.now() - started) / 100) / 10;
-      leave({ id, fault: what, figures, limits, passed, seconds });
+      leave({ id, fault: what, file, figures, limits, passed, seconds });
     }
     const missed = limits.filter(({ asserted, met }) => asserted && !met);
     if (missed.length > 0) throw new Error(`missed: ${missed.map(inWords).join('; ')}`);

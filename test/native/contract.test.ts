@@ -1,6 +1,6 @@
 // Compares the addon with its TypeScript types, which the compiler cannot check: the exported names, the members of
 // classes, the fields of results, the fields that it reads from arguments, and the values of enumerations.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -85,6 +85,7 @@ describe('the results of the addon', () => {
   it('match the types of its functions', async () => {
     const { pack } = await packed;
     const file = join(MINI, 'model.safetensors');
+    const lock = openSync(join(root, 'lock'), 'w');
     const given = {
       cpuFeatures: addon.cpuFeatures(),
       cuda: addon.cuda(),
@@ -93,7 +94,9 @@ describe('the results of the addon', () => {
       planMemory: addon.planMemory({ pack }, LIMITS),
       measureDiskRead: addon.measureDiskRead(file, 4 << 20),
       measureDiskSpeed: addon.measureDiskSpeed(file, 4096, 0.01),
+      tryLock: addon.tryLock(lock, true),
     };
+    closeSync(lock);
     const functions = declared.members('NativeAddon').filter(({ method }) => method);
     expect(sorted(Object.keys(given))).toEqual(sorted(functions.map(({ name }) => name)));
     for (const [name, value] of Object.entries(given)) {

@@ -27,8 +27,11 @@ describe('the boundary of the token embedding', () => {
     for (const file of [other, flat, cut]) {
       expect(thrown(() => new addon.TokenEmbedding({ file })).code).toBe('checkpoint_invalid');
     }
-    expect(thrown(() => new addon.TokenEmbedding({ file: join(root, 'none') })).code).toBe('io_error');
-    expect(thrown(() => new addon.TokenEmbedding({ pack: root })).code).toBe('io_error');
+    for (const absent of [{ file: join(root, 'none') }, { pack: root }]) {
+      const { code, message } = thrown(() => new addon.TokenEmbedding(absent));
+      expect(code).toBe('checkpoint_invalid');
+      expect(message).toMatch(/: missing/);
+    }
     expect(thrown(() => new addon.TokenEmbedding({} as never)).code).toBe('invalid_request');
     expect(thrown(() => new addon.TokenEmbedding(undefined as never)).code).toBe('invalid_request');
     expect(thrown(() => embedding.save(join(root, 'no/such/directory/x'))).code).toBe('io_error');
@@ -44,7 +47,9 @@ describe('the boundary of the predictor', () => {
     const error = thrown(() => new addon.Predictor({ directory, embedding: narrow, threads: 1 }));
     expect(error.code).toBe('checkpoint_invalid');
     expect(error.details).toEqual({ expected: WIDTH, found: 5 });
-    expect(thrown(() => openPredictor(root)).code).toBe('io_error');
+    const missing = thrown(() => openPredictor(root));
+    expect(missing.code).toBe('checkpoint_invalid');
+    expect(missing.message).toMatch(/: missing/);
     expect(thrown(() => openPredictor(directory, 0)).message).toContain('"threads"');
     writeFileSync(join(directory, 'predictor.json'), '{}');
     expect(thrown(() => openPredictor(directory)).code).toBe('checkpoint_invalid');

@@ -145,6 +145,8 @@ describe('training', () => {
     expect(open({}, { seed: -1 }).message).toContain('"seed"');
     expect(open({}, { embedding: {} }).message).toContain('TokenEmbedding');
     expect(open({}, { embedding: trained({}, 0) }).message).toContain('TokenEmbedding');
-    expect(open({}, { directory: join(root, 'none') }).code).toBe('io_error');
+    const missing = open({}, { directory: join(root, 'none') });
+    expect(missing.code).toBe('checkpoint_invalid');
+    expect(missing.message).toMatch(/: missing/);
   });
 });

@@ -74,7 +74,7 @@ function sparse(name: string, bytes: number, instead?: string): CheckpointCase {
   };
 }
 
-const NUMBER = '"dtype":"U8","shape":[],"data_offsets":[0,0]';
+const NUMBER = '"dtype":"U8","shape":[0],"data_offsets":[0,0]';
 
 /** JSON that any reader of settings must refuse by its bounds. `bytes` lie below the limit of such files. */
 function settings(name: string, bytes = 7.9 * MIB): CheckpointCase[] {
@@ -114,7 +114,7 @@ export const OVERSIZED_CHECKPOINTS: CheckpointCase[] = [
     '{',
     `"t@":{"dtype":"U8","shape":[0${',1'.repeat(63)}],"data_offsets":[0,0]},`,
     `"z":{${NUMBER}}}`,
-    ['names and shapes too long'],
+    [/too many tensors|names and shapes too long/],
   ),
   header('many fields in one tensor', '{"a":{"x":0', ',"k@":0', '}}', [/at most/]),
   header('99 MB of blanks', '{', '        ', '', [/at most/]),

@@ -53,7 +53,8 @@ function unusual(names: readonly string[], ...without: readonly string[]): Check
           rmSync(join(directory, file), { recursive: true, force: true });
         make(join(directory, name));
       },
-      says: [name, says],
+      // The addon names a file inside the directory that it was given.
+      says: [...name.split('/'), says],
     })),
   );
 }

@@ -1,5 +1,14 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,8 +17,8 @@ import {
   type LockWait,
   lockHolder,
   tryLock,
+  waitForLock,
   withLock,
-  withSharedLock,
 } from '../../../src/checkpoint/lock-file.js';
 import { contenderArgs, lockTrial, lookAtLedger } from '../../support/lock-trial.js';
 
@@ -39,11 +48,11 @@ describe('a lock file', () => {
   });
 
   it('may be held shared by several, without an exclusive holder', async () => {
-    await withSharedLock(path, () =>
-      withSharedLock(path, async () => {
-        expect(tryLock(path, { shared: false })).toBeUndefined();
-      }),
-    );
+    const both = [await waitForLock(path, { shared: true }), await waitForLock(path, { shared: true })];
+    expect(tryLock(path, { shared: false })).toBeUndefined();
+    both[0]!.release();
+    expect(tryLock(path, { shared: false })).toBeUndefined();
+    both[1]!.release();
     const alone = tryLock(path, { shared: false })!;
     expect(tryLock(path, { shared: true })).toBeUndefined();
     alone.release();
@@ -89,6 +98,21 @@ describe('a lock file', () => {
     first.release();
     expect(tryLock(path, { shared: false })).toBeUndefined();
     second.release();
+  });
+
+  it('inside of what it locks stays when it is released, and brings nothing back that was removed', async () => {
+    const pack = join(root, 'pack');
+    const inside = join(pack, 'use.lock');
+    expect(() => tryLock(inside, { shared: false, inside: true })).toThrow(/ENOENT/);
+    expect(existsSync(pack)).toBe(false);
+    mkdirSync(pack);
+    tryLock(inside, { shared: false, inside: true })!.release();
+    expect(readFileSync(inside, 'utf8')).toBe('');
+    const held = tryLock(inside, { shared: false, inside: true })!;
+    const waiting = waitForLock(inside, { shared: true, inside: true });
+    renameSync(pack, `${pack}.removed`);
+    held.release();
+    await expect(waiting).rejects.toThrow(/ENOENT/);
   });
 
   it('is no link, and nothing is written through one', () => {

@@ -1,12 +1,12 @@
 // Runs the built command line as a process and checks its output and exit code.
 import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { isKey } from '../../../src/access/api-key.js';
-import { parseKeyFile } from '../../../src/access/key-file.js';
+import { MOST_KEYS, parseKeyFile } from '../../../src/access/key-file.js';
 
 const REPO = join(import.meta.dirname, '..', '..', '..');
 const MINI = join(REPO, 'models', 'switch-mini');
@@ -244,6 +244,37 @@ describe('sida key new', () => {
     expect(line).not.toContain(key);
     const text = (await sida('key', 'new', '--name', 'ci')).stdout;
     expect(text).toMatch(/\n {2}sida_[\w-]{43}\n[^\n]+\n {2}ci infer sha256:[0-9a-f]{32}:[0-9a-f]{64}\n$/);
+  });
+
+  it('adds no line that would make the file unusable, and follows no link', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sida-key-'));
+    try {
+      const file = join(folder, 'keys');
+      const add = (name: string, to = file) => sida('key', 'new', '--name', name, '--file', to);
+      expect((await add('ci')).code).toBe(0);
+      const one = readFileSync(file, 'utf8');
+      expect(await add('ci')).toMatchObject({
+        code: 2,
+        stdout: '',
+        stderr: expect.stringMatching(/"ci" is there twice/),
+      });
+      expect(readFileSync(file, 'utf8')).toBe(one);
+      const full = Array.from({ length: MOST_KEYS }, (_, i) => one.replace('ci', `k${i}`)).join('');
+      writeFileSync(file, full);
+      expect(await add('more')).toMatchObject({ code: 2, stderr: expect.stringMatching(/the most is 256/) });
+      expect(readFileSync(file, 'utf8')).toBe(full);
+      const link = join(folder, 'link');
+      symlinkSync(file, link);
+      expect(await add('ci', link)).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/a symbolic link/),
+      });
+      const shared = join(folder, 'shared');
+      writeFileSync(shared, '', { mode: 0o644 });
+      expect((await add('ci', shared)).stderr).toMatch(/only its owner may read/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   it.each([

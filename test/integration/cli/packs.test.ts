@@ -6,7 +6,9 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -20,6 +22,8 @@ import { REPO } from '../../support/sida-process.js';
 
 const root = mkdtempSync(join(tmpdir(), 'sida-packs-test-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const UNFINISHED = 'bf16-0123456789abcdef-0123456789abcdef.partial';
 
 let at: string;
 let model: string;
@@ -56,6 +60,14 @@ const serve = (...args: string[]) =>
     '1',
     ...args,
   ]);
+const realLink = (path: string) => {
+  try {
+    return readlinkSync(path);
+  } catch {
+    // Descriptors come and go.
+    return undefined;
+  }
+};
 const packNames = () => readdirSync(packDir).filter((name) => name.startsWith('switch-mini'));
 
 async function fill(...args: string[]): Promise<void> {
@@ -108,11 +120,31 @@ describe('sida packs list', () => {
   it('says that a directory holds none, and names damaged and unfinished ones', async () => {
     expect((await sida('packs', 'list')).stdout).toBe(`${packDir} holds no packs\n`);
     expect(existsSync(packDir)).toBe(false);
-    for (const name of ['old-bf16-0123456789abcdef', 'new-bf16-0-1.partial']) {
+    for (const name of ['old-bf16-0123456789abcdef', `new-${UNFINISHED}`]) {
       mkdirSync(join(packDir, name), { recursive: true });
     }
-    writeFileSync(join(packDir, 'old-bf16-0123456789abcdef', 'manifest.json'), '{"version":2}');
-    expect((await list()).map(({ state }) => state)).toEqual(['unfinished', 'unreadable']);
+    const manifest = join(packDir, 'old-bf16-0123456789abcdef', 'manifest.json');
+    writeFileSync(manifest, '{"format":"sida-pack","version":2}');
+    const packs = await list();
+    expect(packs.map(({ state }) => state)).toEqual(['unfinished', 'unreadable']);
+    expect(packs[1]!.fault).toMatch(/version: expected 3, found 2/);
+  });
+
+  it('names an entry that it cannot read, and goes on with the others', async () => {
+    await fill();
+    const pack = join(packDir, packNames()[0]!);
+    const use = { source: join(root, 'no', 'disk', 'model'), usedMs: Date.now() };
+    writeFileSync(join(pack, 'use.json'), JSON.stringify(use));
+    mkdirSync(join(packDir, 'a'));
+    symlinkSync('manifest.json', join(packDir, 'a', 'manifest.json'));
+    expect((await list()).map(({ state, fault }) => [state, fault])).toEqual([
+      ['no_pack', null],
+      // The disk that holds the checkpoint may not be mounted.
+      ['unknown', expect.stringContaining('ENOENT')],
+    ]);
+    mkdirSync(use.source, { recursive: true });
+    expect((await list())[1]).toMatchObject({ state: 'unknown', fault: expect.stringContaining('is empty') });
+    expect((await prune()).packs).toEqual([]);
   });
 });
 
@@ -161,7 +193,7 @@ describe('sida packs prune', () => {
   it('removes packs that were last used before --older-than, and abandoned conversions', async () => {
     await fill();
     age(40);
-    const partial = join(packDir, 'switch-mini-bf16-0-1.partial');
+    const partial = join(packDir, `switch-mini-${UNFINISHED}`);
     mkdirSync(partial);
     expect((await prune()).packs).toEqual([]);
     const old = new Date(Date.now() - 2 * 86_400_000);
@@ -175,6 +207,45 @@ describe('sida packs prune', () => {
       { reason: 'last used 40 d ago' },
     ]);
     expect(packNames()).toEqual([]);
+  });
+
+  it('never removes what is no pack', async () => {
+    await fill();
+    const before = ['photos', 'home.partial', 'a-bf16-0123456789abcdef-0123456789abcdef'];
+    for (const name of before) {
+      mkdirSync(join(packDir, name));
+      writeFileSync(join(packDir, name, 'mine'), 'mine');
+    }
+    // A program's own manifest makes no pack.
+    writeFileSync(join(packDir, 'photos', 'manifest.json'), '{"version":2,"name":"photos"}');
+    const other = join(packDir, 'older');
+    mkdirSync(other);
+    writeFileSync(join(other, 'manifest.json'), '{"format":"sida-pack","version":2}');
+    const old = new Date(Date.now() - 100 * 86_400_000);
+    for (const name of [...before, 'older']) utimesSync(join(packDir, name), old, old);
+    utimesSync(join(other, 'manifest.json'), old, old);
+    expect((await prune('--yes')).packs).toEqual([]);
+    expect((await prune('--yes', '--older-than', '30d')).packs.map(({ pack }: CachedPack) => pack)).toEqual([
+      'older',
+    ]);
+    expect((await sida('packs', 'list')).stdout).toMatch(/^photos .*no pack$/m);
+    for (const name of before) expect(readdirSync(join(packDir, name))).toContain('mine');
+  });
+
+  it('keeps the pack of a server between the death of its engine and the restart', async () => {
+    const server = await serve();
+    try {
+      rmSync(model, { recursive: true });
+      const pid = server.child.pid!;
+      const files = readdirSync(`/proc/${pid}/fd`).map((fd) => realLink(`/proc/${pid}/fd/${fd}`));
+      expect(files).toContain(join(packDir, packNames()[0]!, 'use.lock'));
+      process.kill(server.enginePids()[0]!, 'SIGKILL');
+      expect(await prune('--yes')).toMatchObject({ packs: [], inUse: packNames() });
+      expect(packNames()).toHaveLength(1);
+      await server.ready(30_000);
+    } finally {
+      await server.stop();
+    }
   });
 
   it.each(['30', '3 days', '-1d', ''])('refuses --older-than %j', async (text) => {

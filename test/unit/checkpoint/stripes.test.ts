@@ -10,6 +10,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -110,6 +111,31 @@ describe('stripes', () => {
     renameSync(moved, join(out, 'experts.sida.1'));
     await verifyPack(out);
     openEngine(out).close();
+  });
+
+  it.each([
+    ['a file of another name', () => ['other', 'other']],
+    ['another stripe', () => ['x.experts.sida.2', 'x.experts.sida.2']],
+    ['a link of the right name to another file', () => ['x.experts.sida.1', 'other']],
+  ])('that are links to %s are refused, without a hash of it', async (_, names) => {
+    await convert();
+    const [link, file] = names().map((name) => join(disks[0]!, name)) as [string, string];
+    writeFileSync(file, readFileSync(stripe(1)).fill(1));
+    if (link !== file) symlinkSync(file, link);
+    rmSync(join(out, 'experts.sida.1'));
+    symlinkSync(link, join(out, 'experts.sida.1'));
+    await expect(verifyPack(out)).rejects.toMatchObject({
+      code: 'pack_invalid',
+      message: expect.stringMatching(
+        /experts\.sida\.1: expected a link to a file NAME\.experts\.sida\.1, as/,
+      ),
+    });
+  });
+
+  it('that hold other content are named without their hash', async () => {
+    await convert();
+    damage(stripe(1));
+    await expect(verifyPack(out)).rejects.toThrow(/sha256: expected [0-9a-f]{64}, found other content;/);
   });
 
   it.each([

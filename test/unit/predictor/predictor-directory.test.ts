@@ -1,4 +1,13 @@
-import { cpSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { writeSafetensors } from '../../../src/checkpoint/safetensors.js';
@@ -187,6 +196,17 @@ describe('predictor directory', () => {
     await expect(openPredictor(without, { ...options, kind: 'lstm' })).rejects.toThrow(
       'no network of encoder or decoder',
     );
+  });
+
+  it('follows no link of a network out of the predictor', async () => {
+    const directory = copy((path) => {
+      renameSync(join(path, 'encoder'), `${path}-encoder`);
+      symlinkSync(`${path}-encoder`, join(path, 'encoder'));
+    });
+    await expect(openPredictor(directory, options)).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: expect.stringContaining('encoder: expected a directory that is no link'),
+    });
   });
 
   it('opens the controls: shuffled over the best function, replay from a trace', async () => {

@@ -26,8 +26,20 @@ describe('what is printed', () => {
   });
 
   it('keeps the letters of every language', () => {
-    const text = 'Käse naïve 你好 🎬 ▁der שלום';
+    const text = 'Käse naïve 你好 🎬 ❤️ 1️⃣ ▁der שָׁל֑וֹם ཧྐྵྨླྺྼྻྂ ที่นี่ e\u0302\u0301';
     expect(visible(text)).toBe(text);
+    expect(visible('C:\\users "a\\n"')).toBe('C:\\users "a\\n"');
+  });
+
+  it.each([
+    ['a blank of Braille', 'a\u2800b', 'a\\u2800b'],
+    ['fillers and joiners that show nothing', 'a\u3164\u115f\u034fb', 'a\\u3164\\u115f\\u034fb'],
+    ['a variation selector after a letter', 'a\ufe0f\ufe01', 'a\\ufe0f\\ufe01'],
+    ['a character beyond the first plane', '\u{e0041}1', '\\u{e0041}1'],
+    ['more marks than any letter has', `a${'\u0301'.repeat(10)}b`, `a${'\u0301'.repeat(8)}\\u0301\\u0301b`],
+  ])('shows %s', (_, text, shown) => {
+    expect(visible(text)).toBe(shown);
+    expect(JSON.parse(visibleJson(JSON.stringify(text)))).toBe(text);
   });
 
   it('is the same value when it is JSON, without bare control characters', () => {

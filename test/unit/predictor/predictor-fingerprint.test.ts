@@ -1,0 +1,72 @@
+import {
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { predictorFingerprint } from '../../../src/predictor/predictor-fingerprint.js';
+
+const BUNDLED = join(import.meta.dirname, '../../../models/switch-mini/predictor');
+let root: string;
+let directory: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'sida-fingerprint-'));
+  directory = join(root, 'predictor');
+  cpSync(BUNDLED, directory, { recursive: true });
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const fingerprint = () => predictorFingerprint({ directory });
+const tensors = (stack: string) =>
+  join(directory, stack, readdirSync(join(directory, stack)).find((name) => name.endsWith('.safetensors'))!);
+
+describe('the fingerprint of a predictor', () => {
+  it('changes with each file that it reads, and with no other', async () => {
+    const before = await fingerprint();
+    writeFileSync(join(directory, 'notes'), 'x');
+    // Hashing this file would take minutes.
+    writeFileSync(join(directory, 'encoder', 'extra'), '');
+    truncateSync(join(directory, 'encoder', 'extra'), 2 ** 42);
+    expect(await fingerprint()).toBe(before);
+    truncateSync(tensors('decoder'), 1000);
+    const cut = await fingerprint();
+    expect(cut).not.toBe(before);
+    rmSync(join(directory, 'token.safetensors'));
+    expect(await fingerprint()).not.toBe(cut);
+  });
+
+  it('tells the networks of the stacks apart', async () => {
+    const before = await fingerprint();
+    renameSync(join(directory, 'encoder'), join(root, 'encoder'));
+    renameSync(join(directory, 'decoder'), join(directory, 'encoder'));
+    const moved = await fingerprint();
+    expect(moved).not.toBe(before);
+    renameSync(join(directory, 'encoder'), join(directory, 'decoder'));
+    expect(await fingerprint()).not.toBe(moved);
+  });
+
+  it('of a network that is too large is refused before it is read', async () => {
+    truncateSync(tensors('encoder'), 2 ** 42);
+    await expect(fingerprint()).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: expect.stringMatching(/encoder\/predictor-.*: too large: expected at most 4294967296 bytes/),
+    });
+  });
+
+  it('follows no link of a network out of the predictor', async () => {
+    const elsewhere = join(root, 'elsewhere');
+    renameSync(join(directory, 'encoder'), elsewhere);
+    symlinkSync(elsewhere, join(directory, 'encoder'));
+    await expect(fingerprint()).rejects.toMatchObject({
+      code: 'checkpoint_invalid',
+      message: `${join(directory, 'encoder')}: expected a directory that is no link`,
+    });
+  });
+});
