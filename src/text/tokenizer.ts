@@ -42,7 +42,7 @@ export class Tokenizer implements TokenTexts {
   readonly #textMs: number | undefined;
 
   /**
-   * `json` is a tokenizer.json. While a text is encoded, `pause` is called about every millisecond; it may encode
+   * `json` is a tokenizer.json. While a text is encoded, `pause` is called every few milliseconds; it may encode
    * another text. Throws checkpoint_invalid when the file cannot serve this model.
    */
   constructor(json: Buffer, limits: TokenizerLimits, pause: () => void = () => {}) {

@@ -91,7 +91,7 @@ export const Library = Tokenizer as unknown as new (file: object, config: object
 export const CONFIG = { clean_up_tokenization_spaces: false };
 
 /**
- * While a text is encoded, `pause` is called about every millisecond; it may encode another text. What is one
+ * While a text is encoded, `pause` is called every few milliseconds; it may encode another text. What is one
  * operation on a whole section of the text, such as a regular expression, has no pause in it.
  */
 export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLibrary {
