@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
             group.push_back(
                 c.experts->rows(experts[i], order.data(), c.rows, &y[(i - begin) * kMaxRows * kD]));
           }
-          expert_ffn(pool, group, x.data(), 1, scratch);
+          expert_ffn(pool, group, x.data(), 1, Activation::kRelu, scratch);
         }
       });
       if (round == 0) continue;

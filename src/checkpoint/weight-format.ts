@@ -2,7 +2,13 @@
 import { z } from 'zod';
 import type { ExpertDtype, WeightFormat } from '../native/addon-types.js';
 
-export const EXPERT_DTYPES = ['f32', 'bf16', 'int8', 'int4'] as const satisfies readonly ExpertDtype[];
+export const EXPERT_DTYPES = [
+  'f32',
+  'bf16',
+  'int8',
+  'int4',
+  'mxfp4',
+] as const satisfies readonly ExpertDtype[];
 export const DENSE_DTYPES = ['f32', 'bf16', 'int8'] as const satisfies readonly ExpertDtype[];
 export const GROUPS = [32, 64, 128] as const;
 export const DEFAULT_GROUP = 64;

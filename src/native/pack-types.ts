@@ -1,6 +1,6 @@
 /** Types of the native addon for checkpoints and packed models. */
 
-export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4';
+export type ExpertDtype = 'f32' | 'bf16' | 'int8' | 'int4' | 'mxfp4';
 
 export interface WeightFormat {
   dtype: ExpertDtype;
@@ -10,7 +10,7 @@ export interface WeightFormat {
 
 export interface PackFormats {
   experts: WeightFormat;
-  /** Element type of linear weights and embeddings. Never int4. */
+  /** Element type of linear weights and embeddings. Never int4 or mxfp4. */
   dense: WeightFormat;
 }
 

@@ -176,7 +176,7 @@ WeightFormat weight_format_from_js(const Napi::Value& value, const char* name, W
 Napi::Object weight_format_to_js(Napi::Env env, WeightFormat format) {
   Napi::Object js = Napi::Object::New(env);
   js.Set("dtype", weight_type_name(format.type));
-  if (format.group > 0) js.Set("group", format.group);
+  if (format.type == WeightType::kInt4) js.Set("group", format.group);
   return js;
 }
 

@@ -13,7 +13,11 @@ namespace sida {
 /// Where a checkpoint holds the values of a slot.
 struct SlotData {
   const TensorInfo* tensor;
-  uint64_t first_element;
+  uint64_t first_row;  ///< of the tensor's rows, whose length is that of its last dimension, or k where it is MXFP4
+  uint64_t row_step = 1;
+  /// The slot's matrix (n, k) is the transpose of the tensor's k rows from `first_row` on.
+  bool transposed = false;
+  const TensorInfo* scales = nullptr;  ///< of MXFP4 codes; null: the tensor holds numbers
 };
 
 /// A Hugging Face checkpoint directory: config.json, generation_config.json where there is one, and either
@@ -45,6 +49,9 @@ class Checkpoint {
   /// Throws checkpoint_invalid where the tensor is missing, has another shape or is not f32, bf16 or f16.
   const TensorInfo& require(std::string_view name, const std::vector<uint64_t>& shape) const;
 
+  /// The same of codes that are read as they are: the tensor must be U8.
+  const TensorInfo& require_codes(std::string_view name, const std::vector<uint64_t>& shape) const;
+
   /// The first of the names of a slot's tensor that the checkpoint has. Throws as require().
   SlotData source_of(const TensorSlot& slot) const;
 
@@ -56,8 +63,11 @@ class Checkpoint {
   /// where the file fails, checkpoint_invalid where it has changed since it was opened.
   void read_f32(const TensorInfo& tensor, float* out) const;
   void read_f32(const TensorInfo& tensor, uint64_t first, uint64_t count, float* out) const;
+  /// Bytes [first, first + count) of a tensor's data. Throws as read_f32().
+  void read_bytes(const TensorInfo& tensor, uint64_t first, uint64_t count, void* out) const;
 
  private:
+  const TensorInfo& find_shaped(std::string_view name, const std::vector<uint64_t>& shape) const;
   Checkpoint() = default;
   void index_tensors();
   std::string file_of(const TensorInfo* tensor) const;

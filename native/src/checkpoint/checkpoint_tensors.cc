@@ -31,7 +31,7 @@ const TensorInfo* Checkpoint::find(std::string_view name) const {
   return at != tensors_.end() && at->name == name ? &*at : nullptr;
 }
 
-const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<uint64_t>& shape) const {
+const TensorInfo& Checkpoint::find_shaped(std::string_view name, const std::vector<uint64_t>& shape) const {
   const TensorInfo* tensor = find(name);
   if (tensor == nullptr) {
     throw checkpoint_error({file_of(nullptr),
@@ -53,16 +53,26 @@ const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<u
     throw checkpoint_error({file_of(tensor), name, "shape", shape_text(shape), shape_text(tensor->shape),
                             kOtherModel, std::move(numbers)});
   }
-  if (!is_float(tensor->dtype)) {
-    throw checkpoint_error({file_of(tensor),
-                            name,
-                            "dtype",
-                            "F32, BF16 or F16",
-                            dtype_name(tensor->dtype),
-                            "quantised checkpoints are not supported",
-                            {}});
-  }
   return *tensor;
+}
+
+const TensorInfo& Checkpoint::require(std::string_view name, const std::vector<uint64_t>& shape) const {
+  const TensorInfo& tensor = find_shaped(name, shape);
+  if (is_float(tensor.dtype)) return tensor;
+  throw checkpoint_error({file_of(&tensor),
+                          name,
+                          "dtype",
+                          "F32, BF16 or F16",
+                          dtype_name(tensor.dtype),
+                          "quantised checkpoints are not supported",
+                          {}});
+}
+
+const TensorInfo& Checkpoint::require_codes(std::string_view name, const std::vector<uint64_t>& shape) const {
+  const TensorInfo& tensor = find_shaped(name, shape);
+  if (tensor.dtype == Dtype::kU8) return tensor;
+  throw checkpoint_error(
+      {file_of(&tensor), name, "dtype", "U8, codes of MXFP4", dtype_name(tensor.dtype), "", {}});
 }
 
 SlotData Checkpoint::source_of(const TensorSlot& slot) const {
@@ -73,7 +83,13 @@ SlotData Checkpoint::source_of(const TensorSlot& slot) const {
     taken = &candidate;
     break;
   }
-  return {&require(taken->name, shape_of(*taken, slot)), taken->first_row * slot.shape.back()};
+  const std::vector<uint64_t>& shape = shape_of(*taken, slot);
+  if (taken->scales.empty()) {
+    return {&require(taken->name, shape), taken->first_row, taken->row_step, taken->transposed};
+  }
+  const std::vector<uint64_t> scales(shape.begin(), shape.end() - 1);
+  return {&require_codes(taken->name, shape), taken->first_row, taken->row_step, false,
+          &require_codes(taken->scales, scales)};
 }
 
 void Checkpoint::check_tensors() const {
@@ -83,11 +99,17 @@ void Checkpoint::check_tensors() const {
     // Candidates that are present must have the right shape, even where another one is read.
     for (const TensorSource::Candidate& candidate : model_.family->source(spec(), slot).candidates) {
       if (find(candidate.name) == nullptr) continue;
-      known[static_cast<size_t>(&require(candidate.name, shape_of(candidate, slot)) - tensors_.data())] = true;
+      const std::vector<uint64_t>& shape = shape_of(candidate, slot);
+      const bool codes = !candidate.scales.empty();
+      const TensorInfo& tensor = codes ? require_codes(candidate.name, shape) : require(candidate.name, shape);
+      known[static_cast<size_t>(&tensor - tensors_.data())] = true;
+      if (const TensorInfo* scales = codes ? find(candidate.scales) : nullptr) {
+        known[static_cast<size_t>(scales - tensors_.data())] = true;
+      }
     }
   });
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (known[i] || !model_.family->owns(tensors_[i].name)) continue;
+    if (known[i] || !model_.family->owns(spec(), tensors_[i].name)) continue;
     throw checkpoint_error({file_of(&tensors_[i]),
                             tensors_[i].name,
                             "not of the model in config.json",

@@ -68,8 +68,11 @@ void check_experts_finite(const Pack& pack, size_t begin, size_t end) {
     files[file].pread_exact(offset, block.data(), block.size());
     const std::string name = expert_name(pack, static_cast<ExpertId>(id));
     for (const ExpertMatrix& matrix : layout.matrices) {
-      check_panels(layout.matrix(block.data(), matrix.projection), 0, pack.expert_path(file),
-                   name + ": " + projection_name(matrix.projection));
+      const PanelMatrix panels = layout.matrix(block.data(), matrix.projection);
+      const std::string what = name + ": " + projection_name(matrix.projection);
+      check_panels(panels, 0, pack.expert_path(file), what);
+      if (panels.bias == nullptr) continue;
+      check_row({panels.bias, panels.bias + panels.n}, 0, pack.expert_path(file), what + " bias");
     }
   }
 }

@@ -1,7 +1,6 @@
 #include "checkpoint/pack_sources.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/checkpoint_error.h"
@@ -28,8 +27,11 @@ std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pac
   const size_t per_layer = pack.experts.shape.experts_per_layer;
   const auto [stack, layer] = stack_and_layer(pack.spec, id / per_layer);
   std::vector<ExpertSource> sources;
+  size_t matrix = 0;
   for (const TensorSlot& slot : expert_slots(pack.spec, stack, layer, id % per_layer)) {
-    sources.push_back({checkpoint.source_of(slot), pack.experts.matrices[sources.size()]});
+    // A bias comes after its matrix.
+    const bool bias = slot.shape.size() == 1;
+    sources.push_back({checkpoint.source_of(slot), pack.experts.matrices[bias ? matrix - 1 : matrix++], bias});
   }
   return sources;
 }
@@ -37,26 +39,6 @@ std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pac
 std::string expert_name(const Pack& pack, ExpertId id) {
   const size_t per_layer = pack.experts.shape.experts_per_layer;
   return pack.spec.moe_layers().at(id / per_layer) + " expert " + std::to_string(id % per_layer);
-}
-
-void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row, uint64_t rows, uint64_t k,
-               WeightFormat format, std::vector<float>& out) {
-  const TensorInfo& tensor = *data.tensor;
-  out.resize(rows * k);
-  checkpoint.read_f32(tensor, data.first_element + row * k, rows * k, out.data());
-  if (!quantized(format)) return;
-  const auto bad = std::find_if(out.begin(), out.end(), [](float value) { return !std::isfinite(value); });
-  if (bad == out.end()) return;
-  // The row in the checkpoint's tensor, of which the slot's may be a part.
-  const auto at = data.first_element + row * k + static_cast<uint64_t>(bad - out.begin());
-  throw checkpoint_error(
-      {checkpoint.files()[tensor.file].display(),
-       tensor.name,
-       "cannot be quantized: row " + std::to_string(at / k) + ", column " + std::to_string(at % k),
-       "a finite number",
-       std::isnan(*bad) ? "NaN" : "infinity",
-       "pack it as f32 or bf16",
-       {}});
 }
 
 uint64_t rows_at_a_time(uint64_t k) {

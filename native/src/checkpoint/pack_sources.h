@@ -7,13 +7,15 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/pack.h"
+#include "checkpoint/slot_reader.h"
 
 namespace sida {
 
-/// One of an expert's matrices: its place in the checkpoint and in the expert's block.
+/// One of an expert's matrices, or its bias: its place in the checkpoint and in the expert's block.
 struct ExpertSource {
   SlotData data;
   const ExpertMatrix& matrix;
+  bool bias;
 };
 
 /// In the order of the block. Throws checkpoint_invalid where one is missing or misshapen.
@@ -21,11 +23,6 @@ std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pac
 
 /// `encoder.1 expert 12`.
 std::string expert_name(const Pack& pack, ExpertId id);
-
-/// Rows [row, row + rows) of a slot of k columns, as f32, into `out`. Where `format` is quantized, throws
-/// checkpoint_invalid naming the first weight that is NaN or infinite, because no scale could represent it.
-void read_rows(const Checkpoint& checkpoint, const SlotData& data, uint64_t row, uint64_t rows, uint64_t k,
-               WeightFormat format, std::vector<float>& out);
 
 /// Rows of k inputs to convert at a time: whole panels, about 4 MiB. A whole embedding at a time would double the
 /// memory of the process.

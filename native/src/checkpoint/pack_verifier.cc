@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 
 #include "core/error.h"
@@ -69,10 +70,13 @@ double error_bound(WeightFormat format) {
     case WeightType::kInt8:
       return 0.5 / 127 * (1 + 1e-5);
     case WeightType::kInt4:
+      // The scale is rounded to bf16.
+      return 0.5 / 7 * (1 + 0x1p-7);
+    case WeightType::kMxfp4:
       break;
   }
-  // The scale is rounded to bf16.
-  return 0.5 / 7 * (1 + 0x1p-7);
+  // A largest weight of nearly 8 powers of two becomes 6 of them.
+  return 0.25;
 }
 
 PackVerifier::PackVerifier(const std::string& checkpoint, const std::string& pack)
@@ -143,13 +147,17 @@ void PackVerifier::check_experts(size_t begin, size_t end) {
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     experts_[file].pread_exact(offset, block_.data(), layout.block_bytes);
     for (const ExpertSource& source : expert_sources(checkpoint_, pack_, static_cast<ExpertId>(id))) {
-      const auto& [projection, n, k, begin_in_block] = source.matrix;
-      read_rows(checkpoint_, source.data, 0, n, k, layout.format, rows_);
-      const std::string matrix =
-          expert_name(pack_, static_cast<ExpertId>(id)) + ": " + projection_name(projection);
-      report_.experts =
-          std::max(report_.experts, compare(block_.data() + begin_in_block, layout.format, n, k, 0,
-                                            pack_.expert_path(file), matrix));
+      const ExpertMatrix& matrix = source.matrix;
+      const std::string name =
+          expert_name(pack_, static_cast<ExpertId>(id)) + ": " + projection_name(matrix.projection);
+      if (source.bias) {
+        read_rows(checkpoint_, source.data, 0, matrix.n, 1, kF32Format, rows_);
+        if (std::memcmp(rows_.data(), block_.data() + *matrix.bias, matrix.n * sizeof(float)) == 0) continue;
+        throw damaged(pack_.expert_path(file), name + " bias", "the checkpoint's numbers", "others");
+      }
+      read_rows(checkpoint_, source.data, 0, matrix.n, matrix.k, layout.format, rows_);
+      report_.experts = std::max(report_.experts, compare(block_.data() + matrix.offset, layout.format, matrix.n,
+                                                          matrix.k, 0, pack_.expert_path(file), name));
     }
   }
 }

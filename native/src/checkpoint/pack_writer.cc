@@ -115,9 +115,14 @@ void PackWriter::write_experts(size_t begin, size_t end) {
   for (size_t id = begin; id < end; ++id) {
     block_.assign(layout.block_bytes, std::byte{0});
     for (const ExpertSource& source : expert_sources(checkpoint, pack_, static_cast<ExpertId>(id))) {
-      const auto& [projection, n, k, offset] = source.matrix;
-      read_rows(checkpoint, source.data, 0, n, k, layout.format, rows_);
-      pack_panels(rows_.data(), n, k, layout.format, block_.data() + offset);
+      const ExpertMatrix& matrix = source.matrix;
+      if (source.bias) {
+        read_rows(checkpoint, source.data, 0, matrix.n, 1, kF32Format, rows_);
+        std::memcpy(block_.data() + *matrix.bias, rows_.data(), matrix.n * sizeof(float));
+        continue;
+      }
+      read_rows(checkpoint, source.data, 0, matrix.n, matrix.k, layout.format, rows_);
+      pack_panels(rows_.data(), matrix.n, matrix.k, layout.format, block_.data() + matrix.offset);
     }
     const auto [file, offset] = stripes.place(static_cast<ExpertId>(id));
     write_at(expert_fds_[file], pack_.expert_path(file), offset, block_.data(), block_.size());

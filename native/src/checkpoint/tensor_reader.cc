@@ -76,4 +76,14 @@ void Checkpoint::read_f32(const TensorInfo& tensor, uint64_t first, uint64_t cou
   check_unchanged(file);
 }
 
+void Checkpoint::read_bytes(const TensorInfo& tensor, uint64_t first, uint64_t count, void* out) const {
+  const SafetensorsFile& file = files_.at(tensor.file);
+  if (first > tensor.bytes || count > tensor.bytes - first) {
+    throw Error("internal", "read past tensor \"" + escape_text(tensor.name) + "\". This is a bug.",
+                expected_found(tensor.bytes, first + count));
+  }
+  read(file, tensor.offset + first, out, count);
+  check_unchanged(file);
+}
+
 }  // namespace sida

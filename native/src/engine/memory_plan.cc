@@ -10,6 +10,7 @@
 #include "model/expert_shape.h"
 #include "model/dense_layout.h"
 #include "model/kv_cache.h"
+#include "model/layer_widths.h"
 #include "ops/cpu/kernels.h"
 
 namespace sida {
@@ -37,15 +38,8 @@ namespace {
 
 /// Inputs of the widest product.
 size_t widest_product(const ModelSpec& spec) {
-  size_t widest = spec.width;
-  for (const StackSpec& stack : spec.stacks) {
-    for (const LayerSpec& layer : stack.layers) {
-      const auto* ffn = std::get_if<FfnSpec>(&layer.feed_forward);
-      const size_t hidden = ffn != nullptr ? ffn->width : layer.moe()->expert.width;
-      widest = std::max({widest, layer.self.query_width(), hidden});
-    }
-  }
-  return widest;
+  const LayerWidths widths(spec);
+  return std::max({spec.width, widths.query, widths.value, widths.dense, widths.expert});
 }
 
 void check_limits(const ModelSpec& spec, const BatchLimits& limits) {

@@ -14,7 +14,9 @@ constexpr uint64_t rounded(uint64_t bytes, uint64_t step) { return (bytes + step
 
 PanelMatrix ExpertLayout::matrix(const std::byte* block, Projection projection) const {
   for (const ExpertMatrix& matrix : matrices) {
-    if (matrix.projection == projection) return {block + matrix.offset, format, matrix.k, matrix.n};
+    if (matrix.projection != projection) continue;
+    const auto* bias = matrix.bias ? reinterpret_cast<const float*>(block + *matrix.bias) : nullptr;
+    return {block + matrix.offset, format, matrix.k, matrix.n, bias};
   }
   return {};
 }
@@ -26,6 +28,9 @@ ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
     const uint64_t offset = rounded(end, kAlignment);
     layout.matrices.push_back({projection, n, k, offset});
     end = offset + panel_matrix_bytes(n, k, format);
+    if (!shape.biased) return;
+    layout.matrices.back().bias = end = rounded(end, kAlignment);
+    end += n * sizeof(float);
   };
   if (gated(shape.activation)) add(Projection::kGate, shape.hidden, shape.width);
   add(Projection::kUp, shape.hidden, shape.width);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ops/activation.h"
@@ -24,6 +25,7 @@ struct ExpertMatrix {
   size_t n = 0;
   size_t k = 0;
   uint64_t offset = 0;  ///< in the block, 64-byte aligned
+  std::optional<uint64_t> bias = {};  ///< where n f32 numbers lie that are added to y
 };
 
 struct ExpertShape {
@@ -32,6 +34,7 @@ struct ExpertShape {
   Activation activation = Activation::kRelu;
   size_t layers = 0;
   size_t experts_per_layer = 0;
+  bool biased = false;  ///< all its matrices have biases
 };
 
 /// Where an expert's matrices lie inside its block. Blocks of equal size stand one after the other, by id.

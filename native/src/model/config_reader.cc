@@ -35,15 +35,56 @@ const char* ConfigReader::alias(std::initializer_list<const char*> names) const 
 
 int ConfigReader::integer(const char* name, int least, int most, int fallback) const {
   const auto value = field(name);
-  if (!value) return fallback;
+  return value ? whole_number(name, *value, least, most) : fallback;
+}
+
+int ConfigReader::whole_number(const char* name, JsonValue value, int least, int most) const {
   const std::string expected = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-  const auto number = value->try_i64();
-  if (!number) throw fault(name, expected, value->describe(), "");
+  const auto number = value.try_i64();
+  if (!number) throw fault(name, expected, value.describe(), "");
   if (*number < least || *number > most) {
-    throw fault(name, expected, value->describe(), "",
+    throw fault(name, expected, value.describe(), "",
                 {{"least", least}, {"most", most}, {"found", static_cast<double>(*number)}});
   }
   return static_cast<int>(*number);
+}
+
+std::optional<JsonValue> ConfigReader::list(const char* name, size_t count) const {
+  const auto value = field(name);
+  if (!value) return std::nullopt;
+  if (value->is_array() && value->size() <= count) return value;
+  throw fault(name, "a list of at most " + std::to_string(count), value->describe(), "");
+}
+
+std::optional<std::vector<int>> ConfigReader::integers(const char* name, int least, int most, size_t count) const {
+  const auto value = list(name, count);
+  if (!value) return std::nullopt;
+  std::vector<int> numbers;
+  for (const JsonValue element : value->elements()) numbers.push_back(whole_number(name, element, least, most));
+  return numbers;
+}
+
+size_t ConfigReader::place(const char* name, JsonValue value, std::initializer_list<const char*> known) const {
+  std::string expected;
+  for (const char* const* one = known.begin(); one != known.end(); ++one) {
+    if (value.try_string() == *one) return static_cast<size_t>(one - known.begin());
+    expected += (expected.empty() ? "\"" : " or \"") + std::string(*one) + "\"";
+  }
+  throw fault(name, expected, value.describe(), "");
+}
+
+std::optional<size_t> ConfigReader::choice(const char* name, std::initializer_list<const char*> known) const {
+  const auto value = field(name);
+  return value ? std::optional(place(name, *value, known)) : std::nullopt;
+}
+
+std::optional<std::vector<size_t>> ConfigReader::choices(const char* name, std::initializer_list<const char*> known,
+                                                         size_t count) const {
+  const auto value = list(name, count);
+  if (!value) return std::nullopt;
+  std::vector<size_t> chosen;
+  for (const JsonValue element : value->elements()) chosen.push_back(place(name, element, known));
+  return chosen;
 }
 
 double ConfigReader::real(const char* name, double least, double most, double fallback) const {
@@ -70,7 +111,7 @@ int32_t ConfigReader::token_id(const char* name, JsonValue value, size_t vocab) 
               {{"least", 0}, {"most", static_cast<double>(vocab - 1)}, {"found", static_cast<double>(*id)}});
 }
 
-std::optional<int32_t> ConfigReader::token(const char* name, size_t vocab, int32_t fallback) const {
+std::optional<int32_t> ConfigReader::token(const char* name, size_t vocab, std::optional<int32_t> fallback) const {
   if (is_null(name)) return std::nullopt;
   const auto value = field(name);
   return value ? token_id(name, *value, vocab) : fallback;

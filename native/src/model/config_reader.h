@@ -29,8 +29,15 @@ class ConfigReader {
   int integer(const char* name, int least, int most, int fallback) const;
   double real(const char* name, double least, double most, double fallback) const;
   bool boolean(const char* name, bool fallback) const;
+  /// A list of at most `count` whole numbers; nothing where the field is missing or null.
+  std::optional<std::vector<int>> integers(const char* name, int least, int most, size_t count) const;
+  /// The place of a text among `known`; nothing where the field is missing or null.
+  std::optional<size_t> choice(const char* name, std::initializer_list<const char*> known) const;
+  /// A list of at most `count` texts, each by its place among `known`; nothing where the field is missing or null.
+  std::optional<std::vector<size_t>> choices(const char* name, std::initializer_list<const char*> known,
+                                             size_t count) const;
   /// A token id; nothing where it is null.
-  std::optional<int32_t> token(const char* name, size_t vocab, int32_t fallback) const;
+  std::optional<int32_t> token(const char* name, size_t vocab, std::optional<int32_t> fallback) const;
   /// A token id or a list of them; none where it is null.
   std::vector<int32_t> tokens(const char* name, size_t vocab, std::vector<int32_t> fallback) const;
   /// A nested object, whose fields are named `name.field` in errors.
@@ -49,6 +56,9 @@ class ConfigReader {
  private:
   ConfigReader(JsonValue root, std::string file, std::string prefix)
       : root_(root), file_(std::move(file)), prefix_(std::move(prefix)) {}
+  size_t place(const char* name, JsonValue value, std::initializer_list<const char*> known) const;
+  int whole_number(const char* name, JsonValue value, int least, int most) const;
+  std::optional<JsonValue> list(const char* name, size_t count) const;
   int32_t token_id(const char* name, JsonValue value, size_t vocab) const;
 
   JsonValue root_;

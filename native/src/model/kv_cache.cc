@@ -11,6 +11,7 @@ namespace {
 size_t padded(size_t head_dim) { return (head_dim + 15) / 16 * 16; }
 
 size_t layer_floats(const KvShape& shape) {
+  if (shape.latent) return kPageTokens * padded(shape.head_dim);
   return shape.heads * kPageTokens * (shape.head_dim + padded(shape.head_dim));
 }
 
@@ -19,6 +20,7 @@ size_t layer_floats(const KvShape& shape) {
 KvShape KvShape::of(const ModelSpec& spec) {
   const StackSpec& last = spec.last();
   const AttentionSpec& attention = last.layers.front().self;
+  if (attention.latent) return {last.layers.size(), 1, attention.latent->row(), true};
   return {last.layers.size(), attention.kv_heads, attention.head_dim};
 }
 

@@ -15,6 +15,7 @@ struct KvShape {
   size_t layers = 0;
   size_t heads = 0;
   size_t head_dim = 0;
+  bool latent = false;  ///< one row of `head_dim` floats a token, not keys and values of heads
 
   static KvShape of(const ModelSpec& spec);
 };
@@ -24,7 +25,8 @@ struct KvShape {
 using KvPages = std::vector<uint32_t>;
 
 /// Keys and values of all cached layers in pages of 16 tokens. A page holds, for each layer, keys as
-/// [heads][head_dim][16] and values as [heads][16][head_dim padded to 16], f32. Each page counts its owners.
+/// [heads][head_dim][16] and values as [heads][16][head_dim padded to 16], f32; of latent attention it holds rows as
+/// [16][head_dim padded to 16]. Each page counts its owners.
 class KvCache {
  public:
   /// Bytes of a cache for `tokens` tokens, rounded up to whole pages.
@@ -50,6 +52,9 @@ class KvCache {
 
   float* keys(uint32_t page, size_t layer, size_t head);
   float* values(uint32_t page, size_t layer, size_t head);
+
+  /// Of latent attention.
+  float* rows(uint32_t page, size_t layer) { return keys(page, layer, 0); }
 
   /// cpu: writes rows (count, heads · head_dim) as the keys (values) of tokens [position, position + count).
   void write_keys(const KvPages& pages, size_t layer, size_t position, const float* rows, size_t count);

@@ -19,13 +19,13 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
     const LayerSpec& layer = spec.layers[i];
     // Only the last stack's own keys outlive the pass. An earlier stack uses the first layer of its pages as scratch;
     // the cross-attention keys for the next stack then overwrite it.
-    self_attention(ops_, spec, layer.self, weights.layers[i].self, spec_.width, last ? i : 0, count);
-    if (layer.cross) cross_attention(ops_, *layer.cross, weights.layers[i].cross, spec_.width, i, count);
+    self_attention(ops_, {spec_, spec, last ? i : 0}, layer.self, weights.layers[i].self, count);
+    if (layer.cross) cross_attention(ops_, {spec_, spec, i}, *layer.cross, weights.layers[i].cross, count);
     feed_forward(layer, weights.layers[i].feed_forward, sequences, count, trace, moe_layers);
     moe_layers += layer.moe() != nullptr;
   }
   const Activations& a = ops_.activations();
-  ops_.norm(a.hidden, weights.final_norm, count, spec_.width, a.normed);
+  ops_.norm(a.hidden, weights.final_norm, spec_.norm_epsilon, count, spec_.width, a.normed);
   if (!last) {
     const ProfileScope scope(ProfileOp::kCrossKeys);
     const StackWeights& next = weights_.stacks[stack + 1];
@@ -40,11 +40,11 @@ void Model::feed_forward(const LayerSpec& spec, const FeedForwardWeights& weight
                          std::span<const SequenceSpan> sequences, size_t tokens, const RoutingTrace& trace,
                          size_t trace_layer) {
   const Activations& a = ops_.activations();
-  ops_.norm(a.hidden, weights.norm, tokens, spec_.width, a.normed);
+  ops_.norm(a.hidden, weights.norm, spec_.norm_epsilon, tokens, spec_.width, a.normed);
   if (const MoeSpec* moe = spec.moe()) return moe_.run(*moe, weights, sequences, tokens, trace, trace_layer);
   const ProfileScope scope(ProfileOp::kDense);
   const auto& ffn = std::get<FfnSpec>(spec.feed_forward);
-  ops_.feed_forward(weights.gate, weights.up, weights.down, ffn.activation, tokens);
+  ops_.feed_forward(weights.ffn, ffn.activation, tokens);
 }
 
 void Model::logits(std::span<const int32_t> rows, float* out) {

@@ -3,7 +3,7 @@
 namespace sida {
 namespace {
 
-/// Sets the field of `weights` that views one tensor.
+/// Sets the field of `weights` that views one tensor. A bias comes after its matrix.
 void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWeights& weights) {
   const TensorSlot& slot = tensor.slot;
   const PanelMatrix matrix =
@@ -34,14 +34,50 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
     case TensorRole::kQuery:
       layer().self.query = matrix;
       break;
+    case TensorRole::kQueryBias:
+      layer().self.query.bias = rows;
+      break;
     case TensorRole::kKey:
       layer().self.key = matrix;
+      break;
+    case TensorRole::kKeyBias:
+      layer().self.key.bias = rows;
       break;
     case TensorRole::kValue:
       layer().self.value = matrix;
       break;
+    case TensorRole::kValueBias:
+      layer().self.value.bias = rows;
+      break;
     case TensorRole::kAttentionOutput:
       layer().self.output = matrix;
+      break;
+    case TensorRole::kAttentionOutputBias:
+      layer().self.output.bias = rows;
+      break;
+    case TensorRole::kSinks:
+      layer().self.sinks = rows;
+      break;
+    case TensorRole::kQueryDown:
+      layer().self.latent.query_down = matrix;
+      break;
+    case TensorRole::kQueryDownNorm:
+      layer().self.latent.query_down_norm = rows;
+      break;
+    case TensorRole::kLatent:
+      layer().self.latent.row = matrix;
+      break;
+    case TensorRole::kLatentRotary:
+      layer().self.latent.rotary = matrix;
+      break;
+    case TensorRole::kLatentNorm:
+      layer().self.latent.norm = rows;
+      break;
+    case TensorRole::kLatentKey:
+      layer().self.latent.keys.push_back(matrix);
+      break;
+    case TensorRole::kLatentValue:
+      layer().self.latent.values.push_back(matrix);
       break;
     case TensorRole::kQueryNorm:
       layer().self.query_norm = rows;
@@ -68,20 +104,35 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
       layer().feed_forward.norm = rows;
       break;
     case TensorRole::kGate:
-      layer().feed_forward.gate = matrix;
+    case TensorRole::kSharedGate:
+      layer().feed_forward.ffn.gate = matrix;
       break;
     case TensorRole::kUp:
-      layer().feed_forward.up = matrix;
+    case TensorRole::kSharedUp:
+      layer().feed_forward.ffn.up = matrix;
       break;
     case TensorRole::kDown:
-      layer().feed_forward.down = matrix;
+    case TensorRole::kSharedDown:
+      layer().feed_forward.ffn.down = matrix;
+      break;
+    case TensorRole::kSharedOutputGate:
+      layer().feed_forward.ffn.output_gate = matrix;
       break;
     case TensorRole::kRouter:
       layer().feed_forward.router = matrix;
       break;
+    case TensorRole::kRouterBias:
+      layer().feed_forward.router.bias = rows;
+      break;
+    case TensorRole::kRouterCorrection:
+      layer().feed_forward.router_correction = rows;
+      break;
     case TensorRole::kExpertGate:
+    case TensorRole::kExpertGateBias:
     case TensorRole::kExpertUp:
+    case TensorRole::kExpertUpBias:
     case TensorRole::kExpertDown:
+    case TensorRole::kExpertDownBias:
       break;
   }
 }

@@ -9,18 +9,37 @@
 
 namespace sida {
 
+/// Of latent attention, as tensors.h has them. Null where the layer has none.
+struct LatentWeights {
+  PanelMatrix query_down;
+  const float* query_down_norm;
+  PanelMatrix row, rotary;
+  const float* norm;
+  std::vector<PanelMatrix> keys, values;  ///< (heads)
+};
+
+/// Null where the layer has none.
 struct AttentionWeights {
   const float* norm;
   PanelMatrix query, key, value, output;
-  const float* query_norm;  ///< null where the layer has none
-  const float* key_norm;    ///< null where the layer has none
+  const float* query_norm;
+  const float* key_norm;
+  const float* sinks;  ///< (heads)
+  LatentWeights latent;
+};
+
+/// A dense network, or a shared expert. `gate` has null data where the activation is not gated.
+struct FfnWeights {
+  PanelMatrix gate, up, down;
+  PanelMatrix output_gate;  ///< (1, width); null data: the output is not scaled
 };
 
 struct FeedForwardWeights {
   const float* norm;
-  PanelMatrix gate, up, down;  ///< of dense layers; `gate` has null data where the activation is not gated
-  PanelMatrix router;          ///< of MoE layers; null data where `layout` has no routers
-  size_t moe_layer;            ///< flat index of a MoE layer
+  FfnWeights ffn;      ///< of a dense layer, or the shared expert of a MoE layer
+  PanelMatrix router;  ///< of MoE layers; null data where `layout` has no routers
+  const float* router_correction;  ///< (experts); null: none
+  size_t moe_layer;    ///< flat index of a MoE layer
 };
 
 struct LayerWeights {

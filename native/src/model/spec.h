@@ -22,16 +22,37 @@ enum class QkNorm : uint8_t {
   kHead,  ///< over each head
 };
 
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
+/// one latent row, and from one row of rotated columns that all heads share. Both rows are cached, not keys and values.
+/// The projections from the latent row are applied to queries and outputs instead, which is the same product.
+struct LatentSpec {
+  size_t query_rank = 0;  ///< columns between the two query projections; 0: there is one projection
+  size_t rank = 0;        ///< columns of the latent row
+  size_t rotary = 0;      ///< columns of the rotated row, the last ones of each head's query
+  size_t value_dim = 0;   ///< columns of a head's output
+  float norm_epsilon = 1e-6f;  ///< of the norms over latent rows and compressed queries
+
+  size_t row() const { return rank + rotary; }
+};
+
 struct AttentionSpec {
   size_t heads = 0;
   size_t kv_heads = 0;  ///< divides `heads`: heads / kv_heads query heads share one key and value head
-  size_t head_dim = 0;
+  size_t head_dim = 0;  ///< of queries and keys; of values too where attention is not latent
   float scale = 1;  ///< of the scores
   QkNorm qk_norm = QkNorm::kNone;
-  std::optional<float> clip;  ///< queries, keys and values are clamped to ±clip
+  bool biased = false;         ///< queries, keys and values have biases
+  bool output_biased = false;  ///< the output projection has a bias
+  std::optional<float> clip;   ///< queries, keys and values are clamped to ±clip
+  /// A query sees this many keys, its own the last of them. Nothing: all before it.
+  std::optional<size_t> window;
+  bool sinks = false;  ///< each head has a learned score that takes part in its softmax and has no value
+  std::optional<LatentSpec> latent;
 
   size_t query_width() const { return heads * head_dim; }
-  size_t kv_width() const { return kv_heads * head_dim; }
+  /// Columns of keys; of values too where attention is not latent.
+  size_t kv_width() const { return latent ? latent->row() : kv_heads * head_dim; }
+  size_t output_width() const { return latent ? heads * latent->value_dim : query_width(); }
 };
 
 /// T5's bias of a score by the distance of key and query, one table (buckets, heads) a stack.
@@ -40,11 +61,11 @@ struct RelativeBias {
   int max_distance = 128;
 };
 
-/// Rotary positions: column j of a head's first half and column j of its second half turn together by
-/// position · inverse_frequencies[j].
+/// Rotary positions: pair j of a head's columns turns by position · inverse_frequencies[j].
 struct Rope {
   std::vector<float> inverse_frequencies;  ///< (rotary width / 2)
   float magnitude = 1;                     ///< of cosines and sines
+  bool adjacent = false;  ///< pair j is columns 2j and 2j + 1; otherwise column j of the first and of the second half
 
   size_t width() const { return 2 * inverse_frequencies.size(); }
 };
@@ -54,23 +75,53 @@ using Positions = std::variant<RelativeBias, Rope>;
 struct FfnSpec {
   size_t width = 0;  ///< of its hidden layer
   Activation activation = Activation::kRelu;
+  bool biased = false;  ///< all its matrices have biases
 };
 
-/// Softmax over the router's logits in float32, then the `top_k` largest, the first of equal ones; each chosen
-/// expert's output is scaled by its probability.
+/// How a router's logits become the experts' scores, in float32.
+enum class RouterScores : uint8_t {
+  kSoftmax,
+  kSigmoid,
+  kSoftmaxOfChosen,  ///< the scores are the logits; a softmax over the chosen ones makes their factors
+};
+
+inline constexpr size_t kMaxExpertGroups = 256;
+
+/// Experts in groups of equal size, of which only the best `kept` take part in a token's choice. A group's score is the
+/// sum of its `best` largest scores.
+struct ExpertGroups {
+  size_t count = 1;
+  size_t kept = 1;
+  size_t best = 1;
+};
+
+/// Chooses the `top_k` experts of the largest scores, the first of equal ones. A chosen expert's output is scaled by
+/// its score times `scale`.
 struct RouterSpec {
   static constexpr size_t kNoCapacity = std::numeric_limits<size_t>::max();
 
   size_t top_k = 1;
-  bool normalized = false;  ///< the chosen experts' probabilities are divided by their sum
+  RouterScores scores = RouterScores::kSoftmax;
+  bool biased = false;      ///< the logits have a bias
+  bool corrected = false;   ///< a learned correction is added to the scores for the choice, not for the factors
+  bool normalized = false;  ///< the chosen experts' scores are divided by their sum
+  double scale = 1;
+  ExpertGroups groups;
   /// Most tokens of one sequence that an expert takes in one pass, in token order. Tokens beyond it add nothing.
   size_t capacity = kNoCapacity;
+};
+
+/// An expert that every token uses, beside those that the router chooses. It is part of the dense weights.
+struct SharedExpertSpec {
+  FfnSpec ffn;
+  bool gated = false;  ///< its output is scaled by sigmoid(gate · x)
 };
 
 struct MoeSpec {
   size_t experts = 0;
   FfnSpec expert;
   RouterSpec router;
+  std::optional<SharedExpertSpec> shared;
 };
 
 /// Pre-norm: h = x + self(norm(x)); then, where there is cross-attention, h += cross(norm(h)); y = h + ffn(norm(h)).
@@ -111,6 +162,7 @@ struct ModelSpec {
   float norm_epsilon = 1e-6f;  ///< of all RMS norms
   size_t context = 0;          ///< positions that the model was made for; 0: not said
   std::vector<StackSpec> stacks;
+  size_t extra_layers = 0;  ///< of multi-token prediction, behind the last layer of a checkpoint; they are not read
   HeadSpec head;
   TokenSpec tokens;
 

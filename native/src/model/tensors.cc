@@ -15,12 +15,36 @@ const char* role_name(TensorRole role) {
       return "attention_norm";
     case TensorRole::kQuery:
       return "query";
+    case TensorRole::kQueryDown:
+      return "query_down";
+    case TensorRole::kQueryDownNorm:
+      return "query_down_norm";
+    case TensorRole::kQueryBias:
+      return "query_bias";
     case TensorRole::kKey:
       return "key";
+    case TensorRole::kKeyBias:
+      return "key_bias";
     case TensorRole::kValue:
       return "value";
+    case TensorRole::kValueBias:
+      return "value_bias";
     case TensorRole::kAttentionOutput:
       return "output";
+    case TensorRole::kAttentionOutputBias:
+      return "output_bias";
+    case TensorRole::kSinks:
+      return "sinks";
+    case TensorRole::kLatent:
+      return "latent";
+    case TensorRole::kLatentRotary:
+      return "latent_rotary";
+    case TensorRole::kLatentNorm:
+      return "latent_norm";
+    case TensorRole::kLatentKey:
+      return "latent_key";
+    case TensorRole::kLatentValue:
+      return "latent_value";
     case TensorRole::kQueryNorm:
       return "query_norm";
     case TensorRole::kKeyNorm:
@@ -40,6 +64,12 @@ const char* role_name(TensorRole role) {
     case TensorRole::kGate:
     case TensorRole::kExpertGate:
       return "gate";
+    case TensorRole::kExpertGateBias:
+      return "gate_bias";
+    case TensorRole::kExpertUpBias:
+      return "up_bias";
+    case TensorRole::kExpertDownBias:
+      return "down_bias";
     case TensorRole::kUp:
     case TensorRole::kExpertUp:
       return "up";
@@ -48,6 +78,18 @@ const char* role_name(TensorRole role) {
       return "down";
     case TensorRole::kRouter:
       return "router";
+    case TensorRole::kRouterBias:
+      return "router_bias";
+    case TensorRole::kRouterCorrection:
+      return "router_correction";
+    case TensorRole::kSharedGate:
+      return "shared_gate";
+    case TensorRole::kSharedUp:
+      return "shared_up";
+    case TensorRole::kSharedDown:
+      return "shared_down";
+    case TensorRole::kSharedOutputGate:
+      return "shared_output_gate";
     case TensorRole::kFinalNorm:
       return "final_norm";
     case TensorRole::kHead:
@@ -73,12 +115,14 @@ class SlotVisitor {
   }
 
   void visit_expert(size_t stack, size_t layer, size_t expert, const FfnSpec& ffn) {
-    const auto slot = [&](TensorRole role, uint64_t n, uint64_t k) {
+    const auto slot = [&](TensorRole role, TensorRole bias, uint64_t n, uint64_t k) {
       visit_({role, TensorForm::kExpert, stack, layer, expert, {n, k}});
+      if (ffn.biased) visit_({bias, TensorForm::kExpert, stack, layer, expert, {n}});
     };
-    if (gated(ffn.activation)) slot(TensorRole::kExpertGate, ffn.width, spec_.width);
-    slot(TensorRole::kExpertUp, ffn.width, spec_.width);
-    slot(TensorRole::kExpertDown, spec_.width, ffn.width);
+    const uint64_t hidden = ffn.width, width = spec_.width;
+    if (gated(ffn.activation)) slot(TensorRole::kExpertGate, TensorRole::kExpertGateBias, hidden, width);
+    slot(TensorRole::kExpertUp, TensorRole::kExpertUpBias, hidden, width);
+    slot(TensorRole::kExpertDown, TensorRole::kExpertDownBias, width, hidden);
   }
 
  private:
@@ -95,15 +139,13 @@ class SlotVisitor {
   void visit_layer(size_t stack, size_t layer, const LayerSpec& spec) {
     const AttentionSpec& self = spec.self;
     rows(TensorRole::kAttentionNorm, stack, layer, {spec_.width});
-    matrix(TensorRole::kQuery, stack, layer, self.query_width(), spec_.width);
-    matrix(TensorRole::kKey, stack, layer, self.kv_width(), spec_.width);
-    matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
-    matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.query_width());
-    if (self.qk_norm != QkNorm::kNone) {
-      const bool row = self.qk_norm == QkNorm::kRow;
-      rows(TensorRole::kQueryNorm, stack, layer, {row ? self.query_width() : self.head_dim});
-      rows(TensorRole::kKeyNorm, stack, layer, {row ? self.kv_width() : self.head_dim});
+    if (self.latent) {
+      visit_latent(stack, layer, self, *self.latent);
+    } else {
+      visit_heads(stack, layer, self);
     }
+    if (self.output_biased) rows(TensorRole::kAttentionOutputBias, stack, layer, {spec_.width});
+    if (self.sinks) rows(TensorRole::kSinks, stack, layer, {self.heads});
     if (spec.cross) {
       const AttentionSpec& cross = *spec.cross;
       rows(TensorRole::kCrossNorm, stack, layer, {spec_.width});
@@ -115,6 +157,9 @@ class SlotVisitor {
     rows(TensorRole::kFeedForwardNorm, stack, layer, {spec_.width});
     if (const MoeSpec* moe = spec.moe()) {
       visit_({TensorRole::kRouter, TensorForm::kRouter, stack, layer, 0, {moe->experts, spec_.width}});
+      if (moe->router.biased) rows(TensorRole::kRouterBias, stack, layer, {moe->experts});
+      if (moe->router.corrected) rows(TensorRole::kRouterCorrection, stack, layer, {moe->experts});
+      if (moe->shared) visit_shared_expert(stack, layer, *moe->shared);
       for (size_t expert = 0; experts_ && expert < moe->experts; ++expert) {
         visit_expert(stack, layer, expert, moe->expert);
       }
@@ -126,8 +171,49 @@ class SlotVisitor {
     matrix(TensorRole::kDown, stack, layer, spec_.width, ffn.width);
   }
 
-  void matrix(TensorRole role, size_t stack, size_t layer, uint64_t n, uint64_t k) {
-    visit_({role, TensorForm::kMatrix, stack, layer, 0, {n, k}});
+  void visit_heads(size_t stack, size_t layer, const AttentionSpec& self) {
+    matrix(TensorRole::kQuery, stack, layer, self.query_width(), spec_.width);
+    matrix(TensorRole::kKey, stack, layer, self.kv_width(), spec_.width);
+    matrix(TensorRole::kValue, stack, layer, self.kv_width(), spec_.width);
+    matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.output_width());
+    if (self.biased) {
+      rows(TensorRole::kQueryBias, stack, layer, {self.query_width()});
+      rows(TensorRole::kKeyBias, stack, layer, {self.kv_width()});
+      rows(TensorRole::kValueBias, stack, layer, {self.kv_width()});
+    }
+    if (self.qk_norm == QkNorm::kNone) return;
+    const bool row = self.qk_norm == QkNorm::kRow;
+    rows(TensorRole::kQueryNorm, stack, layer, {row ? self.query_width() : self.head_dim});
+    rows(TensorRole::kKeyNorm, stack, layer, {row ? self.kv_width() : self.head_dim});
+  }
+
+  void visit_latent(size_t stack, size_t layer, const AttentionSpec& self, const LatentSpec& latent) {
+    if (latent.query_rank > 0) {
+      matrix(TensorRole::kQueryDown, stack, layer, latent.query_rank, spec_.width);
+      rows(TensorRole::kQueryDownNorm, stack, layer, {latent.query_rank});
+    }
+    const uint64_t queries = latent.query_rank > 0 ? latent.query_rank : spec_.width;
+    matrix(TensorRole::kQuery, stack, layer, self.query_width(), queries);
+    matrix(TensorRole::kLatent, stack, layer, latent.rank, spec_.width);
+    matrix(TensorRole::kLatentRotary, stack, layer, latent.rotary, spec_.width);
+    rows(TensorRole::kLatentNorm, stack, layer, {latent.rank});
+    for (size_t head = 0; head < self.heads; ++head) {
+      matrix(TensorRole::kLatentKey, stack, layer, latent.rank, self.head_dim - latent.rotary, head);
+      matrix(TensorRole::kLatentValue, stack, layer, latent.value_dim, latent.rank, head);
+    }
+    matrix(TensorRole::kAttentionOutput, stack, layer, spec_.width, self.output_width());
+  }
+
+  void visit_shared_expert(size_t stack, size_t layer, const SharedExpertSpec& shared) {
+    const FfnSpec& ffn = shared.ffn;
+    if (gated(ffn.activation)) matrix(TensorRole::kSharedGate, stack, layer, ffn.width, spec_.width);
+    matrix(TensorRole::kSharedUp, stack, layer, ffn.width, spec_.width);
+    matrix(TensorRole::kSharedDown, stack, layer, spec_.width, ffn.width);
+    if (shared.gated) visit_({TensorRole::kSharedOutputGate, TensorForm::kGate, stack, layer, 0, {1, spec_.width}});
+  }
+
+  void matrix(TensorRole role, size_t stack, size_t layer, uint64_t n, uint64_t k, size_t head = 0) {
+    visit_({role, TensorForm::kMatrix, stack, layer, head, {n, k}});
   }
   void rows(TensorRole role, size_t stack, size_t layer, Shape shape) {
     visit_({role, TensorForm::kRows, stack, layer, 0, std::move(shape)});
@@ -155,6 +241,9 @@ std::string TensorSlot::label(const ModelSpec& spec) const {
       break;
   }
   const std::string in_layer = in_stack + std::to_string(layer) + ".";
+  if (role == TensorRole::kLatentKey || role == TensorRole::kLatentValue) {
+    return in_layer + "head." + std::to_string(expert) + "." + name;
+  }
   return form == TensorForm::kExpert ? in_layer + "expert." + std::to_string(expert) + "." + name : in_layer + name;
 }
 

@@ -15,10 +15,22 @@ enum class TensorRole : uint8_t {
   kEmbedding,
   kPositionBias,
   kAttentionNorm,
+  kQueryDown,      ///< the first of two query projections
+  kQueryDownNorm,
   kQuery,
+  kQueryBias,
   kKey,
+  kKeyBias,
   kValue,
+  kValueBias,
   kAttentionOutput,
+  kAttentionOutputBias,
+  kSinks,
+  kLatent,
+  kLatentRotary,
+  kLatentNorm,
+  kLatentKey,    ///< of a head, transposed: (rank, columns of its query that are not rotated)
+  kLatentValue,  ///< of a head
   kQueryNorm,
   kKeyNorm,
   kCrossNorm,
@@ -31,9 +43,18 @@ enum class TensorRole : uint8_t {
   kUp,
   kDown,
   kRouter,
+  kRouterBias,
+  kRouterCorrection,
+  kSharedGate,  ///< gated activations alone
+  kSharedUp,
+  kSharedDown,
+  kSharedOutputGate,
   kExpertGate,  ///< gated activations alone
+  kExpertGateBias,
   kExpertUp,
+  kExpertUpBias,
   kExpertDown,
+  kExpertDownBias,
   kFinalNorm,
   kHead,
 };
@@ -42,6 +63,7 @@ enum class TensorRole : uint8_t {
 enum class TensorForm : uint8_t {
   kMatrix,  ///< panels of the dense element type
   kRouter,  ///< panels of f32; may be left off the device
+  kGate,    ///< panels of f32
   kRows,    ///< f32 as in the checkpoint
   kExpert,  ///< a matrix of an expert's block
 };
@@ -52,7 +74,7 @@ struct TensorSlot {
   TensorForm form;
   size_t stack = 0;
   size_t layer = 0;   ///< inside the stack
-  size_t expert = 0;  ///< inside the layer
+  size_t expert = 0;  ///< inside the layer; of kLatentKey and kLatentValue the head
   std::vector<uint64_t> shape;
 
   /// The name inside a pack: "decoder.3.query", "embedding" (shared by all stacks), "encoder.embedding",

@@ -8,8 +8,10 @@ namespace sida {
 enum class Activation : uint8_t {
   kRelu,    ///< down · max(up · x, 0)
   kSwiglu,  ///< down · (silu(gate · x) ∘ up · x)
+  /// down · ((u + 1) ∘ g ∘ sigmoid(1.702 g)), g = min(gate · x, 7), u = up · x clamped to ±7
+  kClampedSwiglu,
 };
 
-constexpr bool gated(Activation activation) { return activation == Activation::kSwiglu; }
+constexpr bool gated(Activation activation) { return activation != Activation::kRelu; }
 
 }  // namespace sida

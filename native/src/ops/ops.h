@@ -7,6 +7,7 @@
 
 #include "expert/expert_layout.h"
 #include "model/dispatch.h"
+#include "model/model_weights.h"
 #include "model/sequence_span.h"
 #include "model/spec.h"
 #include "ops/epilogue.h"
@@ -19,8 +20,8 @@ struct Activations {
   float* hidden;   ///< (tokens, width): the residual stream
   float* normed;   ///< (tokens, width)
   float* queries;  ///< (tokens, query width); attention writes its outputs here
-  float* keys;     ///< (tokens, kv width)
-  float* values;   ///< (tokens, kv width)
+  float* keys;     ///< (tokens, kv width); of latent attention (tokens, rank), then (tokens, rotary)
+  float* values;   ///< (tokens, kv width); of latent attention compressed queries, later (tokens, output width)
 };
 
 /// One product of the rows of x: y (rows, w.n) = epilogue(x (rows, w.k) · W).
@@ -36,6 +37,14 @@ struct AttendTask {
   bool cross;   ///< keys of each sequence's parent; otherwise of the sequence itself
   bool causal;  ///< own keys up to the query's position; otherwise all of the sequence
   bool biased;  ///< adds the stack's relative bias
+  const float* sinks = nullptr;  ///< (heads); null: none
+};
+
+/// The cached rows that the queries of a pass attend to in latent attention.
+struct LatentTask {
+  const AttentionSpec* spec;
+  const LatentWeights* weights;
+  size_t cache_layer;
 };
 
 /// A resident expert: `block` lies in the device's memory.
@@ -60,24 +69,28 @@ class Ops {
   /// hidden = rows `tokens` of the embedding.
   virtual void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) = 0;
   /// y (rows, width) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
-  virtual void norm(const float* x, const float* weight, size_t rows, size_t width, float* y) = 0;
+  virtual void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) = 0;
   /// All products of the same x (rows, k).
   virtual void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) = 0;
   /// x (count) clamped to ±limit.
   virtual void clip(float* x, size_t count, float limit) = 0;
-  /// Turns the heads of x (tokens, heads · head_dim) by the stack's rotary positions.
+  /// Turns the first columns of the heads of x by the stack's rotary positions. Heads lie `head_dim` floats apart,
+  /// tokens heads · head_dim.
   virtual void rotate(float* x, size_t heads, size_t head_dim) = 0;
   /// Writes activations().keys and values into the cache, as those of the pass's tokens.
   virtual void write_kv(size_t cache_layer) = 0;
   /// Attention; overwrites activations().queries with its outputs.
   virtual void attend(const AttendTask& task) = 0;
-  /// hidden += the feed-forward network of normed. `gate` has null data where the activation is not gated.
-  virtual void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down,
-                            Activation activation, size_t tokens) = 0;
+  /// Writes activations().keys, rows and rotated columns, into the cache, as those of the pass's tokens.
+  virtual void write_latent(const LatentSpec& spec, size_t cache_layer) = 0;
+  /// Causal latent attention of activations().queries; its outputs go to activations().values (tokens, output width).
+  virtual void attend_latent(const LatentTask& task) = 0;
+  /// hidden += the feed-forward network of normed, each row times sigmoid(output_gate · x) where there is one.
+  virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) = 0;
 
   /// Routes normed by the router: sets k, expert and alpha of `dispatch`, before capacity is applied. Blocks until the
   /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
-  virtual void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+  virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;

@@ -11,6 +11,7 @@
 //   int8  [k/4][32][4] codes, k rounded up to a multiple of 4; 32 f32 scales; 32 i32 sums of a column's codes
 //   int4  per group: [inputs/8][32][4] bytes, the group's inputs rounded up to a multiple of 8; byte j of a column
 //         holds code + 8 of input j in its low nibble and of input 4 + j in its high nibble; then 32 bf16 scales
+//   mxfp4 as int4 with groups of 32; a nibble is e2m1 and stands for twice its value, a scale is half of the group's
 // Padding inputs have code 0.
 // `static`: files compiled for different instruction sets must not share these functions at link time.
 namespace sida {
@@ -32,6 +33,7 @@ static constexpr size_t inputs_per_step(WeightType type) {
     case WeightType::kInt8:
       return 4;
     case WeightType::kInt4:
+    case WeightType::kMxfp4:
       break;
   }
   return 8;
@@ -56,6 +58,7 @@ static constexpr size_t panel_stride(size_t k, WeightFormat format) {
     case WeightType::kInt8:
       return code_bytes(k, format.type) + kPanelColumns * 8;
     case WeightType::kInt4:
+    case WeightType::kMxfp4:
       break;
   }
   const size_t rest = k % format.group;

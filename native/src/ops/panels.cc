@@ -51,6 +51,18 @@ void pack_int4(const float* source, size_t k, size_t column, size_t group, int8_
   }
 }
 
+void pack_mxfp4(const float* source, size_t k, size_t column, size_t group, uint8_t* nibbles, std::byte* panel) {
+  for (size_t begin = 0; begin < k; begin += group) {
+    const size_t inputs = std::min(group, k - begin);
+    std::byte* codes_out = panel + int4_group_offset(begin, group);
+    std::byte* scales = codes_out + code_bytes(inputs, WeightType::kMxfp4);
+    reinterpret_cast<uint16_t*>(scales)[column] = quantize_mxfp4(source + begin, inputs, nibbles);
+    for (size_t i = 0; i < inputs; ++i) {
+      int4_byte(codes_out, i, column) |= static_cast<std::byte>(nibbles[i] << (i % 8 < 4 ? 0 : 4));
+    }
+  }
+}
+
 void clear_int4(size_t k, size_t group, std::byte* panel) {
   for (size_t begin = 0; begin < k; begin += group) {
     const size_t bytes = code_bytes(std::min(group, k - begin), WeightType::kInt4);
@@ -58,12 +70,15 @@ void clear_int4(size_t k, size_t group, std::byte* panel) {
   }
 }
 
-float read_int4(const std::byte* panel, size_t k, size_t group, size_t input, size_t column) {
+/// A weight of 4 bits.
+float read_nibble(const std::byte* panel, size_t k, WeightFormat format, size_t input, size_t column) {
+  const size_t group = format.group;
   const size_t begin = input - input % group;
   const std::byte* codes = panel + int4_group_offset(begin, group);
   const std::byte* scales = codes + code_bytes(std::min(group, k - begin), WeightType::kInt4);
   const auto byte = static_cast<int>(codes[input % group / 8 * kPanelStepBytes + column * 4 + input % 4]);
-  const int code = (input % 8 < 4 ? byte & 15 : byte >> 4) - 8;
+  const int nibble = input % 8 < 4 ? byte & 15 : byte >> 4;
+  const int code = format.type == WeightType::kMxfp4 ? kMxfp4Values[nibble] : nibble - 8;
   return static_cast<float>(code) * bf16_to_f32(reinterpret_cast<const uint16_t*>(scales)[column]);
 }
 
@@ -77,7 +92,8 @@ uint64_t panel_matrix_bytes(size_t n, size_t k, WeightFormat format) {
 
 void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, std::byte* out) {
   const size_t stride = panel_stride(k, format);
-  std::vector<int8_t> codes(format.type == WeightType::kInt8 || format.type == WeightType::kInt4 ? k : 0);
+  std::vector<int8_t> codes(quantized(format) ? k : 0);
+  std::vector<uint8_t> nibbles(format.type == WeightType::kMxfp4 ? k : 0);
   for (size_t row = 0; row < n; ++row) {
     std::byte* panel = out + row / kPanelColumns * stride;
     const size_t column = row % kPanelColumns;
@@ -98,6 +114,9 @@ void pack_panels(const float* weight, size_t n, size_t k, WeightFormat format, s
         break;
       case WeightType::kInt4:
         pack_int4(source, k, column, format.group, codes.data(), panel);
+        break;
+      case WeightType::kMxfp4:
+        pack_mxfp4(source, k, column, format.group, nibbles.data(), panel);
         break;
     }
   }
@@ -121,7 +140,8 @@ void read_panel_row(const PanelMatrix& matrix, size_t row, float* out) {
         break;
       }
       case WeightType::kInt4:
-        out[i] = read_int4(panel, matrix.k, matrix.format.group, i, column);
+      case WeightType::kMxfp4:
+        out[i] = read_nibble(panel, matrix.k, matrix.format, i, column);
         break;
     }
   }

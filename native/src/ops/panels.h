@@ -7,12 +7,13 @@
 
 namespace sida {
 
-/// A weight matrix in panels: y (rows, n) = x (rows, k) · W. Does not own `data`.
+/// A weight matrix in panels: y (rows, n) = x (rows, k) · W + bias. Does not own its data.
 struct PanelMatrix {
   const std::byte* data = nullptr;
   WeightFormat format;
   size_t k = 0;
   size_t n = 0;
+  const float* bias = nullptr;  ///< (n); null: none
 
   size_t panels() const { return (n + kPanelColumns - 1) / kPanelColumns; }
 };

@@ -44,4 +44,26 @@ uint16_t quantize_int4(const float* weight, size_t count, int8_t* codes) {
   return scale;
 }
 
+uint16_t quantize_mxfp4(const float* weight, size_t count, uint8_t* nibbles) {
+  // Below this half of the power would be subnormal as bf16.
+  constexpr int kSmallestPower = -125;
+  const float top = largest(weight, count);
+  std::fill_n(nibbles, count, uint8_t{0});
+  if (std::isnan(top)) return f32_to_bf16(top);
+  if (top == 0) return 0;
+  // The largest weight is between 4 and 8 times the power: the largest code is 6.
+  const int power = std::max(std::ilogb(top) - 2, kSmallestPower);
+  for (size_t i = 0; i < count; ++i) {
+    const double twice = std::ldexp(std::abs(static_cast<double>(weight[i])), 1 - power);
+    uint8_t nearest = 0;
+    for (uint8_t code = 1; code < 8; ++code) {
+      const double before = std::abs(kMxfp4Values[nearest] - twice), now = std::abs(kMxfp4Values[code] - twice);
+      // Of two equally near codes the even one.
+      if (now < before || (now == before && code % 2 == 0)) nearest = code;
+    }
+    nibbles[i] = static_cast<uint8_t>(nearest | (std::signbit(weight[i]) && nearest != 0 ? 8 : 0));
+  }
+  return f32_to_bf16(std::ldexp(1.0f, power - 1));
+}
+
 }  // namespace sida

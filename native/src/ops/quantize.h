@@ -14,4 +14,11 @@ float quantize_int8(const float* weight, size_t count, int8_t* codes);
 /// scale.
 uint16_t quantize_int4(const float* weight, size_t count, int8_t* codes);
 
+/// Twice the value of each e2m1 nibble.
+inline constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// e2m1 nibbles of `count` weights that share a power of two, whose half is returned as the bits of a bf16; scale and
+/// NaN as above. Weights that already are such numbers with a power of at least 2^-125 keep their values exactly.
+uint16_t quantize_mxfp4(const float* weight, size_t count, uint8_t* nibbles);
+
 }  // namespace sida

@@ -17,12 +17,16 @@ WeightFormat named_weight_format(WeightRole role, std::string_view dtype, std::o
     }
     return {WeightType::kInt4, static_cast<uint32_t>(*group)};
   }
+  if (dtype == "mxfp4" && role == WeightRole::kExperts) {
+    if (group) bad("group", "none beside mxfp4", std::to_string(*group));
+    return kMxfp4Format;
+  }
   for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kInt8}) {
     if (dtype != weight_type_name(type)) continue;
     if (group) bad("group", "none beside " + std::string(dtype), std::to_string(*group));
     return {type, 0};
   }
-  bad("dtype", role == WeightRole::kExperts ? "f32, bf16, int8 or int4" : "f32, bf16 or int8",
+  bad("dtype", role == WeightRole::kExperts ? "f32, bf16, int8, int4 or mxfp4" : "f32, bf16 or int8",
       escape_text(dtype));
   return {};
 }

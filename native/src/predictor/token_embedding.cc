@@ -56,7 +56,7 @@ TokenEmbedding TokenEmbedding::from_checkpoint(const std::string& directory) {
   const TensorSlot slot{TensorRole::kEmbedding, TensorForm::kMatrix, 0, 0, 0, {spec.vocab, spec.width}};
   TokenEmbedding result(spec.vocab, spec.width);
   const SlotData data = checkpoint.source_of(slot);
-  checkpoint.read_f32(*data.tensor, data.first_element, spec.vocab * spec.width, result.values_.data());
+  checkpoint.read_f32(*data.tensor, data.first_row * spec.width, spec.vocab * spec.width, result.values_.data());
   return result;
 }
 

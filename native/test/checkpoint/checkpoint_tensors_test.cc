@@ -109,7 +109,7 @@ TEST_CASE("checkpoint: experts are read from one tensor each or from a fused one
   const auto first_of = [](const Checkpoint& from, const TensorSlot& slot) {
     const SlotData data = from.source_of(slot);
     float value = 0;
-    from.read_f32(*data.tensor, data.first_element, 1, &value);
+    from.read_f32(*data.tensor, data.first_row * data.tensor->shape.back(), 1, &value);
     return value;
   };
   const std::vector<TensorSlot> slots = expert_slots(checkpoint.spec(), 0, 1, 2);

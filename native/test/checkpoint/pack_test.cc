@@ -40,7 +40,7 @@ TEST_CASE("pack: a manifest names formats that exist, with the layout that follo
            {kInt8Format,
             "\"int8\"",
             "\"int5\"",
-            {"experts.dtype", "expected f32, bf16, int8 or int4", "found int5"}},
+            {"experts.dtype", "expected f32, bf16, int8, int4 or mxfp4", "found int5"}},
            {kInt4Format, "\"group\":64", "\"group\":0", {"experts.group", "expected 32, 64 or 128", "found 0"}},
            {kInt4Format, "\"group\":64", "\"group\":7", {"experts.group", "expected 32, 64 or 128", "found 7"}},
            {kInt4Format, "\"group\":64", "\"group\":1000000000", {"experts.group", "found 1000000000"}},

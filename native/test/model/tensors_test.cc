@@ -164,9 +164,9 @@ TEST_CASE("model weights: every view points at its tensor of the dense file") {
           CHECK(rows(layer.cross.norm) == at[prefix + "cross_norm"]);
           CHECK(layer.cross.output.data == at[prefix + "cross_output"]);
           CHECK(rows(layer.feed_forward.norm) == at[prefix + "feed_forward_norm"]);
-          CHECK(layer.feed_forward.up.data == at[prefix + "up"]);
-          CHECK(layer.feed_forward.down.data == at[prefix + "down"]);
-          CHECK(layer.feed_forward.gate.data == nullptr);
+          CHECK(layer.feed_forward.ffn.up.data == at[prefix + "up"]);
+          CHECK(layer.feed_forward.ffn.down.data == at[prefix + "down"]);
+          CHECK(layer.feed_forward.ffn.gate.data == nullptr);
           CHECK(layer.feed_forward.router.data == at[prefix + "router"]);
           if (stack.layers[i].moe() != nullptr) CHECK(layer.feed_forward.moe_layer == moe_layer++);
         }

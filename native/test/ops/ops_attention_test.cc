@@ -40,6 +40,7 @@ struct Setup {
   RelativeBias bias{8, 20};
   ModelSpec spec;
   std::vector<std::vector<float>> biases;
+  std::vector<float> sinks;  ///< (heads), or none
   std::unique_ptr<OpsFixture> fixture;
 
   Setup(DeviceKind kind, size_t heads, size_t kv_heads, size_t head_dim) {
@@ -107,7 +108,9 @@ struct Setup {
           const size_t column = head / shared * dim;
           std::vector<double> weight(keys);
           double most = -1e300, sum = 0;
-          for (size_t j = 0; j < keys; ++j) {
+          const size_t first = keys > attention.window.value_or(keys) ? keys - *attention.window : 0;
+          if (!sinks.empty()) most = sinks[head];
+          for (size_t j = first; j < keys; ++j) {
             for (size_t d = 0; d < dim; ++d) weight[j] += static_cast<double>(q[d]) * seen.k[j * kv + column + d];
             weight[j] *= static_cast<double>(attention.scale);
             if (task.biased) {
@@ -117,10 +120,11 @@ struct Setup {
             }
             most = std::max(most, weight[j]);
           }
-          for (double& w : weight) sum += w = std::exp(w - most);
+          for (size_t j = first; j < keys; ++j) sum += weight[j] = std::exp(weight[j] - most);
+          if (!sinks.empty()) sum += std::exp(static_cast<double>(sinks[head]) - most);
           for (size_t d = 0; d < dim; ++d) {
             double value = 0;
-            for (size_t j = 0; j < keys; ++j) value += weight[j] / sum * seen.v[j * kv + column + d];
+            for (size_t j = first; j < keys; ++j) value += weight[j] / sum * seen.v[j * kv + column + d];
             out.push_back(value);
           }
         }
@@ -174,6 +178,54 @@ TEST_CASE("ops: a stack that is not causal attends to all of its sequence, and t
       const std::vector<Part> next = {{&c, 4, 1, &a}, {&d, 1, 1, &a}};
       check_near(s.run(1, next, cross), s.expected(next, cross), kTolerance);
     }
+  }
+}
+
+TEST_CASE("ops: windows and sinks, alone and together, and a row's bits without its neighbours") {
+  for (const DeviceKind kind : devices()) {
+    for (const auto& [heads, kv_heads, head_dim] : kHeads) {
+      for (const size_t window : {size_t{1}, size_t{5}, size_t{16}, size_t{17}, size_t{1000}}) {
+        for (const bool with_sinks : {false, true}) {
+          CAPTURE(device_name(kind));
+          CAPTURE(heads);
+          CAPTURE(window);
+          CAPTURE(with_sinks);
+          Setup s(kind, heads, kv_heads, head_dim);
+          s.attention.window = window;
+          AttendTask task = s.task(false, true, false);
+          if (with_sinks) {
+            s.sinks = random_floats(heads, 50);
+            s.sinks[0] = 30;  // larger than any score
+            task.sinks = s.fixture->upload(s.sinks);
+          }
+          Known a(s.attention, 50, 1), b(s.attention, 50, 1), c(s.attention, 3, 7);
+          const std::vector<Part> whole = {{&a, 0, 50}};
+          const auto found = s.run(1, whole, task);
+          check_near(found, s.expected(whole, task), kTolerance);
+          const std::vector<Part> most = {{&b, 0, 49}};
+          s.run(1, most, task);
+          const auto last = s.run(1, {{&c, 0, 3}, {&b, 49, 1}}, task);
+          const size_t row = s.attention.query_width();
+          CHECK(same_bits(last.data() + 3 * row, found.data() + 49 * row, row));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ops: keys before the window are not read") {
+  for (const DeviceKind kind : devices()) {
+    CAPTURE(device_name(kind));
+    Setup s(kind, 4, 2, 16);
+    s.attention.window = 4;
+    const AttendTask task = s.task(false, true, false);
+    Known a(s.attention, 40, 1), b = a;
+    std::fill_n(b.k.begin(), 33 * s.attention.kv_width(), NAN);
+    std::fill_n(b.v.begin(), 33 * s.attention.kv_width(), NAN);
+    const auto sound = s.run(1, {{&a, 0, 40}}, task), found = s.run(1, {{&b, 0, 40}}, task);
+    const size_t row = s.attention.query_width();
+    CHECK(same_bits(found.data() + 36 * row, sound.data() + 36 * row, 4 * row));
+    CHECK(std::isnan(found[35 * row]));
   }
 }
 

@@ -21,7 +21,7 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
         CAPTURE(weight_type_name(format.type));
         const size_t tokens = emulated(kind) ? 20 : 300;
         OpsFixture fixture(kind, moe_spec(activation, {}), limits_of(tokens));
-        Network net;
+        Network net{.activation = activation};
         if (gated(activation)) net.gate = fixture.matrix(kHidden, kWidth, format, 1);
         net.up = fixture.matrix(kHidden, kWidth, format, 2);
         net.down = fixture.matrix(kWidth, kHidden, format, 3);
@@ -29,7 +29,7 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
         const Pass pass(fixture, tokens);
         fixture.write(fixture.at().normed, x);
         fixture.write(fixture.at().hidden, before);
-        fixture.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, tokens);
+        fixture.ops().feed_forward({net.gate.panels, net.up.panels, net.down.panels, {}}, activation, tokens);
         const auto found = fixture.read(fixture.at().hidden, before.size());
         std::vector<double> expected(before.begin(), before.end());
         for (size_t t = 0; t < tokens; ++t) {
@@ -41,8 +41,55 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
         const size_t last = tokens - 1;
         fixture.write(fixture.at().normed, {x.begin() + static_cast<ptrdiff_t>(last * kWidth), x.end()});
         fixture.write(fixture.at().hidden, {before.begin() + static_cast<ptrdiff_t>(last * kWidth), before.end()});
-        fixture.ops().feed_forward(net.gate.panels, net.up.panels, net.down.panels, activation, 1);
+        fixture.ops().feed_forward({net.gate.panels, net.up.panels, net.down.panels, {}}, activation, 1);
         CHECK(same_bits(fixture.read(fixture.at().hidden, kWidth).data(), &found[last * kWidth], kWidth));
+      }
+    }
+  }
+}
+
+TEST_CASE("ops: biases of a network, beyond the limits of its activation, and a gate of its outputs") {
+  constexpr size_t kTokens = 21;
+  for (const DeviceKind kind : devices()) {
+    for (const Activation activation : kActivations) {
+      for (const bool gate_output : {false, true}) {
+        CAPTURE(device_name(kind));
+        CAPTURE(gate_output);
+        ModelSpec spec = moe_spec(activation, {});
+        auto& moe = std::get<MoeSpec>(spec.stacks[0].layers[1].feed_forward);
+        moe.shared = SharedExpertSpec{{kHidden, activation}, true};
+        OpsFixture fixture(kind, spec, limits_of(kTokens));
+        Network net{.activation = activation};
+        if (gated(activation)) net.gate = fixture.matrix(kHidden, kWidth, kF32Format, 1);
+        net.up = fixture.matrix(kHidden, kWidth, kF32Format, 2);
+        net.down = fixture.matrix(kWidth, kHidden, kF32Format, 3);
+        net.gate_bias = random_floats(kHidden, 6);
+        net.up_bias = random_floats(kHidden, 7);
+        net.down_bias = random_floats(kWidth, 8);
+        net.gate_bias[3] = net.up_bias[4] = 20;
+        net.gate_bias[5] = net.up_bias[6] = -20;
+        const TestMatrix output_gate = fixture.matrix(1, kWidth, kF32Format, 9);
+        FfnWeights weights{net.gate.panels, net.up.panels, net.down.panels, {}};
+        weights.gate.bias = fixture.upload(net.gate_bias);
+        weights.up.bias = fixture.upload(net.up_bias);
+        weights.down.bias = fixture.upload(net.down_bias);
+        if (gate_output) {
+          weights.output_gate = output_gate.panels;
+          weights.down.bias = nullptr;
+          net.down_bias.clear();
+        }
+        const auto x = random_floats(kTokens * kWidth, 4);
+        const Pass pass(fixture, kTokens);
+        fixture.write(fixture.at().normed, x);
+        fixture.write(fixture.at().hidden, std::vector<float>(kTokens * kWidth));
+        fixture.ops().feed_forward(weights, activation, kTokens);
+        std::vector<double> expected;
+        for (size_t t = 0; t < kTokens; ++t) {
+          const auto row = doubles(&x[t * kWidth], kWidth);
+          const double scale = gate_output ? 1 / (1 + std::exp(-product(output_gate, 0, row.data()))) : 1;
+          for (const double y : net.run(&x[t * kWidth])) expected.push_back(scale * y);
+        }
+        check_near(fixture.read(fixture.at().hidden, kTokens * kWidth), expected, 3e-6);
       }
     }
   }
@@ -63,9 +110,11 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
         std::fill_n(x.begin() + 5 * kWidth, kWidth, 0.0f);  // all alike
         const Pass pass(fixture, kTokens);
         fixture.write(fixture.at().normed, x);
+        FeedForwardWeights weights{};
+        weights.router = w.panels;
         Dispatch dispatch;
         std::vector<float> logits(kTokens * kExperts);
-        fixture.ops().choose(w.panels, router, kTokens, logits.data(), dispatch);
+        fixture.ops().choose(weights, router, kTokens, logits.data(), dispatch);
         REQUIRE(dispatch.k == top_k);
         REQUIRE(dispatch.expert.size() == kTokens * top_k);
         std::vector<double> expected, alphas;
@@ -91,7 +140,7 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
 
         Dispatch alone;
         fixture.write(fixture.at().normed, {x.end() - kWidth, x.end()});
-        fixture.ops().choose(w.panels, router, 1, nullptr, alone);
+        fixture.ops().choose(weights, router, 1, nullptr, alone);
         for (size_t j = 0; j < top_k; ++j) {
           CHECK(alone.expert[j] == dispatch.expert[(kTokens - 1) * top_k + j]);
           CHECK(same_bits(&alone.alpha[j], &dispatch.alpha[(kTokens - 1) * top_k + j], 1));

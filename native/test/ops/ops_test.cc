@@ -61,10 +61,10 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
         for (size_t i = 0; i < width; ++i) expected[r * width + i] = x[r * width + i] * scale * weight[i];
       }
       fixture.write(fixture.at().hidden, x);
-      fixture.ops().norm(fixture.at().hidden, on_device, rows, width, fixture.at().normed);
+      fixture.ops().norm(fixture.at().hidden, on_device, spec.norm_epsilon, rows, width, fixture.at().normed);
       const auto apart = fixture.read(fixture.at().normed, rows * width);
       check_near(apart, expected, 1e-6);
-      fixture.ops().norm(fixture.at().hidden, on_device, rows, width, fixture.at().hidden);
+      fixture.ops().norm(fixture.at().hidden, on_device, spec.norm_epsilon, rows, width, fixture.at().hidden);
       CHECK(same_bits(fixture.read(fixture.at().hidden, rows * width).data(), apart.data(), apart.size()));
     }
   }

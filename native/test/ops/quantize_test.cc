@@ -50,6 +50,32 @@ TEST_CASE("quantize: a weight is within half a step, the largest keeps its code"
   CHECK(top == 7);
 }
 
+TEST_CASE("quantize: e2m1 numbers of any power of two keep their values in mxfp4") {
+  constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (const int power : {-125, -60, -1, 0, 7, 120}) {
+    // The largest number of a group decides its scale.
+    for (size_t most = 0; most < 8; ++most) {
+      std::vector<float> weight;
+      for (size_t i = 0; i < 32; ++i) {
+        const float number = std::ldexp(kNumbers[i % (most + 1)], power);
+        weight.push_back(i % 3 == 0 ? -number : number);
+      }
+      CAPTURE(power);
+      CAPTURE(most);
+      CHECK(round_trip(weight, 1, 32, kMxfp4Format) == weight);
+    }
+  }
+}
+
+TEST_CASE("quantize: mxfp4 takes the nearest number, and NaN as its scale where a weight is not finite") {
+  const std::vector<float> weight{4, 0.2f, 0.3f, 2.4f, 2.6f, -3.4f, 5.1f, -0.24f, 7.9f, 2.5f, 3.5f, 0.25f};
+  const std::vector<float> nearest{4, 0, 0.5f, 2, 3, -3, 6, 0, 6, 2, 4, 0};
+  CHECK(round_trip(weight, 1, weight.size(), kMxfp4Format) == nearest);
+  for (const float odd : {kInf, -kInf, kNan}) {
+    for (const float value : round_trip({1, odd, 3}, 1, 3, kMxfp4Format)) CHECK(std::isnan(value));
+  }
+}
+
 TEST_CASE("quantize: zero weights have scale 0, NaN weights have scale NaN") {
   std::vector<int8_t> codes(4, 9);
   const std::vector<float> zero(4);

@@ -22,7 +22,12 @@ inline std::vector<Prompt> decoder_prompts(const Cases& cases, const std::string
   for (const JsonValue& entry : list.root().elements()) {
     const auto ids = cases.read<int64_t>(entry.at("case").as_string() + ".input_ids");
     Prompt prompt{{ids.begin(), ids.end()}, {}};
+    // A list of ids, or a list of one such list.
     for (const JsonValue& line : entry.at("greedy").elements()) {
+      if (!line.is_array()) {
+        prompt.greedy.push_back(static_cast<int32_t>(line.as_i64()));
+        continue;
+      }
       for (const JsonValue& id : line.elements()) prompt.greedy.push_back(static_cast<int32_t>(id.as_i64()));
     }
     prompts.push_back(std::move(prompt));

@@ -36,24 +36,43 @@ struct Pass {
   }
 };
 
-/// A feed-forward network, gated or not.
+/// An activation of gate · x and up · x, in float64.
+inline double activated(Activation activation, double gate, double up) {
+  switch (activation) {
+    case Activation::kRelu:
+      return std::max(up, 0.0);
+    case Activation::kSwiglu:
+      return gate / (1 + std::exp(-gate)) * up;
+    case Activation::kClampedSwiglu:
+      break;
+  }
+  const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+  return (u + 1) * g / (1 + std::exp(-1.702 * g));
+}
+
+/// A feed-forward network.
 struct Network {
   TestMatrix gate, up, down;
+  Activation activation = Activation::kRelu;
+  /// Of each matrix, or none.
+  std::vector<float> gate_bias = {}, up_bias = {}, down_bias = {};
 
-  /// down · (max(up · x, 0) or silu(gate · x) ∘ up · x) in float64.
+  /// In float64.
   std::vector<double> run(const float* x) const {
     const auto row = doubles(x, kWidth);
+    const auto biased = [](double value, const std::vector<float>& bias, size_t i) {
+      return bias.empty() ? value : value + static_cast<double>(bias[i]);
+    };
     std::vector<double> hidden, y;
     for (size_t i = 0; i < kHidden; ++i) {
-      const double value = product(up, i, row.data());
-      const double g = gate.rows.empty() ? 0 : product(gate, i, row.data());
-      hidden.push_back(gate.rows.empty() ? std::max(value, 0.0) : g / (1 + std::exp(-g)) * value);
+      const double g = gate.rows.empty() ? 0 : biased(product(gate, i, row.data()), gate_bias, i);
+      hidden.push_back(activated(activation, g, biased(product(up, i, row.data()), up_bias, i)));
     }
-    for (size_t i = 0; i < kWidth; ++i) y.push_back(product(down, i, hidden.data()));
+    for (size_t i = 0; i < kWidth; ++i) y.push_back(biased(product(down, i, hidden.data()), down_bias, i));
     return y;
   }
 };
 
-inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kSwiglu};
+inline constexpr Activation kActivations[] = {Activation::kRelu, Activation::kSwiglu, Activation::kClampedSwiglu};
 
 }  // namespace sida::testing

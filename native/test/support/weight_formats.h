@@ -10,6 +10,7 @@ inline constexpr WeightFormat kFormats[] = {kF32Format,
                                             {WeightType::kInt8, 0},
                                             {WeightType::kInt4, 32},
                                             {WeightType::kInt4, 64},
-                                            {WeightType::kInt4, 128}};
+                                            {WeightType::kInt4, 128},
+                                            kMxfp4Format};
 
 }  // namespace sida

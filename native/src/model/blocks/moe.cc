@@ -26,8 +26,13 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
     const ProfileScope computing(ProfileOp::kExperts, {.layer = layer, .tokens = rows});
     ops_.experts(experts_.layout(), group_, dispatch_);
   }
-  const ProfileScope combining(ProfileOp::kCombine);
-  ops_.combine(dispatch_, tokens);
+  {
+    const ProfileScope combining(ProfileOp::kCombine);
+    ops_.combine(dispatch_, tokens);
+  }
+  if (!spec.shared) return;
+  const ProfileScope shared(ProfileOp::kDense);
+  ops_.feed_forward(weights.ffn, spec.shared->ffn.activation, tokens);
 }
 
 void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
@@ -39,7 +44,7 @@ void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
   } else {
     float* logits =
         trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * spec.experts;
-    ops_.choose(weights.router, spec.router, tokens, logits, dispatch_);
+    ops_.choose(weights, spec.router, tokens, logits, dispatch_);
   }
   sort_choices(spec.experts, spec.router.capacity, sequences, dispatch_);
 }

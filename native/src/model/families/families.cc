@@ -2,14 +2,22 @@
 #include <string>
 
 #include "model/config_reader.h"
+#include "model/families/deepseek_v2/deepseek_v2.h"
+#include "model/families/deepseek_v3/deepseek_v3.h"
 #include "model/families/family.h"
+#include "model/families/glm4_moe/glm4_moe.h"
+#include "model/families/gpt_oss/gpt_oss.h"
+#include "model/families/mixtral/mixtral.h"
 #include "model/families/olmoe/olmoe.h"
+#include "model/families/qwen2_moe/qwen2_moe.h"
+#include "model/families/qwen3_moe/qwen3_moe.h"
 #include "model/families/switch_transformers/switch_transformers.h"
 
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 2> kFamilies{&kSwitchTransformers, &kOlmoe};
+constexpr std::array<const Family*, 9> kFamilies{&kSwitchTransformers, &kOlmoe,  &kMixtral,    &kQwen2Moe,  &kQwen3Moe,
+                                                 &kGptOss,             &kDeepseekV2, &kDeepseekV3, &kGlm4Moe};
 
 }  // namespace
 

@@ -21,6 +21,12 @@ struct TensorSource {
     std::vector<uint64_t> shape = {};
     /// The slot's first row in a tensor that holds several slots. All dimensions but the last count as rows.
     uint64_t first_row = 0;
+    uint64_t row_step = 1;  ///< rows of the tensor from one row of the slot to the next
+    /// The slot's matrix (n, k) is the transpose of k rows of n numbers each.
+    bool transposed = false;
+    /// Not empty: the tensor holds MXFP4 codes (.., k / 32, 16) in U8, low nibble first, and the one of this name their
+    /// scales (.., k / 32), powers of two above 127. `shape` is that of the codes.
+    std::string scales = {};
   };
   std::vector<Candidate> candidates;  ///< in order of preference: the first that the checkpoint has is used
 };
@@ -34,7 +40,7 @@ struct Family {
   TensorSource (*source)(const ModelSpec& spec, const TensorSlot& slot);
   /// Whether a tensor of this name is a weight, so that a checkpoint may hold it only where the config has a slot for
   /// it.
-  bool (*owns)(std::string_view name);
+  bool (*owns)(const ModelSpec& spec, std::string_view name);
 };
 
 /// All families that this build knows.

@@ -1,48 +1,164 @@
 #include "model/families/rope_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 #include <string>
+
+#include "model/families/config_limits.h"
 
 namespace sida {
 namespace {
 
 constexpr double kMaxTheta = 1e12;
+constexpr double kMaxFactor = 1e6;
 
-double read_theta(const ConfigReader& reader, double fallback) {
-  return reader.real("rope_theta", 1, kMaxTheta, fallback);
-}
+/// The fields of a rotary position, wherever the config has them.
+struct Fields {
+  std::optional<ConfigReader> scaling;  ///< rope_parameters or rope_scaling
+  std::string type = "default";
+  double theta;
 
-/// Reads rope_scaling or rope_parameters, where the config has one. `theta` is the config's own.
-double read_parameters(const ConfigReader& rope, double theta) {
-  rope.require_text(rope.alias({"rope_type", "type"}), "default", "other rotary positions are not supported");
-  if (rope.real("partial_rotary_factor", 0, 1, 1) != 1) {
-    throw rope.fault("partial_rotary_factor", "1", rope.field("partial_rotary_factor")->describe(),
-                     "heads are rotated as a whole");
-  }
-  for (const char* kind : {"full_attention", "sliding_attention"}) {
-    if (const auto other = rope.field(kind)) {
-      throw rope.fault(kind, "none", other->describe(), "all layers have the same rotary positions");
+  Fields(const ConfigReader& reader, double fallback) : theta(reader.real("rope_theta", 1, kMaxTheta, fallback)) {
+    for (const char* name : {"rope_parameters", "rope_scaling"}) {
+      if (auto object = reader.object(name)) {
+        read(*object);
+        scaling = std::move(object);
+      }
     }
   }
-  return read_theta(rope, theta);
+
+ private:
+  void read(const ConfigReader& rope) {
+    for (const char* kind : {"full_attention", "sliding_attention"}) {
+      if (const auto other = rope.field(kind)) {
+        throw rope.fault(kind, "none", other->describe(), "all layers have the same rotary positions");
+      }
+    }
+    theta = rope.real("rope_theta", 1, kMaxTheta, theta);
+    const char* name = rope.alias({"rope_type", "type"});
+    const auto value = rope.field(name);
+    if (!value) return;
+    for (const char* known : {"default", "linear", "yarn", "llama3"}) {
+      if (value->try_string() == known) {
+        type = known;
+        return;
+      }
+    }
+    throw rope.fault(name, "\"default\", \"linear\", \"yarn\" or \"llama3\"", value->describe(),
+                     "other rotary positions are not supported");
+  }
+};
+
+// In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
+std::vector<float> frequencies(double theta, size_t width) {
+  std::vector<float> inverse;
+  const double base = static_cast<float>(theta);
+  for (size_t i = 0; i < width; i += 2) {
+    const float exponent = static_cast<float>(i) / static_cast<float>(width);
+    inverse.push_back(1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
+  }
+  return inverse;
+}
+
+/// Su et al., "YaRN", equation for the attention's temperature.
+double yarn_magnitude(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; }
+
+struct YarnContext {
+  double original;
+  double factor;
+};
+
+YarnContext yarn_context(const ConfigReader& reader, const ConfigReader& rope, int context) {
+  const int positions = reader.integer("max_position_embeddings", 1, kMaxCount, context);
+  const int original = rope.integer("original_max_position_embeddings", 1, kMaxCount, positions);
+  return {static_cast<double>(original), rope.real("factor", 1, kMaxFactor, static_cast<double>(positions) / original)};
+}
+
+/// Where the ramp from kept to interpolated frequencies begins and ends, in pairs of columns.
+std::pair<double, double> yarn_ramp(const ConfigReader& rope, double original, double theta, size_t width) {
+  const auto find = [&](double rotations) {
+    return static_cast<double>(width) * std::log(original / (rotations * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  double low = find(rope.real("beta_fast", 1e-3, kMaxFactor, 32));
+  double high = find(rope.real("beta_slow", 1e-3, kMaxFactor, 1));
+  if (rope.boolean("truncate", true)) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(width) - 1);
+  return {low, low == high ? high + 0.001 : high};
+}
+
+void scale_yarn(const ConfigReader& reader, const ConfigReader& rope, int context, double theta, Rope& positions) {
+  const auto [original, factor] = yarn_context(reader, rope, context);
+  const auto [low, high] = yarn_ramp(rope, original, theta, positions.width());
+  for (size_t j = 0; j < positions.inverse_frequencies.size(); ++j) {
+    const auto ramp = static_cast<float>(std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
+    float& inverse = positions.inverse_frequencies[j];
+    inverse = inverse / static_cast<float>(factor) * ramp + inverse * (1 - ramp);
+  }
+  double magnitude = yarn_magnitude(factor, 1);
+  if (rope.field("mscale") && rope.field("mscale_all_dim")) {
+    magnitude = yarn_magnitude(factor, rope.real("mscale", 0, kMaxFactor, 1)) /
+                yarn_magnitude(factor, rope.real("mscale_all_dim", 0, kMaxFactor, 1));
+  }
+  positions.magnitude = static_cast<float>(rope.real("attention_factor", 1e-6, kMaxFactor, magnitude));
+}
+
+void scale_llama3(const ConfigReader& rope, Rope& positions) {
+  const double factor = rope.real("factor", 1, kMaxFactor, 1);
+  const double low = rope.real("low_freq_factor", 1e-6, kMaxFactor, 1);
+  const double high = rope.real("high_freq_factor", 1e-6, kMaxFactor, 4);
+  if (high <= low) {
+    throw rope.fault("high_freq_factor", "more than \"low_freq_factor\"", rope.field("high_freq_factor")->describe(), "");
+  }
+  const double original = rope.integer("original_max_position_embeddings", 1, kMaxCount, 8192);
+  for (float& inverse : positions.inverse_frequencies) {
+    const double length = 2 * std::numbers::pi / static_cast<double>(inverse);
+    const double kept = std::clamp((original / length - low) / (high - low), 0.0, 1.0);
+    const auto share = static_cast<float>(kept);
+    inverse = (1 - share) * (inverse / static_cast<float>(factor)) + share * inverse;
+  }
+}
+
+size_t rotary_width(const ConfigReader& reader, const Fields& fields, size_t head_dim, std::optional<double> partial) {
+  const char* name = "partial_rotary_factor";
+  const ConfigReader& owner = fields.scaling && fields.scaling->field(name) ? *fields.scaling : reader;
+  const double share = owner.real(name, 0, 1, partial.value_or(1));
+  if (share == 1) return head_dim;
+  if (!partial) throw owner.fault(name, "1", owner.field(name)->describe(), "heads are rotated as a whole");
+  const auto width = static_cast<size_t>(static_cast<double>(head_dim) * share);
+  if (width > 0 && width % 2 == 0) return width;
+  throw owner.fault(name, "a share that is an even number of a head's " + std::to_string(head_dim) + " columns",
+                    std::to_string(share), "");
 }
 
 }  // namespace
 
-Rope read_rope(const ConfigReader& reader, size_t width) {
-  double theta = read_theta(reader, 10000);
-  for (const char* name : {"rope_parameters", "rope_scaling"}) {
-    if (const auto rope = reader.object(name)) theta = read_parameters(*rope, theta);
-  }
-  // In float32, as in transformers. The powers are rounded once and agree with transformers' to within the last bit.
+Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults) {
+  const Fields fields(reader, defaults.theta);
   Rope rope;
-  const double base = static_cast<float>(theta);
-  for (size_t i = 0; i < width; i += 2) {
-    const float exponent = static_cast<float>(i) / static_cast<float>(width);
-    rope.inverse_frequencies.push_back(1.0f / static_cast<float>(std::pow(base, static_cast<double>(exponent))));
+  rope.inverse_frequencies =
+      frequencies(fields.theta, rotary_width(reader, fields, head_dim, defaults.partial));
+  if (fields.type == "linear") {
+    const auto factor = static_cast<float>(fields.scaling->real("factor", 1, kMaxFactor, 1));
+    for (float& inverse : rope.inverse_frequencies) inverse /= factor;
+  } else if (fields.type == "yarn") {
+    scale_yarn(reader, *fields.scaling, defaults.context, fields.theta, rope);
+  } else if (fields.type == "llama3") {
+    scale_llama3(*fields.scaling, rope);
   }
   return rope;
+}
+
+double yarn_score_factor(const ConfigReader& reader) {
+  const Fields fields(reader, 1e4);
+  if (fields.type != "yarn" || !fields.scaling->field("mscale_all_dim")) return 1;
+  const double scale = fields.scaling->real("mscale_all_dim", 0, kMaxFactor, 0);
+  return yarn_magnitude(yarn_context(reader, *fields.scaling, 1).factor, scale);
 }
 
 }  // namespace sida

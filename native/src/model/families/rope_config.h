@@ -1,12 +1,25 @@
 #pragma once
 
+#include <optional>
+
 #include "model/config_reader.h"
 #include "model/spec.h"
 
 namespace sida {
 
-/// Rotary positions over `width` columns as a config asks for them: by `rope_theta` and `rope_scaling`, or by one
-/// `rope_parameters`. Throws checkpoint_invalid naming a type that is not implemented.
-Rope read_rope(const ConfigReader& reader, size_t width);
+struct RopeDefaults {
+  double theta;
+  int context;  ///< of max_position_embeddings
+  /// The share of a head's columns that are rotated, where a config may say so by `partial_rotary_factor`.
+  std::optional<double> partial = {};
+};
+
+/// Rotary positions of heads of `head_dim` columns as a config asks for them: by `rope_theta` and `rope_scaling`, or by
+/// one `rope_parameters`, of the types default, linear, yarn and llama3 of transformers' modeling_rope_utils. Throws
+/// checkpoint_invalid naming a type that is not implemented.
+Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults);
+
+/// YaRN's factor of the scores where `mscale_all_dim` is given, which DeepSeek squares; 1 otherwise.
+double yarn_score_factor(const ConfigReader& reader);
 
 }  // namespace sida

@@ -24,7 +24,7 @@ void CpuOps::attend(const AttendTask& task) {
 }
 
 void CpuOps::split_attention(const AttendTask& task) {
-  constexpr size_t kRows = 16;
+  constexpr size_t kRows = CpuWorkspace::kAttentionRows;
   attention_parts_.clear();
   const AttentionSpec& spec = *task.spec;
   // Heads that share keys are computed together, so that the keys are read once. With a bias each head is by itself,
@@ -64,7 +64,10 @@ void CpuOps::run_attention(const AttendTask& attend, const AttentionPart& part, 
                    : attend.causal ? position + 1
                                    : sequence.past + sequence.count;
   task.causal_step = attend.causal && !part.by_head ? 1 : 0;
+  task.window = spec.window.value_or(SIZE_MAX);
   task.scale = spec.scale;
+  if (attend.sinks != nullptr) task.sinks = attend.sinks + part.head;
+  task.sink_step = part.by_head ? 1 : 0;
   task.bias = attend.biased ? biases_[stack_]->head(part.head) - position : nullptr;
   task.out = q;
   task.out_stride = task.q_stride;

@@ -2,18 +2,24 @@
 #include <cstring>
 
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/top_experts.h"
+#include "ops/cpu/choose_experts.h"
 
 namespace sida {
 
-void CpuOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation,
-                          size_t tokens) {
-  const ExpertRows all{gate, up, down, nullptr, tokens, work_.hidden};
-  expert_ffn(pool_, {&all, 1}, work_.normed, 1, work_.expert_scratch(), Epilogue::kAdd);
+void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
+  const float* scales = nullptr;
+  if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
+    sida::linear(pool_, work_.normed, gate.k, tokens, gate, work_.gates, 1, Epilogue::kStore, {});
+    cpu_kernels().sigmoid(work_.gates, tokens);
+    scales = work_.gates;
+  }
+  const ExpertRows all{weights.gate, weights.up, weights.down, nullptr, tokens, work_.hidden, scales};
+  expert_ffn(pool_, {&all, 1}, work_.normed, 1, activation, work_.expert_scratch(), Epilogue::kAdd);
 }
 
-void CpuOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                     Dispatch& dispatch) {
+  const PanelMatrix& router = weights.router;
   const size_t experts = router.n;
   sida::linear(pool_, work_.normed, router.k, tokens, router, work_.router, experts, Epilogue::kStore, work_.int8);
   if (logits != nullptr) std::memcpy(logits, work_.router, tokens * experts * sizeof(float));
@@ -22,10 +28,10 @@ void CpuOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t to
   dispatch.alpha.resize(tokens * spec.top_k);
   share(tokens, tokens * experts * spec.top_k, [&](size_t begin, size_t end) {
     for (size_t token = begin; token < end; ++token) {
-      float* row = work_.router + token * experts;
-      cpu_kernels().softmax(row, experts, row);
       const size_t choice = token * spec.top_k;
-      top_experts(row, experts, spec, dispatch.expert.data() + choice, dispatch.alpha.data() + choice);
+      float* scratch = work_.router_scratch + token * experts;
+      choose_experts({work_.router + token * experts, experts, weights.router_correction, scratch}, spec,
+                     dispatch.expert.data() + choice, dispatch.alpha.data() + choice);
     }
   });
 }
@@ -39,7 +45,7 @@ void CpuOps::experts(const ExpertLayout& layout, std::span<const ExpertBlock> ex
                       layout.matrix(expert.block, Projection::kDown), dispatch.order.data() + begin, rows,
                       work_.outputs + begin * spec_.width});
   }
-  expert_ffn(pool_, group_, work_.normed, dispatch.k, work_.expert_scratch());
+  expert_ffn(pool_, group_, work_.normed, dispatch.k, layout.shape.activation, work_.expert_scratch());
 }
 
 void CpuOps::combine(const Dispatch& dispatch, size_t) {

@@ -51,10 +51,10 @@ void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens
   }
 }
 
-void CpuOps::norm(const float* x, const float* weight, size_t rows, size_t width, float* y) {
+void CpuOps::norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) {
   const ProfileScope scope(ProfileOp::kNorm);
   share(rows, rows * width, [&](size_t begin, size_t end) {
-    cpu_kernels().rms_norm(x + begin * width, weight, spec_.norm_epsilon, end - begin, width, y + begin * width);
+    cpu_kernels().rms_norm(x + begin * width, weight, epsilon, end - begin, width, y + begin * width);
   });
 }
 
@@ -72,11 +72,13 @@ void CpuOps::clip(float* x, size_t count, float limit) {
 }
 
 void CpuOps::rotate(float* x, size_t heads, size_t head_dim) {
-  const size_t width = std::get<Rope>(spec_.stacks[stack_].positions).width();
+  const auto& rope = std::get<Rope>(spec_.stacks[stack_].positions);
+  const size_t width = rope.width();
+  const auto turn = rope.adjacent ? cpu_kernels().rotate_adjacent : cpu_kernels().rotate;
   share(tokens_, tokens_ * heads * head_dim, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const float* cosines = work_.rotary + i * width;
-      cpu_kernels().rotate(x + i * heads * head_dim, heads, head_dim, width / 2, cosines, cosines + width / 2);
+      turn(x + i * heads * head_dim, heads, head_dim, width / 2, cosines, cosines + width / 2);
     }
   });
 }

@@ -30,16 +30,17 @@ class CpuOps final : public Ops {
 
   void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
   void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
-  void norm(const float* x, const float* weight, size_t rows, size_t width, float* y) override;
+  void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
   void clip(float* x, size_t count, float limit) override;
   void rotate(float* x, size_t heads, size_t head_dim) override;
   void write_kv(size_t cache_layer) override;
   void attend(const AttendTask& task) override;
-  void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation activation,
-                    size_t tokens) override;
+  void write_latent(const LatentSpec& spec, size_t cache_layer) override;
+  void attend_latent(const LatentTask& task) override;
+  void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) override;
 
-  void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+  void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
   void take_choices(const Dispatch&, size_t) override {}
   void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
@@ -60,6 +61,7 @@ class CpuOps final : public Ops {
   };
 
   void split_attention(const AttendTask& task);
+  void run_latent(const LatentTask& task, const AttentionPart& part, size_t thread);
   void run_attention(const AttendTask& task, const AttentionPart& part, size_t thread);
   /// Calls body(begin, end) for ranges of [0, count). The threads share the ranges where the work, in floats, is large
   /// enough.

@@ -15,6 +15,9 @@ struct CpuWorkspace {
   /// Rows of the feed-forward intermediate computed at a time.
   static constexpr size_t kFeedForwardRows = 256;
 
+  /// Most query rows of one part of attention.
+  static constexpr size_t kAttentionRows = 16;
+
   static uint64_t bytes(const ModelSpec& spec, const BatchLimits& limits);
 
   CpuWorkspace(DeviceMemory& memory, const ModelSpec& spec, const BatchLimits& limits);
@@ -31,7 +34,10 @@ struct CpuWorkspace {
   float* outputs;       ///< of experts, (choices, width); shares its memory with keys and values
   float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
   float* router;        ///< (tokens, experts)
+  float* router_scratch;  ///< (tokens, experts): of choose_experts()
+  float* gates;         ///< (tokens): of shared experts' outputs
   float* scores;        ///< (threads, 4, score_stride)
+  float* latent;        ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
   float* rotary;        ///< (tokens, rotary width): cosines, then sines of each token
   /// By stack: PositionBias over `bias_positions` positions; null where the stack has none.
   std::vector<float*> biases;

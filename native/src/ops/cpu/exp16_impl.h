@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "ops/epilogue.h"
+
 namespace sida {
 namespace {
 
@@ -33,6 +35,24 @@ inline V silu16(V g) {
   // exp16 is capped at e^88, so for g far below -88 the quotient would grow with g; zero_below() makes it 0. The fma
   // makes NaN of an infinity, which must not become a valid 0.
   return V::fma(g, V::set(0.0f), V::zero_below(g, V::set(-87.0f), quotient));
+}
+
+/// g / (1 + exp(-1.702 g)) · (u + 1) with g = min(gate, 7) and u = up clamped to ±7; NaN where gate or up is not
+/// finite.
+inline V clamped_swiglu16(V gate, V up) {
+  const V limit = V::set(kGateLimit);
+  // An infinity must not become a valid limit.
+  const V g = V::fma(gate, V::set(0.0f), V::min(limit, gate));
+  const V u = V::fma(up, V::set(0.0f), V::max(V::set(-kGateLimit), V::min(limit, up)));
+  const V t = V::mul(g, V::set(kGateSlope));
+  const V quotient = V::div(g, V::add(V::set(1.0f), exp16(V::sub(V::set(0.0f), t))));
+  return V::mul(V::zero_below(t, V::set(-87.0f), quotient), V::add(u, V::set(1.0f)));
+}
+
+/// 1 / (1 + exp(-x)); NaN where x is not finite.
+inline V sigmoid16(V x) {
+  const V one = V::set(1.0f);
+  return V::fma(x, V::set(0.0f), V::div(one, V::add(one, exp16(V::sub(V::set(0.0f), x)))));
 }
 
 /// x (n < 16) = f(x): the rest after a loop over whole vectors.

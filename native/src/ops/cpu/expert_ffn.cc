@@ -105,13 +105,23 @@ void multiply(const GemmTask& task, const QuantizedRows* codes) {
   }
 }
 
-void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, const ExpertScratch& scratch,
-               Epilogue epilogue) {
+/// Scales a part's hidden layer, and thereby its outputs.
+void scale_rows(ThreadPool& pool, const Part& part, size_t hidden, const ExpertScratch& scratch) {
+  const float* scales = part.expert->scales;
+  if (scales == nullptr) return;
+  pool.parallel_for(part.rows, [&](size_t row, size_t) {
+    float* at = scratch.hidden + (part.at + row) * scratch.hidden_stride;
+    cpu_kernels().scale(scales[part.begin + row], at, hidden);
+  });
+}
+
+void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, Activation activation,
+               const ExpertScratch& scratch, Epilogue epilogue) {
   const std::span<const Part> parts = batch.parts();
   const ExpertRows& some = *parts.front().expert;
   const WeightFormat format = some.up.format;
   const size_t width = some.up.k, hidden = some.up.n, stride = scratch.hidden_stride;
-  const bool gated = some.gate.data != nullptr, int8 = in_int8(format, scratch.int8);
+  const bool has_gate = gated(activation), int8 = in_int8(format, scratch.int8);
 
   std::array<const float*, kMaxGroupExperts> inputs;
   for (size_t i = 0; i < parts.size(); ++i) inputs[i] = gather(parts[i], x, k, width, scratch.inputs);
@@ -122,17 +132,18 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, c
       quantize(pool, {inputs[i], width, parts[i].rows, width, format}, codes.from(parts[i].at));
     }
   }
-  share_panels(pool, parts, &ExpertRows::up, gated ? 2 : 1, [&](size_t i, size_t begin, size_t end) {
+  share_panels(pool, parts, &ExpertRows::up, has_gate ? 2 : 1, [&](size_t i, size_t begin, size_t end) {
     const Part& part = parts[i];
     const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
     const auto product = [&](const PanelMatrix& w, Epilogue into) {
       float* y = scratch.hidden + part.at * stride;
-      multiply({inputs[i], width, part.rows, w.data, w.format, w.k, w.n, begin, end, y, stride, into},
+      multiply({inputs[i], width, part.rows, w.data, w.format, w.k, w.n, begin, end, y, stride, into, w.bias},
                int8 ? &rows : nullptr);
     };
-    if (gated) product(part.expert->gate, Epilogue::kStore);
-    product(part.expert->up, gated ? Epilogue::kSwiglu : Epilogue::kRelu);
+    if (has_gate) product(part.expert->gate, Epilogue::kStore);
+    product(part.expert->up, activation_epilogue(activation));
   });
+  for (const Part& part : parts) scale_rows(pool, part, hidden, scratch);
   if (int8) {
     codes = quantized_rows(scratch.int8.data(), batch.rows(), hidden, format);
     quantize(pool, {scratch.hidden, stride, batch.rows(), hidden, format}, codes);
@@ -143,14 +154,14 @@ void run_batch(ThreadPool& pool, const Batch& batch, const float* x, size_t k, c
     const QuantizedRows rows = int8 ? codes.from(part.at) : codes;
     const float* from = scratch.hidden + part.at * stride;
     float* y = part.expert->y + part.begin * width;
-    multiply({from, stride, part.rows, w.data, w.format, w.k, w.n, begin, end, y, width, epilogue},
+    multiply({from, stride, part.rows, w.data, w.format, w.k, w.n, begin, end, y, width, epilogue, w.bias},
              int8 ? &rows : nullptr);
   });
 }
 
 }  // namespace
 
-void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
+void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k, Activation activation,
                 const ExpertScratch& scratch, Epilogue epilogue) {
   const size_t most = scratch.int8.empty() ? scratch.rows : std::min(scratch.rows, kInt8Rows);
   Batch batch(most);
@@ -158,12 +169,12 @@ void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float
     for (size_t row = 0; row < expert.rows;) {
       row += batch.add(expert, row);
       if (batch.full()) {
-        run_batch(pool, batch, x, k, scratch, epilogue);
+        run_batch(pool, batch, x, k, activation, scratch, epilogue);
         batch.clear();
       }
     }
   }
-  if (!batch.empty()) run_batch(pool, batch, x, k, scratch, epilogue);
+  if (!batch.empty()) run_batch(pool, batch, x, k, activation, scratch, epilogue);
 }
 
 }  // namespace sida

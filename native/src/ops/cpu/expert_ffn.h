@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/thread_pool.h"
+#include "ops/activation.h"
 #include "ops/cpu/linear.h"
 
 namespace sida {
@@ -16,6 +17,7 @@ struct ExpertRows {
   const uint32_t* order;  ///< its choices: choice c reads row c / k of the layer's input; null: the first rows in order
   size_t rows;
   float* y;  ///< (rows, width), in the order of `order`
+  const float* scales = nullptr;  ///< (rows): factors of the rows' outputs; null: none
 };
 
 /// Scratch memory of expert_ffn(), for `rows` rows at a time.
@@ -28,10 +30,10 @@ struct ExpertScratch {
   Int8Scratch int8;
 };
 
-/// y = epilogue(down · (max(up · x, 0) or, gated, silu(gate · x) ∘ up · x)) for the rows of each expert of a group; x
-/// (tokens, width). The group's weights are read at most once for every `scratch.rows` rows: first all gate and up
-/// projections, then all down projections, in chunks shared among the threads. A row's bits do not depend on the group.
+/// y = epilogue(down · activation(gate · x, up · x)) for the rows of each expert of a group; x (tokens, width). The
+/// group's weights are read at most once for every `scratch.rows` rows: first all gate and up projections, then all
+/// down projections, in chunks shared among the threads. A row's bits do not depend on the group.
 void expert_ffn(ThreadPool& pool, std::span<const ExpertRows> group, const float* x, size_t k,
-                const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
+                Activation activation, const ExpertScratch& scratch, Epilogue epilogue = Epilogue::kStore);
 
 }  // namespace sida

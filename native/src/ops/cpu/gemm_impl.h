@@ -2,7 +2,7 @@
 //
 // What one output element is, in every instruction set and for any number of rows: one chain of fused
 // multiply-adds over k, ascending, from 0. Its weights are the stored floats for f32 and bf16 and code ·
-// scale (exact in f32) for int4; for int8 the chain runs over the codes and the scale multiplies its end.
+// scale (exact in f32) for int4 and mxfp4; for int8 the chain runs over the codes and the scale multiplies its end.
 
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/tile_impl.h"
@@ -64,6 +64,20 @@ struct Int4Step {
   }
 };
 
+struct Mxfp4Step {
+  static constexpr WeightType kType = WeightType::kMxfp4;
+  static constexpr size_t kInputs = 8;
+  using Scales = Int4Step::Scales;
+  static Scales scales(const std::byte* p) { return Int4Step::scales(p); }
+  static void load(const std::byte* p, const Scales& scales, V (&w)[kInputs][2]) {
+    V half[kInputs];
+    for (size_t c = 0; c < 2; ++c) {
+      V::load_mxfp4(p + c * 64, half);
+      for (size_t i = 0; i < kInputs; ++i) w[i][c] = V::mul(half[i], scales.of[c]);
+    }
+  }
+};
+
 /// acc += row r's x of one input times the panel's 32 weights of it.
 template <size_t kRows>
 [[gnu::always_inline]] inline void add_input(V (&acc)[kRows][2], const RowPointers<float, kRows>& x,
@@ -85,7 +99,7 @@ void gemm_tile(const GemmTask& t, const float* first, const std::byte* panel, fl
   const std::byte* p = panel;
   for (size_t k = 0; k < t.k;) {
     size_t end = t.k;
-    if (Step::kType == WeightType::kInt4 && end - k > t.format.group) end = k + t.format.group;
+    if (grouped(Step::kType) && end - k > t.format.group) end = k + t.format.group;
     const auto scales = Step::scales(p + code_bytes(end - k, Step::kType));
     for (; k + Step::kInputs <= end; k += Step::kInputs, p += kPanelStepBytes) {
       prefetch_step(p);
@@ -103,7 +117,7 @@ void gemm_tile(const GemmTask& t, const float* first, const std::byte* panel, fl
       k = end;
       p += kPanelStepBytes;
     }
-    if (Step::kType == WeightType::kInt4) p += kGroupScaleBytes;
+    if (grouped(Step::kType)) p += kGroupScaleBytes;
   }
   if constexpr (Step::kType == WeightType::kInt8) {
     const auto* scales = reinterpret_cast<const float*>(p);
@@ -115,8 +129,8 @@ void gemm_tile(const GemmTask& t, const float* first, const std::byte* panel, fl
   }
 #pragma GCC unroll 16
   for (size_t r = 0; r < kRows; ++r) {
-    store_columns(t.epilogue, acc[r][0], y + r * t.y_stride, 0, columns);
-    store_columns(t.epilogue, acc[r][1], y + r * t.y_stride, 1, columns);
+    store_columns(t.epilogue, t.bias, acc[r][0], y + r * t.y_stride, 0, columns);
+    store_columns(t.epilogue, t.bias, acc[r][1], y + r * t.y_stride, 1, columns);
   }
 }
 
@@ -137,6 +151,8 @@ void gemm(const GemmTask& t) {
       return gemm_panels<Int8Step>(t);
     case WeightType::kInt4:
       return gemm_panels<Int4Step>(t);
+    case WeightType::kMxfp4:
+      return gemm_panels<Mxfp4Step>(t);
   }
 }
 

@@ -98,7 +98,7 @@ struct Int8Tile {
 #pragma GCC unroll 2
       for (size_t c = 0; c < 2; ++c) {
         const V sum = V::mul(I::to_float(I::sub(acc[r][c], excess[c])), scale[c]);
-        store_columns(t.epilogue, V::mul(sum, row_scale), y + r * t.y_stride, c, columns);
+        store_columns(t.epilogue, t.bias, V::mul(sum, row_scale), y + r * t.y_stride, c, columns);
       }
     }
   }
@@ -149,7 +149,7 @@ struct Int4Tile {
       const V row_scale = V::set(x.scales[row + r]);
 #pragma GCC unroll 2
       for (size_t c = 0; c < 2; ++c) {
-        store_columns(t.epilogue, V::mul(total[r][c], row_scale), y + r * t.y_stride, c, columns);
+        store_columns(t.epilogue, t.bias, V::mul(total[r][c], row_scale), y + r * t.y_stride, c, columns);
       }
     }
   }

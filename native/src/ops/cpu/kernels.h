@@ -24,6 +24,7 @@ struct GemmTask {
   float* y;
   size_t y_stride;
   Epilogue epilogue;
+  const float* bias = nullptr;  ///< (n), added to a product before the epilogue; null: none
 };
 
 /// Rows of activations in 8 bits, with the scales and sums that turn products with them back into floats. A row's scale
@@ -53,7 +54,8 @@ struct QuantizeTask {
 inline constexpr size_t kMaxInt8Inputs = 65536;
 
 /// Attention of query rows over the keys of one key head of one sequence. The rows are those of one query head, or the
-/// query heads at one position that share the key head. Row r sees keys [0, key_count + r·causal_step).
+/// query heads at one position that share the key head. Row r sees the last `window` of keys [0, key_count +
+/// r·causal_step).
 struct AttentionTask {
   const float* q;  ///< (rows, head_dim), row stride q_stride
   size_t q_stride;
@@ -70,6 +72,27 @@ struct AttentionTask {
   size_t out_stride;
   float* scratch;       ///< 4 × score_stride floats
   size_t score_stride;  ///< keys of the last row rounded up to 16
+  size_t window = SIZE_MAX;  ///< keys that a row sees at most
+  /// Row r's sink is at sinks[r·sink_step]: a score that takes part in the softmax and has no value; null for none.
+  const float* sinks = nullptr;
+  size_t sink_step = 0;
+};
+
+/// Latent attention of query rows over the cached rows of one sequence. Row r sees keys [0, key_count + r·causal_step).
+/// Its output is the weighted sum of the first `value_width` columns of what it sees. All rows have stride `stride`, a
+/// multiple of 16; what it adds to their columns is 0.
+struct LatentAttentionTask {
+  const float* q;  ///< (rows, stride)
+  size_t rows;
+  size_t value_width;
+  size_t stride;
+  const float* const* pages;  ///< each [16][stride]
+  size_t key_count;
+  size_t causal_step;
+  float scale;
+  float* out;      ///< (rows, stride)
+  float* scratch;  ///< 4 × score_stride floats
+  size_t score_stride;
 };
 
 /// The kernels of one instruction set. Every set performs the same floating-point operations in the same
@@ -82,16 +105,23 @@ struct CpuKernels {
   /// products are exact integers, for int4 of each group, and are scaled once each.
   void (*gemm_int8)(const GemmTask&, const QuantizedRows& x);
   void (*attention)(const AttentionTask&);
+  void (*latent_attention)(const LatentAttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
   /// Probabilities (n) of one row's logits to `out`, which may be `x`.
   void (*softmax)(const float* x, size_t n, float* out);
   /// y += a·x over n.
   void (*axpy)(float a, const float* x, size_t n, float* y);
+  /// x (n) times a.
+  void (*scale)(float a, float* x, size_t n);
+  /// x (n) = 1 / (1 + exp(-x)); NaN where x is not finite.
+  void (*sigmoid)(float* x, size_t n);
   /// x (n) clamped to ±limit; NaN where x is not finite.
   void (*clip)(float* x, size_t n, float limit);
   /// Turns the first 2 · half columns of each row of x (rows, stride): columns j and half + j by one angle.
   void (*rotate)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
+  /// The same for columns 2j and 2j + 1.
+  void (*rotate_adjacent)(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines);
   /// out (n) = portable_exp(x), each x at most 0. `out` may be `x`.
   void (*exp_nonpositive)(const double* x, size_t n, double* out);
 };

@@ -58,35 +58,47 @@ void score_pages(const AttentionTask& t, size_t row, size_t page) {
 }
 
 template <size_t kRows>
-void attention_scores(const AttentionTask& t, size_t row, size_t keys) {
+void attention_scores(const AttentionTask& t, size_t row, size_t first, size_t keys) {
   const size_t pages = (keys + kPageTokens - 1) / kPageTokens;
-  for (size_t page = 0; page < pages;) {
+  for (size_t page = first / kPageTokens; page < pages;) {
     page +=
         with_rows<kChains / kRows>(pages - page, [&]<size_t kPages>() { score_pages<kRows, kPages>(t, row, page); });
   }
 }
 
-void softmax_padded(float* x, size_t n, size_t padded) {
-  for (size_t i = n; i < padded; ++i) x[i] = -std::numeric_limits<float>::infinity();
-  V best = V::loadu(x);
-  for (size_t i = 16; i < padded; i += 16) best = V::max(best, V::loadu(x + i));
-  const V top = V::set(reduce_max(best));
+/// Scores [first, end) of x become weights; `x` has room for whole vectors of 16. `sink`: a further score, which takes
+/// its share of the weights; null: none.
+void softmax_scores(float* x, size_t first, size_t end, const float* sink) {
+  const size_t begin = first / 16 * 16, padded = (end + 15) / 16 * 16;
+  for (size_t i = begin; i < first; ++i) x[i] = -std::numeric_limits<float>::infinity();
+  for (size_t i = end; i < padded; ++i) x[i] = -std::numeric_limits<float>::infinity();
+  V best = V::loadu(x + begin);
+  for (size_t i = begin + 16; i < padded; i += 16) best = V::max(best, V::loadu(x + i));
+  float most = reduce_max(best);
+  if (sink != nullptr && *sink > most) most = *sink;
+  const V top = V::set(most);
   V total = V::set(0.0f);
-  for (size_t i = 0; i < padded; i += 16) {
+  for (size_t i = begin; i < padded; i += 16) {
     V e = exp16(V::sub(V::loadu(x + i), top));
     V::storeu(x + i, e);
     total = V::add(total, e);
   }
-  const V scale = V::set(1.0f / reduce_add(total));
-  for (size_t i = 0; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
+  float sum = reduce_add(total);
+  if (sink != nullptr) {
+    alignas(64) float lane[16];
+    V::store(lane, exp16(V::sub(V::set(*sink), top)));
+    sum += lane[0];
+  }
+  const V scale = V::set(1.0f / sum);
+  for (size_t i = begin; i < padded; i += 16) V::storeu(x + i, V::mul(V::loadu(x + i), scale));
 }
 
 /// 16 · kBlocks columns from `d` on of one row's output.
 template <size_t kBlocks>
-void sum_values(const AttentionTask& t, const float* weight, size_t keys, size_t d, float* out) {
+void sum_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, size_t d, float* out) {
   V acc[kBlocks];
   for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
-  for (size_t j = 0; j < keys; ++j) {
+  for (size_t j = first; j < keys; ++j) {
     const float* v = t.value_pages[j / kPageTokens] + j % kPageTokens * t.head_dim_padded + d;
     const V w = V::set(weight[j]);
     for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, V::loadu(v + 16 * b), acc[b]);
@@ -102,24 +114,73 @@ void sum_values(const AttentionTask& t, const float* weight, size_t keys, size_t
   }
 }
 
-void attention_values(const AttentionTask& t, const float* weight, size_t keys, float* out) {
+void attention_values(const AttentionTask& t, const float* weight, size_t first, size_t keys, float* out) {
   const size_t blocks = t.head_dim_padded / 16;
   for (size_t block = 0; block < blocks;) {
-    block += with_rows<kChains>(blocks - block,
-                                [&]<size_t kBlocks>() { sum_values<kBlocks>(t, weight, keys, 16 * block, out); });
+    block += with_rows<kChains>(
+        blocks - block, [&]<size_t kBlocks>() { sum_values<kBlocks>(t, weight, first, keys, 16 * block, out); });
   }
 }
+
+/// The first key that a row sees whose last one is before `keys`.
+size_t first_key(const AttentionTask& t, size_t keys) { return keys > t.window ? keys - t.window : 0; }
 
 void attention(const AttentionTask& t) {
   for (size_t row = 0; row < t.rows; row += 4) {
     const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
+    const size_t least = t.key_count + row * t.causal_step, most = t.key_count + (row + rows - 1) * t.causal_step;
+    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<kRows>(t, row, first_key(t, least), most); });
+    for (size_t r = 0; r < rows; ++r) {
+      const size_t keys = t.key_count + (row + r) * t.causal_step, first = first_key(t, keys);
+      float* weight = t.scratch + r * t.score_stride;
+      softmax_scores(weight, first, keys, t.sinks == nullptr ? nullptr : t.sinks + (row + r) * t.sink_step);
+      attention_values(t, weight, first, keys, t.out + (row + r) * t.out_stride);
+    }
+  }
+}
+
+template <size_t kRows>
+void latent_scores(const LatentAttentionTask& t, size_t row, size_t keys) {
+  for (size_t key = 0; key < keys; ++key) {
+    const float* cached = t.pages[key / kPageTokens] + key % kPageTokens * t.stride;
+    V acc[kRows];
+    for (size_t r = 0; r < kRows; ++r) acc[r] = V::set(0.0f);
+    for (size_t d = 0; d < t.stride; d += 16) {
+      const V column = V::loadu(cached + d);
+      for (size_t r = 0; r < kRows; ++r) acc[r] = V::fma(V::loadu(t.q + (row + r) * t.stride + d), column, acc[r]);
+    }
+    for (size_t r = 0; r < kRows; ++r) t.scratch[r * t.score_stride + key] = reduce_add(acc[r]) * t.scale;
+  }
+}
+
+/// 16 · kBlocks columns from `d` on of one row's output.
+template <size_t kBlocks>
+void sum_latent(const LatentAttentionTask& t, const float* weight, size_t keys, size_t d, float* out) {
+  V acc[kBlocks];
+  for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::set(0.0f);
+  for (size_t j = 0; j < keys; ++j) {
+    const float* cached = t.pages[j / kPageTokens] + j % kPageTokens * t.stride + d;
+    const V w = V::set(weight[j]);
+    for (size_t b = 0; b < kBlocks; ++b) acc[b] = V::fma(w, V::loadu(cached + 16 * b), acc[b]);
+  }
+  for (size_t b = 0; b < kBlocks; ++b) V::storeu(out + d + 16 * b, acc[b]);
+}
+
+void latent_attention(const LatentAttentionTask& t) {
+  const size_t blocks = (t.value_width + 15) / 16;
+  for (size_t row = 0; row < t.rows; row += 4) {
+    const size_t rows = t.rows - row < 4 ? t.rows - row : 4;
     const size_t most = t.key_count + (row + rows - 1) * t.causal_step;
-    with_rows<4>(rows, [&]<size_t kRows>() { attention_scores<kRows>(t, row, most); });
+    with_rows<4>(rows, [&]<size_t kRows>() { latent_scores<kRows>(t, row, most); });
     for (size_t r = 0; r < rows; ++r) {
       const size_t keys = t.key_count + (row + r) * t.causal_step;
       float* weight = t.scratch + r * t.score_stride;
-      softmax_padded(weight, keys, (keys + 15) / 16 * 16);
-      attention_values(t, weight, keys, t.out + (row + r) * t.out_stride);
+      softmax_scores(weight, 0, keys, nullptr);
+      for (size_t block = 0; block < blocks;) {
+        block += with_rows<kChains>(blocks - block, [&]<size_t kBlocks>() {
+          sum_latent<kBlocks>(t, weight, keys, 16 * block, t.out + (row + r) * t.stride);
+        });
+      }
     }
   }
 }
@@ -168,6 +229,19 @@ void axpy(float a, const float* x, size_t n, float* y) {
   for (; i < n; ++i) y[i] = y[i] + a * x[i];
 }
 
+void scale(float a, float* x, size_t n) {
+  const V va = V::set(a);
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::storeu(x + i, V::mul(va, V::loadu(x + i)));
+  for (; i < n; ++i) x[i] *= a;
+}
+
+void sigmoid(float* x, size_t n) {
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) V::storeu(x + i, sigmoid16(V::loadu(x + i)));
+  if (i < n) on_lanes(x + i, n - i, sigmoid16);
+}
+
 void clip(float* x, size_t n, float limit) {
   const V high = V::set(limit), low = V::set(-limit);
   const auto clipped = [&](V v) {
@@ -198,8 +272,21 @@ void rotate(float* x, size_t rows, size_t stride, size_t half, const float* cosi
   }
 }
 
+void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const float* cosines, const float* sines) {
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t j = 0; j < half; ++j) {
+      float* pair = x + r * stride + 2 * j;
+      const float a = pair[0], b = pair[1];
+      pair[0] = a * cosines[j] - b * sines[j];
+      pair[1] = b * cosines[j] + a * sines[j];
+    }
+  }
+}
+
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa, gemm, quantize_rows, gemm_int8, attention, rms_norm, softmax, axpy, clip, rotate, exp_nonpositive};
+  return {isa,  gemm,  quantize_rows, gemm_int8, attention, latent_attention, rms_norm, softmax, axpy, scale,
+          sigmoid, clip, rotate,
+          rotate_adjacent, exp_nonpositive};
 }
 
 }  // namespace

@@ -39,11 +39,13 @@ class RowPointers {
   size_t stride_;
 };
 
-/// Columns [16 · half, 16 · half + 16) of a panel's row to y, those below `columns`.
-inline void store_columns(Epilogue epilogue, V value, float* y, size_t half, size_t columns) {
+/// Columns [16 · half, 16 · half + 16) of a panel's row to y, those below `columns`. `bias`: of the panel's columns, as
+/// many as a panel has; null: none.
+inline void store_columns(Epilogue epilogue, const float* bias, V value, float* y, size_t half, size_t columns) {
   const size_t begin = 16 * half;
   if (columns <= begin) return;
   y += begin;
+  if (bias != nullptr) value = V::add(value, V::load(bias + begin));
   // 0 · value is 0 and changes no bit of a finite maximum, but makes NaN of an infinity.
   if (epilogue == Epilogue::kRelu) value = V::fma(value, V::set(0.0f), V::max(V::set(0.0f), value));
   if (columns >= begin + 16) {
@@ -65,11 +67,15 @@ size_t with_rows(size_t rows, const F& f) {
   return kMax;
 }
 
-/// y (rows, columns) = silu(y) · up (rows, kPanelColumns).
-inline void swiglu_tile(const float* up, size_t rows, size_t columns, float* y, size_t y_stride) {
+/// y (rows, columns) = activation of y, which holds x·gate, and `up` (rows, kPanelColumns).
+inline void gated_tile(Epilogue epilogue, const float* up, size_t rows, size_t columns, float* y, size_t y_stride) {
+  const bool clamped = epilogue == Epilogue::kClampedSwiglu;
   for (size_t r = 0; r < rows; ++r, up += kPanelColumns, y += y_stride) {
     for (size_t c = 0; c < columns; c += 16) {
-      const auto product = [&](V gate) { return V::mul(silu16(gate), V::load(up + c)); };
+      const auto product = [&](V gate) {
+        const V by = V::load(up + c);
+        return clamped ? clamped_swiglu16(gate, by) : V::mul(silu16(gate), by);
+      };
       if (columns - c >= 16) {
         V::storeu(y + c, product(V::loadu(y + c)));
       } else {
@@ -80,28 +86,33 @@ inline void swiglu_tile(const float* up, size_t rows, size_t columns, float* y, 
 }
 
 /// Runs the tiles of panels [t.panel_begin, t.panel_end): run<kRows>(task, row, panel, y, columns), kRows <= kMax,
-/// stores a tile by the task's epilogue to y. A tile of kSwiglu is finished here, because silu's registers would
-/// displace the tile's.
+/// stores a tile by the task's epilogue to y. The bias of the task that it gets is that of the panel. A gated tile is
+/// finished here, because the activation's registers would displace the tile's.
 template <size_t kMax, class Run>
 void run_tiles(const GemmTask& t, const Run& run) {
   const size_t stride = panel_stride(t.k, t.format);
-  const bool swiglu = t.epilogue == Epilogue::kSwiglu;
+  const bool gated = takes_gate(t.epilogue);
   alignas(64) float up[kMax * kPanelColumns];
+  alignas(64) float bias[kPanelColumns] = {};
   GemmTask task = t;
-  if (swiglu) {
+  if (gated) {
     task.y_stride = kPanelColumns;
     task.epilogue = Epilogue::kStore;
   }
   for (size_t p = t.panel_begin; p < t.panel_end; ++p) {
     const size_t column = p * kPanelColumns;
     const size_t columns = t.n - column < kPanelColumns ? t.n - column : kPanelColumns;
+    if (t.bias != nullptr) {
+      for (size_t c = 0; c < columns; ++c) bias[c] = t.bias[column + c];
+      task.bias = bias;
+    }
     for (size_t row = 0; row < t.rows;) {
       float* y = t.y + row * t.y_stride + column;
       const size_t rows = with_rows<kMax>(t.rows - row, [&]<size_t kRows>() {
-        run.template operator()<kRows>(task, row, t.panels + p * stride, swiglu ? up : y,
-                                      swiglu ? kPanelColumns : columns);
+        run.template operator()<kRows>(task, row, t.panels + p * stride, gated ? up : y,
+                                      gated ? kPanelColumns : columns);
       });
-      if (swiglu) swiglu_tile(up, rows, columns, y, t.y_stride);
+      if (gated) gated_tile(t.epilogue, up, rows, columns, y, t.y_stride);
       row += rows;
     }
   }

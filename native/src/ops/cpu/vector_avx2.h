@@ -68,6 +68,21 @@ struct V {
       code[i + 4] = {nibble(lo, 8 * i + 4), nibble(hi, 8 * i + 4)};
     }
   }
+  /// Sixteen e2m1 nibbles from bit `shift` on of each lane: a table of the eight magnitudes, and the sign bit.
+  static __m256 e2m1(__m256i lane, int shift) {
+    const __m256 magnitudes = _mm256_setr_ps(0, 1, 2, 3, 4, 6, 8, 12);
+    const __m256i bits = _mm256_srli_epi32(lane, shift);
+    const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(8)), 28);
+    return _mm256_xor_ps(_mm256_permutevar8x32_ps(magnitudes, bits), _mm256_castsi256_ps(sign));
+  }
+  static void load_mxfp4(const void* p, V (&code)[8]) {
+    const __m256i lo = _mm256_loadu_si256(static_cast<const __m256i*>(p));
+    const __m256i hi = _mm256_loadu_si256(static_cast<const __m256i*>(p) + 1);
+    for (int i = 0; i < 4; ++i) {
+      code[i] = {e2m1(lo, 8 * i), e2m1(hi, 8 * i)};
+      code[i + 4] = {e2m1(lo, 8 * i + 4), e2m1(hi, 8 * i + 4)};
+    }
+  }
 };
 
 struct I {

@@ -56,6 +56,14 @@ struct V {
       code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
     }
   }
+  static void load_mxfp4(const void* p, V (&code)[8]) {
+    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+    const __m512i lane = _mm512_loadu_si512(p);
+    for (int i = 0; i < 4; ++i) {
+      code[i].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i)), codes);
+      code[i + 4].v = _mm512_permutexvar_ps(_mm512_srli_epi32(lane, static_cast<unsigned>(8 * i + 4)), codes);
+    }
+  }
 };
 
 struct I {

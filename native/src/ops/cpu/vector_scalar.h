@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "ops/quantize.h"
+
 namespace {
 
 struct V {
@@ -89,6 +91,13 @@ struct V {
     for (int i = 0; i < 64; ++i) {
       code[i % 4].lane[i / 4] = static_cast<float>((byte[i] & 15) - 8);
       code[i % 4 + 4].lane[i / 4] = static_cast<float>((byte[i] >> 4) - 8);
+    }
+  }
+  static void load_mxfp4(const void* p, V (&code)[8]) {
+    const auto* byte = static_cast<const uint8_t*>(p);
+    for (int i = 0; i < 64; ++i) {
+      code[i % 4].lane[i / 4] = static_cast<float>(sida::kMxfp4Values[byte[i] & 15]);
+      code[i % 4 + 4].lane[i / 4] = static_cast<float>(sida::kMxfp4Values[byte[i] >> 4]);
     }
   }
 };

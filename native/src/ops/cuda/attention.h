@@ -63,6 +63,8 @@ struct AttentionScores {
   float scale;
   AttentionBias bias;
   bool causal;  ///< the query at position p sees keys [0, p]; otherwise `keys` of its sequence
+  uint32_t window = UINT32_MAX;  ///< of those it sees the last ones
+  const float* sinks = nullptr;  ///< (heads): scores that take part in the softmax and have no value; null: none
 };
 
 /// Attention of every row's heads over its sequence's keys, in f32, in place: `q` (tokens, heads · head_dim) become the

@@ -21,6 +21,7 @@ struct alignas(16) AttentionShared {
   float sums[kSplits][kTileRows];     ///< of exp(score - top)
   float weights[kSplits][kTileRows];  ///< factor of a warp's part of a row
   float scales[kSplits][kTileRows];   ///< factor of a warp's earlier sums of a row
+  float sinks[kTileRows];             ///< exp(sink - top) of a row; 0 without sinks
   union {
     float exps[kSplits][kPageTokens][kTileRows + 4];  ///< of a warp's page
     float parts[kSplits][kCombinedRows][kColumns];    ///< outputs, before they are added up
@@ -42,6 +43,7 @@ struct AttentionTile {
   const float* keys;    ///< the head's keys in page 0: [head_dim][16]
   const float* values;  ///< [16][head_dim_padded]
   const float* bias;    ///< the head's bias of distance 0; null for none
+  const float* sink;  ///< the head's; null for none
   float scale;
   const uint32_t* pages;
   size_t page_floats;
@@ -52,17 +54,20 @@ struct AttentionTile {
   unsigned count;     ///< rows
   unsigned position;  ///< of row 0
   unsigned all_keys;  ///< that a row sees, where not causal
+  unsigned window;
   bool causal;
 
   __device__ AttentionTile(const CacheLayer& cache, const PagedBatch& batch, float* q, const AttentionScores& scores,
                            const RowTile& tile, unsigned head)
       : bias(scores.bias.at_distance_0 == nullptr ? nullptr
                                                 : scores.bias.at_distance_0 + head * scores.bias.head_stride),
+        sink(scores.sinks == nullptr ? nullptr : scores.sinks + head),
         scale(scores.scale),
         page_floats(cache.page_floats),
         row_stride(size_t{scores.heads} * cache.head_dim),
         width(cache.head_dim),
         width_padded(cache.head_dim_padded),
+        window(scores.window),
         causal(scores.causal) {
     const size_t shared = head / (scores.heads / cache.heads);
     keys = cache.page0 + shared * cache.head_dim * kPageTokens;
@@ -81,6 +86,21 @@ struct AttentionTile {
   __device__ unsigned visible(unsigned row) const {
     return causal ? position + min(row, count - 1) + 1 : all_keys;
   }
+  /// The first key that row `row` sees.
+  __device__ unsigned first(unsigned row) const {
+    const unsigned end = visible(row);
+    return end > window ? end - window : 0;
+  }
+  __device__ bool sees(unsigned row, unsigned key) const { return key >= first(row) && key < visible(row); }
+  /// The first page of warp `split` that any row sees.
+  __device__ unsigned first_page(unsigned split) const {
+    const unsigned page = first(0) / kPageTokens;
+    return page + (split + kSplits - page % kSplits) % kSplits;
+  }
+  /// Whether all rows see all keys of a page.
+  __device__ bool whole(unsigned page) const {
+    return (page + 1) * kPageTokens <= visible(0) && page * kPageTokens >= first(count - 1);
+  }
   __device__ const float* key_page(unsigned page) const { return keys + pages[page] * page_floats; }
   __device__ const float* value_page(unsigned page) const { return values + pages[page] * page_floats; }
   /// The score of row `row` and key `key` from their product.
@@ -95,13 +115,14 @@ struct AttentionTile {
 /// -inf is NaN.
 __device__ inline float finite_top(float top) { return top == -INFINITY ? 0.0f : top; }
 
-/// Fills weights from tops. Between two barriers.
-__device__ inline void weigh_parts(AttentionShared& shared) {
+/// Fills weights and sinks from tops; `sink` as in AttentionTile. Between two barriers.
+__device__ inline void weigh_parts(AttentionShared& shared, const float* sink) {
   if (threadIdx.x >= kSplits * kTileRows) return;
   const unsigned row = threadIdx.x % kTileRows, split = threadIdx.x / kTileRows;
-  float top = -INFINITY;
+  float top = sink == nullptr ? -INFINITY : *sink;
   for (unsigned i = 0; i < kSplits; ++i) top = fmaxf(top, shared.tops[i][row]);
   shared.weights[split][row] = expf(shared.tops[split][row] - finite_top(top));
+  if (split == 0) shared.sinks[row] = sink == nullptr ? 0.0f : expf(*sink - finite_top(top));
 }
 
 /// Row `row`'s output of a column, whose parts lie `kCombinedRows · kColumns` floats apart.
@@ -112,7 +133,7 @@ __device__ inline float combined(const AttentionShared& shared, unsigned row, co
     sum = fmaf(weight, shared.sums[i][row], sum);
     total = fmaf(weight, parts[i * kCombinedRows * kColumns], total);
   }
-  return total / sum;
+  return total / (sum + shared.sinks[row]);
 }
 
 }  // namespace sida::cuda

@@ -47,7 +47,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   for (unsigned i = 0; i < count; ++i) score = fmaf(query[begin + i], keys[i * kPageTokens], score);
   score += __shfl_xor_sync(kAllLanes, score, kPageTokens);
 
-  score = kWhole || key < visible ? tile.score_of(0, key, score) : -INFINITY;
+  score = kWhole || tile.sees(0, key) ? tile.score_of(0, key, score) : -INFINITY;
   const float top = fmaxf(state.top, warp_max<kPageTokens>(score)), base = finite_top(top);
   const float scale = expf(state.top - base), weight = expf(score - base);
   state.top = top;
@@ -58,7 +58,7 @@ __device__ void attend_row_page(const Tile& tile, const float* query, unsigned p
   for (unsigned i = 0; i < kPageTokens; ++i) {
     const float value_weight = __shfl_sync(kAllLanes, weight, i);
     // Skipped instead of weighted with 0: values that the row does not see may be NaN.
-    if (!kWhole && i >= tokens) continue;
+    if (!kWhole && !tile.sees(0, page * kPageTokens + i)) continue;
 #pragma unroll
     for (unsigned c = 0; c < Tile::kChunks; ++c) {
       out[c] = {fmaf(value_weight, value[i][c].x, out[c].x), fmaf(value_weight, value[i][c].y, out[c].y)};
@@ -73,8 +73,8 @@ __device__ void attend_row(const Tile& tile, const float* query, unsigned column
   const unsigned visible = tile.visible(0);
   RowState state;
   float2 out[Tile::kChunks] = {};
-  for (unsigned page = split; page * kPageTokens < visible; page += kSplits) {
-    if ((page + 1) * kPageTokens <= visible) {
+  for (unsigned page = tile.first_page(split); page * kPageTokens < visible; page += kSplits) {
+    if (tile.whole(page)) {
       attend_row_page<true>(tile, query, page, column, state, out);
     } else {
       attend_row_page<false>(tile, query, page, column, state, out);
@@ -85,7 +85,7 @@ __device__ void attend_row(const Tile& tile, const float* query, unsigned column
     shared.sums[split][0] = state.sum;
   }
   __syncthreads();
-  weigh_parts(shared);
+  weigh_parts(shared, tile.sink);
 #pragma unroll
   for (unsigned c = 0; c < Tile::kChunks; ++c) {
     reinterpret_cast<float2*>(shared.parts[split][0])[lane] = out[c];

@@ -64,12 +64,12 @@ __device__ void weigh_page(const Tile& tile, const float* queries, unsigned page
   rest.add(query0, query1, keys, part, tile.head_dim());
 #pragma unroll
   for (unsigned r = 0; r < 2; ++r) {
-    const unsigned row = lane / 4 + 8 * r, visible = tile.visible(row);
+    const unsigned row = lane / 4 + 8 * r;
     float(&score)[4] = scores.row[r];
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned key = page * kPageTokens + token + i;
-      score[i] = kWhole || key < visible ? tile.score_of(row, key, score[i] + rest.row[r][i]) : -INFINITY;
+      score[i] = kWhole || tile.sees(row, key) ? tile.score_of(row, key, score[i] + rest.row[r][i]) : -INFINITY;
     }
     const float here = fmaxf(fmaxf(score[0], score[1]), fmaxf(score[2], score[3]));
     const float top = fmaxf(state.top[r], warp_max<4>(here)), base = finite_top(top);
@@ -116,7 +116,7 @@ __device__ void add_values(const Tile& tile, unsigned page, unsigned column,
 #pragma unroll
       for (unsigned r = 0; r < kLaneRows; ++r) {
         // Skipped instead of weighted with 0: values that a row does not see may be NaN.
-        if (!kWhole && first_key + token >= tile.visible(row + r)) continue;
+        if (!kWhole && !tile.sees(row + r, first_key + token)) continue;
         out[c][r][0] = fmaf(weight[r], value.x, out[c][r][0]);
         out[c][r][1] = fmaf(weight[r], value.y, out[c][r][1]);
         out[c][r][2] = fmaf(weight[r], value.z, out[c][r][2]);
@@ -141,11 +141,11 @@ template <class Tile>
 __device__ void attend_tile(const Tile& tile, const float* queries, unsigned column,
                             AttentionShared& shared) {
   const unsigned lane = threadIdx.x % kWarp, split = threadIdx.x / kWarp;
-  const unsigned least = tile.visible(0), most = tile.visible(tile.count - 1);
+  const unsigned most = tile.visible(tile.count - 1);
   TileState state;
   TileOutputs<Tile::kChunks> out = {};
-  for (unsigned page = split; page * kPageTokens < most; page += kSplits) {
-    if ((page + 1) * kPageTokens <= least) {
+  for (unsigned page = tile.first_page(split); page * kPageTokens < most; page += kSplits) {
+    if (tile.whole(page)) {
       attend_tile_page<true>(tile, queries, page, column, shared, state, out);
     } else {
       attend_tile_page<false>(tile, queries, page, column, shared, state, out);
@@ -158,7 +158,7 @@ __device__ void attend_tile(const Tile& tile, const float* queries, unsigned col
     }
   }
   __syncthreads();
-  weigh_parts(shared);
+  weigh_parts(shared, tile.sink);
   // Half of each lane's rows at a time, because `parts` reuses the memory of the exponentials.
   constexpr unsigned kHalf = kLaneRows / 2;
 #pragma unroll

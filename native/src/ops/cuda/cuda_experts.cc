@@ -3,15 +3,19 @@
 #include <bit>
 #include <cstring>
 
+#include "ops/cpu/choose_experts.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/routing.h"
 
 namespace sida {
 
-void CudaOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                      Dispatch& dispatch) {
-  const size_t experts = router.n, count = tokens * spec.top_k;
-  product(work_.activations.normed, tokens, router, work_.router, Epilogue::kStore);
+  const size_t experts = weights.router.n, count = tokens * spec.top_k;
+  product(work_.activations.normed, tokens, weights.router, work_.router, Epilogue::kStore);
+  if (spec.scores != RouterScores::kSoftmax || adjusts_choice(spec) || spec.scale != 1) {
+    return choose_on_host(weights, spec, tokens, logits, dispatch);
+  }
   auto* alpha = reinterpret_cast<float*>(work_.chosen);
   auto* chosen = reinterpret_cast<uint16_t*>(alpha + count);
   cuda::choose(work_.router, tokens, experts, {spec.top_k, spec.normalized}, chosen, alpha, stream());
@@ -25,6 +29,33 @@ void CudaOps::choose(const PanelMatrix& router, const RouterSpec& spec, size_t t
   dispatch.k = spec.top_k;
   dispatch.expert.assign(indices, indices + count);
   dispatch.alpha.assign(alphas, alphas + count);
+}
+
+void CudaOps::choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
+                             Dispatch& dispatch) {
+  const size_t experts = weights.router.n;
+  router_logits_.resize(tokens * experts);
+  router_scratch_.resize(experts);
+  download(router_logits_.data(), work_.router, tokens * experts * sizeof(float));
+  const float* correction = nullptr;
+  if (weights.router_correction != nullptr) {
+    std::vector<float>& copy = corrections_[weights.router_correction];
+    if (copy.empty()) {
+      copy.resize(experts);
+      download(copy.data(), weights.router_correction, experts * sizeof(float));
+    }
+    correction = copy.data();
+  }
+  cuda_check_launches("router");
+  wait();
+  if (logits != nullptr) std::copy(router_logits_.begin(), router_logits_.end(), logits);
+  dispatch.k = spec.top_k;
+  dispatch.expert.resize(tokens * spec.top_k);
+  dispatch.alpha.resize(tokens * spec.top_k);
+  for (size_t token = 0; token < tokens; ++token) {
+    choose_experts({router_logits_.data() + token * experts, experts, correction, router_scratch_.data()}, spec,
+                   dispatch.expert.data() + token * spec.top_k, dispatch.alpha.data() + token * spec.top_k);
+  }
 }
 
 void CudaOps::take_choices(const Dispatch& dispatch, size_t tokens) {
@@ -67,9 +98,8 @@ void CudaOps::run_experts(const ExpertLayout& layout, std::span<const ExpertBloc
     }
     cuda::gemm(products_, {width, hidden, epilogue}, stream());
   };
-  const bool has_gate = gated(layout.shape.activation);
-  if (has_gate) from_normed(Projection::kGate, Epilogue::kStore);
-  from_normed(Projection::kUp, has_gate ? Epilogue::kSwiglu : Epilogue::kRelu);
+  if (gated(layout.shape.activation)) from_normed(Projection::kGate, Epilogue::kStore);
+  from_normed(Projection::kUp, activation_epilogue(layout.shape.activation));
   for (size_t i = 0; i < experts.size(); ++i) {
     const uint32_t at = dispatch.begin[experts[i].index];
     products_[i] = {products_[i].y,         nullptr, 1, products_[i].rows,

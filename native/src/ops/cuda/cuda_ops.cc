@@ -24,9 +24,10 @@ CudaOps::CudaOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemor
       chosen_(make_cuda_host_array<std::byte>(cuda::choices_bytes(limits.max_batch_tokens, spec.top_k()))),
       logits_(make_cuda_host_array<float>(kMaxLogitRows * spec.vocab)) {
   const size_t head_dim = cache.shape().head_dim;
-  if (head_dim > cuda::kMaxHeadDim) {
+  const size_t most = cache.shape().latent ? cuda::kMaxLatentRow : cuda::kMaxHeadDim;
+  if (head_dim > most) {
     throw Error("cannot_run", "heads of " + std::to_string(head_dim) + " columns exceed the cuda device's " +
-                                  std::to_string(cuda::kMaxHeadDim));
+                                  std::to_string(most));
   }
   for (size_t stack = 0; stack < spec.stacks.size(); ++stack) {
     if (work_.biases[stack] != nullptr) upload_bias(stack, limits, weights.stacks[stack].position_bias);
@@ -114,8 +115,8 @@ void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> token
   cuda::embed(embedding, uploads_.put(tokens), tokens.size(), work_.activations.hidden, stream());
 }
 
-void CudaOps::norm(const float* x, const float* weight, size_t rows, size_t width, float* y) {
-  cuda::rms_norm(x, weight, spec_.norm_epsilon, rows, width, y, stream());
+void CudaOps::norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) {
+  cuda::rms_norm(x, weight, epsilon, rows, width, y, stream());
 }
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
@@ -140,8 +141,8 @@ void CudaOps::product(const float* x, size_t rows, const PanelMatrix& w, float* 
 void CudaOps::clip(float* x, size_t count, float limit) { cuda::clip(x, count, limit, stream()); }
 
 void CudaOps::rotate(float* x, size_t heads, size_t head_dim) {
-  const size_t half = std::get<Rope>(spec_.stacks[stack_].positions).width() / 2;
-  cuda::rotate(x, {tokens_, heads, head_dim}, {cosines_, sines_, half}, stream());
+  const auto& rope = std::get<Rope>(spec_.stacks[stack_].positions);
+  cuda::rotate(x, {tokens_, heads, head_dim}, {cosines_, sines_, rope.width() / 2, rope.adjacent}, stream());
 }
 
 cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
@@ -160,16 +161,21 @@ void CudaOps::write_kv(size_t layer) {
 
 void CudaOps::attend(const AttendTask& task) {
   const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
+  const auto window = static_cast<uint32_t>(std::min<size_t>(task.spec->window.value_or(UINT32_MAX), UINT32_MAX));
   cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own_, work_.activations.queries,
-                  {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal}, stream());
+                  {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks},
+                  stream());
 }
 
-void CudaOps::feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down,
-                           Activation activation, size_t tokens) {
+void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
   const float* normed = work_.activations.normed;
-  if (gated(activation)) product(normed, tokens, gate, work_.up, Epilogue::kStore);
-  product(normed, tokens, up, work_.up, gated(activation) ? Epilogue::kSwiglu : Epilogue::kRelu);
-  product(work_.up, tokens, down, work_.activations.hidden, Epilogue::kAdd);
+  if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
+  product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
+  if (weights.output_gate.data != nullptr) {
+    product(normed, tokens, weights.output_gate, work_.gates, Epilogue::kStore);
+    cuda::gate_rows(work_.gates, tokens, weights.up.n, work_.up, stream());
+  }
+  product(work_.up, tokens, weights.down, work_.activations.hidden, Epilogue::kAdd);
 }
 
 void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "device/cuda/cuda_backend.h"
@@ -10,6 +11,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/cuda_workspace.h"
 #include "ops/cuda/gemm.h"
+#include "ops/cuda/latent_attention.h"
 #include "ops/cuda/pass_uploads.h"
 #include "ops/ops.h"
 
@@ -31,16 +33,17 @@ class CudaOps final : public Ops {
 
   void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
   void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
-  void norm(const float* x, const float* weight, size_t rows, size_t width, float* y) override;
+  void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
   void clip(float* x, size_t count, float limit) override;
   void rotate(float* x, size_t heads, size_t head_dim) override;
   void write_kv(size_t cache_layer) override;
   void attend(const AttendTask& task) override;
-  void feed_forward(const PanelMatrix& gate, const PanelMatrix& up, const PanelMatrix& down, Activation activation,
-                    size_t tokens) override;
+  void write_latent(const LatentSpec& spec, size_t cache_layer) override;
+  void attend_latent(const LatentTask& task) override;
+  void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) override;
 
-  void choose(const PanelMatrix& router, const RouterSpec& spec, size_t tokens, float* logits,
+  void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
@@ -61,6 +64,20 @@ class CudaOps final : public Ops {
   void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;
   void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
+  /// Columns of each head: head h's row r starts at first + h · head_stride + r · row_stride.
+  template <class T>
+  struct HeadColumns {
+    T* first;
+    size_t head_stride, row_stride;
+  };
+  cuda::LatentLayer latent_layer(size_t layer) const;
+  void attend_latent_tiles(const LatentTask& task, size_t first, size_t count);
+  /// Each head's rows times its matrix.
+  void head_products(const std::vector<PanelMatrix>& heads, const HeadColumns<const float>& from,
+                     const HeadColumns<float>& to, uint32_t rows);
+  /// For routers that the kernel does not know; the host needs the choices anyway.
+  void choose_on_host(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
+                      Dispatch& dispatch);
   void run_experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch);
 
   const ModelSpec& spec_;
@@ -92,6 +109,9 @@ class CudaOps final : public Ops {
   std::vector<float> rotary_;
   std::vector<uint32_t> choices_;
   std::vector<cuda::Product> products_;
+  std::vector<float> router_logits_;   ///< (tokens, experts)
+  std::vector<float> router_scratch_;  ///< (experts)
+  std::unordered_map<const float*, std::vector<float>> corrections_;  ///< of routers, copied to the host
 };
 
 }  // namespace sida

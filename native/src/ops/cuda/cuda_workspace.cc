@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "model/kv_cache.h"
+#include "model/layer_widths.h"
 #include "model/relative_position.h"
+#include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
 #include "ops/cuda/routing.h"
 
@@ -12,25 +14,6 @@ namespace {
 
 // Alignment for tensor cores and vector loads.
 constexpr size_t aligned(size_t bytes) { return (bytes + 255) / 256 * 256; }
-
-/// The largest of all layers.
-struct Widths {
-  size_t query = 0, kv = 0, dense = 0;
-
-  explicit Widths(const ModelSpec& spec) {
-    for (const StackSpec& stack : spec.stacks) {
-      for (const LayerSpec& layer : stack.layers) {
-        add(layer.self);
-        if (layer.cross) add(*layer.cross);
-        if (const auto* ffn = std::get_if<FfnSpec>(&layer.feed_forward)) dense = std::max(dense, ffn->width);
-      }
-    }
-  }
-  void add(const AttentionSpec& attention) {
-    query = std::max(query, attention.query_width());
-    kv = std::max(kv, attention.kv_width());
-  }
-};
 
 }  // namespace
 
@@ -57,7 +40,7 @@ size_t max_choices(const ModelSpec& spec, const BatchLimits& limits) {
 }
 
 void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimits& limits) {
-  const Widths widths(spec);
+  const LayerWidths widths(spec);
   const size_t tokens = limits.max_batch_tokens, choices = tokens * max_choices(spec, limits);
   arena.take(activations.hidden, tokens * spec.width);
   arena.take(activations.normed, tokens * spec.width);
@@ -72,15 +55,19 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
 
   const size_t shared = arena.used;
   arena.take(activations.queries, tokens * widths.query);
-  arena.take(activations.keys, tokens * widths.kv);
-  arena.take(activations.values, tokens * widths.kv);
+  arena.take(activations.keys, tokens * widths.key);
+  arena.take(activations.values, tokens * widths.value);
+  const size_t latent = kLatentTiles * cuda::kTileRows * widths.latent_heads;
+  arena.take(latent_queries, latent);
+  arena.take(latent_outputs, latent);
 
   arena.used = shared;
   const MoeSpec* moe = spec.moe();
   const bool routers = moe != nullptr && limits.routers;
   arena.take(router, routers ? tokens * moe->experts : 0);
   arena.take(chosen, routers ? cuda::choices_bytes(tokens, moe->router.top_k) : 0);
-  arena.take(up, std::max(tokens * widths.dense, moe == nullptr ? 0 : choices * moe->expert.width));
+  arena.take(gates, widths.gates ? tokens : 0);
+  arena.take(up, std::max(tokens * widths.dense, choices * widths.expert));
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
 
   arena.used = shared;

@@ -21,8 +21,12 @@ struct CudaWorkspace {
   DeviceBuffer memory;
   Activations activations;
 
+  float* latent_queries;  ///< (kLatentTiles · kTileRows, heads, cached row)
+  float* latent_outputs;  ///< the same
+
   float* router;      ///< (tokens, experts): logits
   std::byte* chosen;  ///< result of choose(): (tokens, top_k) f32 alphas, then as many u16 experts
+  float* gates;       ///< (tokens): of shared experts' outputs
   float* up;          ///< inputs of the down projection: (tokens, dense width) or (choices, expert width)
   float* outputs;     ///< (choices, width), by expert
 
@@ -39,6 +43,9 @@ struct CudaWorkspace {
   CudaWorkspace() = default;
   void lay_out(Arena& arena, const ModelSpec& spec, const BatchLimits& limits);
 };
+
+/// Tiles of rows whose latent attention is computed at a time, to bound its memory.
+inline constexpr size_t kLatentTiles = 4;
 
 /// Positions that a stack's relative bias covers. A stack that is not causal gets whole sequences in one pass.
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits);

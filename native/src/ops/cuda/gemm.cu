@@ -16,7 +16,7 @@ bool in_vectors(const float* rows, size_t stride) {
 }
 
 void add(GemmArguments& t, const Product& product) {
-  t.products[t.count++] = {product.x, product.gather,         product.w.data,
+  t.products[t.count++] = {product.x, product.gather,         product.w.data, product.w.bias,
                            product.y, product.gather_divisor, product.rows};
   t.max_rows = std::max(t.max_rows, product.rows);
   t.x_vectors = t.x_vectors && in_vectors(product.x, t.x_stride);

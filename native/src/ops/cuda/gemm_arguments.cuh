@@ -15,6 +15,7 @@ struct ProductRows {
   const float* x;
   const uint32_t* gather;
   const std::byte* weights;
+  const float* bias;
   float* y;
   uint32_t gather_divisor;
   uint32_t rows;
@@ -57,13 +58,24 @@ __device__ inline const float* row_of_choice(const GemmArguments& t, const Produ
 
 /// Whether the epilogue reads the old value of y.
 __device__ inline bool takes_before(Epilogue epilogue) {
-  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu;
+  return epilogue == Epilogue::kAdd || epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
+}
+
+/// `value` between the limits. A NaN stays NaN, and an infinity becomes NaN, as it must not become a valid limit.
+__device__ inline float clamped(float value, float low, float high) {
+  return fmaf(value, 0.0f, value > high ? high : value < low ? low : value);
+}
+
+__device__ inline float clamped_swiglu(float gate, float up) {
+  const float g = clamped(gate, -INFINITY, kGateLimit), u = clamped(up, -kGateLimit, kGateLimit);
+  return g / (1.0f + expf(-kGateSlope * g)) * (u + 1.0f);
 }
 
 __device__ inline float with_epilogue(Epilogue epilogue, float value, float before) {
   if (epilogue == Epilogue::kAdd) return before + value;
   // An infinity becomes NaN here too.
   if (epilogue == Epilogue::kSwiglu) return fmaf(before, 0.0f, before / (1.0f + expf(-before))) * value;
+  if (epilogue == Epilogue::kClampedSwiglu) return clamped_swiglu(before, value);
   // Written without fmaxf: a NaN stays NaN, and an infinity becomes NaN.
   return epilogue == Epilogue::kRelu ? fmaf(value, 0.0f, 0.0f > value ? 0.0f : value) : value;
 }
@@ -73,6 +85,7 @@ __device__ inline void store_output(const GemmArguments& t, const ProductRows& p
                                     uint32_t column, float value) {
   if (row >= product.rows || column >= t.n) return;
   float* y = product.y + row * t.y_stride + column;
+  if (product.bias != nullptr) value += product.bias[column];
   *y = with_epilogue(t.epilogue, value, takes_before(t.epilogue) ? *y : 0.0f);
 }
 
@@ -87,7 +100,11 @@ __device__ inline void store_outputs(const GemmArguments& t, const ProductRows& 
   auto* y = reinterpret_cast<float4*>(product.y + row * t.y_stride + column);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float* value = values + 4 * half;
+    float value[4];
+    for (int i = 0; i < 4; ++i) {
+      value[i] = values[4 * half + i];
+      if (product.bias != nullptr) value[i] += product.bias[column + 4 * half + i];
+    }
     const float4 before = takes_before(t.epilogue) ? y[half] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     y[half] = make_float4(
         with_epilogue(t.epilogue, value[0], before.x), with_epilogue(t.epilogue, value[1], before.y),

@@ -42,7 +42,7 @@ struct SliceWeights {
         }
       }
     }
-    if constexpr (Weights::kType == WeightType::kInt4) {
+    if constexpr (grouped(Weights::kType)) {
       scales = make_uint4(0, 0, 0, 0);
       const uint32_t first = begin + lane / 4 % 4 * Weights::kGroup;
       if (lane / 16 < panels && first < begin + kSliceInputs && first < t.k) {
@@ -69,7 +69,7 @@ struct SliceWeights {
 template <class Weights, int kPanels, int kRowTiles, bool kWhole>
 __device__ void sum_slice(const GemmArguments& t, const ProductRows& product, const std::byte* panel,
                           uint32_t panels, const uint32_t (&choices)[kRowTiles], uint32_t begin, float* out) {
-  constexpr bool kGroups = Weights::kType == WeightType::kInt4;
+  constexpr bool kGroups = grouped(Weights::kType);
   const uint32_t lane = threadIdx.x % kWarp;
   SliceWeights<Weights, kPanels> weights;
   weights.template load<kWhole>(t, panel, panels, begin, lane);

@@ -22,7 +22,7 @@ template <class Weights, uint32_t kPanels>
 struct Chunks {
   static constexpr uint32_t kThreads = kRowGroups * kPanels * kWarp;
   static constexpr uint32_t kWeights = kPanels * Weights::kLoads * kWarp;
-  static constexpr uint32_t kScales = Weights::kType == WeightType::kInt4 ? kPanels * 4 : 0;
+  static constexpr uint32_t kScales = grouped(Weights::kType) ? kPanels * 4 : 0;
   /// f32: [half of a lane's 8 inputs][row tile][lane].
   static constexpr uint32_t kInputs = 2 * kBlockTiles * kWarp;
   static constexpr uint32_t kStage = kWeights + kScales + kInputs;
@@ -63,7 +63,7 @@ struct Block {
         to[chunk] = make_uint4(Weights::kZeroes, Weights::kZeroes, Weights::kZeroes, Weights::kZeroes);
       }
     }
-    if constexpr (Weights::kType == WeightType::kInt4) {
+    if constexpr (grouped(Weights::kType)) {
       const uint32_t slice = pair / kStepPairs * kSliceInputs;
       const uint32_t p = threadIdx.x / 4;
       if (p < panels && ends_group<Weights>(slice, pair % kStepPairs, t.k)) {
@@ -144,7 +144,7 @@ struct Block {
 template <class Weights, uint32_t kPanels>
 __global__ void __launch_bounds__(Chunks<Weights, kPanels>::kThreads) many_rows(const GemmArguments t) {
   using Shared = Chunks<Weights, kPanels>;
-  constexpr bool kGroups = Weights::kType == WeightType::kInt4;
+  constexpr bool kGroups = grouped(Weights::kType);
   const Block<Weights, kPanels> block{t,
                                       t.products[blockIdx.z],
                                       blockIdx.x * kBlockRows,

@@ -59,8 +59,12 @@ __device__ float bf16_value(uint32_t bits) { return __uint_as_float(bits << 16);
 __device__ float byte_value(uint32_t word, unsigned byte) {
   return static_cast<float>(static_cast<int8_t>(word >> 8 * byte));
 }
+template <WeightType kType>
 __device__ float nibble_value(uint32_t word, unsigned shift) {
-  return static_cast<float>(static_cast<int>(word >> shift & 15) - 8);
+  const uint32_t nibble = word >> shift & 15;
+  if constexpr (kType == WeightType::kInt4) return static_cast<float>(static_cast<int>(nibble) - 8);
+  const auto magnitude = static_cast<float>(0x0c08060403020100ULL >> (8 * (nibble & 7)) & 15);
+  return nibble < 8 ? magnitude : -magnitude;
 }
 
 template <WeightType kType>
@@ -75,8 +79,8 @@ __device__ Step<kType> decoded(uint32_t word, float scale) {
   } else {
     Step<kType> step;
     for (unsigned i = 0; i < 4; ++i) {
-      step.value[i] = nibble_value(word, 8 * i) * scale;
-      step.value[i + 4] = nibble_value(word, 8 * i + 4) * scale;
+      step.value[i] = nibble_value<kType>(word, 8 * i) * scale;
+      step.value[i + 4] = nibble_value<kType>(word, 8 * i + 4) * scale;
     }
     return step;
   }
@@ -91,7 +95,7 @@ struct StepPlace {
 
 template <WeightType kType>
 __device__ StepPlace find_step(const std::byte* panel, const PanelMatrix& w, size_t step, size_t column) {
-  if constexpr (kType == WeightType::kInt4) {
+  if constexpr (grouped(kType)) {
     const size_t group = w.format.group, steps = (group + 7) / 8;
     const size_t first = step / steps * group, inputs = min(group, w.k - first);
     const std::byte* codes = panel + int4_group_offset(first, group);
@@ -137,7 +141,7 @@ template <WeightType kType>
 void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream) {
   constexpr size_t kInputs = Step<kType>::kInputs;
   size_t steps = (w.k + kInputs - 1) / kInputs;
-  if constexpr (kType == WeightType::kInt4) {
+  if constexpr (grouped(kType)) {
     const size_t group = w.format.group;
     steps = w.k / group * ((group + 7) / 8) + (w.k % group + 7) / 8;
   }
@@ -166,6 +170,8 @@ void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cud
       return read_all<WeightType::kInt8>(w, ids, count, y, stream);
     case WeightType::kInt4:
       return read_all<WeightType::kInt4>(w, ids, count, y, stream);
+    case WeightType::kMxfp4:
+      return read_all<WeightType::kMxfp4>(w, ids, count, y, stream);
   }
 }
 

@@ -24,6 +24,9 @@ void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float
 /// x (count) clamped to ±limit; NaN where x is not finite.
 void clip(float* x, size_t count, float limit, cudaStream_t stream);
 
+/// Each row of x (rows, n) times sigmoid(gates[row]); NaN where the gate is not finite.
+void gate_rows(const float* gates, size_t rows, size_t n, float* x, cudaStream_t stream);
+
 /// Rows of heads: (tokens, heads · head_dim).
 struct HeadRows {
   size_t tokens, heads, head_dim;
@@ -34,6 +37,7 @@ struct RotaryTable {
   const float* cosines;
   const float* sines;
   size_t half;  ///< at most head_dim / 2
+  bool adjacent = false;  ///< pair j is columns 2j and 2j + 1
 };
 
 /// In every head of x column j < half and column half + j become (a·cos - b·sin, b·cos + a·sin), each product and sum

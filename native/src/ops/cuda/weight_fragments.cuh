@@ -98,6 +98,25 @@ struct Int4Weights {
   }
 };
 
+/// As int4 in groups of 32; nibbles are e2m1 and stand for twice their value.
+struct Mxfp4Weights : Int4Weights<32> {
+  static constexpr WeightType kType = WeightType::kMxfp4;
+  static constexpr uint32_t kZeroes = 0;
+  __device__ static uint32_t magnitude(uint32_t nibble) {
+    return static_cast<uint32_t>(0x0c08060403020100ULL >> (8 * (nibble & 7U))) & 15U;
+  }
+  /// Two nibbles, in bits 0 to 3 and 16 to 19, as bf16: 128 + magnitude, less 128, with their signs.
+  __device__ static uint32_t pair(uint32_t nibbles) {
+    const uint32_t magnitudes = magnitude(nibbles) | magnitude(nibbles >> 16) << 16;
+    return difference_of_pairs(magnitudes | 0x43004300U, 0x43004300U) ^ (nibbles & 0x00080008U) << 12;
+  }
+  __device__ static void fragment(const uint4 (&words)[kLoads], int tile, int step, uint32_t (&b)[2]) {
+    const uint32_t nibbles = word_of(words[0], tile) >> (4 * step);
+    b[0] = pair(nibbles);
+    b[1] = pair(nibbles >> 8);
+  }
+};
+
 /// Unpacks the scales of columns 8q to 8q + 7 from 16 bytes.
 __device__ inline void unpack_scales(const uint4& words, float (&scale)[8]) {
 #pragma unroll
@@ -112,6 +131,7 @@ template <class F>
 void with_weights(WeightFormat format, const F& f) {
   if (format.type == WeightType::kBf16) return f(Bf16Weights{});
   if (format.type == WeightType::kInt8) return f(Int8Weights{});
+  if (format.type == WeightType::kMxfp4) return f(Mxfp4Weights{});
   if (format.group == 32) return f(Int4Weights<32>{});
   if (format.group == 64) return f(Int4Weights<64>{});
   f(Int4Weights<128>{});

@@ -111,8 +111,8 @@ TEST_CASE("switch config: what is out of range or not supported is named") {
 }
 
 TEST_CASE("config: model_type chooses the family, and an unknown one is refused with the known ones") {
-  const std::string known = R"(expected "switch_transformers" or "olmoe")";
-  check_has(error_of([] { parse(R"({"model_type":"mixtral"})"); }), {"model_type", known, "found \"mixtral\""});
+  const std::string known = R"(expected "switch_transformers" or "olmoe" or "mixtral" or )";
+  check_has(error_of([] { parse(R"({"model_type":"bert"})"); }), {"model_type", known, "found \"bert\""});
   check_has(error_of([] { parse(R"({"model_type":7})"); }), {"model_type", known, "found 7"});
   check_has(error_of([] { parse("{}"); }), {"model_type", known, "found none"});
   check_has(error_of([] { parse("[]"); }), {"an object", "an array of 0"});

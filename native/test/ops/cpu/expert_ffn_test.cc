@@ -74,6 +74,8 @@ struct Scratch {
         view{rows, inputs.data(), hidden.data(), layer.ff + 16, int8} {}
 };
 
+Activation activation_of(bool gated) { return gated ? Activation::kSwiglu : Activation::kRelu; }
+
 TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scratch and the threads") {
   ThreadPool one(1), three(3);
   for (const WeightFormat format : kFormats) {
@@ -86,7 +88,7 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
           for (const size_t rows : {5, 64}) {
             Scratch scratch(layer, rows, int8);
             std::fill(layer.y.begin(), layer.y.end(), -1.0f);
-            expert_ffn(three, layer.group, layer.x.data(), k, scratch.view);
+            expert_ffn(three, layer.group, layer.x.data(), k, activation_of(gated), scratch.view);
             std::vector<float> hidden(layer.ff), y(layer.d);
             for (const ExpertRows& expert : layer.group) {
               for (size_t i = 0; i < expert.rows; ++i) {
@@ -96,7 +98,7 @@ TEST_CASE("expert ffn: each row as if it were alone, whatever the group, the scr
                          scratch.view.int8);
                 }
                 linear(one, x, layer.d, 1, expert.up, hidden.data(), layer.ff,
-                       gated ? Epilogue::kSwiglu : Epilogue::kRelu, scratch.view.int8);
+                       activation_epilogue(activation_of(gated)), scratch.view.int8);
                 linear(one, hidden.data(), layer.ff, 1, expert.down, y.data(), layer.d, Epilogue::kStore,
                        scratch.view.int8);
                 REQUIRE(std::memcmp(y.data(), expert.y + i * layer.d, layer.d * 4) == 0);
@@ -132,7 +134,7 @@ TEST_CASE("expert ffn: a weight that is not finite shows in every row, also wher
             weights[5 * matrix.k + 7] = bad;
             pack_panels(weights.data(), matrix.n, matrix.k, format, const_cast<std::byte*>(matrix.data));
             Scratch scratch(layer, 64, int8);
-            expert_ffn(pool, layer.group, layer.x.data(), 1, scratch.view);
+            expert_ffn(pool, layer.group, layer.x.data(), 1, activation_of(gated), scratch.view);
             for (size_t row = 0; row < layer.tokens; ++row) {
               const float* y = &layer.y[row * layer.d];
               CHECK(!std::all_of(y, y + layer.d, [](float value) { return std::isfinite(value); }));
@@ -151,7 +153,7 @@ TEST_CASE("expert ffn: allocates nothing") {
       Layer layer(256, 512, 8, 40, 1, format);
       Scratch scratch(layer, 64, int8);
       const size_t before = allocations();
-      expert_ffn(pool, layer.group, layer.x.data(), 1, scratch.view);
+      expert_ffn(pool, layer.group, layer.x.data(), 1, Activation::kRelu, scratch.view);
       linear(pool, layer.x.data(), layer.d, layer.tokens, layer.group[0].up, scratch.view.hidden,
              scratch.view.hidden_stride, Epilogue::kStore, scratch.view.int8);
       CHECK(allocations() == before);

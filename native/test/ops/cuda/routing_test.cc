@@ -1,4 +1,4 @@
-// The routing kernels against softmax, top_experts() and axpy of the CPU.
+// The routing kernels against choose_experts() and axpy of the CPU.
 #ifdef SIDA_WITH_CUDA
 #include <cmath>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "doctest/doctest.h"
 #include "engine/devices.h"
-#include "ops/cpu/top_experts.h"
+#include "ops/cpu/choose_experts.h"
 #include "ops/cuda/routing.h"
 #include "support/device_copy.h"
 #include "support/kernel_sets.h"
@@ -41,8 +41,7 @@ Choices cpu_choices(std::vector<float> logits, size_t experts, const RouterSpec&
   Choices out{std::vector<uint16_t>(tokens * spec.top_k), std::vector<float>(tokens * spec.top_k)};
   for (size_t token = 0; token < tokens; ++token) {
     float* row = &logits[token * experts];
-    cpu_kernels_named("scalar")->softmax(row, experts, row);
-    top_experts(row, experts, spec, &out.expert[token * spec.top_k], &out.alpha[token * spec.top_k]);
+    choose_experts({row, experts, nullptr, nullptr}, spec, &out.expert[token * spec.top_k], &out.alpha[token * spec.top_k]);
   }
   return out;
 }
@@ -62,13 +61,13 @@ void check_alike(const std::vector<float>& logits, size_t experts, const RouterS
   }
 }
 
-TEST_CASE("cuda routing: choose is softmax and top_experts, and a token alone as among others") {
+TEST_CASE("cuda routing: choose is choose_experts(), and a token alone as among others") {
   if (!testing::have_cuda_device()) return;
   for (const size_t experts : {1, 2, 8, 31, 32, 33, 64, 128, 256, 257, 300}) {
     for (const size_t top_k : {1, 2, 8}) {
       if (top_k > experts) continue;
       for (const size_t tokens : {1, 4, 9}) {
-        const RouterSpec spec{top_k, tokens == 4};
+        const RouterSpec spec{.top_k = top_k, .normalized = tokens == 4};
         const auto logits = random_floats(tokens * experts, static_cast<unsigned>(experts + tokens));
         check_alike(logits, experts, spec);
         const Choices among = device_choices(logits, experts, spec);
@@ -100,7 +99,7 @@ TEST_CASE("cuda routing: the first of equal probabilities is chosen, logits of a
         }
         CHECK(chosen == first);
         check_alike(logits, experts);
-        if (hair == 0) check_alike(logits, experts, {5, true});
+        if (hair == 0) check_alike(logits, experts, {.top_k = 5, .normalized = true});
       }
     }
   }
@@ -111,7 +110,7 @@ TEST_CASE("cuda routing: NaN logits give the choices of the CPU") {
   for (const size_t experts : {8, 128, 300}) {
     const auto random = random_floats(experts, 5);
     for (const size_t top_k : {1, 3}) {
-      const RouterSpec spec{top_k, false};
+      const RouterSpec spec{.top_k = top_k, .normalized = false};
       for (const size_t place : {size_t{0}, size_t{5}, experts - 1}) {
         for (const float broken : {NAN, -NAN, kInfinity}) {
           auto logits = random;

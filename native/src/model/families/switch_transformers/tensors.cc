@@ -82,7 +82,7 @@ TensorSource switch_source(const ModelSpec& spec, const TensorSlot& slot) {
 }
 
 /// Old T5 code also wrote a bias that no model uses.
-bool owns_switch_tensor(std::string_view name) {
+bool owns_switch_tensor(const ModelSpec&, std::string_view name) {
   if (name == "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight") return false;
   return name.starts_with("encoder.block.") || name.starts_with("decoder.block.");
 }

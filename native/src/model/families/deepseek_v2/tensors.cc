@@ -1,0 +1,8 @@
+#include "model/families/deepseek_v2/deepseek_v2.h"
+#include "model/families/latent_config.h"
+
+namespace sida {
+
+constexpr Family kDeepseekV2{"deepseek_v2", read_deepseek_v2_config, latent_source, owns_decoder_tensor};
+
+}  // namespace sida

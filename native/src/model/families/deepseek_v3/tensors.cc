@@ -1,0 +1,8 @@
+#include "model/families/deepseek_v3/deepseek_v3.h"
+#include "model/families/latent_config.h"
+
+namespace sida {
+
+constexpr Family kDeepseekV3{"deepseek_v3", read_deepseek_v3_config, latent_source, owns_decoder_tensor};
+
+}  // namespace sida

@@ -1,0 +1,53 @@
+#include <string>
+
+#include "model/families/config_limits.h"
+#include "model/families/decoder_config.h"
+#include "model/families/gpt_oss/gpt_oss.h"
+#include "ops/epilogue.h"
+
+namespace sida {
+namespace {
+
+MoeSpec read_experts(const ConfigReader& reader) {
+  MoeSpec moe = read_moe(reader, {128, 4, "intermediate_size", 2880});
+  if (moe.expert.width % 32 != 0) {
+    throw reader.fault("intermediate_size", "a multiple of 32, since MXFP4 has groups of 32 inputs",
+                       std::to_string(moe.expert.width), "");
+  }
+  reader.real("swiglu_limit", kGateLimit, kGateLimit, kGateLimit);
+  moe.expert.activation = Activation::kClampedSwiglu;
+  moe.expert.biased = true;
+  moe.router.scores = RouterScores::kSoftmaxOfChosen;
+  moe.router.biased = true;
+  return moe;
+}
+
+/// Without a list every other layer has a window, the first one of them.
+void read_windows(const ConfigReader& reader, StackSpec& stack) {
+  const size_t window = read_count(reader, "sliding_window", kMaxCount, 128);
+  const auto types = read_layer_types(reader, stack.layers.size());
+  for (size_t layer = 0; layer < stack.layers.size(); ++layer) {
+    if (types ? (*types)[layer] : layer % 2 == 0) stack.layers[layer].self.window = window;
+  }
+}
+
+}  // namespace
+
+ModelSpec read_gpt_oss_config(const ConfigReader& reader) {
+  const DecoderDefaults defaults{.vocab = 201088, .width = 2880, .layers = 36, .heads = 64, .kv_heads = 8,
+                                 .context = 131072, .epsilon = 1e-5, .theta = 150000};
+  ModelSpec spec = read_decoder(reader, defaults);
+  if (spec.width % 32 != 0) {
+    throw reader.fault("hidden_size", "a multiple of 32, since MXFP4 has groups of 32 inputs",
+                       std::to_string(spec.width), "");
+  }
+  AttentionSpec attention = read_heads(reader, spec.width, defaults, HeadDim::kOwn);
+  attention.biased = attention.output_biased = reader.boolean("attention_bias", true);
+  attention.sinks = true;
+  StackSpec stack = decoder_stack(reader, defaults, {attention, std::nullopt, read_experts(reader)});
+  read_windows(reader, stack);
+  spec.stacks.push_back(std::move(stack));
+  return spec;
+}
+
+}  // namespace sida

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/families/family.h"
+
+namespace sida {
+
+/// OpenAI's gpt-oss: decoder-only, attention with sinks and windows, experts in MXFP4 with biases.
+extern const Family kGptOss;
+
+ModelSpec read_gpt_oss_config(const ConfigReader& config);
+
+}  // namespace sida

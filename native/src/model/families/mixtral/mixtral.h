@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/families/family.h"
+
+namespace sida {
+
+/// Mistral AI's Mixtral: decoder-only, every layer sparse, grouped queries.
+extern const Family kMixtral;
+
+ModelSpec read_mixtral_config(const ConfigReader& config);
+
+}  // namespace sida

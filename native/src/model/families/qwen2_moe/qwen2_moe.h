@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/families/family.h"
+
+namespace sida {
+
+/// Alibaba's Qwen1.5-MoE and Qwen2-MoE: decoder-only, biases of queries, keys and values, a gated shared expert.
+extern const Family kQwen2Moe;
+
+ModelSpec read_qwen2_moe_config(const ConfigReader& config);
+
+}  // namespace sida

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/families/family.h"
+
+namespace sida {
+
+/// Alibaba's Qwen3-MoE: decoder-only, queries and keys normed by head.
+extern const Family kQwen3Moe;
+
+ModelSpec read_qwen3_moe_config(const ConfigReader& config);
+
+}  // namespace sida
