@@ -10,10 +10,11 @@
 namespace sida {
 namespace {
 
-size_t read_head_dim(const ConfigReader& reader, size_t width, size_t heads, HeadDim kind) {
+size_t read_head_dim(const ConfigReader& reader, size_t width, size_t heads, int fallback, HeadDim kind) {
   const size_t derived = width / heads;
-  if (kind == HeadDim::kOwn && reader.field("head_dim")) {
-    const size_t own = read_count(reader, "head_dim", kMaxWidth, 0);
+  const bool named = reader.field("head_dim") || (fallback > 0 && !reader.is_null("head_dim"));
+  if (kind == HeadDim::kOwn && named) {
+    const size_t own = read_count(reader, "head_dim", kMaxWidth, fallback);
     if (own % 2 == 0) return own;
     throw reader.fault("head_dim", "an even number", std::to_string(own), "pairs of columns are rotated");
   }
@@ -48,7 +49,7 @@ ModelSpec read_decoder(const ConfigReader& reader, const DecoderDefaults& defaul
 AttentionSpec read_heads(const ConfigReader& reader, size_t width, const DecoderDefaults& defaults, HeadDim head_dim) {
   AttentionSpec attention;
   attention.heads = read_count(reader, "num_attention_heads", static_cast<int>(width), defaults.heads);
-  attention.head_dim = read_head_dim(reader, width, attention.heads, head_dim);
+  attention.head_dim = read_head_dim(reader, width, attention.heads, defaults.head_dim, head_dim);
   const int heads = static_cast<int>(attention.heads);
   attention.kv_heads = read_count(reader, "num_key_value_heads", heads,
                                   reader.is_null("num_key_value_heads") ? heads : std::min(heads, defaults.kv_heads));
@@ -68,15 +69,15 @@ MoeSpec read_moe(const ConfigReader& reader, const MoeDefaults& defaults) {
   moe.expert = {read_count(reader, defaults.width_field, kMaxFfnWidth, defaults.width), Activation::kSwiglu};
   const int most = std::min(kMaxTopK, static_cast<int>(moe.experts));
   moe.router.top_k = read_count(reader, "num_experts_per_tok", most, defaults.top_k);
-  if (moe.router.top_k > moe.experts) {
+  if (moe.router.top_k == 0 || moe.router.top_k > moe.experts) {
     throw reader.fault("num_experts_per_tok", "a whole number from 1 to " + std::to_string(most),
-                       "none, which is " + std::to_string(defaults.top_k), "");
+                       defaults.top_k == 0 ? "none" : "none, which is " + std::to_string(defaults.top_k), "");
   }
   return moe;
 }
 
 StackSpec decoder_stack(const ConfigReader& reader, const DecoderDefaults& defaults, const LayerSpec& layer) {
-  const RopeDefaults rope{defaults.theta, defaults.context, defaults.partial_rotary};
+  const RopeDefaults rope{defaults.theta, defaults.context, defaults.partial_rotary, defaults.rope};
   StackSpec stack{"decoder", true, read_rope(reader, layer.self.head_dim, rope), {}};
   stack.layers.assign(read_count(reader, "num_hidden_layers", kMaxLayers, defaults.layers), layer);
   return stack;

@@ -21,6 +21,10 @@ struct DecoderDefaults {
   std::optional<double> partial_rotary = {};
   std::vector<int32_t> end = {};
   std::optional<int32_t> pad = {};
+  /// Of head_dim, where a config may give one; 0: hidden_size / num_attention_heads.
+  int head_dim = 0;
+  /// The JSON of rope_parameters' default; null: positions are not scaled.
+  const char* rope = nullptr;
 };
 
 /// A whole number from 1 to `most`.
@@ -36,7 +40,8 @@ enum class HeadDim : uint8_t { kDerived, kOwn };
 AttentionSpec read_heads(const ConfigReader& reader, size_t width, const DecoderDefaults& defaults, HeadDim head_dim);
 
 struct MoeDefaults {
-  int experts, top_k;
+  int experts;
+  int top_k;  ///< 0: the config must say
   const char* width_field;
   int width;
 };

@@ -27,7 +27,7 @@ AttentionSpec read_latent_attention(const ConfigReader& reader, const DecoderDef
   attention.kv_heads = 1;
   attention.head_dim = read_count(reader, "qk_nope_head_dim", kMaxWidth, defaults.flat) + latent.rotary;
   attention.latent = latent;
-  const double factor = yarn_score_factor(reader);
+  const double factor = yarn_score_factor(reader, {decoder.theta, decoder.context});
   attention.scale =
       static_cast<float>(factor * factor / std::sqrt(static_cast<double>(attention.head_dim)));
   return attention;

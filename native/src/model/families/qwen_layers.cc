@@ -19,8 +19,8 @@ void make_dense_layers(const ConfigReader& reader, int width, StackSpec& stack) 
 }
 
 void read_windows(const ConfigReader& reader, bool has_layer_types, StackSpec& stack) {
-  if (!reader.boolean("use_sliding_window", false) || !reader.field("sliding_window")) return;
-  const size_t window = read_count(reader, "sliding_window", kMaxCount, 0);
+  if (!reader.boolean("use_sliding_window", false) || reader.is_null("sliding_window")) return;
+  const size_t window = read_count(reader, "sliding_window", kMaxCount, 4096);
   const auto types = has_layer_types ? read_layer_types(reader, stack.layers.size()) : std::nullopt;
   if (has_layer_types && !types) {
     throw reader.fault("layer_types", "a list, since \"use_sliding_window\" is true", "none", "");

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "core/json.h"
 #include "model/families/config_limits.h"
 
 namespace sida {
@@ -20,16 +21,23 @@ struct Fields {
   std::string type = "default";
   double theta;
 
-  Fields(const ConfigReader& reader, double fallback) : theta(reader.real("rope_theta", 1, kMaxTheta, fallback)) {
+  Fields(const ConfigReader& reader, const RopeDefaults& defaults)
+      : theta(reader.real("rope_theta", 1, kMaxTheta, defaults.theta)) {
     for (const char* name : {"rope_parameters", "rope_scaling"}) {
       if (auto object = reader.object(name)) {
         read(*object);
         scaling = std::move(object);
       }
     }
+    if (scaling || defaults.scaling == nullptr) return;
+    fallback_ = JsonDocument::parse(defaults.scaling, {reader.file()});
+    scaling.emplace(fallback_->root(), reader.file());
+    read(*scaling);
   }
 
  private:
+  std::optional<JsonDocument> fallback_;
+
   void read(const ConfigReader& rope) {
     for (const char* kind : {"full_attention", "sliding_attention"}) {
       if (const auto other = rope.field(kind)) {
@@ -100,20 +108,24 @@ void scale_yarn(const ConfigReader& reader, const ConfigReader& rope, int contex
     float& inverse = positions.inverse_frequencies[j];
     inverse = inverse / static_cast<float>(factor) * ramp + inverse * (1 - ramp);
   }
-  double magnitude = yarn_magnitude(factor, 1);
-  if (rope.field("mscale") && rope.field("mscale_all_dim")) {
-    magnitude = yarn_magnitude(factor, rope.real("mscale", 0, kMaxFactor, 1)) /
-                yarn_magnitude(factor, rope.real("mscale_all_dim", 0, kMaxFactor, 1));
-  }
+  const double scale = rope.real("mscale", 0, kMaxFactor, 0), all = rope.real("mscale_all_dim", 0, kMaxFactor, 0);
+  const bool pair = scale > 0 && all > 0;  // transformers takes 0 for missing
+  const double magnitude = pair ? yarn_magnitude(factor, scale) / yarn_magnitude(factor, all) : yarn_magnitude(factor, 1);
   positions.magnitude = static_cast<float>(rope.real("attention_factor", 1e-6, kMaxFactor, magnitude));
 }
 
+/// The factor of a type that has no default of it.
+double read_factor(const ConfigReader& rope) {
+  if (rope.field("factor")) return rope.real("factor", 1, kMaxFactor, 1);
+  throw rope.fault("factor", "a number from 1 on", "none", "");
+}
+
 void scale_llama3(const ConfigReader& rope, Rope& positions) {
-  const double factor = rope.real("factor", 1, kMaxFactor, 1);
+  const double factor = read_factor(rope);
   const double low = rope.real("low_freq_factor", 1e-6, kMaxFactor, 1);
   const double high = rope.real("high_freq_factor", 1e-6, kMaxFactor, 4);
   if (high <= low) {
-    throw rope.fault("high_freq_factor", "more than \"low_freq_factor\"", rope.field("high_freq_factor")->describe(), "");
+    throw rope.fault("high_freq_factor", "more than \"low_freq_factor\"", std::to_string(high), "");
   }
   const double original = rope.integer("original_max_position_embeddings", 1, kMaxCount, 8192);
   for (float& inverse : positions.inverse_frequencies) {
@@ -139,12 +151,12 @@ size_t rotary_width(const ConfigReader& reader, const Fields& fields, size_t hea
 }  // namespace
 
 Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults) {
-  const Fields fields(reader, defaults.theta);
+  const Fields fields(reader, defaults);
   Rope rope;
   rope.inverse_frequencies =
       frequencies(fields.theta, rotary_width(reader, fields, head_dim, defaults.partial));
   if (fields.type == "linear") {
-    const auto factor = static_cast<float>(fields.scaling->real("factor", 1, kMaxFactor, 1));
+    const auto factor = static_cast<float>(read_factor(*fields.scaling));
     for (float& inverse : rope.inverse_frequencies) inverse /= factor;
   } else if (fields.type == "yarn") {
     scale_yarn(reader, *fields.scaling, defaults.context, fields.theta, rope);
@@ -154,11 +166,11 @@ Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& 
   return rope;
 }
 
-double yarn_score_factor(const ConfigReader& reader) {
-  const Fields fields(reader, 1e4);
+double yarn_score_factor(const ConfigReader& reader, const RopeDefaults& defaults) {
+  const Fields fields(reader, defaults);
   if (fields.type != "yarn" || !fields.scaling->field("mscale_all_dim")) return 1;
   const double scale = fields.scaling->real("mscale_all_dim", 0, kMaxFactor, 0);
-  return yarn_magnitude(yarn_context(reader, *fields.scaling, 1).factor, scale);
+  return yarn_magnitude(yarn_context(reader, *fields.scaling, defaults.context).factor, scale);
 }
 
 }  // namespace sida

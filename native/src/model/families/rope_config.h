@@ -12,6 +12,8 @@ struct RopeDefaults {
   int context;  ///< of max_position_embeddings
   /// The share of a head's columns that are rotated, where a config may say so by `partial_rotary_factor`.
   std::optional<double> partial = {};
+  /// The JSON of rope_parameters where a config has neither it nor rope_scaling; null: positions are not scaled.
+  const char* scaling = nullptr;
 };
 
 /// Rotary positions of heads of `head_dim` columns as a config asks for them: by `rope_theta` and `rope_scaling`, or by
@@ -20,6 +22,6 @@ struct RopeDefaults {
 Rope read_rope(const ConfigReader& reader, size_t head_dim, const RopeDefaults& defaults);
 
 /// YaRN's factor of the scores where `mscale_all_dim` is given, which DeepSeek squares; 1 otherwise.
-double yarn_score_factor(const ConfigReader& reader);
+double yarn_score_factor(const ConfigReader& reader, const RopeDefaults& defaults);
 
 }  // namespace sida

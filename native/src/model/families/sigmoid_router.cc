@@ -13,11 +13,12 @@ constexpr double kMaxScale = 1e6;
 
 }  // namespace
 
-ExpertGroups read_groups(const ConfigReader& reader, const MoeSpec& moe, size_t best) {
+ExpertGroups read_groups(const ConfigReader& reader, const MoeSpec& moe, size_t best, int count, int kept) {
   ExpertGroups groups;
   const auto experts = static_cast<int>(moe.experts);
-  groups.count = read_count(reader, "n_group", std::min(experts, static_cast<int>(kMaxExpertGroups)), 1);
-  groups.kept = read_count(reader, "topk_group", static_cast<int>(groups.count), static_cast<int>(groups.count));
+  groups.count = read_count(reader, "n_group", std::min(experts, static_cast<int>(kMaxExpertGroups)), count);
+  const auto most = static_cast<int>(groups.count);
+  groups.kept = read_count(reader, "topk_group", most, std::min(kept, most));
   groups.best = best;
   const size_t size = moe.experts / groups.count;
   if (size * groups.count != moe.experts || (groups.count > 1 && size < best)) {
@@ -32,14 +33,14 @@ ExpertGroups read_groups(const ConfigReader& reader, const MoeSpec& moe, size_t 
   return groups;
 }
 
-void read_sigmoid_router(const ConfigReader& reader, MoeSpec& moe) {
+void read_sigmoid_router(const ConfigReader& reader, const SigmoidRouterDefaults& defaults, MoeSpec& moe) {
   reader.require_text("scoring_func", "sigmoid", "other scores of the router are not supported");
   reader.require_text("topk_method", "noaux_tc", "other choices of the router are not supported");
   moe.router.scores = RouterScores::kSigmoid;
   moe.router.corrected = true;
   moe.router.normalized = reader.boolean("norm_topk_prob", true);
-  moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, 1);
-  moe.router.groups = read_groups(reader, moe, 2);
+  moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, defaults.scale);
+  moe.router.groups = read_groups(reader, moe, 2, defaults.groups, defaults.kept);
 }
 
 void read_shared_experts(const ConfigReader& reader, int count, MoeSpec& moe) {

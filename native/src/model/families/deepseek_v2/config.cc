@@ -12,7 +12,7 @@ void read_router(const ConfigReader& reader, MoeSpec& moe) {
   reader.require_false("norm_topk_prob", "normalized factors are not of this family");
   moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, 1);
   const auto method = reader.choice("topk_method", {"greedy", "group_limited_greedy"}).value_or(0);
-  if (method == 1) moe.router.groups = read_groups(reader, moe, 1);
+  if (method == 1) moe.router.groups = read_groups(reader, moe, 1, 1, 1);
 }
 
 }  // namespace
@@ -20,8 +20,9 @@ void read_router(const ConfigReader& reader, MoeSpec& moe) {
 ModelSpec read_deepseek_v2_config(const ConfigReader& reader) {
   const DecoderDefaults defaults{.vocab = 32000, .width = 4096, .layers = 32, .heads = 32, .kv_heads = 32,
                                  .context = 2048, .epsilon = 1e-6, .end = {2}};
+  reader.require_false("mlp_bias", "biases of dense layers are not supported");
   ModelSpec spec = read_decoder(reader, defaults);
-  MoeSpec moe = read_moe(reader, {64, 2, "moe_intermediate_size", 1407});
+  MoeSpec moe = read_moe(reader, {64, 0, "moe_intermediate_size", 1407});
   read_router(reader, moe);
   read_shared_experts(reader, 2, moe);
   const AttentionSpec attention = read_latent_attention(reader, defaults, {1536, 512, 64, 128, 128});

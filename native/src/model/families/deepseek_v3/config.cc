@@ -9,7 +9,7 @@ ModelSpec read_deepseek_v3_config(const ConfigReader& reader) {
                                  .context = 4096, .epsilon = 1e-6, .end = {1}};
   ModelSpec spec = read_decoder(reader, defaults);
   MoeSpec moe = read_moe(reader, {256, 8, "moe_intermediate_size", 2048});
-  read_sigmoid_router(reader, moe);
+  read_sigmoid_router(reader, {8, 4, 2.5}, moe);
   read_shared_experts(reader, 1, moe);
   const AttentionSpec attention = read_latent_attention(reader, defaults, {1536, 512, 64, 128, 128});
   const bool adjacent = reader.boolean("rope_interleave", true);

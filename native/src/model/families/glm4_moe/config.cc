@@ -9,7 +9,7 @@ ModelSpec read_glm4_moe_config(const ConfigReader& reader) {
                                  .context = 131072, .epsilon = 1e-5, .partial_rotary = 0.5};
   ModelSpec spec = read_decoder(reader, defaults);
   MoeSpec moe = read_moe(reader, {128, 8, "moe_intermediate_size", 1408});
-  read_sigmoid_router(reader, moe);
+  read_sigmoid_router(reader, {1, 1, 1}, moe);
   read_shared_experts(reader, 1, moe);
   AttentionSpec attention = read_heads(reader, spec.width, defaults, HeadDim::kOwn);
   attention.biased = reader.boolean("attention_bias", false);

@@ -8,6 +8,11 @@
 namespace sida {
 namespace {
 
+constexpr const char* kRope = R"({"rope_type":"yarn","factor":32,"beta_fast":32,"beta_slow":1,"truncate":false,)"
+                              R"("original_max_position_embeddings":4096})";
+
+constexpr double kSlope = 1.702;  // kGateSlope before it is rounded to float32
+
 MoeSpec read_experts(const ConfigReader& reader) {
   MoeSpec moe = read_moe(reader, {128, 4, "intermediate_size", 2880});
   if (moe.expert.width % 32 != 0) {
@@ -15,6 +20,7 @@ MoeSpec read_experts(const ConfigReader& reader) {
                        std::to_string(moe.expert.width), "");
   }
   reader.real("swiglu_limit", kGateLimit, kGateLimit, kGateLimit);
+  reader.real("swiglu_alpha", kSlope, kSlope, kSlope);
   moe.expert.activation = Activation::kClampedSwiglu;
   moe.expert.biased = true;
   moe.router.scores = RouterScores::kSoftmaxOfChosen;
@@ -35,7 +41,7 @@ void read_windows(const ConfigReader& reader, StackSpec& stack) {
 
 ModelSpec read_gpt_oss_config(const ConfigReader& reader) {
   const DecoderDefaults defaults{.vocab = 201088, .width = 2880, .layers = 36, .heads = 64, .kv_heads = 8,
-                                 .context = 131072, .epsilon = 1e-5, .theta = 150000};
+                                 .context = 131072, .epsilon = 1e-5, .theta = 150000, .head_dim = 64, .rope = kRope};
   ModelSpec spec = read_decoder(reader, defaults);
   if (spec.width % 32 != 0) {
     throw reader.fault("hidden_size", "a multiple of 32, since MXFP4 has groups of 32 inputs",
