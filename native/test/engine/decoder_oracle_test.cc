@@ -169,41 +169,90 @@ TEST_CASE("oracle: decoder-only models match transformers, in one pass, in chunk
 }
 
 /// Largest relative error that a packed type's logits of a prompt may have against transformers in float32. The
-/// fixture's weights are random, so a router's near tie may fall otherwise; the prompt is one where none does.
+/// fixtures' weights are random, so a router's near tie may fall otherwise; the prompts are ones where none does.
 struct PackedBound {
   WeightFormat experts, dense;
   double error;
+  const char* prompt = "c1.";
 };
 
-TEST_CASE("oracle: packed types of a decoder-only model stay within their bounds, with the same bits at every budget") {
-  const std::string directory = fixture("olmoe-tiny");
-  if (directory.empty()) return;
-  const Cases cases(directory);
-  const auto ids = cases.read<int64_t>("c1.input_ids");
-  const std::vector<int32_t> prompt(ids.begin(), ids.end());
-  const WeightFormat int8{WeightType::kInt8, 0}, int4{WeightType::kInt4, 32};
-  for (const PackedBound& bound : {PackedBound{kBf16Format, kBf16Format, 0.02}, PackedBound{int8, kF32Format, 0.02},
-                                   PackedBound{int8, int8, 0.1}, PackedBound{int4, int8, 0.2}}) {
-    CAPTURE(std::string(weight_type_name(bound.experts.type)));
-    CAPTURE(std::string(weight_type_name(bound.dense.type)));
-    TempDir pack;
-    testing::write_pack(directory, pack.path(), bound.experts, bound.dense);
-    for (const DeviceKind device : testing::devices()) {
-      CAPTURE(testing::device_name(device));
-      BatchLimits limits{64, 64, 2};
-      limits.device = device;
-      std::vector<float> resident;
-      for (const double share : testing::shares_on(device)) {
-        Engine engine(testing::options_for(pack.path(), limits, share));
-        const std::vector<float> logits = logits_in_chunks(engine, prompt, 4);
-        if (share == 1.0) {
-          resident = logits;
-          CHECK(relative_error(logits, cases.read<float>("c1.logits")) < bound.error);
-        } else {
-          CHECK(same_bits(logits, resident));
-        }
+struct PackedFixture {
+  std::string name;
+  std::vector<PackedBound> bounds;
+};
+
+constexpr WeightFormat kInt8{WeightType::kInt8, 0}, kInt4{WeightType::kInt4, 32};
+
+/// Logits of a prompt, the same bits at every budget.
+std::vector<float> packed_logits(const std::string& pack, DeviceKind device, const std::vector<int32_t>& prompt) {
+  BatchLimits limits{64, 64, 2};
+  limits.device = device;
+  std::vector<float> resident;
+  for (const double share : testing::shares_on(device)) {
+    Engine engine(testing::options_for(pack, limits, share));
+    const std::vector<float> logits = logits_in_chunks(engine, prompt, 4);
+    if (share == 1.0) {
+      resident = logits;
+    } else {
+      CAPTURE(share);
+      CHECK(same_bits(logits, resident));
+    }
+  }
+  return resident;
+}
+
+std::vector<int32_t> prompt_of(const Cases& cases, const std::string& prefix) {
+  const auto ids = cases.read<int64_t>(prefix + "input_ids");
+  return {ids.begin(), ids.end()};
+}
+
+TEST_CASE("oracle: packed types of decoder-only models stay within their bounds, with the same bits at every budget") {
+  const PackedFixture fixtures[] = {
+      {"olmoe-tiny",
+       {{kBf16Format, kBf16Format, 0.02}, {kInt8, kF32Format, 0.02}, {kInt8, kInt8, 0.1}, {kInt4, kInt8, 0.2}}},
+      {"mixtral-tiny", {{kBf16Format, kBf16Format, 0.02}, {kInt8, kF32Format, 0.02}, {kInt4, kF32Format, 0.3, "c0."}}},
+      {"qwen2-moe-tiny", {{kBf16Format, kBf16Format, 0.06}, {kInt8, kF32Format, 0.01}, {kInt4, kF32Format, 0.15}}},
+      {"qwen3-moe-tiny", {{kBf16Format, kBf16Format, 0.03}, {kInt8, kF32Format, 0.02}, {kInt4, kF32Format, 0.4}}},
+      {"gpt-oss-tiny", {{kBf16Format, kBf16Format, 0.02}, {kInt8, kF32Format, 0.03}, {kInt4, kF32Format, 0.4}}},
+      {"glm4-moe-tiny", {{kBf16Format, kBf16Format, 0.03}, {kInt8, kF32Format, 0.01}, {kInt4, kF32Format, 0.4}}},
+      {"deepseek-v2-lite-tiny",
+       {{kBf16Format, kBf16Format, 0.02}, {kInt8, kF32Format, 0.01}, {kInt4, kF32Format, 0.15}}},
+      {"deepseek-v3-tiny",
+       {{kBf16Format, kBf16Format, 0.03}, {kInt8, kF32Format, 0.02}, {kInt4, kF32Format, 0.3, "c0."}}},
+  };
+  for (const PackedFixture& row : fixtures) {
+    const std::string directory = fixture(row.name);
+    if (directory.empty()) continue;
+    CAPTURE(row.name);
+    const Cases cases(directory);
+    for (const PackedBound& bound : row.bounds) {
+      CAPTURE(std::string(weight_type_name(bound.experts.type)));
+      CAPTURE(std::string(weight_type_name(bound.dense.type)));
+      TempDir pack;
+      testing::write_pack(directory, pack.path(), bound.experts, bound.dense);
+      for (const DeviceKind device : testing::devices()) {
+        CAPTURE(testing::device_name(device));
+        const std::vector<float> logits = packed_logits(pack.path(), device, prompt_of(cases, bound.prompt));
+        CHECK(relative_error(logits, cases.read<float>(bound.prompt + std::string("logits"))) < bound.error);
       }
     }
+  }
+}
+
+TEST_CASE("oracle: experts packed as mxfp4 are those of the checkpoint, as they are in f32") {
+  const std::string directory = fixture("gpt-oss-tiny");
+  if (directory.empty()) return;
+  const Cases cases(directory);
+  TempDir wide, narrow;
+  testing::write_pack(directory, wide.path());
+  testing::write_pack(directory, narrow.path(), kMxfp4Format);
+  const std::vector<int32_t> prompt = prompt_of(cases, "c2.");
+  for (const DeviceKind device : testing::devices()) {
+    CAPTURE(testing::device_name(device));
+    const std::vector<float> expected = packed_logits(wide.path(), device, prompt);
+    const std::vector<float> logits = packed_logits(narrow.path(), device, prompt);
+    CHECK(relative_error(logits, expected) < 1e-9);
+    CHECK(relative_error(logits, cases.read<float>("c2.logits")) < 1e-9);
   }
 }
 

@@ -11,7 +11,7 @@ namespace sida::testing {
 
 inline std::string format_json(WeightFormat format) {
   const std::string dtype = std::string(R"("dtype":")") + weight_type_name(format.type) + '"';
-  return format.group == 0 ? dtype : dtype + R"(,"group":)" + std::to_string(format.group);
+  return format.type != WeightType::kInt4 ? dtype : dtype + R"(,"group":)" + std::to_string(format.group);
 }
 
 /// Packs a checkpoint into `directory` with the element types given.

@@ -109,8 +109,9 @@ void scale_yarn(const ConfigReader& reader, const ConfigReader& rope, int contex
     inverse = inverse / static_cast<float>(factor) * ramp + inverse * (1 - ramp);
   }
   const double scale = rope.real("mscale", 0, kMaxFactor, 0), all = rope.real("mscale_all_dim", 0, kMaxFactor, 0);
-  const bool pair = scale > 0 && all > 0;  // transformers takes 0 for missing
-  const double magnitude = pair ? yarn_magnitude(factor, scale) / yarn_magnitude(factor, all) : yarn_magnitude(factor, 1);
+  double magnitude = yarn_magnitude(factor, 1);
+  // transformers takes 0 for missing.
+  if (scale > 0 && all > 0) magnitude = yarn_magnitude(factor, scale) / yarn_magnitude(factor, all);
   positions.magnitude = static_cast<float>(rope.real("attention_factor", 1e-6, kMaxFactor, magnitude));
 }
 

@@ -9,6 +9,7 @@ namespace {
 constexpr double kMaxScale = 1e6;
 
 void read_router(const ConfigReader& reader, MoeSpec& moe) {
+  reader.require_text("scoring_func", "softmax", "other scores of the router are not of this family");
   reader.require_false("norm_topk_prob", "normalized factors are not of this family");
   moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, 1);
   const auto method = reader.choice("topk_method", {"greedy", "group_limited_greedy"}).value_or(0);
