@@ -251,8 +251,8 @@ TEST_CASE("oracle: experts packed as mxfp4 are those of the checkpoint, as they 
     CAPTURE(testing::device_name(device));
     const std::vector<float> expected = packed_logits(wide.path(), device, prompt);
     const std::vector<float> logits = packed_logits(narrow.path(), device, prompt);
-    CHECK(relative_error(logits, expected) < 1e-9);
-    CHECK(relative_error(logits, cases.read<float>("c2.logits")) < 1e-9);
+    CHECK(relative_error(logits, expected) < 1e-5);
+    CHECK(relative_error(logits, cases.read<float>("c2.logits")) < 1e-5);
   }
 }
 
