@@ -91,7 +91,8 @@ async function freePort() {
   return port;
 }
 
-const env = { ...process.env, SIDA_PACK_DIR: join(folder, 'packs') };
+// The cuda device takes minutes to build and is not what is checked.
+const env = { SIDA_CUDA: 'OFF', ...process.env, SIDA_PACK_DIR: join(folder, 'packs') };
 const run = (command, args) =>
   execFileSync(command, args, {
     cwd: folder,

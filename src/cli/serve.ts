@@ -84,7 +84,7 @@ async function serve(options: ServeOptions): Promise<number> {
   await server.close();
   forgetKeys();
   signals.dispose();
-  return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
+  return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
 }
 
 /** Reloads the key file when it changes and on SIGHUP. An invalid file leaves the keys as they are. */

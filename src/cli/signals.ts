@@ -8,11 +8,14 @@ const HURRY_MS = 250;
 
 export interface Signals {
   first: Promise<Signal>;
+  /** 0, or the code of a second signal: work that was left is not an orderly end, however soon the process is done. */
+  readonly exitCode: number;
   dispose(): void;
 }
 
 export function endOnSignals(onHurry: () => void): Signals {
   let seen = false;
+  let exitCode = 0;
   let resolveFirst: (signal: Signal) => void;
   const first = new Promise<Signal>((resolve) => {
     resolveFirst = resolve;
@@ -23,12 +26,16 @@ export function endOnSignals(onHurry: () => void): Signals {
       resolveFirst(signal);
       return;
     }
+    exitCode = 128 + constants.signals[signal];
     onHurry();
-    setTimeout(() => process.exit(128 + constants.signals[signal]), HURRY_MS);
+    setTimeout(() => process.exit(exitCode), HURRY_MS);
   };
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
   return {
     first,
+    get exitCode() {
+      return exitCode;
+    },
     dispose() {
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
     },

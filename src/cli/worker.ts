@@ -92,5 +92,5 @@ async function work(options: Options, redis: string, serving: ServeOptions | und
   parts.refuse();
   await parts.close(cause instanceof SidaError ? 0 : options.drain);
   signals.dispose();
-  return cause instanceof SidaError ? exitCodeOfBody(cause) : 0;
+  return cause instanceof SidaError ? exitCodeOfBody(cause) : signals.exitCode;
 }

@@ -42,7 +42,7 @@ inline bool emulated(DeviceKind device) { return device == DeviceKind::kCuda && 
 
 /// Shares of the experts that find room, the resident engine first.
 inline std::vector<double> shares_on(DeviceKind device) {
-  return emulated(device) ? std::vector<double>{1.0, 0.0} : std::vector<double>{1.0, 0.5, 0.0};
+  return emulated(device) || kSanitized ? std::vector<double>{1.0, 0.0} : std::vector<double>{1.0, 0.5, 0.0};
 }
 
 inline const char* device_name(DeviceKind device) { return device == DeviceKind::kCpu ? "cpu" : "cuda"; }

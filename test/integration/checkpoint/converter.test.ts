@@ -186,7 +186,7 @@ describe('verification', () => {
   });
 
   it.each([
-    ['experts', { dtype: 'int5' }, /experts\.dtype: expected f32, bf16, int8, int4, found "int5"/],
+    ['experts', { dtype: 'int5' }, /experts\.dtype: expected f32, bf16, int8, int4, mxfp4, found "int5"/],
     ['experts', { dtype: 8 }, /experts\.dtype: expected .*, found 8/],
     ['experts', { group: 0 }, /experts\.group: expected 32, 64, 128, found 0/],
     ['experts', { group: 7 }, /experts\.group: .* found 7/],
@@ -235,7 +235,10 @@ describe('first use', () => {
     const options = { model: MINI, packDir, experts: 'auto' as const };
     const first = await preparePack(options);
     let converted = false;
-    const second = await preparePack({ ...options, onProgress: () => (converted = true) });
+    const onProgress = ({ phase }: { phase: string }) => {
+      converted ||= phase === 'convert';
+    };
+    const second = await preparePack({ ...options, onProgress });
     expect(second).toEqual(first);
     expect(converted).toBe(false);
     expect(isPack(first.pack)).toBe(true);

@@ -148,6 +148,7 @@ describe('sida plan --experts', () => {
       { dtype: 'bf16' },
       { dtype: 'int8' },
       { dtype: 'int4', group: 128 },
+      { dtype: 'mxfp4' },
     ]);
     expect(choices[3]).toMatchObject({ plan, slots: budget.slots });
   });
@@ -185,7 +186,7 @@ describe('sida convert', () => {
     const { choices, ...planned } = JSON.parse(checkpoint.stdout);
     // A pack's plan is made from its layout, which does not contain the model's shape.
     expect(JSON.parse(packed.stdout)).toEqual({ ...planned, shape: null, choices: [] });
-    expect(choices).toHaveLength(4);
+    expect(choices).toHaveLength(5);
     expect(planned.shape).toMatchObject({ family: 'switch_transformers', experts: 64, topK: 1 });
   });
 

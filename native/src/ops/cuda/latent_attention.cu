@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kSplits* kWarp) attend_rows(LatentLayer cache,
   for (unsigned page = split; page * kPageTokens < keys; page += kSplits) {
     const uint32_t place = batch.page_table[sequence.pages + page];
     const float* rows = cache.page0 + place * cache.page_floats;
-    const unsigned count = min(static_cast<unsigned>(kPageTokens), keys - page * kPageTokens);
+    const unsigned count = min(unsigned{kPageTokens}, keys - page * unsigned{kPageTokens});
     for (unsigned key = 0; key < count; ++key, rows += cache.stride) {
       float score = 0;
       for (unsigned i = lane; i < width; i += kWarp) score = fmaf(shared.query[i], rows[i], score);
