@@ -28,6 +28,7 @@ export class Attackers {
   readonly #options: AttackOptions;
   #child: ChildProcess | undefined;
   #figures: Figures = { answers: {}, closed: 0 };
+  #exited: Promise<unknown> | undefined;
 
   constructor(options: AttackOptions) {
     this.#options = options;
@@ -35,6 +36,7 @@ export class Attackers {
 
   begin(): void {
     this.#child = fork(new URL('./attack-process.mjs', import.meta.url), { execArgv: [] });
+    this.#exited = new Promise((resolve) => this.#child!.once('exit', resolve));
     setPriority(this.#child.pid!, LOW_PRIORITY);
     this.#child.send(this.#options);
   }
@@ -61,11 +63,12 @@ export class Attackers {
   async stop(): Promise<void> {
     const child = this.#child;
     if (child === undefined) return;
-    const exited = new Promise((resolve) => child.once('exit', resolve));
+    if (!child.connected)
+      throw new Error(`the attackers ended early, with ${child.exitCode ?? child.signalCode}`);
     child.on('message', (figures) => {
       this.#figures = figures as Figures;
     });
     child.send('stop');
-    await exited;
+    await this.#exited;
   }
 }
