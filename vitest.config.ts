@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-    globalSetup: 'test/support/install-redis.ts',
+    globalSetup: 'test/support/install-tools.ts',
     setupFiles: 'test/support/seed.ts',
     // Tests that start servers and trainings take minutes on a machine that is busy with other work.
     testTimeout: 180_000,

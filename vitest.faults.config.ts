@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 export default defineConfig({
   test: {
     include: ['test/faults/**/*.fault.ts'],
-    globalSetup: 'test/support/install-redis.ts',
+    globalSetup: 'test/support/install-tools.ts',
     testTimeout: 600_000,
     hookTimeout: 300_000,
     maxWorkers: 1,

@@ -62,6 +62,7 @@ export class Attackers {
 
   async stop(): Promise<void> {
     const child = this.#child;
+    this.#child = undefined;
     if (child === undefined) return;
     if (!child.connected)
       throw new Error(`the attackers ended early, with ${child.exitCode ?? child.signalCode}`);

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { describe } from 'vitest';
 import { freePort } from './free-port.js';
-import { hasRedis } from './install-redis.js';
+import { hasRedis } from './install-tools.js';
 
 const SETTINGS = [
   '--appendonly',

@@ -8,10 +8,10 @@ import { hashKey, newApiKey } from '../../../src/access/api-key.js';
 import { keyLine } from '../../../src/access/key-file.js';
 import type { Scope } from '../../../src/access/scopes.js';
 import { SidaError } from '../../../src/errors.js';
+import { CHROMIUM } from '../../support/install-tools.js';
 import { REPO } from '../../support/server-process.js';
 import { TestServer } from '../../unit/server/test-server.js';
 
-const CHROMIUM = process.env.SIDA_CHROMIUM ?? '/usr/bin/chromium';
 const PICTURES = join(REPO, 'build/page');
 
 const keys = { full: newApiKey(), infer: newApiKey(), metrics: newApiKey() };
@@ -28,7 +28,10 @@ writeFileSync(
   { mode: 0o600 },
 );
 
-describe.skipIf(!existsSync(CHROMIUM))('the page', () => {
+const hasChromium = existsSync(CHROMIUM);
+if (!hasChromium) console.warn(`SKIPPED: the page in a browser, chromium is not at ${CHROMIUM}`);
+
+describe.skipIf(!hasChromium)('the page', () => {
   let browser: Browser;
   let server: TestServer;
   let page: Page;

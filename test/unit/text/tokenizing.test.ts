@@ -143,7 +143,8 @@ const text = fc.oneof(
 
 describe.each(FILES)('%s', (name, file) => {
   if (file instanceof URL && !existsSync(file)) {
-    it.skip(`SKIPPED: ${file.pathname} does not exist`, () => undefined);
+    it.skip(`SKIPPED: needs ../shared/${file.pathname.split('/shared/').at(-1)} beside the repository`, () =>
+      undefined);
     return;
   }
   const parsed = () =>

@@ -1,0 +1,25 @@
+/**
+ * Global setup: installs redis-server and chromium where they are missing and the user is root. It runs once before all
+ * tests, because two apt-get installations at a time would block each other.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+
+const APT = { stdio: 'ignore', timeout: 300_000 } as const;
+
+export const CHROMIUM = process.env.SIDA_CHROMIUM ?? '/usr/bin/chromium';
+
+export function hasRedis(): boolean {
+  return spawnSync('redis-server', ['--version']).status === 0;
+}
+
+export default function installTools(): void {
+  const missing = [...(hasRedis() ? [] : ['redis-server']), ...(existsSync(CHROMIUM) ? [] : ['chromium'])];
+  if (missing.length === 0 || process.getuid?.() !== 0) return;
+  const install = (tool: string) => spawnSync('apt-get', ['install', '-y', '-qq', tool], APT).status === 0;
+  const failed = missing.filter((tool) => !install(tool));
+  if (failed.length === 0) return;
+  // A fresh machine has no package lists.
+  spawnSync('apt-get', ['update', '-qq'], APT);
+  for (const tool of failed) install(tool);
+}
