@@ -72,8 +72,6 @@ export interface CheckpointInfo {
   files: { name: string; bytes: number }[];
   tensors: number;
   bytes: number;
-  /** sha256 of config.json and the safetensors headers. It does not cover the weights. */
-  fingerprint: string;
 }
 
 export interface Stripes {

@@ -81,7 +81,6 @@ Napi::Value inspect_checkpoint(const Napi::CallbackInfo& info) {
     js.Set("files", files);
     js.Set("tensors", static_cast<double>(checkpoint.tensor_count()));
     js.Set("bytes", static_cast<double>(checkpoint.total_bytes()));
-    js.Set("fingerprint", checkpoint.fingerprint());
     return js;
   });
 }

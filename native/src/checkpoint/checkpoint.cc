@@ -9,7 +9,6 @@
 #include "checkpoint/model_files.h"
 #include "core/checkpoint_error.h"
 #include "core/file.h"
-#include "core/sha256.h"
 
 namespace sida {
 namespace {
@@ -94,32 +93,6 @@ std::string Checkpoint::dtype_summary() const {
     summary = name;
   }
   return summary.empty() ? "mixed" : summary;
-}
-
-std::string Checkpoint::fingerprint() const {
-  Sha256 hash;
-  // Each part is preceded by its length, so that different sequences of parts have different bytes.
-  const auto add_length = [&](uint64_t bytes) { hash.update(std::to_string(bytes) + "\n"); };
-  const auto add = [&](const std::string& part) {
-    add_length(part.size());
-    hash.update(part);
-  };
-  add(model_.config_text);
-  for (const SafetensorsFile& file : files_) {
-    add(file.display().substr(file.display().rfind('/') + 1));
-    const uint64_t end = 8 + file.header_bytes();
-    add_length(end);
-    std::string chunk;
-    for (uint64_t at = 0; at < end; at += chunk.size()) {
-      chunk.resize(std::min<uint64_t>(end - at, 256 << 10));
-      file.file().pread_exact(at, chunk.data(), chunk.size());
-      hash.update(chunk);
-    }
-  }
-  if (model_.other_end) {
-    for (const int32_t token : spec().tokens.end) add(std::to_string(token));
-  }
-  return hash.finish();
 }
 
 std::string Checkpoint::file_of(const TensorInfo* tensor) const {

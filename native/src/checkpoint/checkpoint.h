@@ -40,9 +40,6 @@ class Checkpoint {
   uint64_t total_bytes() const;
   /// "f32", "bf16" or "f16" where all floating tensors are of that type, else "mixed".
   std::string dtype_summary() const;
-  /// The sha256 in hexadecimal of config.json, every file's name and header, and the end tokens where
-  /// generation_config.json names other ones. Reads the headers again.
-  std::string fingerprint() const;
 
   /// Null where there is no such tensor.
   const TensorInfo* find(std::string_view name) const;

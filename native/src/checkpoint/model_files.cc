@@ -1,7 +1,6 @@
 #include "checkpoint/model_files.h"
 
 #include <utility>
-#include <vector>
 
 #include "checkpoint/contained_path.h"
 #include "checkpoint/model_file.h"
@@ -22,16 +21,13 @@ ModelFiles read_model_files(const std::string& directory) {
     throw checkpoint_error(
         {display, "", "missing file", "a Hugging Face checkpoint directory", "no config.json", "", {}});
   }
-  files.config_text = read_model_file(directory, "config.json", kMaxConfigBytes);
-  ModelConfig config = parse_model_config(files.config_text, display);
+  ModelConfig config = parse_model_config(read_model_file(directory, "config.json", kMaxConfigBytes), display);
   files.family = config.family;
   files.spec = std::move(config.spec);
   const std::string generation = "generation_config.json";
   if (!contained_path(directory, generation).empty()) {
-    const std::vector<int32_t> end = files.spec.tokens.end;
     const std::string name = join_path(directory, generation);
     read_generation_config(read_model_file(directory, generation, kMaxConfigBytes), name, &files.spec);
-    files.other_end = files.spec.tokens.end != end;
   }
   return files;
 }

@@ -10,11 +10,8 @@ namespace sida {
 
 /// The contents of config.json and generation_config.json of a checkpoint or pack. The latter may be absent.
 struct ModelFiles {
-  std::string config_text;
   const Family* family = nullptr;
   ModelSpec spec;
-  /// Whether generation_config.json names other end tokens than config.json.
-  bool other_end = false;
 };
 
 /// Throws io_error or checkpoint_invalid.

@@ -22,7 +22,7 @@ enum class QkNorm : uint8_t {
   kHead,  ///< over each head
 };
 
-/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): keys and values of all heads are made from
+/// Multi-head latent attention (arXiv 2405.04434, section 2.1): keys and values of all heads are made from
 /// one latent row, and from one row of rotated columns that all heads share. Both rows are cached, not keys and values.
 /// The projections from the latent row are applied to queries and outputs instead, which is the same product.
 struct LatentSpec {
@@ -105,6 +105,7 @@ struct RouterSpec {
   bool biased = false;      ///< the logits have a bias
   bool corrected = false;   ///< a learned correction is added to the scores for the choice, not for the factors
   bool normalized = false;  ///< the chosen experts' scores are divided by their sum
+  float sum_floor = 0;      ///< is added to that sum, which may be 0 where scores are not those of a softmax
   double scale = 1;
   ExpertGroups groups;
   /// Most tokens of one sequence that an expert takes in one pass, in token order. Tokens beyond it add nothing.

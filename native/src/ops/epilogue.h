@@ -36,7 +36,7 @@ constexpr bool takes_gate(Epilogue epilogue) {
   return epilogue == Epilogue::kSwiglu || epilogue == Epilogue::kClampedSwiglu;
 }
 
-/// Constants of kClampedSwiglu, as gpt-oss has them.
+/// Constants of kClampedSwiglu.
 inline constexpr float kGateLimit = 7.0f;
 inline constexpr float kGateSlope = 1.702f;
 

@@ -15,7 +15,7 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 const addon = process.env.SIDA_ADDON ?? `${root}build/addon/Release/sida.node`;
 const hasAddon = existsSync(addon);
 if (!hasAddon) console.warn(`SKIPPED: the engine process, ${addon} is not built`);
-const fixture = `${root}../shared/oracle/fixtures/switch-tiny`;
+const fixture = `${root}test/fixtures/switch-tiny`;
 const hasOracle = existsSync(fixture);
 if (!hasOracle) console.warn(`SKIPPED: greedy tokens against the oracle, ${fixture} does not exist`);
 

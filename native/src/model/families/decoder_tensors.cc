@@ -123,6 +123,10 @@ TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot, const
   return source;
 }
 
+TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot) {
+  return decoder_source(spec, slot, MoeNames{});
+}
+
 bool owns_decoder_tensor(const ModelSpec& spec, std::string_view name) {
   constexpr std::string_view kLayers = "model.layers.";
   if (!name.starts_with(kLayers) || name.ends_with(".rotary_emb.inv_freq")) return false;

@@ -11,7 +11,7 @@ namespace sida {
 
 /// Where a layer's MoE block may lie, and how its experts' matrices are called there.
 struct MoeNames {
-  std::vector<const char*> blocks;  ///< "mlp."; the names of newer files after those of older ones
+  std::vector<const char*> blocks = {"mlp."};  ///< names of newer files after those of older ones
   const char* gate = "gate_proj";
   const char* up = "up_proj";
   const char* down = "down_proj";
@@ -21,6 +21,8 @@ struct MoeNames {
 /// Checkpoints on the hub have one tensor for each matrix of an expert. Newer files may hold all gate and up
 /// projections of a layer in one tensor (experts, 2 · hidden, width), gates first, and all down projections in another.
 TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot, const MoeNames& names);
+/// By the default names.
+TensorSource decoder_source(const ModelSpec& spec, const TensorSlot& slot);
 
 /// Whether a name is that of a layer's weight. Old code also wrote the rotary frequencies, which follow from the
 /// config; the layers of multi-token prediction after the last one are not read.

@@ -65,7 +65,7 @@ TensorSource latent_source(const ModelSpec& spec, const TensorSlot& slot) {
     case TensorRole::kLatentValue:
       break;
     default:
-      return decoder_source(spec, slot, {.blocks = {"mlp."}, .shared = "shared_experts."});
+      return decoder_source(spec, slot, {.shared = "shared_experts."});
   }
   const uint64_t flat = self.head_dim - self.latent->rotary, head = flat + self.latent->value_dim;
   const bool key = slot.role == TensorRole::kLatentKey;

@@ -39,6 +39,7 @@ void read_sigmoid_router(const ConfigReader& reader, const SigmoidRouterDefaults
   moe.router.scores = RouterScores::kSigmoid;
   moe.router.corrected = true;
   moe.router.normalized = reader.boolean("norm_topk_prob", true);
+  moe.router.sum_floor = 1e-20f;
   moe.router.scale = reader.real("routed_scaling_factor", 0, kMaxScale, defaults.scale);
   moe.router.groups = read_groups(reader, moe, 2, defaults.groups, defaults.kept);
 }

@@ -77,8 +77,7 @@ void scale_factors(const RouterSpec& spec, float* alpha) {
   if (spec.normalized) {
     float sum = 0;
     for (size_t i = 0; i < spec.top_k; ++i) sum += alpha[i];
-    // DeepSeek's guard against scores that are all 0; it changes no other sum.
-    if (spec.scores == RouterScores::kSigmoid) sum += 1e-20f;
+    sum += spec.sum_floor;
     for (size_t i = 0; i < spec.top_k; ++i) alpha[i] /= sum;
   }
   if (spec.scale == 1) return;

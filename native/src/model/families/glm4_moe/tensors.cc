@@ -5,7 +5,7 @@ namespace sida {
 namespace {
 
 TensorSource glm4_moe_source(const ModelSpec& spec, const TensorSlot& slot) {
-  return decoder_source(spec, slot, {.blocks = {"mlp."}, .shared = "shared_experts."});
+  return decoder_source(spec, slot, {.shared = "shared_experts."});
 }
 
 }  // namespace

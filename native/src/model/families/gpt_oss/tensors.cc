@@ -34,7 +34,7 @@ TensorSource gpt_oss_source(const ModelSpec& spec, const TensorSlot& slot) {
   const std::string router = "model.layers." + std::to_string(slot.layer) + ".mlp.router.";
   if (slot.role == TensorRole::kRouter) return {{{router + "weight"}}};
   if (slot.role == TensorRole::kRouterBias) return {{{router + "bias"}}};
-  return decoder_source(spec, slot, {.blocks = {"mlp."}});
+  return decoder_source(spec, slot);
 }
 
 }  // namespace
