@@ -46,6 +46,9 @@ void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
         trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * spec.experts;
     ops_.choose(weights, spec.router, tokens, logits, dispatch_);
   }
+  if (spec.shared && spec.shared->gate == SharedGate::kSoftmax) {
+    ops_.scale_choices(weights.ffn.output_gate, tokens, dispatch_);
+  }
   sort_choices(spec.experts, spec.router.capacity, sequences, dispatch_);
 }
 
