@@ -215,7 +215,10 @@ TEST_CASE("oracle: packed types of NLLB-MoE stay within their bounds, with the s
   if (from.empty()) return;
   constexpr WeightFormat kInt8{WeightType::kInt8, 0}, kInt4{WeightType::kInt4, 32};
   const PackedBound bounds[] = {
-      {kBf16Format, kBf16Format, 0.05}, {kInt8, kF32Format, 0.02}, {kInt8, kInt8, 0.1}, {kInt4, kF32Format, 0.3}};
+      {kBf16Format, kF32Format, 0.005},        {kBf16Format, kBf16Format, 0.012, "c0."},
+      {kBf16Format, kBf16Format, 0.17, "c2."}, {kInt8, kF32Format, 0.02},
+      {kInt8, kInt8, 0.08, "c0."},             {kInt4, kF32Format, 0.07, "c0."},
+      {kInt4, kF32Format, 0.3}};
   const Cases cases(from);
   for (const PackedBound& bound : bounds) {
     CAPTURE(std::string(weight_type_name(bound.experts.type)));
