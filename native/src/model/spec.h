@@ -193,7 +193,7 @@ struct ModelSpec {
   TokenSpec tokens;
 
   const StackSpec& last() const { return stacks.back(); }
-  /// The first MoE layer's spec; null where the model has none. All MoE layers of a model have the same sizes.
+  /// That of the MoE layer with the most experts; null: none. MoE layers differ in their numbers of experts alone.
   const MoeSpec* moe() const;
   size_t experts() const { return moe() == nullptr ? 0 : moe()->experts; }
   size_t top_k() const { return moe() == nullptr ? 1 : moe()->router.top_k; }
