@@ -27,7 +27,7 @@ export class TranslateResults implements JobResults<TranslateResult> {
     const texts = requireTexts(this.#limits, 'input');
     const { end } = this.#limits.shape.tokens;
     const data = this.#ids.map((tokenIds) => ({
-      text: texts.decode(tokenIds, true).trim(),
+      text: texts.decode(tokenIds, true),
       tokenIds,
       finishReason: end.includes(tokenIds.at(-1)!) ? ('stop' as const) : ('length' as const),
     }));
