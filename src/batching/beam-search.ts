@@ -61,8 +61,8 @@ export class BeamSearch {
   }
 
   /**
-   * Takes one step. `ranked` holds the most likely next tokens of each beam, most likely first. Returns the beams of the
-   * next step, best first; none once the search has ended.
+   * Takes one step. `ranked` holds the most likely next tokens of each beam, most likely first. Returns the beams of
+   * the next step, best first; none once the search has ended.
    */
   step(ranked: readonly (readonly RankedToken[])[]): readonly Continuation[] {
     const { beams, maxTokens, endTokens } = this.#limits;
