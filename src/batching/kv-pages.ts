@@ -1,6 +1,13 @@
 /** Counts KV cache pages before a pass is run, so that no native pass fails because the cache is full. */
 import type { ItemWork } from '../protocol/item-work.js';
-import { pagesOf, type WindowLayers, type WindowNeed, WindowPages, windowNeed } from './window-pages.js';
+import {
+  pagesOf,
+  type WindowLayers,
+  type WindowNeed,
+  WindowPages,
+  type WindowSizes,
+  windowNeed,
+} from './window-pages.js';
 
 /** Most pages that an input holds, for its prompt and everything generated or scored after it. */
 export function itemPages(
@@ -66,13 +73,17 @@ export interface PageNeed {
   windows: WindowNeed[];
 }
 
+export function windowSizes(
+  { window }: WindowLayers,
+  room: Pick<KvRoom, 'kvPageTokens' | 'maxBatchTokens'>,
+): WindowSizes {
+  return { window, pageTokens: room.kvPageTokens, passTokens: room.maxBatchTokens };
+}
+
 export function pageNeed(promptTokens: number, work: ItemWork, room: KvRoom): PageNeed {
-  const { encoderDecoder, kvPageTokens, kvWindows, maxBatchTokens } = room;
   return {
-    pages: itemPages(promptTokens, work, kvPageTokens, encoderDecoder),
-    windows: kvWindows.map(({ window }) =>
-      windowNeed(promptTokens, work, { window, pageTokens: kvPageTokens, passTokens: maxBatchTokens }),
-    ),
+    pages: itemPages(promptTokens, work, room.kvPageTokens, room.encoderDecoder),
+    windows: room.kvWindows.map((layers) => windowNeed(promptTokens, work, windowSizes(layers, room))),
   };
 }
 
@@ -84,9 +95,7 @@ export class KvPages {
   constructor(room: KvRoom) {
     this.room = room;
     this.#free = room.kvPages;
-    this.#windows = room.kvWindows.map(
-      ({ pages }) => new WindowPages(pages, pagesOf(room.maxBatchTokens, room.kvPageTokens)),
-    );
+    this.#windows = room.kvWindows.map((layers) => new WindowPages(layers.pages, windowSizes(layers, room)));
   }
 
   get total(): number {

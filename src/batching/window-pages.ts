@@ -1,6 +1,6 @@
 /**
  * Counts the KV pages of layers that see only a window. Between passes a sequence holds the pages of the window - 1
- * tokens that its next token sees, and in a pass also those of its new tokens.
+ * tokens that its next token sees, with the page that it began, and in a pass also those of its new tokens.
  */
 import type { ItemWork } from '../protocol/item-work.js';
 
@@ -22,27 +22,27 @@ export interface WindowNeed {
   beside: number;
 }
 
-interface Sizes {
+export interface WindowSizes {
   window: number;
   pageTokens: number;
   /** Tokens of the largest pass. */
   passTokens: number;
 }
 
-export function windowNeed(promptTokens: number, work: ItemWork, sizes: Sizes): WindowNeed {
+export function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSizes): WindowNeed {
   const { window, pageTokens, passTokens } = sizes;
   const need = { alone: 0, beside: 0 };
   for (const { pages, chunk } of sequencesOf(promptTokens, work, pageTokens)) {
     const held = Math.min(chunk, passTokens) + window - 1;
     need.alone += Math.min(pages, pagesTouched(held, pageTokens));
-    need.beside += Math.min(pages, pagesTouched(window - 1, pageTokens) + 1);
+    need.beside += Math.min(pages, besidePages(sizes));
   }
   return need;
 }
 
 /** Pages that neighbouring tokens touch at most, wherever the first one lies in its page. */
 function pagesTouched(tokens: number, pageTokens: number): number {
-  return tokens === 0 ? 0 : pagesOf(tokens - 1, pageTokens) + 1;
+  return pagesOf(tokens - 1, pageTokens) + 1;
 }
 
 /**
@@ -69,27 +69,34 @@ function sequencesOf(
   return [{ pages: pagesOf(promptTokens, pageTokens), chunk: promptTokens }, ...continued];
 }
 
-/** Pages that suffice for these needs together: the smaller of two bounds. `passPages` are those of the largest pass. */
-export function leastPages({ alone, beside }: WindowNeed, passPages: number): number {
-  return Math.min(alone, passPages - 1 + beside);
+/** Of a sequence that is longer than its window: what it holds between passes, and a page that its next tokens begin. */
+function besidePages({ window, pageTokens }: WindowSizes): number {
+  return pagesTouched(Math.max(window - 1, 1), pageTokens) + 1;
+}
+
+/** Pages that suffice for these needs together: the smaller of two bounds. */
+export function leastPages({ alone, beside }: WindowNeed, sizes: WindowSizes): number {
+  const { window, pageTokens, passTokens } = sizes;
+  // What one sequence with all tokens of a pass holds, less what `beside` counts for it.
+  const shared = pagesTouched(window - 1 + passTokens, pageTokens) - besidePages(sizes);
+  return Math.min(alone, shared + beside);
 }
 
 /** What running inputs may hold in the layers of one window. */
 export class WindowPages {
   readonly #pages: number;
-  readonly #passPages: number;
+  readonly #sizes: WindowSizes;
   readonly #held: WindowNeed = { alone: 0, beside: 0 };
 
-  /** `passPages`: of the largest pass. */
-  constructor(pages: number, passPages: number) {
+  constructor(pages: number, sizes: WindowSizes) {
     this.#pages = pages;
-    this.#passPages = passPages;
+    this.#sizes = sizes;
   }
 
   /** Whether the input fits beside those that run. */
   fits({ alone, beside }: WindowNeed): boolean {
     const all = { alone: this.#held.alone + alone, beside: this.#held.beside + beside };
-    return leastPages(all, this.#passPages) <= this.#pages;
+    return leastPages(all, this.#sizes) <= this.#pages;
   }
 
   /** `sign` is 1 for an input that starts and -1 for one that ends. */

@@ -8,13 +8,15 @@ namespace sida {
 namespace {
 
 /// Pages that `tokens` neighbours may touch, wherever the first one lies in its page.
-size_t pages_touched(size_t tokens) { return tokens == 0 ? 0 : pages_for(tokens - 1) + 1; }
+size_t pages_touched(size_t tokens) { return pages_for(tokens - 1) + 1; }
 
-/// Between passes a sequence holds the window - 1 keys that its next token sees. A pass adds at most the pages of its
-/// tokens, one more for each further sequence whose tokens begin a page.
+/// Between passes a sequence holds the window - 1 keys that its next token sees, and the page that it began. A sequence
+/// with all tokens of a pass holds both together. Tokens that go to further sequences instead begin at most one page
+/// more in each.
 size_t window_pages(size_t window, const KvRoom& room, size_t all) {
   if (window >= room.tokens || room.pass_tokens >= room.tokens) return all;
-  return std::min(all, pages_for(room.pass_tokens) + room.windows * (pages_touched(window - 1) + 1) - 1);
+  const size_t further = pages_touched(std::max<size_t>(window - 1, 1)) + 1;
+  return std::min(all, pages_touched(window - 1 + room.pass_tokens) + (room.windows - 1) * further);
 }
 
 }  // namespace

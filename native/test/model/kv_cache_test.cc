@@ -116,7 +116,7 @@ TEST_CASE("kv layout: layers with a window have the pages of a window and of the
   const KvLayout layout(mixed_shape(), {1600, 32, 1});
   REQUIRE(layout.groups.size() == 2);
   CHECK(layout.groups[0].pages == 100);
-  // 19 keys touch 3 pages at most, 32 new tokens begin 2.
+  // 19 keys and 32 new tokens touch 5 pages at most.
   CHECK(layout.groups[1].pages == 5);
   const uint64_t layer_bytes = (2 * 24 * 16 + 2 * 16 * 32) * sizeof(float);
   CHECK(layout.groups[0].page_bytes == 2 * layer_bytes);
@@ -147,7 +147,7 @@ TEST_CASE("kv cache: pages behind a window are given up, layers without a window
   CHECK(cache.pages_in_use(1) == 2);
   CHECK(cache.free_pages() == 0);
   CHECK_THROWS_WITH(cache.grow(pages, 160, 161), "a sequence of 161 tokens exceeds the KV cache of 10 pages");
-  CHECK_THROWS(cache.check_held(pages, 150));
+  CHECK_THROWS(cache.check_held(pages, 120));
   cache.release(pages);
   CHECK(cache.free_pages() == 10);
   CHECK(cache.pages_in_use(1) == 0);
@@ -198,7 +198,7 @@ TEST_CASE("kv cache: windowed pages suffice for every division of passes among a
       std::vector<size_t> lengths(sequences, 0);
       size_t most = 0;
       for (int pass = 0; pass < 400; ++pass) {
-        size_t room = kPass;
+        size_t room = pass % 2 == 0 ? kPass : sequences + random() % (kPass - sequences);
         for (size_t i = 0; i < sequences; ++i) {
           const size_t left = sequences - 1 - i;
           const size_t count = i + 1 == sequences ? room : 1 + random() % (room - left);

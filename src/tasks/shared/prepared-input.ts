@@ -1,6 +1,6 @@
 /** Inputs in the form that the batcher takes, and checks that refuse inputs the model can never run. */
-import { type KvRoom, pageNeed } from '../../batching/kv-pages.js';
-import { leastPages, pagesOf } from '../../batching/window-pages.js';
+import { type KvRoom, pageNeed, windowSizes } from '../../batching/kv-pages.js';
+import { leastPages } from '../../batching/window-pages.js';
 import { SidaError } from '../../errors.js';
 import { isEncoderDecoder } from '../../model/model-shape.js';
 import type { ModelShape } from '../../native/addon-types.js';
@@ -81,7 +81,7 @@ function checkPages({ tokens, work }: PreparedInput, param: string, name: string
   };
   if (pages > kvPages) refuse(pages, kvPages, '');
   kvWindows.forEach((layers, i) => {
-    const needed = leastPages(windows[i]!, pagesOf(limits.maxBatchTokens, kvPageTokens));
+    const needed = leastPages(windows[i]!, windowSizes(layers, limits));
     if (needed > layers.pages) refuse(needed, layers.pages, ` in layers with a window of ${layers.window}`);
   });
 }
