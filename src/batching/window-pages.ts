@@ -31,13 +31,19 @@ export interface WindowSizes {
 
 export function windowNeed(promptTokens: number, work: ItemWork, sizes: WindowSizes): WindowNeed {
   const { window, pageTokens, passTokens } = sizes;
-  const need = { alone: 0, beside: 0 };
-  for (const { pages, chunk } of sequencesOf(promptTokens, work, pageTokens)) {
-    const held = Math.min(chunk, passTokens) + window - 1;
-    need.alone += Math.min(pages, pagesTouched(held, pageTokens));
-    need.beside += Math.min(pages, besidePages(sizes));
-  }
-  return need;
+  const [prompt, ...continued] = sequencesOf(promptTokens, work, pageTokens).map(({ pages, chunk }) => ({
+    pages,
+    alone: Math.min(pages, pagesTouched(Math.min(chunk, passTokens) + window - 1, pageTokens)),
+    beside: Math.min(pages, besidePages(sizes)),
+  }));
+  // Sequences that continue the prompt begin when it has run; it then holds what its next token would see.
+  const held = Math.min(prompt!.pages, besidePages(sizes) - 1);
+  const together = (figure: 'alone' | 'beside') =>
+    Math.max(
+      prompt![figure],
+      continued.reduce((sum, sequence) => sum + sequence[figure], held),
+    );
+  return { alone: together('alone'), beside: together('beside') };
 }
 
 /** Pages that neighbouring tokens touch at most, wherever the first one lies in its page. */

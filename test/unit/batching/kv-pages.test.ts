@@ -43,8 +43,11 @@ describe('the pages of layers with a window', () => {
   });
 
   it('are counted for the prompt and for each sequence that continues it', () => {
-    expect(need(40, generate(5000, 4))).toEqual({ alone: 3 + 4 * 2, beside: 3 + 4 * 3 });
-    expect(need(40, score(3, 200))).toEqual({ alone: 3 + 1 + 6, beside: 3 + 1 + 3 });
+    // The prompt has run then, and holds 2 pages.
+    expect(need(40, generate(5000, 4))).toEqual({ alone: 2 + 4 * 2, beside: 2 + 4 * 3 });
+    expect(need(4000, generate(2, 1))).toEqual({ alone: 6, beside: 3 });
+    expect(need(4000, generate(2, 2))).toEqual({ alone: 6, beside: 2 + 2 });
+    expect(need(40, score(3, 200))).toEqual({ alone: 2 + 1 + 6, beside: 2 + 1 + 3 });
   });
 
   it('admit inputs until neither bound holds, and again when some have ended', () => {
