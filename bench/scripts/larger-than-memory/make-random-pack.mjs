@@ -63,17 +63,23 @@ class PackFile {
 }
 
 const bytesOf = (floats) => new Uint8Array(floats.buffer);
-const layersOf = ({ dense }) => new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
+const layersOf = ({ dense }) =>
+  new Set(dense.tensors.map(({ name }) => /^\w+\.\d+/.exec(name)?.[0])).size - 1;
 
 function writeDense(out, layout) {
   const file = new PackFile(out, layout.dense.file);
   const residual = WEIGHT_STD / Math.sqrt(2 * layersOf(layout));
-  const std = { embedding: Number(values.embedding), output: residual, down: residual, shared_down: residual };
-  for (const { name, layout: form, shape, offset } of layout.dense.tensors) {
+  const std = {
+    embedding: Number(values.embedding),
+    output: residual,
+    down: residual,
+    shared_down: residual,
+  };
+  for (const { name, dtype, layout: form, shape, offset } of layout.dense.tensors) {
     const kind = name.split('.').at(-1);
     const count = shape.reduce((product, size) => product * size, 1);
     if (form === 'panels') {
-      file.write(offset, randomMatrix(random, shape, layout.dense, std[kind] ?? WEIGHT_STD));
+      file.write(offset, randomMatrix(random, shape, { dtype }, std[kind] ?? WEIGHT_STD));
     } else if (kind.endsWith('_norm')) file.write(offset, bytesOf(new Float32Array(count).fill(1)));
     else file.write(offset, bytesOf(randomFloats(random, count, WEIGHT_STD)));
   }
