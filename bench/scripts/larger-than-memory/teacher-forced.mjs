@@ -84,7 +84,8 @@ function measure(budget) {
     digest.update(Buffer.from(logits.buffer, logits.byteOffset, logits.byteLength));
     const ms = performance.now() - started;
     if (!logits.every(Number.isFinite)) throw new Error('A logit is not finite');
-    if (tokens.length === 1) found.forEach((how, expert) => how !== EXPERT_UNUSED && used.add(expert));
+    for (let expert = 0; tokens.length === 1 && expert < found.length; expert++)
+      if (found[expert] !== EXPERT_UNUSED) used.add(expert);
     return { ms, ...stats };
   };
   const prefill = [];
