@@ -48,21 +48,23 @@ function residentBytes(field) {
   return Number(line[1]) * 1024;
 }
 
-function measure(budget) {
-  const addon = loadAddon();
-  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
-  const plan = addon.planMemory({ pack: values.pack }, limits);
+/** The first ids of the text, wrapped into the model's vocabulary. */
+function readIds() {
   const tokenizer = new Tokenizer(readFileSync(values.tokenizer), {
     vocabSize: 1 << 30,
     maxInputBytes: 1 << 22,
   });
   const text = readFileSync(values.text, 'utf8').slice(0, 40 * (promptTokens + steps));
   const { vocab_size: vocab } = JSON.parse(readFileSync(join(values.pack, 'config.json'), 'utf8'));
-  const ids = tokenizer
-    .encodePlain(text)
-    .slice(0, promptTokens + steps)
-    .map((id) => id % vocab);
+  const ids = tokenizer.encodePlain(text).slice(0, promptTokens + steps);
   if (ids.length < promptTokens + steps) throw new Error(`The text has ${ids.length} tokens`);
+  return ids.map((id) => id % vocab);
+}
+
+function measure(budget, ids) {
+  const addon = loadAddon();
+  const limits = { maxBatchTokens: chunk, kvTokens: promptTokens + steps + 16, threads };
+  const plan = addon.planMemory({ pack: values.pack }, limits);
   globalThis.gc();
   writeFileSync('/proc/self/clear_refs', '5'); // the peak counts from here
   const before = residentBytes('VmRSS');
@@ -123,8 +125,9 @@ function measure(budget) {
 }
 
 if (values.only !== undefined) {
-  process.send(measure(values.only));
+  process.once('message', (ids) => process.send(measure(values.only, ids), () => process.disconnect()));
 } else {
+  const ids = readIds();
   const results = [];
   for (const budget of values.budgets.split(',')) {
     const args = [...process.argv.slice(2), '--only', budget];
@@ -132,6 +135,7 @@ if (values.only !== undefined) {
       stdio: 'inherit',
       execArgv: ['--expose-gc'],
     });
+    child.send(ids);
     const result = await new Promise((resolve, reject) => {
       child.once('message', resolve);
       child.once('exit', (code) => code !== 0 && reject(new Error(`${budget}: the run ended with ${code}`)));
