@@ -108,7 +108,8 @@ describe('a model without a tokenizer', () => {
 });
 
 const hasMini = existsSync(MINI);
-if (!hasMini) console.warn('SKIPPED: a decoder-only model with a tokenizer, ../shared/models/olmoe-mini does not exist');
+if (!hasMini)
+  console.warn('SKIPPED: a decoder-only model with a tokenizer, ../shared/models/olmoe-mini does not exist');
 
 describe.skipIf(!hasMini)('a model with a tokenizer', () => {
   let server: ServerProcess;

@@ -13,7 +13,8 @@ import {
 
 const OLMOE_MINI = join(REPO, '../shared/models/olmoe-mini');
 const hasOlmoe = existsSync(OLMOE_MINI);
-if (!hasOlmoe) console.warn('SKIPPED: mixed load on a decoder-only model, ../shared/models/olmoe-mini does not exist');
+if (!hasOlmoe)
+  console.warn('SKIPPED: mixed load on a decoder-only model, ../shared/models/olmoe-mini does not exist');
 
 const REQUESTS = 300;
 const AT_A_TIME = 16;
