@@ -1,13 +1,12 @@
 import { closeSync, existsSync } from 'node:fs';
-import { mkdir, open, readdir, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, rename, rm, truncate } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { setImmediate as yieldToEvents } from 'node:timers/promises';
-import { z } from 'zod';
 import { SidaError } from '../errors.js';
-import { readJsonFile } from '../files/json-file.js';
 import { loadAddon } from '../native/addon.js';
-import type { PackFormats, PackLayout, PackWriter } from '../native/addon-types.js';
+import type { PackLayout, PackWriter } from '../native/addon-types.js';
 import { type CheckpointSource, readSource } from './checkpoint-source.js';
+import { JOURNAL, type Journal, resumable, sameWork, writeJournal } from './conversion-journal.js';
 import { exchangeTexts, restoreExchanged } from './exchange-texts.js';
 import { FileHashes } from './file-hashes.js';
 import { type LockOptions, type LockWait, withLock } from './lock-file.js';
@@ -22,14 +21,7 @@ import {
 } from './manifest.js';
 import { linkStripes, removeUnfinished, requireDirectories } from './stripes.js';
 import { writeTexts } from './texts.js';
-import {
-  denseFormatSchema,
-  expertFormatSchema,
-  type FormatChoices,
-  formatName,
-  resolveFormat,
-  sameFormat,
-} from './weight-format.js';
+import { type FormatChoices, formatName, resolveFormat } from './weight-format.js';
 
 interface ConvertOptions extends FormatChoices {
   /** Hugging Face checkpoint directory. */
@@ -51,83 +43,6 @@ interface ConvertResult {
   pack: string;
   /** Experts that an earlier run had already written. 0 for a new conversion. */
   resumedFrom: number;
-}
-
-/** Records the settings and progress of an unfinished pack. It is written after experts have been synced. */
-const JOURNAL = 'journal.json';
-
-const journalSchema = z.object({
-  version: z.literal(PACK_VERSION),
-  /** Of the checkpoint; see ModelIdentity. */
-  weights: z.string(),
-  experts: expertFormatSchema,
-  dense: denseFormatSchema,
-  /** Directories of the expert files. Empty when there is one file, in the pack. */
-  stripes: z.array(z.string()).default([]),
-  /** Number of experts that are written and synced. */
-  done: z.number().int().nonnegative(),
-});
-
-interface Journal extends PackFormats {
-  version: typeof PACK_VERSION;
-  weights: string;
-  stripes: readonly string[];
-  done: number;
-}
-
-function sameWork(a: Journal, b: Journal): boolean {
-  return (
-    a.weights === b.weights &&
-    sameFormat(a.experts, b.experts) &&
-    sameFormat(a.dense, b.dense) &&
-    a.stripes.join('\n') === b.stripes.join('\n')
-  );
-}
-
-/** The journal of an interrupted run, unless it is missing or damaged. */
-function readJournal(partial: string): Journal | undefined {
-  try {
-    return readJsonFile(partial, JOURNAL, journalSchema, { code: 'pack_invalid' });
-  } catch {
-    return undefined;
-  }
-}
-
-/** The number of experts that an interrupted run with the same settings left complete on the disk. */
-async function resumable(
-  partial: string,
-  plan: Journal,
-  { layout, expertFiles }: PackWriter,
-): Promise<number> {
-  const journal = readJournal(partial);
-  if (journal === undefined || !sameWork(journal, plan)) return 0;
-  const { done } = journal;
-  const size = (name: string) =>
-    stat(join(partial, name)).then(
-      (found) => found.size,
-      () => -1,
-    );
-  const total = layout.experts.layers.length * layout.experts.experts_per_layer;
-  if (done > total || (await size(layout.dense.file)) !== layout.dense.bytes) return 0;
-  for (const [i, { name }] of expertFiles.entries()) {
-    const blocks = Math.ceil((done - i) / expertFiles.length);
-    if ((await size(name)) < blocks * layout.experts.block_bytes) return 0;
-  }
-  return done;
-}
-
-async function syncFile(path: string): Promise<void> {
-  const file = await open(path, 'r+');
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-async function writeJournal(partial: string, journal: Journal): Promise<void> {
-  await writeFile(join(partial, `${JOURNAL}.tmp`), JSON.stringify(journal));
-  await rename(join(partial, `${JOURNAL}.tmp`), join(partial, JOURNAL));
 }
 
 /**
@@ -223,6 +138,15 @@ async function convertLocked(options: ConvertOptions): Promise<ConvertResult> {
   signal?.throwIfAborted();
   await rename(partial, out);
   return { pack: out, resumedFrom };
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
 }
 
 /** Writes the dense file and the remaining experts. Returns the number of experts that an earlier run had written. */

@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { SidaError } from '../errors.js';
 import { shapeFault } from '../text/json-shape.js';
 import { oneLine } from '../text/one-line.js';
+import { decodeUtf8 } from '../text/utf8.js';
 import { LIMITS } from './limits.js';
 
 export async function readJsonBody(req: IncomingMessage, res: ServerResponse): Promise<unknown> {
@@ -16,7 +17,7 @@ export async function readJsonBody(req: IncomingMessage, res: ServerResponse): P
   if (body.length === 0) throw invalidJson('The request body is empty; a JSON object is expected');
   if (!isUtf8(body)) throw invalidJson('The request body is not valid UTF-8');
   checkShape(body);
-  const text = body.toString('utf8');
+  const text = decodeUtf8(body);
   let value: unknown;
   try {
     value = JSON.parse(text);

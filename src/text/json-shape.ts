@@ -25,6 +25,8 @@ const QUOTE = 0x22;
 const COMMA = 0x2c;
 const COLON = 0x3a;
 const BACKSLASH = 0x5c;
+/** Bytes of a string before a search is faster than a walk. */
+const WALKED = 64;
 
 /**
  * The first fault of the UTF-8 text, or undefined. Takes time in proportion to the text, and keeps no more than the
@@ -40,7 +42,7 @@ export function shapeFault(json: Uint8Array, most: JsonBounds): JsonFault | unde
     const code = json[at];
     if (code === QUOTE) {
       textStart = at;
-      for (at += 1; at < json.length && json[at] !== QUOTE; at += 1) if (json[at] === BACKSLASH) at += 1;
+      at = closingQuote(json, at);
       textEnd = at + 1;
     } else if (code === 0x5b || code === 0x7b) {
       level = code === 0x7b ? { keys: new Set(), at: '' } : { keys: undefined, at: 0 };
@@ -64,6 +66,23 @@ export function shapeFault(json: Uint8Array, most: JsonBounds): JsonFault | unde
     }
   }
   return undefined;
+}
+
+/** The place of the quote that closes the string, or a place behind the text. */
+function closingQuote(json: Uint8Array, opening: number): number {
+  let at = opening + 1;
+  let quote = opening;
+  while (at < json.length) {
+    const end = Math.min(at + WALKED, json.length);
+    for (; at < end && json[at] !== QUOTE; at += 1) if (json[at] === BACKSLASH) at += 1;
+    if (at < end) return at;
+    if (quote < at) quote = json.indexOf(QUOTE, at);
+    if (quote < 0) break;
+    const backslash = json.subarray(at, quote).indexOf(BACKSLASH);
+    if (backslash < 0) return quote;
+    at += backslash;
+  }
+  return json.length;
 }
 
 /** The text of a JSON string, with its quotes; spellings with and without escapes give the same text. */

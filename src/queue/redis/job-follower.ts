@@ -5,8 +5,9 @@
 import { SidaError } from '../../errors.js';
 import type { CompletionDelta } from '../../protocol/engine-messages.js';
 import type { LedgerNews } from './ledger-news.js';
+import type { LedgerTotals } from './ledger-replies.js';
 import { type LedgerRecord, parseDelta } from './ledger-values.js';
-import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
+import type { RedisLedger } from './redis-ledger.js';
 
 interface Followed {
   /** Another run has started since the last read. Called before that run's deltas. */

@@ -7,9 +7,10 @@ import type { JobResult } from '../../protocol/engine-messages.js';
 import type { KeptEnd } from '../job-queue.js';
 import { answerTooLarge } from '../refusals.js';
 import { DeltaWriter } from './delta-writer.js';
+import type { ClaimedRun } from './ledger-replies.js';
 import { parseRequest, resultText } from './ledger-values.js';
 import { persist } from './persist.js';
-import { type ClaimedRun, GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
+import { GIVEN_UP, type RedisLedger, type RunEnd } from './redis-ledger.js';
 import { SoloGate } from './solo-gate.js';
 
 export interface Run extends ClaimedRun {

@@ -4,7 +4,15 @@
  */
 import type { Redis } from 'ioredis';
 import { type ErrorBody, SidaError } from '../../errors.js';
-import type { DropReason, JobStatus, KeptEnd } from '../job-queue.js';
+import type { JobStatus, KeptEnd } from '../job-queue.js';
+import {
+  type Claimed,
+  type ClaimReply,
+  claimedOf,
+  expiredOf,
+  type LedgerTotals,
+  totalsOf,
+} from './ledger-replies.js';
 import type { LedgerScript } from './ledger-scripts.js';
 import { type LedgerRecord, parseRecord, REQUEST_BYTES } from './ledger-values.js';
 import { KEY_PREFIX } from './queue-name.js';
@@ -42,22 +50,6 @@ export interface NewJob {
 
 export type Acceptance = { as: 'accepted' | 'conflict' | 'full' | 'taken' } | { as: 'exists'; id: string };
 
-/** A run that a worker has claimed. */
-export interface ClaimedRun {
-  id: string;
-  /** Token of this run. */
-  token: string;
-  attempt: number;
-  /** Number of engine crashes during which this job was running. */
-  crashes: number;
-  request: string;
-  /** True when a client waits for the job. */
-  sync: boolean;
-  kind: string;
-  createdMs: number;
-  startedMs: number;
-}
-
 export interface Claim {
   /** Token of the runs that this claim starts. */
   token: string;
@@ -65,17 +57,6 @@ export interface Claim {
   /** Number of jobs that the worker has room for. */
   room: number;
   leaseMs: number;
-}
-
-/** The result of a claim. */
-interface Claimed {
-  runs: ClaimedRun[];
-  /** Kept jobs that must not run again and that the claim has ended. */
-  ended: KeptEnd[];
-  /** Ids of jobs that the claim has removed because their records were broken. */
-  broken: string[];
-  /** True when other jobs may be waiting. When false, the worker gets a wake-up for the next job. */
-  more: boolean;
 }
 
 /**
@@ -93,17 +74,6 @@ export interface LedgerStatus {
   totals: LedgerTotals;
   /** Kept jobs that were past their deadline and that this query has ended. */
   expired: KeptEnd[];
-}
-
-/** Totals of the whole queue, over all servers and workers. */
-export interface LedgerTotals {
-  /** Runs whose late reports were dropped because another run had replaced them. */
-  fenced: number;
-  retried: number;
-  quarantined: number;
-  /** Bytes of all kept answers. */
-  answerBytes: number;
-  dropped: Record<DropReason, number>;
 }
 
 /** A worker that is silent for this long is dead. ledger.lua has the same constant. */
@@ -254,7 +224,7 @@ export class RedisLedger {
       unknown[],
       string[],
     ];
-    return { queued, running, workers, ended, totals: totalsOf(totals), expired: expiredOf(late) };
+    return { queued, running, workers, ended, totals: totalsOf(totals), expired: expiredOf(late, expired) };
   }
 
   /** Channel of the signals to followers of one job. */
@@ -281,55 +251,6 @@ export class RedisLedger {
   #run(script: LedgerScript, ...values: (string | number)[]): Promise<unknown> {
     return callScript(this.#client, script, this.prefix, ...values);
   }
-}
-
-/** One entry of the reply of claim.lua. */
-type ClaimReply =
-  | ['run', string, number, number, string, string, string, string, string]
-  | ['failed', string, number, string, string, string, string, string]
-  | ['broken', string];
-
-function claimedOf(token: string, [more, replies]: [number, ClaimReply[]]): Claimed {
-  const claimed: Claimed = { runs: [], ended: [], broken: [], more: more === 1 };
-  for (const reply of replies) {
-    if (reply[0] === 'run') {
-      const [, id, attempt, crashes, request, sync, kind, createdMs, startedMs] = reply;
-      const times = { createdMs: Number(createdMs), startedMs: Number(startedMs) };
-      claimed.runs.push({ id, token, attempt, crashes, request, sync: sync === '1', kind, ...times });
-    } else if (reply[0] === 'failed') {
-      const [, id, attempts, sync, kind, createdMs, finishedMs, error] = reply;
-      const job = { id, kind, createdMs: Number(createdMs), finishedMs: Number(finishedMs), attempts };
-      if (sync !== '1') claimed.ended.push(failedEnd(job, JSON.parse(error) as ErrorBody));
-    } else claimed.broken.push(reply[1]);
-  }
-  return claimed;
-}
-
-function totalsOf(values: unknown[]): LedgerTotals {
-  const [fenced = 0, retried = 0, quarantined = 0, answerBytes = 0, retention = 0, number = 0, bytes = 0] =
-    values.map((value) => Number(value) || 0);
-  return { fenced, retried, quarantined, answerBytes, dropped: { retention, bytes, number } };
-}
-
-function expiredOf(late: string[]): KeptEnd[] {
-  const ends: KeptEnd[] = [];
-  for (let at = 0; at < late.length; at += 5) {
-    const [id, kind] = late.slice(at, at + 2) as [string, string];
-    const [createdMs, finishedMs, attempts] = late.slice(at + 2, at + 5).map(Number) as [
-      number,
-      number,
-      number,
-    ];
-    const job = { id, kind, createdMs, finishedMs, attempts };
-    ends.push(failedEnd(job, JSON.parse(expired) as ErrorBody));
-  }
-  return ends;
-}
-
-type Late = Pick<KeptEnd, 'id' | 'kind' | 'createdMs' | 'finishedMs' | 'attempts'>;
-
-function failedEnd(job: Late, error: ErrorBody): KeptEnd {
-  return { ...job, status: 'failed', startedMs: null, result: null, error };
 }
 
 function failure(code: ErrorBody['code'], message: string): string {

@@ -21,13 +21,13 @@ import {
 import { cancelled, clientGone, keyConflict, queueFull, shuttingDown } from '../refusals.js';
 import { describeJob } from './describe-job.js';
 import { LedgerNews } from './ledger-news.js';
+import type { LedgerTotals } from './ledger-replies.js';
 import type { LedgerRecord } from './ledger-values.js';
 import { producerClient, subscriberClient } from './redis-client.js';
 import {
   type Acceptance,
   type LedgerLimits,
   type LedgerStatus,
-  type LedgerTotals,
   type NewJob,
   RedisLedger,
 } from './redis-ledger.js';

@@ -4,8 +4,9 @@ import type { JobOptions, JobOutcome } from '../job-queue.js';
 import { clientGone, expired } from '../refusals.js';
 import { JobFollower } from './job-follower.js';
 import type { LedgerNews } from './ledger-news.js';
+import type { LedgerTotals } from './ledger-replies.js';
 import type { LedgerRecord } from './ledger-values.js';
-import type { Acceptance, LedgerTotals, NewJob, RedisLedger } from './redis-ledger.js';
+import type { Acceptance, NewJob, RedisLedger } from './redis-ledger.js';
 import { lost, soon, unreachable } from './redis-outage.js';
 
 interface SubmissionEvents {

@@ -3,8 +3,9 @@
 import { hasEnded, type JobEvent, type JobRecord } from '../job-queue.js';
 import { JobFollower } from './job-follower.js';
 import type { LedgerNews } from './ledger-news.js';
+import type { LedgerTotals } from './ledger-replies.js';
 import type { LedgerRecord } from './ledger-values.js';
-import type { LedgerTotals, RedisLedger } from './redis-ledger.js';
+import type { RedisLedger } from './redis-ledger.js';
 
 interface WatchEvents {
   onTotals: (totals: LedgerTotals) => void;

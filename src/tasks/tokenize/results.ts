@@ -7,10 +7,10 @@ import type { OwnResult } from '../task.js';
 import type { TokenizeJob, TokenizeResult } from './job.js';
 
 /**
- * Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on. A text
- * of 64 KiB has up to 131,073: some letters stand for eighteen.
+ * Most tokens of one answer. Each has a number and a text, about fifteen bytes that several processes pass on: more
+ * would hold their main threads, and with them all other clients, for longer than requests of any other kind do.
  */
-const MOST_TOKENS = 262_144;
+const MOST_TOKENS = 65_536;
 
 export function tokenizeTexts(
   { inputs, addSpecialTokens }: TokenizeJob,

@@ -8,11 +8,12 @@ import { inPieces } from './chunks.js';
 import { piecesOf, type TokenizerFile } from './file.js';
 import { orderMarks } from './mark-order.js';
 import { Pace } from './pace.js';
+import { encodeSections, type SectionParts } from './sections.js';
 import { Unigram } from './unigram.js';
 import { UnknownRuns } from './unknown-runs.js';
 
 /** The parts of the library in use. Its own types do not resolve under `nodenext`. */
-export interface TokenizerLibrary {
+export interface TokenizerLibrary extends SectionParts {
   encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
   decode(ids: number[], options: { skip_special_tokens: boolean }): string;
   id_to_token(id: number): string | undefined;
@@ -20,7 +21,7 @@ export interface TokenizerLibrary {
   pre_tokenizer: PreTokenizer | null;
   splitter_unnormalized: Splitter;
   splitter_normalized: Splitter;
-  added_tokens_map: Map<string, { id: number }>;
+  encode_text(text: string | null): string[] | null;
   tokenize_helper(
     text: string,
     options: { text_pair: null; add_special_tokens: boolean },
@@ -109,6 +110,7 @@ export function openLibrary(file: TokenizerFile, pause: () => void): TokenizerLi
     const found = model.encode(tokens);
     return model.fuse_unk ? runs.fuse(found) : found;
   };
+  library.encode_text = (text) => (text === null ? null : encodeSections(library, text, pace));
   library.encode = (text, { add_special_tokens }) => {
     const { tokens } = library.tokenize_helper(text, { text_pair: null, add_special_tokens });
     const ids = tokens.map((token) => {
@@ -201,7 +203,12 @@ function replaceUnigram(model: Model, pieces: [string, number][], pace: Pace): v
   const unigram = new Unigram({ texts, scores, unknownScore: model.unk_score! }, pace);
   model.trie = undefined;
   model.tokenize = (text) => unigram.split(text);
-  model.encode = (tokens) => tokens.flatMap((token) => unigram.split(token));
+  model.encode = (tokens) => {
+    const [first, ...others] = tokens;
+    // Most texts are one word of many pieces: flatMap would copy them slowly.
+    if (first !== undefined && others.length === 0) return unigram.split(first);
+    return tokens.flatMap((token) => unigram.split(token));
+  };
 }
 
 function replaceBytePair(model: Model, pace: Pace): void {

@@ -292,7 +292,7 @@ describe('refusals', () => {
   });
 
   it('a tokenization is refused when its answer would be too large', () => {
-    const ids = Array(131_072).fill(5);
+    const ids = Array(32_768).fill(5);
     const { sent, jobs } = bench({
       encode(texts, done) {
         done(texts.map(() => ids));
@@ -302,8 +302,8 @@ describe('refusals', () => {
     jobs.start('a', job({ kind: 'tokenize', inputs: ['x', 'x'], addSpecialTokens: true }));
     jobs.start('b', job({ kind: 'tokenize', inputs: ['x', 'x', 'x'], addSpecialTokens: true }));
     expect(sent).toMatchObject([
-      { id: 'a', type: 'result', result: { promptTokens: 262_144 } },
-      { id: 'b', error: { code: 'cannot_run', details: { tokens: 393_216, limit: 262_144 } } },
+      { id: 'a', type: 'result', result: { promptTokens: 65_536 } },
+      { id: 'b', error: { code: 'cannot_run', details: { tokens: 98_304, limit: 65_536 } } },
     ]);
   });
 

@@ -21,6 +21,35 @@ describe('a key that stands twice', () => {
   ])('%s', (text, path) => expect(faultOf(text)).toEqual({ kind: 'duplicate', path }));
 });
 
+it('finds a key behind strings of any length', () => {
+  const part = fc.constantFrom(
+    'x',
+    'ш',
+    '\\"',
+    '\\\\',
+    '\\u0022',
+    ',',
+    ':',
+    '{',
+    ' '.repeat(63),
+    'y'.repeat(200),
+  );
+  const text = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(''));
+  fc.assert(
+    fc.property(text, text, (first, second) => {
+      expect(faultOf(`{"k":"${first}","l":["${second}"],"k":0}`)).toEqual({ kind: 'duplicate', path: ['k'] });
+      expect(faultOf(`{"k":"${first}","l":["${second}"],"m":"${first}"}`)).toBeUndefined();
+      const open = Buffer.from(`{"k":"${first}`);
+      expect(shapeFault(open, BOUNDS)).toBeUndefined();
+    }),
+  );
+});
+
+it('takes time in proportion to a string with many escapes', () => {
+  const json = Buffer.from(`{"k":"${`${'x'.repeat(70)}\\\\`.repeat(14_000)}","k":0}`);
+  expect(shapeFault(json, BOUNDS)).toEqual({ kind: 'duplicate', path: ['k'] });
+});
+
 it.each([
   '{"a":{"a":{"a":[]}}}',
   '[{"a":1},{"a":1}]',
