@@ -18,20 +18,14 @@ export class RandomWords {
 
   fill(words) {
     let state = this.#state;
-    for (let i = 0; i < words.length; i++) {
+    const { length } = words;
+    for (let i = 0; i < length; i++) {
       state ^= state << 13;
       state ^= state >>> 17;
       state ^= state << 5;
       words[i] = state;
     }
     this.#state = state;
-  }
-
-  /** In [0, 1). */
-  number() {
-    const word = new Uint32Array(1);
-    this.fill(word);
-    return word[0] / 2 ** 32;
   }
 }
 
@@ -53,48 +47,48 @@ export function randomFloats(random, count, std) {
   return Float32Array.from(words, (word) => uniform(word, std));
 }
 
-/** Words of `inputs` inputs, eight nibbles each; those of padding inputs stand for 0. */
-function fillNibbles(random, words, { inputs, columns, mxfp4 }) {
-  random.fill(words);
-  const zero = mxfp4 ? 0 : 0x88888888;
-  // An int4 nibble of 0 would be the code -8, which no weight has.
-  if (!mxfp4) {
-    for (let i = 0; i < words.length; i++) {
-      const word = words[i];
-      words[i] = word | (~(word | (word >>> 1) | (word >>> 2) | (word >>> 3)) & 0x11111111);
-    }
-  }
-  const rest = inputs % 8;
-  for (let i = 0; i < words.length; i++) {
-    if (i % STEP_WORDS >= columns) words[i] = zero;
-    else if (rest > 0 && i >= words.length - STEP_WORDS) {
-      let kept = 0;
-      for (let j = 0; j < rest; j++) kept |= 0xf << (8 * (j % 4) + (j < 4 ? 0 : 4));
-      words[i] = (words[i] & kept) | (zero & ~kept);
-    }
+/** 256 scales of groups, as bfloat16: two powers of two around the wanted one, or from 3/4 to 5/4 of it. */
+function groupScales(std, mxfp4) {
+  const power = 2 ** Math.floor(Math.log2(std / MXFP4_STD));
+  return Uint32Array.from({ length: 256 }, (_, i) =>
+    bfloat16(mxfp4 ? power * (1 + (i & 1)) : (std / INT4_STD) * (0.75 + i / 512)),
+  );
+}
+
+/** Nibbles of inputs that a group lacks, and of columns that the matrix lacks, stand for 0. */
+function clearPadding(words, { begin, end, inputs, columns, zero }) {
+  let kept = 0xffffffff;
+  for (let j = inputs % 8; j > 0 && j < 8; j++) kept &= ~(0xf << (8 * (j % 4) + (j < 4 ? 0 : 4)));
+  for (let i = begin; i < end; i++) {
+    if ((i - begin) % STEP_WORDS >= columns) words[i] = zero;
+    else if (i >= end - STEP_WORDS) words[i] = (words[i] & kept) | (zero & ~kept);
   }
 }
 
 function fillGroups(random, panel, { k, columns, std, format: { dtype, group = 32 } }) {
   const mxfp4 = dtype === 'mxfp4';
-  let at = panel.byteOffset;
-  for (let begin = 0; begin < k; begin += group) {
-    const inputs = Math.min(group, k - begin);
-    const words = new Uint32Array(panel.buffer, at, Math.ceil(inputs / 8) * STEP_WORDS);
-    fillNibbles(random, words, { inputs, columns, mxfp4 });
-    at += words.byteLength;
-    const scales = new Uint16Array(panel.buffer, at, COLUMNS);
-    const draws = new Uint32Array(columns);
-    random.fill(draws);
-    for (let column = 0; column < columns; column++) {
-      const draw = draws[column] / 2 ** 32;
-      // Powers of two around the scale, else 3/4 to 5/4 of it.
-      const scale = mxfp4
-        ? 2 ** (Math.floor(Math.log2(std / MXFP4_STD)) + (draw < 0.5 ? 0 : 1))
-        : (std / INT4_STD) * (0.75 + draw / 2);
-      scales[column] = bfloat16(scale);
+  const words = new Uint32Array(panel.buffer, panel.byteOffset, panel.byteLength / 4);
+  random.fill(words);
+  const table = groupScales(std, mxfp4);
+  const zero = mxfp4 ? 0 : 0x88888888;
+  let at = 0;
+  for (let from = 0; from < k; from += group) {
+    const inputs = Math.min(group, k - from);
+    const [begin, end] = [at, at + Math.ceil(inputs / 8) * STEP_WORDS];
+    // An int4 nibble of 0 would be the code -8, which no weight has.
+    for (let i = begin; i < end && !mxfp4; i++) {
+      const word = words[i];
+      words[i] = word | (~(word | (word >>> 1) | (word >>> 2) | (word >>> 3)) & 0x11111111);
     }
-    at += scales.byteLength;
+    if (columns < COLUMNS || inputs % 8 > 0) clearPadding(words, { begin, end, inputs, columns, zero });
+    at = end;
+    // Two scales a word.
+    for (const last = at + COLUMNS / 2; at < last; at++) {
+      const draw = words[at];
+      const column = 2 * (at - end);
+      const low = column < columns ? table[draw & 255] : 0;
+      words[at] = column + 1 < columns ? low | (table[(draw >>> 8) & 255] << 16) : low;
+    }
   }
 }
 
