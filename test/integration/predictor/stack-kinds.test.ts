@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readMeta } from '../../../src/trace/trace-file.js';
 import { byteTokenizer } from '../../support/byte-tokenizer.js';
@@ -66,6 +67,15 @@ const texts = () =>
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
+/** What `make` gives at the first call. */
+function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
 function sida(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(REPO, 'dist/cli/main.js'), ...args], {
     encoding: 'utf8',
@@ -120,51 +130,59 @@ for (const { what, fixture, stacks, layers, experts, topK, end, hits, tops, deco
     });
 
     const serve = (...more: string[]) =>
-      ServerProcess.start(['--model', model, '--memory-budget', '50%', '--threads', '1', ...more]);
-    const completion = (prompt: string) => ({
-      prompt,
-      max_tokens: 4,
-      return_token_ids: true,
-      include: ['experts'],
+      ServerProcess.start(
+        ['--model', model, '--memory-budget', '50%', '--threads', '1', '--predictor', ...more],
+        120_000,
+      );
+    const completions = async (server: ServerProcess) => {
+      const answers = [];
+      for (const prompt of texts().slice(0, 6)) {
+        const request = { prompt, max_tokens: 4, return_token_ids: true, include: ['experts'] };
+        const { status, body } = await server.post('/v1/completions', request);
+        expect(status, JSON.stringify(body)).toBe(200);
+        answers.push(body);
+      }
+      return answers;
+    };
+    const without = lazily(async () => {
+      const server = await serve('none');
+      const answers = await completions(server);
+      await server.stop();
+      return answers;
     });
 
     it.each(['lstm', 'token'])(
       'serves the same tokens with %s as without, and counts its hits',
       async (kind) => {
-        const plain = await serve('--predictor', 'none');
-        const predicting = await serve('--predictor', predictor, '--hash-function', kind);
-        const sums = { predicted: 0, narrow: 0, wide: 0 };
-        for (const prompt of texts().slice(0, 6)) {
-          const [want, got] = await Promise.all(
-            [plain, predicting].map((server) => server.post('/v1/completions', completion(prompt))),
+        const expected = await without();
+        const server = await serve(predictor, '--hash-function', kind);
+        const answers = await completions(server);
+        expect(answers.map(({ choices }) => choices)).toEqual(expected.map(({ choices }) => choices));
+        const [predicted, narrow, wide] = ['predicted', ...hits].map((field) =>
+          answers.reduce((sum, { experts: cost }) => sum + cost[field], 0),
+        ) as [number, number, number];
+        expect(narrow / predicted).toBeGreaterThan(topK / experts);
+        expect(narrow / predicted).toBeLessThanOrEqual(1);
+        expect(wide).toBeGreaterThanOrEqual(narrow);
+        // Every answer said what it cost, so the sums over answers become those of the server.
+        await server.until(async () => {
+          const metric = await metricsOf(server);
+          const own = tops.map((top) => metric(`sida_predictor_hits_total{top="${top}"}`));
+          return isDeepStrictEqual(
+            [metric('sida_predictor_routings_total'), ...own],
+            [predicted, narrow, wide],
           );
-          expect(got!.status, JSON.stringify(got!.body)).toBe(200);
-          expect(got!.body.choices).toEqual(want!.body.choices);
-          const cost = got!.body.experts;
-          sums.predicted += cost.predicted;
-          sums.narrow += cost[hits[0]];
-          sums.wide += cost[hits[1]];
-        }
-        expect(sums.narrow / sums.predicted).toBeGreaterThan(topK / experts);
-        expect(sums.narrow / sums.predicted).toBeLessThanOrEqual(1);
-        expect(sums.wide).toBeGreaterThanOrEqual(sums.narrow);
-        const metric = await metricsOf(predicting);
-        // Every answer said what it cost, so that the sums of the answers are those of the server.
-        expect(metric('sida_predictor_routings_total')).toBe(sums.predicted);
-        expect(tops.map((top) => metric(`sida_predictor_hits_total{top="${top}"}`))).toEqual([
-          sums.narrow,
-          sums.wide,
-        ]);
-        await Promise.all([plain.stop(), predicting.stop()]);
+        });
+        await server.stop();
       },
     );
 
     it('finds every expert with recorded routing', async () => {
-      const server = await serve('--predictor', trace, '--hash-function', 'replay');
-      const { status, body } = await server.post('/v1/completions', completion(texts()[3]!));
-      expect(status, JSON.stringify(body)).toBe(200);
-      expect(body.experts.predicted).toBeGreaterThan(0);
-      expect(body.experts[hits[0]]).toBe(body.experts.predicted);
+      const server = await serve(trace, '--hash-function', 'replay');
+      for (const { experts: cost } of await completions(server)) {
+        expect(cost.predicted).toBeGreaterThan(0);
+        expect(cost[hits[0]]).toBe(cost.predicted);
+      }
       await server.stop();
     });
   });
