@@ -117,7 +117,7 @@ function withField(config: Json, [name, ...rest]: string[], value: unknown): Jso
 /** What a reader might take for a number, a list or an object, until it computes with it. */
 const VALUES = [-1, 1e9, 'x', { x: [] }];
 
-/** Each field with one of these values: refused by one line about the config or the weights, or the field is not read. */
+/** Each field with one of these values: refused by one line about config or weights, or the field is not read. */
 function configCases(config: Json, turn: number): CheckpointCase[] {
   return fieldsOf(config)
     .filter((path) => !BOOKKEEPING.test(path.at(-1)!))
