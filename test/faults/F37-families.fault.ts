@@ -11,7 +11,7 @@ import { fault } from './fault.js';
 
 const FIXTURES = [
   ...['switch-tiny', 'olmoe-tiny', 'mixtral-tiny', 'qwen2-moe-tiny', 'qwen3-moe-tiny', 'gpt-oss-tiny'],
-  ...['deepseek-v2-lite-tiny', 'deepseek-v3-tiny', 'glm4-moe-tiny'],
+  ...['deepseek-v2-lite-tiny', 'deepseek-v3-tiny', 'glm4-moe-tiny', 'nllb-moe-tiny'],
 ];
 const root = mkdtempSync(join(tmpdir(), 'sida-families-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

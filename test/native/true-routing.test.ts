@@ -1,5 +1,5 @@
 // What `sida trace` and `sida eval` take for the routers' choice is their choice: a pass that is routed by it gives the
-// answers of exact mode, whatever scores, groups, corrections and scales a family's routers have.
+// states of exact mode, whatever scores, groups, corrections and scales a family's routers have.
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ const pass = (sequence: number, more: Partial<NativeBatch>): NativeBatch => ({
   sequences: Int32Array.of(sequence),
   offsets: Int32Array.of(0, TOKENS.length),
   tokens: TOKENS,
-  logitRows: Int32Array.from(TOKENS.keys()),
+  hiddenStates: true,
   ...more,
 });
 
@@ -46,7 +46,15 @@ function relativeError(found: Float32Array, expected: Float32Array): number {
 
 describe("a pass that is routed by the routers' own choice", () => {
   for (const name of [
-    ...['olmoe-tiny', 'mixtral-tiny', 'qwen2-moe-tiny', 'qwen3-moe-tiny', 'gpt-oss-tiny'],
+    ...[
+      'switch-tiny',
+      'nllb-moe-tiny',
+      'olmoe-tiny',
+      'mixtral-tiny',
+      'qwen2-moe-tiny',
+      'qwen3-moe-tiny',
+      'gpt-oss-tiny',
+    ],
     ...['deepseek-v2-lite-tiny', 'deepseek-v3-tiny', 'glm4-moe-tiny'],
   ]) {
     const fixture = oracleFixture(name);
@@ -56,7 +64,7 @@ describe("a pass that is routed by the routers' own choice", () => {
       const exact = engine.runBatch(pass(1, { routerLogits: true }), null);
       const { experts, alpha } = trueRouting(exact, TOKENS.length, engine.shape);
       const routed = engine.runBatch(pass(2, { routing: { experts, alpha, k: engine.shape.topK } }), null);
-      expect(relativeError(routed.logits!, exact.logits!)).toBeLessThan(1e-5);
+      expect(relativeError(routed.hiddenStates!, exact.hiddenStates!)).toBeLessThan(1e-5);
       engine.close();
     });
   }
