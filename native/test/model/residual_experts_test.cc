@@ -197,7 +197,7 @@ struct Files {
     DeviceBuffer on_device(memory, dense.size());
     send(*backend, on_device.data(), dense);
     const ModelWeights weights = view_weights(spec, dense_layout, on_device.data());
-    KvCache cache(memory, KvShape::of(spec), limits.kv_tokens);
+    KvCache cache(memory, KvShape::of(spec, limits.kv), KvRoom(limits));
     DiskTier disk(striped, {path});
     HostTier host(layout.block_bytes, 0, backend->host_memory());
     ExpertStore store(layout, memory, disk, host, {}, {}, slots);

@@ -11,7 +11,7 @@ using namespace sida;
 TEST_CASE("token positions: count from the padding's id on, and padding has none") {
   const Sinusoids sinusoids{{1.0f}, 1};
   const std::vector<int32_t> tokens{7, 1, 8, 9, 1, 1, 5};
-  const std::vector<uint32_t> pages;
+  const KvPages pages;
   std::vector<uint32_t> positions;
   // A new sequence, and one that goes on after 10 tokens, 4 of them padding.
   const SequenceSpan spans[] = {{0, 4, 0, &pages}, {4, 3, 10, &pages, nullptr, 0, 4}};
