@@ -17,7 +17,7 @@ import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
@@ -78,7 +78,14 @@ export class InferenceLoop {
     this.#options = options;
     const { shape, plan } = engine;
     this.#costs = new JobCosts(shape, plan.slot);
-    this.#pages = new KvPages(engine.usage().kvPages);
+    const { kvPages, kvWindows } = engine.usage();
+    this.#pages = new KvPages({
+      encoderDecoder: isEncoderDecoder(shape),
+      kvPages,
+      kvPageTokens: options.pageTokens,
+      kvWindows,
+      maxBatchTokens,
+    });
     const { linkBandwidth } = options;
     this.#planner = new PassPlanner({ engine, policy, queue, resident, linkBandwidth });
     this.#belady = new Belady(plan.experts, engine.usage().slots, lookahead);
@@ -88,7 +95,7 @@ export class InferenceLoop {
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => options.emit({ type: 'tokens', tokens }),
-      done: (item, job, scores) => this.#done(item, job, scores),
+      done: (item, job, results) => this.#done(item, job, results),
       failed: (job, error) => this.#failed.set(job, error),
     };
     const passes = new NativePasses({
@@ -200,7 +207,7 @@ export class InferenceLoop {
     this.#held ??= this.#takeBatch();
     const held = this.#held;
     if (held === undefined) return false;
-    const items = held.admit(this.#pages, this.#options.pageTokens, (job) => this.#dropped.has(job));
+    const items = held.admit(this.#pages, (job) => this.#dropped.has(job));
     if (items.length > 0) {
       const tokens = items.reduce((sum, { tokens: { length } }) => sum + length, 0);
       const now = clockMs();
@@ -230,13 +237,13 @@ export class InferenceLoop {
     const tables = openTables(queued.tables);
     if (queued.batch.routingK > 0) this.#tableWait.finish(tables);
     else this.#tableWait.settle(tables);
-    return new HeldBatch(queued.batch, tables, isEncoderDecoder(this.#options.engine.shape));
+    return new HeldBatch(queued.batch, tables);
   }
 
-  #done(item: number, job: number, scores?: number[]): void {
+  #done(item: number, job: number, results: ItemResults): void {
     if (this.#failed.has(job)) return;
     const end = this.#costs.itemDone(job, clockMs());
-    this.#options.emit({ type: 'done', item, job, ...(scores && { scores }), ...(end && { end }) });
+    this.#options.emit({ type: 'done', item, job, ...results, ...(end && { end }) });
   }
 
   #cancel(job: number, lastBatch: number): void {

@@ -90,6 +90,7 @@ describe('the results of the addon', () => {
       cpuFeatures: addon.cpuFeatures(),
       cuda: addon.cuda(),
       inspectCheckpoint: addon.inspectCheckpoint(MINI),
+      describePack: addon.describePack({ config: MINI, experts: BF16, dense: BF16 }),
       checkFinite: addon.checkFinite(pack, 0, 1),
       planMemory: addon.planMemory({ pack }, LIMITS),
       measureDiskRead: addon.measureDiskRead(file, 4 << 20),
@@ -277,6 +278,7 @@ describe('the fields that the addon reads', () => {
       addon.planMemory({ checkpoint: MINI, experts: { dtype } as never }, LIMITS);
     for (const [words, call] of [
       [declared.words('Activations'), (activations: string) => plan({ activations })],
+      [declared.words('KvType'), (kv: string) => plan({ kv })],
       [declared.words('DeviceName'), (device: string) => plan({ device })],
       [declared.words("'kl' | 'l1'"), trained],
       [declared.words('ExpertDtype'), format],

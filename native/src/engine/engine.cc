@@ -20,7 +20,7 @@ Engine::Engine(const EngineOptions& options)
       memory_(*backend_, options.budget_bytes),
       dense_layout_(limits_.routers ? pack_.dense : without_routers(pack_.dense)),
       dense_(load_dense(memory_, pack_, dense_layout_)),
-      cache_(memory_, KvShape::of(pack_.spec), limits_.kv_tokens),
+      cache_(memory_, KvShape::of(pack_.spec, limits_.kv), KvRoom(limits_)),
       disk_(pack_.stripe_layout(), pack_.expert_paths()),
       host_(pack_.experts.block_bytes, options.host_bytes, backend_->host_memory()),
       store_(pack_.experts, memory_, disk_, host_, options.link, options.reads, slots_),
@@ -41,6 +41,13 @@ RunStats Engine::run(const Batch& batch, const ResidencyPlan& plan, const BatchO
   const PredictedRouting* routing = batch.routing.k > 0 ? &batch.routing : nullptr;
   if (routing != nullptr && output.router_logits != nullptr) {
     throw Error("invalid_request", "batch: a pass with a routing of its own has no router logits");
+  }
+  if (const MoeSpec* moe = pack_.spec.moe(); routing != nullptr && moe != nullptr) {
+    if (moe->router.scores == RouterScores::kSigmoid && !moe->router.normalized) {
+      throw Error("invalid_request",
+                  "batch: a pass cannot have a routing of its own: this model's routers scale experts by sigmoids as "
+                  "they are, of which tables know only the shares");
+    }
   }
   const bool last = batch.stack + 1 == pack_.spec.stacks.size();
   const ProfileScope scope(last ? ProfileOp::kDecoderPass : ProfileOp::kEncoderPass,

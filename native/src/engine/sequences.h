@@ -23,7 +23,8 @@ class Sequences {
   /// Unknown ids are ignored.
   void release(std::span<const int32_t> ids);
   size_t live() const { return sequences_.size(); }
-  /// Throws internal unless each page is free or has as many owners as sequences name it.
+  /// Throws internal unless each page is free or has as many owners as sequences name it, and each sequence has the
+  /// pages that its next token sees.
   void check_integrity() const;
 
  private:
@@ -33,6 +34,7 @@ class Sequences {
     size_t stack = 0;
     KvPages pages;
     size_t length = 0;
+    size_t padding = 0;  ///< of `length`, tokens without a position
     /// Pages of the sequence that it cross-attends to. Owned by both, so that either may end first.
     KvPages parent_pages;
     size_t parent_keys = 0;
@@ -57,7 +59,8 @@ class SequencePass {
   SequencePass& operator=(const SequencePass&) = delete;
 
   std::span<const SequenceSpan> spans() const { return spans_; }
-  /// Makes the new tokens part of their sequences, after they have been computed.
+  /// Makes the new tokens part of their sequences, after they have been computed, and gives up the pages that no later
+  /// token sees.
   void keep();
 
  private:
@@ -67,6 +70,7 @@ class SequencePass {
   std::vector<Sequences::Sequence*> touched_;
   std::vector<int32_t> begun_;
   std::vector<SequenceSpan> spans_;
+  std::vector<size_t> padding_;  ///< of each span's new tokens
 };
 
 }  // namespace sida

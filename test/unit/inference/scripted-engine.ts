@@ -35,6 +35,7 @@ export const SHAPE: ModelShape = {
   ],
   topK: 1,
   normalized: false,
+  sigmoid: false,
   expertCapacity: 64,
   moeLayers: ['encoder.1', 'decoder.1'],
   tiedHead: true,
@@ -47,6 +48,7 @@ export const DECODER_ONLY: ModelShape = {
   stacks: [{ name: 'decoder', layers: 2, moeLayers: [0, 1], causal: true, crosses: false }],
   topK: 2,
   normalized: false,
+  sigmoid: false,
   expertCapacity: null,
   moeLayers: ['decoder.0', 'decoder.1'],
   tiedHead: false,
@@ -55,6 +57,7 @@ export const DECODER_ONLY: ModelShape = {
 };
 
 interface Sequence {
+  stack: number;
   /** All its tokens, including those of a parent that it continues. */
   tokens: number[];
   /** Tokens of the parent that it attends to; empty without one. */
@@ -95,9 +98,9 @@ export class ScriptedEngine implements Engine {
   beforeRun: (batch: NativeBatch) => void = () => {};
   /**
    * Edits the logits of a row before a token is picked. `context` is that of the sequence, or all its tokens so far
-   * without an encoder.
+   * without an encoder. `tokens` are all its tokens so far.
    */
-  editRow: (row: Float32Array, context: number[]) => void = () => {};
+  editRow: (row: Float32Array, context: number[], tokens: number[]) => void = () => {};
 
   readonly #pages: number;
 
@@ -169,12 +172,12 @@ export class ScriptedEngine implements Engine {
     const crosses = this.shape.stacks[stack]!.crosses;
     if (crosses !== (id !== NO_PARENT) && crosses)
       throw new Error('a sequence that attends across needs a parent');
-    if (id === NO_PARENT) return { tokens: [], context: [], sharedPages: 0 };
+    if (id === NO_PARENT) return { stack, tokens: [], context: [], sharedPages: 0 };
     const parent = this.sequences.get(id);
     if (parent === undefined) throw new Error(`no parent ${id}`);
-    if (crosses) return { tokens: [], context: parent.tokens, sharedPages: 0 };
+    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, sharedPages: 0 };
     const sharedPages = Math.floor(parent.tokens.length / PAGE_TOKENS);
-    return { tokens: [...parent.tokens], context: [], sharedPages };
+    return { stack, tokens: [...parent.tokens], context: parent.context, sharedPages };
   }
 
   #row({ tokens, context }: Sequence): Float32Array {
@@ -182,7 +185,7 @@ export class ScriptedEngine implements Engine {
     const sum = (ids: number[]) => ids.reduce((total, token) => total + token, 0);
     const across = this.shape.stacks.length > 1;
     row[(across ? sum(context) + tokens.length : sum(tokens)) % VOCAB] = 4;
-    this.editRow(row, across ? context : tokens);
+    this.editRow(row, across ? context : tokens, tokens);
     return row;
   }
 
@@ -203,6 +206,7 @@ export class ScriptedEngine implements Engine {
       slots: 8,
       kvPages: this.#pages,
       kvPagesFree: this.#pages - this.pagesUsed,
+      kvWindows: [],
       host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
       disk: [],
     };

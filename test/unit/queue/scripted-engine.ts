@@ -20,6 +20,7 @@ const GIB = 2 ** 30;
 
 export const SETTINGS: AnswerSettings = {
   activations: 'f32',
+  kv: 'f32',
   device: 'cpu',
   routing: 'exact',
   routingK: null,
@@ -49,6 +50,7 @@ export const MODEL: ModelInfo = {
     experts: 4,
     topK: 1,
     normalized: false,
+    sigmoid: false,
     expertWidth: 256,
     expertCapacity: 64,
     moeLayers: ['encoder.1', 'decoder.1'],
@@ -84,6 +86,7 @@ export const MODEL: ModelInfo = {
     slots: 8,
     kvPages: 10,
     kvPagesFree: 10,
+    kvWindows: [],
     host: { budgetBytes: 0, usedBytes: 0, experts: 0 },
     disk: [],
   },
@@ -198,6 +201,12 @@ export function answerTo(request: TaskJob): TaskResult {
       const scores = Object.fromEntries([[label, 0.75], ...rest.map((other) => [other, 0.25 / rest.length])]);
       return { ...TOTALS, kind: 'classify', data: request.inputs.map(() => ({ label, scores })) };
     }
+    case 'translate':
+      return {
+        ...TOTALS,
+        kind: 'translate',
+        data: request.inputs.map(() => ({ text: 'gut', tokenIds: [7], finishReason: 'stop' })),
+      };
     case 'complete': {
       const logprobs =
         request.logprobs === null

@@ -69,29 +69,36 @@ void CudaOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_
     }
   }
   const auto* tiles = uploads_.put(std::span<const cuda::RowTile>(tiles_));
-  own_ = paged(sequences, tiles, false);
+  own_.clear();
+  for (size_t group = 0; group < cache_.groups().size(); ++group) {
+    own_.push_back(paged(sequences, tiles, group, false));
+  }
   const bool cross = std::any_of(sequences.begin(), sequences.end(),
                                  [](const SequenceSpan& span) { return span.parent_pages != nullptr; });
-  if (cross) parents_ = paged(sequences, tiles, true);
+  // Models with cross-attention have one group.
+  if (cross) parents_ = paged(sequences, tiles, 0, true);
   if (const auto* rope = std::get_if<Rope>(&spec_.stacks[stack].positions)) upload_rotary(*rope, sequences, tokens);
 }
 
-cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross) {
+cuda::PagedBatch CudaOps::paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group,
+                                bool cross) {
   sequences_.clear();
   page_table_.clear();
   // Sequences of one parent share its pages.
   std::unordered_map<const KvPages*, uint32_t> first_pages;
   for (const SequenceSpan& span : sequences) {
     const KvPages* pages = cross ? span.parent_pages : span.pages;
-    uint32_t first = 0;
+    uint32_t first = 0, first_page = 0;
     if (pages != nullptr) {
+      const PageRun& run = (*pages)[group];
       const auto [known, fresh] = first_pages.try_emplace(pages, static_cast<uint32_t>(page_table_.size()));
-      if (fresh) page_table_.insert(page_table_.end(), pages->begin(), pages->end());
+      if (fresh) page_table_.insert(page_table_.end(), run.ids.begin(), run.ids.end());
       first = known->second;
+      first_page = static_cast<uint32_t>(run.first);
     }
     const size_t keys = cross ? span.parent_keys : span.past + span.count;
     sequences_.push_back({static_cast<uint32_t>(span.begin), static_cast<uint32_t>(span.count),
-                          static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first});
+                          static_cast<uint32_t>(span.past), static_cast<uint32_t>(keys), first, first_page});
   }
   const auto* on_device = uploads_.put(std::span<const cuda::PagedSequence>(sequences_));
   return {on_device, tiles, tiles_.size(), uploads_.put(std::span<const uint32_t>(page_table_))};
@@ -111,12 +118,22 @@ void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequ
   sines_ = cosines_ + tokens * half;
 }
 
-void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
-  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), work_.activations.hidden, stream());
+void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
+  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), scale, work_.activations.hidden, stream());
 }
 
-void CudaOps::norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) {
-  cuda::rms_norm(x, weight, epsilon, rows, width, y, stream());
+void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
+  const std::span<const float> frequencies(sinusoids.frequencies);
+  cuda::add_sinusoids({uploads_.put(positions), positions.size(), spec_.width},
+                      {uploads_.put(frequencies), frequencies.size()}, work_.activations.hidden, stream());
+}
+
+void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {
+  if (weights.bias == nullptr) {
+    cuda::rms_norm(x, weights.weight, epsilon, rows, width, y, stream());
+  } else {
+    cuda::layer_norm(x, weights.weight, weights.bias, epsilon, rows, width, y, stream());
+  }
 }
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
@@ -147,22 +164,23 @@ void CudaOps::rotate(float* x, size_t heads, size_t head_dim) {
 
 cuda::CacheLayer CudaOps::cache_layer(size_t layer) const {
   return {cache_.keys(0, layer, 0),
-          cache_.page_floats(),
-          static_cast<size_t>(cache_.values(0, layer, 0) - cache_.keys(0, layer, 0)),
+          cache_.page_elements(layer),
+          cache_.key_elements(),
           static_cast<uint32_t>(cache_.shape().heads),
           static_cast<uint32_t>(cache_.shape().head_dim),
-          static_cast<uint32_t>(cache_.head_dim_padded())};
+          static_cast<uint32_t>(cache_.head_dim_padded()),
+          cache_.shape().format};
 }
 
 void CudaOps::write_kv(size_t layer) {
-  cuda::write_keys(cache_layer(layer), own_, work_.activations.keys, stream());
-  cuda::write_values(cache_layer(layer), own_, work_.activations.values, stream());
+  cuda::write_keys(cache_layer(layer), own(layer), work_.activations.keys, stream());
+  cuda::write_values(cache_layer(layer), own(layer), work_.activations.values, stream());
 }
 
 void CudaOps::attend(const AttendTask& task) {
   const cuda::AttentionBias bias = task.biased ? biases_[stack_] : cuda::AttentionBias{nullptr, 0};
   const auto window = static_cast<uint32_t>(std::min<size_t>(task.spec->window.value_or(UINT32_MAX), UINT32_MAX));
-  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own_, work_.activations.queries,
+  cuda::attention(cache_layer(task.cache_layer), task.cross ? parents_ : own(task.cache_layer), work_.activations.queries,
                   {static_cast<uint32_t>(task.spec->heads), task.spec->scale, bias, task.causal, window, task.sinks},
                   stream());
 }
@@ -171,11 +189,17 @@ void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, siz
   const float* normed = work_.activations.normed;
   if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
   product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
-  if (weights.output_gate.data != nullptr) {
-    product(normed, tokens, weights.output_gate, work_.gates, Epilogue::kStore);
-    cuda::gate_rows(work_.gates, tokens, weights.up.n, work_.up, stream());
+  PanelMatrix down = weights.down;
+  float* hidden = work_.activations.hidden;
+  if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
+    product(normed, tokens, gate, work_.gates, Epilogue::kStore);
+    const cuda::OutputGates gates{work_.gates, tokens, gate.n};
+    cuda::gate_rows(gates, weights.up.n, work_.up, stream());
+    // The gates scale the hidden layer, which the last bias is not part of.
+    if (down.bias != nullptr) cuda::add_gated_row(gates, down.bias, down.n, hidden, stream());
+    down.bias = nullptr;
   }
-  product(work_.up, tokens, weights.down, work_.activations.hidden, Epilogue::kAdd);
+  product(work_.up, tokens, down, hidden, Epilogue::kAdd);
 }
 
 void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {

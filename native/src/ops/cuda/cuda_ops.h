@@ -32,8 +32,9 @@ class CudaOps final : public Ops {
   const Activations& activations() const override { return work_.activations; }
 
   void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
-  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
-  void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) override;
+  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) override;
+  void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) override;
+  void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
   void clip(float* x, size_t count, float limit) override;
   void rotate(float* x, size_t heads, size_t head_dim) override;
@@ -45,6 +46,7 @@ class CudaOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch& dispatch, size_t tokens) override;
   void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
   void combine(const Dispatch& dispatch, size_t tokens) override;
@@ -58,9 +60,10 @@ class CudaOps final : public Ops {
   void wait();
   void download(void* to, const void* from, size_t bytes);
   void upload_bias(size_t stack, const BatchLimits& limits, const float* weight);
-  /// The pass's rows with the pages of their sequences, or of the parents for cross-attention. `tiles` is tiles_ on the
-  /// device.
-  cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, bool cross);
+  /// The pass's rows with the pages of their sequences in a group of layers, or of the parents for cross-attention.
+  /// `tiles` is tiles_ on the device.
+  cuda::PagedBatch paged(std::span<const SequenceSpan> sequences, const cuda::RowTile* tiles, size_t group, bool cross);
+  const cuda::PagedBatch& own(size_t layer) const { return own_[cache_.group_of(layer)]; }
   void upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequences, size_t tokens);
   cuda::CacheLayer cache_layer(size_t layer) const;
   void product(const float* x, size_t rows, const PanelMatrix& w, float* y, Epilogue epilogue);
@@ -93,7 +96,7 @@ class CudaOps final : public Ops {
   // State of the current pass, on the device.
   size_t stack_ = 0;
   size_t tokens_ = 0;
-  cuda::PagedBatch own_;
+  std::vector<cuda::PagedBatch> own_;  ///< by group of the cache's layers
   cuda::PagedBatch parents_;
   const float* cosines_ = nullptr;  ///< (tokens, rotary width / 2)
   const float* sines_ = nullptr;

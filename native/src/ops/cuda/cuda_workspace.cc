@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "model/kv_cache.h"
 #include "model/layer_widths.h"
+#include "model/page_pool.h"
 #include "model/relative_position.h"
 #include "ops/cuda/attention.h"
 #include "ops/cuda/pass_uploads.h"
@@ -32,7 +32,7 @@ struct CudaWorkspace::Arena {
 };
 
 size_t bias_positions(const StackSpec& stack, const BatchLimits& limits) {
-  return stack.causal ? KvCache::pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
+  return stack.causal ? pages_for(limits.kv_tokens) * kPageTokens : limits.max_batch_tokens;
 }
 
 size_t max_choices(const ModelSpec& spec, const BatchLimits& limits) {
@@ -66,7 +66,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   const bool routers = moe != nullptr && limits.routers;
   arena.take(router, routers ? tokens * moe->experts : 0);
   arena.take(chosen, routers ? cuda::choices_bytes(tokens, moe->router.top_k) : 0);
-  arena.take(gates, widths.gates ? tokens : 0);
+  arena.take(gates, tokens * widths.gates);
   arena.take(up, std::max(tokens * widths.dense, choices * widths.expert));
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
 
