@@ -1,6 +1,7 @@
 // Writes the tables of README.md, docs/ and bench/notes/ from bench/results/, between <!-- table NAME --> marks.
 //   node bench/scripts/tables.mjs
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { pruningTables } from './batch-pruning/tables.mjs';
 import { cudaTables } from './cuda/tables.mjs';
 import { diskTables } from './disk/tables.mjs';
 import { quantizedTables } from './element-types/tables.mjs';
@@ -18,6 +19,7 @@ import { transformersTables } from './transformers/tables.mjs';
 const tables = {
   ...predictorTables,
   ...profileTables,
+  ...pruningTables,
   ...cudaTables,
   ...diskTables,
   ...kernelTables,

@@ -86,7 +86,7 @@ void add_embed_cases(std::vector<Case>& cases, size_t tokens, const int32_t* wor
     const double read = static_cast<double>(tokens * bytes) / kVocabulary;
     cases.push_back({std::string("embed ") + weight_type_name(format.type), tokens, rows,
                      read + static_cast<double>(rows), 0, [=](std::byte* part, size_t number) {
-                       cuda::embed({weights, format, kD, kVocabulary}, words + number * tokens, tokens,
+                       cuda::embed({weights, format, kD, kVocabulary}, words + number * tokens, tokens, 1.0f,
                                    floats(part), nullptr);
                      }});
   }

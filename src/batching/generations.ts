@@ -1,13 +1,18 @@
-/** All running generations: builds the tables of their steps, takes their tokens, and releases them as they end. */
+/**
+ * All sequences that take one token a pass. Builds the tables of their steps, takes their tokens, and releases them as
+ * they end.
+ */
 import { SidaError } from '../errors.js';
 import type { Engine } from '../native/addon-types.js';
 import type { StepTables } from '../predictor/step-tables.js';
 import { profiled } from '../profile/thread-events.js';
 import type { HashTable } from '../protocol/hash-table.js';
-import { type Generation, hasEnded, takeToken } from './generation.js';
+import type { GeneratedToken } from '../protocol/thread-messages.js';
+import { Generation, type RunningSequence } from './generation.js';
 import type { HeldInputs } from './held-inputs.js';
 import type { Outcomes } from './outcomes.js';
 import type { PickedToken } from './pass-batch.js';
+import { Beam, type RunningSearch } from './running-search.js';
 
 interface GenerationsOptions {
   engine: Engine;
@@ -19,15 +24,18 @@ interface GenerationsOptions {
   outcomes: Outcomes;
 }
 
-/** The token that a pass picked for a generation. */
+export type Running = Generation | Beam;
+
+/** What a pass picked for a sequence. */
 export interface StepAnswer {
-  generation: Generation;
+  running: Running;
   picked: PickedToken;
 }
 
 export class Generations {
   readonly #options: GenerationsOptions;
-  readonly #running = new Set<Generation>();
+  /** In the order of the passes. A new beam stands before the beam that it continues. */
+  readonly #running = new Set<Running>();
 
   constructor(options: GenerationsOptions) {
     this.#options = options;
@@ -38,37 +46,37 @@ export class Generations {
   }
 
   /** `context` holds the tokens that the sequence attends to or continues. */
-  begin(generation: Generation, context: Int32Array): void {
+  begin(running: Running, context: Int32Array): void {
     const { planner, stepTables } = this.#options;
-    this.#running.add(generation);
-    const required = generation.input.routingK > 0;
-    if (required || planner.needsForecast) stepTables?.begin(generation.sequence, context, required);
+    this.#running.add(running);
+    const required = running.input.routingK > 0;
+    if (required || planner.needsForecast) stepTables?.begin(running.sequence, context, required);
   }
 
   /**
-   * Groups the generations that may share a pass, by experts per token that tables route; 0 for the model's routers.
+   * Groups the sequences that may share a pass, by experts per token that tables route; 0 for the model's routers.
    */
-  byRouting(): Map<number, Generation[]> {
-    const groups = new Map<number, Generation[]>();
-    for (const generation of this.#running) {
-      const { routingK } = generation.input;
+  byRouting(): Map<number, Running[]> {
+    const groups = new Map<number, Running[]>();
+    for (const running of this.#running) {
+      const { routingK } = running.input;
       const group = groups.get(routingK);
-      if (group === undefined) groups.set(routingK, [generation]);
-      else group.push(generation);
+      if (group === undefined) groups.set(routingK, [running]);
+      else group.push(running);
     }
     return groups;
   }
 
   /**
-   * Builds the hash table of the generations' next step, or returns null if that is not possible. All must have the
-   * same routing.
+   * Builds the hash table of the next step, or returns null if that is not possible. All sequences must have the same
+   * routing.
    */
-  stepTable(generations: readonly Generation[]): HashTable | null {
+  stepTable(group: readonly RunningSequence[]): HashTable | null {
     const { planner, stepTables } = this.#options;
-    const sequences = generations.map(({ sequence }) => sequence);
-    const routingK = generations[0]?.input.routingK ?? 0;
-    if (generations.length > 0 && (routingK > 0 || planner.needsForecast)) {
-      const tokens = generations.map(({ nextToken }) => nextToken);
+    const sequences = group.map(({ sequence }) => sequence);
+    const routingK = group[0]?.input.routingK ?? 0;
+    if (group.length > 0 && (routingK > 0 || planner.needsForecast)) {
+      const tokens = group.map(({ nextToken }) => nextToken);
       return profiled('step table', () => stepTables?.step(sequences, tokens, routingK) ?? null);
     }
     for (const sequence of sequences) stepTables?.end(sequence);
@@ -80,47 +88,89 @@ export class Generations {
   }
 
   /**
-   * Takes the tokens of one round. An ended generation releases its sequence. A failed one keeps it until its job is
+   * Takes the tokens of one round. What has ended releases its sequences. What has failed keeps them until its job is
    * released.
    */
   take(answers: readonly StepAnswer[]): void {
-    const { engine, outcomes } = this.#options;
-    const ended: Generation[] = [];
-    const tokens = answers.flatMap(({ generation, picked }) => {
-      try {
-        const token = takeToken(generation, picked);
-        if (hasEnded(generation, engine.shape.tokens.end)) ended.push(generation);
-        return [token];
-      } catch (error) {
-        outcomes.failed(generation.input.job, SidaError.from(error));
-        return [];
+    const tokens: GeneratedToken[] = [];
+    const ended: (Generation | RunningSearch)[] = [];
+    const searches = new Map<RunningSearch, Map<Beam, PickedToken>>();
+    for (const { running, picked } of answers) {
+      if (running instanceof Beam) {
+        const { search } = running;
+        const picks = searches.get(search) ?? new Map<Beam, PickedToken>();
+        searches.set(search, picks.set(running, picked));
+      } else if (this.#orFailed(running, () => tokens.push(running.take(picked)))) {
+        if (running.hasEnded(this.#endTokens)) ended.push(running);
       }
-    });
-    if (tokens.length > 0) outcomes.tokens(tokens);
-    for (const generation of ended) this.#end(generation);
+    }
+    for (const [search, picks] of searches) {
+      // A beam lacks its pick if its pass has failed, and then its job has failed too.
+      if (picks.size < search.beams.length || !this.#orFailed(search, () => this.#stepBeams(search, picks)))
+        continue;
+      if (search.beams.length > 0) continue;
+      tokens.push(...search.tokens());
+      ended.push(search);
+    }
+    if (tokens.length > 0) this.#options.outcomes.tokens(tokens);
+    for (const each of ended) this.#end(each);
   }
 
   /** Ends a choice early. Does nothing if the choice has already ended. */
   stop(item: number, choice: number): void {
-    for (const generation of this.#running) {
-      if (generation.input.item === item && generation.choice === choice) this.#end(generation);
+    for (const running of this.#running) {
+      if (running instanceof Generation && running.input.item === item && running.choice === choice) {
+        this.#end(running);
+      }
     }
   }
 
-  /** Drops the job's generations. HeldInputs releases the job's inputs. */
+  /** Drops the job's sequences. HeldInputs releases the job's inputs. */
   dropJob(job: number): void {
-    for (const generation of this.#running) if (generation.input.job === job) this.#drop(generation);
+    for (const running of this.#running) if (running.input.job === job) this.#drop(running);
   }
 
-  #end(generation: Generation): void {
-    this.#drop(generation);
-    this.#options.inputs.partDone(generation.input);
+  get #endTokens(): readonly number[] {
+    return this.#options.engine.shape.tokens.end;
   }
 
-  #drop(generation: Generation): void {
+  /** Returns false if `run` throws, which fails the job. */
+  #orFailed({ input }: { input: RunningSequence['input'] }, run: () => void): boolean {
+    try {
+      run();
+      return true;
+    } catch (error) {
+      this.#options.outcomes.failed(input.job, SidaError.from(error));
+      return false;
+    }
+  }
+
+  #stepBeams(search: RunningSearch, picks: ReadonlyMap<Beam, PickedToken>): void {
+    const { dropped, forked, kept } = search.step(search.beams.map((beam) => picks.get(beam)!));
+    for (const beam of dropped) this.#drop(beam);
+    for (const { beam, from } of forked) {
+      this.#options.stepTables?.fork(from.sequence, beam.sequence);
+      this.#running.add(beam);
+    }
+    for (const beam of kept) {
+      this.#running.delete(beam);
+      this.#running.add(beam);
+    }
+  }
+
+  #end(ended: Generation | RunningSearch): void {
+    if (ended instanceof Generation) {
+      this.#drop(ended);
+      this.#options.inputs.partDone(ended.input);
+    } else {
+      this.#options.inputs.partDone(ended.input, { beamTokens: ended.fed });
+    }
+  }
+
+  #drop(running: Running): void {
     const { engine, stepTables } = this.#options;
-    this.#running.delete(generation);
-    stepTables?.end(generation.sequence);
-    engine.releaseSequences(Int32Array.of(generation.sequence));
+    this.#running.delete(running);
+    stepTables?.end(running.sequence);
+    engine.releaseSequences(Int32Array.of(running.sequence));
   }
 }

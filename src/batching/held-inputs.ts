@@ -1,5 +1,6 @@
 /** The inputs that have started. Each holds its KV pages and its prompt's sequence until its last part is done. */
 import type { Engine } from '../native/addon-types.js';
+import type { ItemResults } from '../protocol/thread-messages.js';
 import type { RunningInput } from './generation.js';
 import type { KvPages } from './kv-pages.js';
 import type { Outcomes } from './outcomes.js';
@@ -8,7 +9,7 @@ export class HeldInputs {
   readonly #engine: Pick<Engine, 'releaseSequences'>;
   readonly #pages: KvPages;
   readonly #outcomes: Outcomes;
-  /** Unfinished parts of each input: its choices, or 1 if the input is scored. */
+  /** Unfinished parts of each input: its choices, or 1 if the input is scored or searched. */
   readonly #partsLeft = new Map<RunningInput, number>();
 
   constructor(engine: Pick<Engine, 'releaseSequences'>, pages: KvPages, outcomes: Outcomes) {
@@ -26,12 +27,12 @@ export class HeldInputs {
   }
 
   /** Counts one part as done. The last part releases the input and reports it done. */
-  partDone(input: RunningInput, scores?: number[]): void {
+  partDone(input: RunningInput, results: ItemResults = {}): void {
     const left = this.#partsLeft.get(input)! - 1;
     this.#partsLeft.set(input, left);
     if (left > 0) return;
     this.#release(input);
-    this.#outcomes.done(input.item, input.job, scores);
+    this.#outcomes.done(input.item, input.job, results);
   }
 
   dropJob(job: number): void {

@@ -25,7 +25,8 @@ export function itemPages(
 /** Tokens fed to each sequence after the prompt. */
 function fedTokens(work: ItemWork): number[] {
   if (work.kind === 'score') return work.plan.inputs.map(({ tokens }) => tokens.length);
-  return work.choices.map(() => work.maxTokens);
+  const sequences = work.kind === 'search' ? work.beams : work.choices.length;
+  return new Array(sequences).fill(work.maxTokens);
 }
 
 /**

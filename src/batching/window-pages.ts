@@ -62,9 +62,12 @@ function sequencesOf(
 ): { pages: number; chunk: number }[] {
   // A generation is not fed its last new token, and a single one continues in the prompt's pages.
   const fed =
-    work.kind === 'generate'
-      ? work.choices.map(() => ({ tokens: work.maxTokens - 1, chunk: 1 }))
-      : work.plan.inputs.map(({ tokens }) => ({ tokens: tokens.length, chunk: tokens.length }));
+    work.kind === 'score'
+      ? work.plan.inputs.map(({ tokens }) => ({ tokens: tokens.length, chunk: tokens.length }))
+      : new Array(work.kind === 'search' ? work.beams : work.choices.length).fill({
+          tokens: work.maxTokens - 1,
+          chunk: 1,
+        });
   if (work.kind === 'generate' && fed.length === 1) {
     return [{ pages: pagesOf(promptTokens + fed[0]!.tokens, pageTokens), chunk: promptTokens }];
   }
@@ -75,7 +78,7 @@ function sequencesOf(
   return [{ pages: pagesOf(promptTokens, pageTokens), chunk: promptTokens }, ...continued];
 }
 
-/** Of a sequence that is longer than its window: what it holds between passes, and a page that its next tokens begin. */
+/** Of a sequence longer than its window: what it holds between passes, and a page that its next tokens begin. */
 function besidePages({ window, pageTokens }: WindowSizes): number {
   return pagesTouched(Math.max(window - 1, 1), pageTokens) + 1;
 }

@@ -201,10 +201,11 @@ export class JobRunner {
     return job.request.stream ? { id: job.id, delta } : undefined;
   }
 
-  #onDone({ item, scores, end }: Extract<FromInference, { type: 'done' }>): void {
+  #onDone({ item, scores, beamTokens, end }: Extract<FromInference, { type: 'done' }>): void {
     const job = this.#byItem.get(item);
     if (job === undefined) return;
     if (scores !== undefined) job.results.scores?.(item - job.firstItem, scores);
+    if (beamTokens !== undefined) job.results.beamTokens?.(beamTokens);
     if (end === undefined) return;
     this.#deltas.end({ type: 'result', id: job.id, result: result(job, end) });
     this.#forget(job);

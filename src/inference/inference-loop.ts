@@ -17,7 +17,7 @@ import { profiled } from '../profile/thread-events.js';
 import type { BuilderStats } from '../protocol/builder-stats.js';
 import type { QueueConsumer } from '../protocol/hash-table-queue.js';
 import type { ResidentFlag } from '../protocol/resident-flag.js';
-import type { FromInference, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
+import type { FromInference, ItemResults, QueuedBatch, ToInference } from '../protocol/thread-messages.js';
 import { Belady } from './belady.js';
 import { InferenceCounters } from './counters.js';
 import { answerControl } from './engine-control.js';
@@ -95,7 +95,7 @@ export class InferenceLoop {
     this.#tableWait = new TableWait(queue.arrivals, this.#counters);
     const outcomes: Outcomes = {
       tokens: (tokens) => options.emit({ type: 'tokens', tokens }),
-      done: (item, job, scores) => this.#done(item, job, scores),
+      done: (item, job, results) => this.#done(item, job, results),
       failed: (job, error) => this.#failed.set(job, error),
     };
     const passes = new NativePasses({
@@ -240,10 +240,10 @@ export class InferenceLoop {
     return new HeldBatch(queued.batch, tables);
   }
 
-  #done(item: number, job: number, scores?: number[]): void {
+  #done(item: number, job: number, results: ItemResults): void {
     if (this.#failed.has(job)) return;
     const end = this.#costs.itemDone(job, clockMs());
-    this.#options.emit({ type: 'done', item, job, ...(scores && { scores }), ...(end && { end }) });
+    this.#options.emit({ type: 'done', item, job, ...results, ...(end && { end }) });
   }
 
   #cancel(job: number, lastBatch: number): void {

@@ -66,6 +66,8 @@ export interface Predictor {
    * tokens of its summary, or, without `summary`, the tokens it begins with. Throws invalid_request for a live id.
    */
   begin(ids: Int32Array, contextTokens?: Int32Array, contextOffsets?: Int32Array): void;
+  /** Begins sequences, each as a copy of the one in `from`. Throws invalid_request for a live or an unknown id. */
+  fork(from: Int32Array, ids: Int32Array): void;
   /**
    * Appends one token to each sequence. Overwrites `experts`, `alpha` and `chance`, (layers, S, k), as `predict`
    * does. After it returns false, the sequences must not be used.

@@ -18,6 +18,11 @@ export class PrefixStepper implements DecoderStepper {
     this.#sequences.set(sequence, { context, tokens: [] });
   }
 
+  fork(from: number, sequence: number): void {
+    const { context, tokens } = this.#sequences.get(from)!;
+    this.#sequences.set(sequence, { context, tokens: [...tokens] });
+  }
+
   step(
     sequences: Int32Array,
     tokens: Int32Array,

@@ -40,6 +40,8 @@ export interface HashFunction {
 export interface DecoderStepper {
   /** `context` is what precedes the sequence: the encoder's tokens, or the prompt. The caller chooses the ids. */
   begin(sequence: number, context: Int32Array): void;
+  /** Begins a sequence as a copy of another one. */
+  fork(from: number, sequence: number): void;
   /**
    * Adds one token to each of S sequences and overwrites `experts`, `alpha` and `chance`, (layers, S, k). Returns
    * false as HashFunction.fill does.

@@ -51,6 +51,18 @@ export class StepTables {
     this.#sequences.add(sequence);
   }
 
+  /** Begins a sequence as a copy of another one. Does nothing if that one was not begun. */
+  fork(from: number, sequence: number): void {
+    if (!this.#sequences.has(from)) return;
+    try {
+      this.#options.stepper.fork(from, sequence);
+    } catch (error) {
+      this.#options.onError(error);
+      return;
+    }
+    this.#sequences.add(sequence);
+  }
+
   end(sequence: number): void {
     if (this.#sequences.delete(sequence)) this.#options.stepper.end(sequence);
   }

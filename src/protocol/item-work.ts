@@ -1,7 +1,7 @@
-/** The work for one input: score labels, or generate tokens. */
+/** The work for one input: score labels, generate tokens, or search for the best texts with beams. */
 import type { Sampling } from './sampling.js';
 
-export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork;
+export type ItemWork = { kind: 'score'; plan: ScoringPlan } | GenerateWork | SearchWork;
 
 export interface GenerateWork {
   kind: 'generate';
@@ -11,6 +11,30 @@ export interface GenerateWork {
   logprobs: number | null;
   /** Sampling of each choice; null picks the most likely token. */
   choices: readonly (Sampling | null)[];
+  /** Every choice begins with this token, whatever the model prefers. Only for encoder-decoder models. */
+  forcedFirst?: number;
+}
+
+export interface BeamSettings {
+  /** At least 2. */
+  beams: number;
+  /** Exponent of a hypothesis's length, which its summed log-probability is divided by. */
+  lengthPenalty: number;
+  /**
+   * When the search ends, once as many hypotheses have ended as there are beams. True: at once. False: when the best
+   * running beam, scored at its present length, is no better than the worst of them. `never`: the same, but a beam is
+   * scored at the greatest length if longer texts score better.
+   */
+  earlyStopping: boolean | 'never';
+}
+
+/** A beam search. Only for encoder-decoder models. */
+export interface SearchWork extends BeamSettings {
+  kind: 'search';
+  maxTokens: number;
+  /** Number of best texts to return, at most `beams`. They are the input's choices, best first. */
+  best: number;
+  forcedFirst?: number;
 }
 
 /** Tokens that are fed for the labels of one input. */

@@ -85,6 +85,14 @@ export interface GeneratedToken {
   logprobs?: { logprob: number; top: RankedToken[] };
 }
 
+/** Results of an item, besides its tokens. */
+export interface ItemResults {
+  /** Summed log-probability of each label. */
+  scores?: number[];
+  /** Tokens that all beams of a search were fed. */
+  beamTokens?: number;
+}
+
 /** The cost and times of a whole job. Times are milliseconds of the monotonic clock that all threads share. */
 export interface JobEnd {
   cost: ExpertCost;
@@ -103,10 +111,10 @@ export type FromInference =
     }
   /** The model could not be opened. */
   | { type: 'failed'; error: ErrorBody }
-  /** The tokens of one round, for all running generations. */
+  /** The tokens of one round, for all running generations. A beam search sends its tokens when it ends. */
   | { type: 'tokens'; tokens: GeneratedToken[] }
-  /** `scores` holds the summed log-probability of each label. `end` is present with the last item of the job. */
-  | { type: 'done'; item: number; job: number; scores?: number[]; end?: JobEnd }
+  /** `end` is present with the last item of the job. */
+  | ({ type: 'done'; item: number; job: number; end?: JobEnd } & ItemResults)
   | { type: 'job-error'; job: number; error: ErrorBody }
   | { type: 'control-reply'; id: number; reply: ControlReply }
   | { type: 'control-error'; id: number; error: ErrorBody }

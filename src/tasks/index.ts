@@ -2,5 +2,6 @@
 import { classify } from './classify/index.js';
 import { complete } from './complete/index.js';
 import { tokenize } from './tokenize/index.js';
+import { translate } from './translate/index.js';
 
-export const TASKS = [classify, complete, tokenize] as const;
+export const TASKS = [classify, complete, translate, tokenize] as const;

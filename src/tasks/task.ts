@@ -125,6 +125,8 @@ export interface JobResults<Result extends JobResult> {
   token?(input: number, token: GeneratedToken): CompletionDelta | undefined;
   /** Optional: takes the summed log-probability of each label. */
   scores?(input: number, scores: readonly number[]): void;
+  /** Optional: takes the tokens that all beams of an input's search were fed. */
+  beamTokens?(tokens: number): void;
   /** Call it once, after the last input. */
   finish(): OwnResult<Result>;
 }

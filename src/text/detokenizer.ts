@@ -1,18 +1,22 @@
 /** Token ids to text. It holds the vocabulary of a tokenizer.json, and nothing that encoding needs. */
-import { piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
+import { languageCodes, piecesOf, type TokenizerFile, unusable } from './tokenizing/file.js';
 import { CONFIG, Library, type TokenizerLibrary } from './tokenizing/library.js';
 
 export interface TokenTexts {
+  /** Ids of the tokens that name a language, such as `eng_Latn`; empty if the tokenizer has none. */
+  readonly languages: ReadonlyMap<string, number>;
   decode(ids: number[], skipSpecial: boolean): string;
   /** The token's text in the vocabulary. An id without one (a padded embedding row) gives `<id>`. */
   idToToken(id: number): string;
 }
 
 export class Detokenizer implements TokenTexts {
+  readonly languages: ReadonlyMap<string, number>;
   readonly #library: TokenizerLibrary;
 
   /** Throws checkpoint_invalid. */
   constructor(file: TokenizerFile) {
+    this.languages = languageCodes(file);
     try {
       this.#library = openDecoder(file);
     } catch (error) {

@@ -80,6 +80,10 @@ export class Tokenizer implements TokenTexts {
     return this.#encode(text, false);
   }
 
+  get languages(): ReadonlyMap<string, number> {
+    return this.#texts.languages;
+  }
+
   decode(ids: number[], skipSpecial: boolean): string {
     return this.#texts.decode(ids, skipSpecial);
   }

@@ -136,6 +136,14 @@ describe('the boundary of the predictor', () => {
     expect(step(Int32Array.of(7, 7), Int32Array.of(1, 1)).message).toMatch(/twice/);
     expect(step(id, Int32Array.of(1, 2)).message).toMatch(/2 tokens for 1/);
     expect(step(id, Int32Array.of(-1)).message).toMatch(/token id -1/);
+    predictor.fork(id, Int32Array.of(8));
+    expect(thrown(() => predictor.fork(id, Int32Array.of(8))).message).toMatch(/8 .*exists/);
+    expect(thrown(() => predictor.fork(Int32Array.of(9), Int32Array.of(10))).message).toMatch(
+      /no sequence 9/,
+    );
+    expect(thrown(() => predictor.fork(id, Int32Array.of(10, 11))).message).toMatch(
+      /1 sequences to copy for 2/,
+    );
     predictor.begin(Int32Array.of(1), Int32Array.of(), Int32Array.of(0, 0));
     predictor.end(Int32Array.of(1, 7, 8));
     expect(step(id, Int32Array.of(1)).message).toMatch(/no sequence 7/);

@@ -11,6 +11,7 @@ export const withId = (path: string) => path.replace(':id', 'switch-mini');
 const BODIES: Record<string, object> = {
   '/v1/classify': { task: 'sst2', input: 'a' },
   '/v1/completions': { prompt: 'a' },
+  '/v1/translate': { input: 'a', source: 'eng_Latn', target: 'deu_Latn' },
   '/v1/tokenize': { input: 'a' },
   '/v1/jobs': { type: 'completion', prompt: [5] },
   '/admin/budget': { device: '1GiB' },

@@ -1,7 +1,7 @@
 // What a KV cache in bf16 changes: a decoder-only model reads real text in windows, once with each type. Needs
 // `npm run build:bench`.
-//   node bench/scripts/element-types/kv-error.mjs [--model DIR] [--tokenizer FILE] [--text FILE] [--windows 16] [--tokens 256]
-//     [--save NAME]
+//   node bench/scripts/element-types/kv-error.mjs [--model DIR] [--tokenizer FILE] [--text FILE] [--windows 16]
+//     [--tokens 256] [--save NAME]
 // All weights stay resident in their own types. Printed are the perplexity of both, the largest and the mean difference
 // of a logit, and how often both have the same most likely token.
 

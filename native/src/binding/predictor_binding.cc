@@ -17,7 +17,8 @@ Napi::Function PredictorBinding::define(Napi::Env env) {
       {InstanceAccessor<&PredictorBinding::shape>("shape"),
        InstanceAccessor<&PredictorBinding::bytes>("bytes"),
        InstanceMethod<&PredictorBinding::predict>("predict"),
-       InstanceMethod<&PredictorBinding::begin>("begin"), InstanceMethod<&PredictorBinding::step>("step"),
+       InstanceMethod<&PredictorBinding::begin>("begin"), InstanceMethod<&PredictorBinding::fork>("fork"),
+       InstanceMethod<&PredictorBinding::step>("step"),
        InstanceMethod<&PredictorBinding::end>("end"), InstanceMethod<&PredictorBinding::close>("close")});
 }
 
@@ -97,6 +98,14 @@ void PredictorBinding::begin(const Napi::CallbackInfo& info) {
     const auto context_tokens = copy_from_js<int32_t>(info[1], "contextTokens");
     const auto context_offsets = copy_from_js<int32_t>(info[2], "contextOffsets");
     predictor().begin(elements_of<int32_t>(info[0], "ids"), context_tokens, context_offsets);
+  });
+}
+
+void PredictorBinding::fork(const Napi::CallbackInfo& info) {
+  guarded(info.Env(), [&] {
+    predictor();
+    const ExclusiveUse held(&busy_, kName);
+    predictor().fork(elements_of<int32_t>(info[0], "from"), elements_of<int32_t>(info[1], "ids"));
   });
 }
 

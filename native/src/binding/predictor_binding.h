@@ -20,6 +20,7 @@ class PredictorBinding : public Napi::ObjectWrap<PredictorBinding> {
   Napi::Value bytes(const Napi::CallbackInfo& info);
   Napi::Value predict(const Napi::CallbackInfo& info);
   void begin(const Napi::CallbackInfo& info);
+  void fork(const Napi::CallbackInfo& info);
   Napi::Value step(const Napi::CallbackInfo& info);
   void end(const Napi::CallbackInfo& info);
   void close(const Napi::CallbackInfo& info);

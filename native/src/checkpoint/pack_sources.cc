@@ -24,11 +24,11 @@ std::pair<size_t, size_t> stack_and_layer(const ModelSpec& spec, size_t moe_laye
 }  // namespace
 
 std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pack& pack, ExpertId id) {
-  const size_t per_layer = pack.experts.shape.experts_per_layer;
-  const auto [stack, layer] = stack_and_layer(pack.spec, id / per_layer);
+  const ExpertPlace place = pack.experts.shape.place(id);
+  const auto [stack, layer] = stack_and_layer(pack.spec, place.layer);
   std::vector<ExpertSource> sources;
   size_t matrix = 0;
-  for (const TensorSlot& slot : expert_slots(pack.spec, stack, layer, id % per_layer)) {
+  for (const TensorSlot& slot : expert_slots(pack.spec, stack, layer, place.index)) {
     // A bias comes after its matrix.
     const bool bias = slot.shape.size() == 1;
     sources.push_back({checkpoint.source_of(slot), pack.experts.matrices[bias ? matrix - 1 : matrix++], bias});
@@ -37,8 +37,8 @@ std::vector<ExpertSource> expert_sources(const Checkpoint& checkpoint, const Pac
 }
 
 std::string expert_name(const Pack& pack, ExpertId id) {
-  const size_t per_layer = pack.experts.shape.experts_per_layer;
-  return pack.spec.moe_layers().at(id / per_layer) + " expert " + std::to_string(id % per_layer);
+  const ExpertPlace place = pack.experts.shape.place(id);
+  return pack.spec.moe_layers().at(place.layer) + " expert " + std::to_string(place.index);
 }
 
 uint64_t rows_at_a_time(uint64_t k) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "model/expert_shape.h"
 
 namespace sida {
 namespace {
@@ -74,7 +75,9 @@ void check_routing_of(const Batch& batch, const ModelSpec& spec, const BatchLimi
            std::to_string(limits.max_routing_k));
   }
   const std::vector<std::string> layers = spec.moe_layers();
-  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(), spec.experts());
+  const std::vector<size_t> experts = experts_by_layer(spec);
+  check_routing(batch.routing, std::span(layers).subspan(first, count), batch.tokens.size(),
+                std::span(experts).subspan(first, count));
 }
 
 }  // namespace

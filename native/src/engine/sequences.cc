@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "model/token_positions.h"
 
 namespace sida {
 namespace {
@@ -36,12 +37,14 @@ void Sequences::check(const Batch& batch) const {
 }
 
 Sequences::Sequence Sequences::begin(size_t stack, int32_t id) {
-  Sequence sequence{stack, {}, 0, {}, 0};
+  Sequence sequence;
+  sequence.stack = stack;
   if (id == kNoParent) return sequence;
   const Sequence& parent = sequences_.at(id);
   if (parent.stack == stack) {
     sequence.pages = cache_.fork(parent.pages, parent.length);
     sequence.length = parent.length;
+    sequence.padding = parent.padding;
     sequence.parent_pages = cache_.fork(parent.parent_pages, parent.parent_keys);
     sequence.parent_keys = parent.parent_keys;
   } else {
@@ -77,6 +80,7 @@ void Sequences::check_integrity() const {
 }
 
 SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences_(sequences) {
+  const Positions& positions = sequences.spec_.stacks[batch.stack].positions;
   try {
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
       const int32_t id = batch.sequences[i];
@@ -92,7 +96,9 @@ SequencePass::SequencePass(Sequences& sequences, const Batch& batch) : sequences
       const size_t count = static_cast<size_t>(batch.offsets[i + 1]) - begin;
       sequences_.cache_.grow(sequence.pages, sequence.length, sequence.length + count);
       spans_.push_back({begin, count, sequence.length, &sequence.pages,
-                        sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys});
+                        sequence.parent_keys > 0 ? &sequence.parent_pages : nullptr, sequence.parent_keys,
+                        sequence.padding});
+      padding_.push_back(count_padding(positions, batch.tokens.subspan(begin, count)));
     }
   } catch (...) {
     undo();
@@ -106,6 +112,7 @@ void SequencePass::keep() {
   for (size_t i = 0; i < spans_.size(); ++i) {
     Sequences::Sequence& sequence = *touched_[i];
     sequence.length += spans_[i].count;
+    sequence.padding += padding_[i];
     sequences_.cache_.drop_unseen(sequence.pages, sequence.length);
   }
   touched_.clear();

@@ -34,6 +34,7 @@ class Sequences {
     size_t stack = 0;
     KvPages pages;
     size_t length = 0;
+    size_t padding = 0;  ///< of `length`, tokens without a position
     /// Pages of the sequence that it cross-attends to. Owned by both, so that either may end first.
     KvPages parent_pages;
     size_t parent_keys = 0;
@@ -69,6 +70,7 @@ class SequencePass {
   std::vector<Sequences::Sequence*> touched_;
   std::vector<int32_t> begun_;
   std::vector<SequenceSpan> spans_;
+  std::vector<size_t> padding_;  ///< of each span's new tokens
 };
 
 }  // namespace sida

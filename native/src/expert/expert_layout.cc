@@ -21,6 +21,13 @@ PanelMatrix ExpertLayout::matrix(const std::byte* block, Projection projection) 
   return {};
 }
 
+ExpertPlace ExpertShape::place(ExpertId id) const {
+  if (first.empty()) return {id / experts_per_layer, id % experts_per_layer};
+  const auto after = std::upper_bound(first.begin(), first.end(), id);
+  const auto layer = static_cast<size_t>(after - first.begin()) - 1;
+  return {layer, id - first[layer]};
+}
+
 ExpertLayout make_expert_layout(const ExpertShape& shape, WeightFormat format) {
   ExpertLayout layout{format, shape, {}, 0};
   uint64_t end = 0;

@@ -10,7 +10,7 @@
 
 namespace sida {
 
-/// A flat expert id: MoE layer · experts per layer + index. Layers count over all stacks, first stack first.
+/// A flat expert id: experts count over the MoE layers of all stacks, first stack first.
 using ExpertId = uint32_t;
 
 /// The weight matrices of an expert.
@@ -28,13 +28,25 @@ struct ExpertMatrix {
   std::optional<uint64_t> bias = {};  ///< where n f32 numbers lie that are added to y
 };
 
+struct ExpertPlace {
+  size_t layer, index;
+};
+
 struct ExpertShape {
   size_t width = 0;   ///< of the hidden states
   size_t hidden = 0;  ///< of its own hidden layer
   Activation activation = Activation::kRelu;
   size_t layers = 0;
-  size_t experts_per_layer = 0;
-  bool biased = false;  ///< all its matrices have biases
+  size_t experts_per_layer = 0;  ///< the most of a layer
+  bool biased = false;           ///< all its matrices have biases
+  /// Where layers differ in it: each layer's first id, and behind them the number of all. Empty: they do not.
+  std::vector<ExpertId> first = {};
+
+  ExpertId first_id(size_t layer) const {
+    return first.empty() ? static_cast<ExpertId>(layer * experts_per_layer) : first[layer];
+  }
+  ExpertPlace place(ExpertId id) const;
+  size_t experts() const { return first.empty() ? layers * experts_per_layer : first[layers]; }
 };
 
 /// Where an expert's matrices lie inside its block. Blocks of equal size stand one after the other, by id.
@@ -45,7 +57,7 @@ struct ExpertLayout {
   /// Whole 4 KiB pages, so that a block is one O_DIRECT read.
   uint64_t block_bytes = 0;
 
-  size_t experts() const { return shape.layers * shape.experts_per_layer; }
+  size_t experts() const { return shape.experts(); }
   /// A matrix of `block`; null data where the layout has none such.
   PanelMatrix matrix(const std::byte* block, Projection projection) const;
 };

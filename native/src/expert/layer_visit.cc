@@ -10,7 +10,7 @@ namespace sida {
 LayerVisit::LayerVisit(ExpertStore& store, size_t layer, std::span<const uint16_t> needed, uint8_t* found)
     : store_(store),
       residency_(store.residency_),
-      first_id_(static_cast<ExpertId>(layer * store.layout_.shape.experts_per_layer)) {
+      first_id_(store.layout_.shape.first_id(layer)) {
   std::lock_guard lock(store_.mutex_);
   residency_.begin_visit();
   for (const uint16_t index : needed) found[index] = static_cast<uint8_t>(residency_.need(first_id_ + index));
@@ -60,7 +60,7 @@ std::optional<LayerVisit::Expert> LayerVisit::next() {
       if (residency_.loading() == 0) throw Error("internal", "no slot can be freed for a layer. This is a bug.");
     }
     const ProfileScope scope(ProfileOp::kStall,
-                             {.layer = static_cast<int32_t>(first_id_ / store_.layout_.shape.experts_per_layer)});
+                             {.layer = static_cast<int32_t>(store_.layout_.shape.place(first_id_).layer)});
     const auto start = std::chrono::steady_clock::now();
     store_.changed_.wait(lock);
     store_.stats_.stall_ns += static_cast<uint64_t>(

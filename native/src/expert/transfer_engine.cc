@@ -73,7 +73,7 @@ void TransferEngine::submit(std::span<const Request> requests, TransferPriority 
     const auto place = disk_.layout().place(request.id);
     auto transfer = std::make_shared<Transfer>();
     transfer->id = request.id;
-    transfer->layer = request.id / layout_.shape.experts_per_layer;
+    transfer->layer = layout_.shape.place(request.id).layer;
     transfer->offset = place.offset;
     transfer->bytes = layout_.block_bytes;
     transfer->slot = request.slot;
@@ -193,7 +193,7 @@ void TransferEngine::record(std::span<const TransferChunk> chunks, std::span<con
     profile_record(priority == TransferPriority::kDemand ? ProfileOp::kDemand : ProfileOp::kPrefetch,
                    begin_ns,
                    {.layer = static_cast<int32_t>(transfer->layer),
-                    .expert = static_cast<int32_t>(transfer->id % layout_.shape.experts_per_layer),
+                    .expert = static_cast<int32_t>(layout_.shape.place(transfer->id).index),
                     .bytes = errors[i] ? -1 : static_cast<int64_t>(bytes)});
   }
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "expert/expert_layout.h"
 #include "model/spec.h"
 
@@ -7,5 +10,8 @@ namespace sida {
 
 /// The shape of a model's experts. Without MoE layers it has no layers and no experts.
 ExpertShape expert_shape_of(const ModelSpec& spec);
+
+/// Each MoE layer's number of experts, in flat order.
+std::vector<size_t> experts_by_layer(const ModelSpec& spec);
 
 }  // namespace sida

@@ -33,7 +33,9 @@ void LayerWidths::add(const MoeSpec& moe) {
   expert = std::max(expert, moe.expert.width);
   if (!moe.shared) return;
   dense = std::max(dense, moe.shared->ffn.width);
-  gates = gates || moe.shared->gated;
+  if (moe.shared->gate != SharedGate::kNone) {
+    gates = std::max<size_t>(gates, moe.shared->gate == SharedGate::kSoftmax ? 2 : 1);
+  }
 }
 
 }  // namespace sida

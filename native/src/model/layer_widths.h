@@ -16,7 +16,7 @@ struct LayerWidths {
   size_t rotary = 0;  ///< columns of a head that are rotated
   size_t dense = 0;   ///< hidden layer of a dense network or a shared expert
   size_t expert = 0;  ///< hidden layer of an expert
-  bool gates = false;  ///< whether a shared expert's output has a gate
+  size_t gates = 0;   ///< of a shared expert's output
 
   explicit LayerWidths(const ModelSpec& spec);
 

@@ -2,6 +2,7 @@
 
 #include "core/profile.h"
 #include "model/blocks/attention.h"
+#include "model/token_positions.h"
 
 namespace sida {
 
@@ -12,7 +13,11 @@ void Model::run(size_t stack, std::span<const int32_t> tokens, std::span<const S
   const bool last = stack + 1 == spec_.stacks.size();
   const size_t count = tokens.size();
   ops_.start(stack, sequences, count);
-  ops_.embed(weights.embedding, tokens);
+  ops_.embed(weights.embedding, tokens, spec_.embedding_scale);
+  if (const auto* sinusoids = std::get_if<Sinusoids>(&spec.positions)) {
+    token_positions(*sinusoids, tokens, sequences, positions_);
+    ops_.add_positions(*sinusoids, positions_);
+  }
   size_t moe_layers = 0;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const ProfileScope scope(ProfileOp::kLayer, {.layer = static_cast<int32_t>(i)});

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "expert/expert_store.h"
 #include "model/blocks/moe.h"
@@ -39,6 +40,7 @@ class Model {
   const ModelWeights& weights_;
   Ops& ops_;
   MoeBlock moe_;
+  std::vector<uint32_t> positions_;  ///< of the pass's tokens, kept so that a pass allocates nothing once it has grown
 };
 
 }  // namespace sida

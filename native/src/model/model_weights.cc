@@ -26,10 +26,16 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
       stack.position_bias = rows;
       break;
     case TensorRole::kFinalNorm:
-      stack.final_norm = rows;
+      stack.final_norm.weight = rows;
+      break;
+    case TensorRole::kFinalNormBias:
+      stack.final_norm.bias = rows;
       break;
     case TensorRole::kAttentionNorm:
-      layer().self.norm = rows;
+      layer().self.norm.weight = rows;
+      break;
+    case TensorRole::kAttentionNormBias:
+      layer().self.norm.bias = rows;
       break;
     case TensorRole::kQuery:
       layer().self.query = matrix;
@@ -86,37 +92,70 @@ void place(const DenseTensor& tensor, const std::byte* data, bool tied, ModelWei
       layer().self.key_norm = rows;
       break;
     case TensorRole::kCrossNorm:
-      layer().cross.norm = rows;
+      layer().cross.norm.weight = rows;
+      break;
+    case TensorRole::kCrossNormBias:
+      layer().cross.norm.bias = rows;
       break;
     case TensorRole::kCrossQuery:
       layer().cross.query = matrix;
       break;
+    case TensorRole::kCrossQueryBias:
+      layer().cross.query.bias = rows;
+      break;
     case TensorRole::kCrossKey:
       layer().cross.key = matrix;
+      break;
+    case TensorRole::kCrossKeyBias:
+      layer().cross.key.bias = rows;
       break;
     case TensorRole::kCrossValue:
       layer().cross.value = matrix;
       break;
+    case TensorRole::kCrossValueBias:
+      layer().cross.value.bias = rows;
+      break;
     case TensorRole::kCrossOutput:
       layer().cross.output = matrix;
       break;
+    case TensorRole::kCrossOutputBias:
+      layer().cross.output.bias = rows;
+      break;
     case TensorRole::kFeedForwardNorm:
-      layer().feed_forward.norm = rows;
+      layer().feed_forward.norm.weight = rows;
+      break;
+    case TensorRole::kFeedForwardNormBias:
+      layer().feed_forward.norm.bias = rows;
       break;
     case TensorRole::kGate:
     case TensorRole::kSharedGate:
       layer().feed_forward.ffn.gate = matrix;
       break;
+    case TensorRole::kGateBias:
+    case TensorRole::kSharedGateBias:
+      layer().feed_forward.ffn.gate.bias = rows;
+      break;
     case TensorRole::kUp:
     case TensorRole::kSharedUp:
       layer().feed_forward.ffn.up = matrix;
+      break;
+    case TensorRole::kUpBias:
+    case TensorRole::kSharedUpBias:
+      layer().feed_forward.ffn.up.bias = rows;
       break;
     case TensorRole::kDown:
     case TensorRole::kSharedDown:
       layer().feed_forward.ffn.down = matrix;
       break;
+    case TensorRole::kDownBias:
+    case TensorRole::kSharedDownBias:
+      layer().feed_forward.ffn.down.bias = rows;
+      break;
     case TensorRole::kSharedOutputGate:
       layer().feed_forward.ffn.output_gate = matrix;
+      break;
+    case TensorRole::kSharedOutputGateBias:
+      layer().feed_forward.ffn.output_gate.bias = rows;
       break;
     case TensorRole::kRouter:
       layer().feed_forward.router = matrix;

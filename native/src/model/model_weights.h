@@ -9,6 +9,12 @@
 
 namespace sida {
 
+/// Of a norm over the hidden states.
+struct NormWeights {
+  const float* weight;
+  const float* bias = nullptr;  ///< null: an RMS norm, otherwise a layer norm
+};
+
 /// Of latent attention, as tensors.h has them. Null where the layer has none.
 struct LatentWeights {
   PanelMatrix query_down;
@@ -20,7 +26,7 @@ struct LatentWeights {
 
 /// Null where the layer has none.
 struct AttentionWeights {
-  const float* norm;
+  NormWeights norm;
   PanelMatrix query, key, value, output;
   const float* query_norm;
   const float* key_norm;
@@ -31,11 +37,12 @@ struct AttentionWeights {
 /// A dense network, or a shared expert. `gate` has null data where the activation is not gated.
 struct FfnWeights {
   PanelMatrix gate, up, down;
-  PanelMatrix output_gate;  ///< (1, width); null data: the output is not scaled
+  /// (1, width) of a sigmoid or (2, width) of a softmax (spec.h); null data: the output is not scaled.
+  PanelMatrix output_gate;
 };
 
 struct FeedForwardWeights {
-  const float* norm;
+  NormWeights norm;
   FfnWeights ffn;      ///< of a dense layer, or the shared expert of a MoE layer
   PanelMatrix router;  ///< of MoE layers; null data where `layout` has no routers
   const float* router_correction;  ///< (experts); null: none
@@ -51,7 +58,7 @@ struct LayerWeights {
 struct StackWeights {
   PanelMatrix embedding;  ///< (vocab, width)
   std::vector<LayerWeights> layers;
-  const float* final_norm;
+  NormWeights final_norm;
   const float* position_bias;  ///< (buckets, heads); null where the stack has none
 };
 

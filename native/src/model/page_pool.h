@@ -26,8 +26,8 @@ struct PageRun {
 /// The pages of one sequence, by group of the cache's layers; empty before it first grows.
 using KvPages = std::vector<PageRun>;
 
-/// Pages of one size, each with a count of its owners. Several sequences may own a page; a sequence copies a shared page
-/// before it writes into it.
+/// Pages of one size, each with a count of its owners. Several sequences may own a page; a sequence copies a shared
+/// page before it writes into it.
 class PagePool {
  public:
   explicit PagePool(size_t pages);

@@ -1,5 +1,6 @@
 #include "model/predicted_routing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -22,11 +23,11 @@ void check_size(const char* name, size_t found, const PredictedRouting& routing,
 }  // namespace
 
 void check_routing(const PredictedRouting& routing, std::span<const std::string> layers, size_t tokens,
-                   size_t experts) {
+                   std::span<const size_t> experts) {
   check_size("experts", routing.experts.size(), routing, layers.size(), tokens);
   check_size("alpha", routing.alpha.size(), routing, layers.size(), tokens);
   // The last row that named each expert, counted from 1.
-  std::vector<size_t> named(experts);
+  std::vector<size_t> named(experts.empty() ? 0 : *std::max_element(experts.begin(), experts.end()));
   for (size_t row = 0; row < layers.size() * tokens; ++row) {
     const auto refuse = [&](const std::string& what) {
       throw Error(
@@ -39,8 +40,8 @@ void check_routing(const PredictedRouting& routing, std::span<const std::string>
       if (!std::isfinite(routing.alpha[entry])) refuse("alpha is not finite");
       const size_t expert = routing.experts[entry];
       if (expert == kNoExpert) continue;
-      if (expert >= experts) {
-        refuse("expert " + std::to_string(expert) + " of " + std::to_string(experts));
+      if (const size_t count = experts[row / tokens]; expert >= count) {
+        refuse("expert " + std::to_string(expert) + " of " + std::to_string(count));
       }
       if (named[expert] == row + 1) refuse("expert " + std::to_string(expert) + " is named twice");
       named[expert] = row + 1;

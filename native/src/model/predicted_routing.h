@@ -19,8 +19,9 @@ struct PredictedRouting {
 };
 
 /// Throws invalid_request, naming layer and token, where an expert does not exist or is named twice for a
-/// token, where an alpha is not finite, and where the arrays are not (layers, tokens, k).
+/// token, where an alpha is not finite, and where the arrays are not (layers, tokens, k). `experts`: of each
+/// layer.
 void check_routing(const PredictedRouting& routing, std::span<const std::string> layers, size_t tokens,
-                   size_t experts);
+                   std::span<const size_t> experts);
 
 }  // namespace sida

@@ -1,6 +1,8 @@
 #include "model/routing_trace.h"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace sida {
@@ -13,6 +15,15 @@ void report_choices(const RoutingTrace& trace, size_t trace_layer, size_t tokens
   if (trace.whole_layers) {
     dispatch.needed.resize(experts);
     std::iota(dispatch.needed.begin(), dispatch.needed.end(), uint16_t{0});
+  }
+}
+
+void widen_rows(float* logits, size_t tokens, size_t from, size_t to) {
+  if (from == to) return;
+  for (size_t token = tokens; token-- > 0;) {
+    float* row = logits + token * to;
+    std::memmove(row, logits + token * from, from * sizeof(float));
+    std::fill(row + from, row + to, -std::numeric_limits<float>::infinity());
   }
 }
 

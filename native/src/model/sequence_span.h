@@ -16,6 +16,8 @@ struct SequenceSpan {
   /// Pages and keys of the sequence that cross-attention sees; null: none.
   const KvPages* parent_pages = nullptr;
   size_t parent_keys = 0;
+  /// Of `past`, the tokens that do not count as positions (Sinusoids::pad); 0 where positions are of another kind.
+  size_t past_padding = 0;
 };
 
 }  // namespace sida

@@ -9,12 +9,14 @@ size_t StackSpec::moe_layers() const {
 }
 
 const MoeSpec* ModelSpec::moe() const {
+  const MoeSpec* most = nullptr;
   for (const StackSpec& stack : stacks) {
     for (const LayerSpec& layer : stack.layers) {
-      if (layer.moe() != nullptr) return layer.moe();
+      const MoeSpec* moe = layer.moe();
+      if (moe != nullptr && (most == nullptr || moe->experts > most->experts)) most = moe;
     }
   }
-  return nullptr;
+  return most;
 }
 
 size_t ModelSpec::moe_layer_count() const { return first_moe_layer(stacks.size()); }

@@ -15,7 +15,13 @@ namespace sida {
 // A model as data: the parts of its graph, without files, devices or passes. A family (model/families) reads it from a
 // config, model/blocks runs it. Sizes are limited such that the bytes of all tensors together fit 63 bits.
 
-/// Norms over queries and keys before they are rotated.
+/// Norms over the hidden states.
+enum class NormKind : uint8_t {
+  kRms,    ///< x / sqrt(mean(x²) + epsilon) · weight
+  kLayer,  ///< (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias
+};
+
+/// RMS norms over queries and keys before they are rotated.
 enum class QkNorm : uint8_t {
   kNone,
   kRow,   ///< over all heads of a token together
@@ -70,7 +76,15 @@ struct Rope {
   size_t width() const { return 2 * inverse_frequencies.size(); }
 };
 
-using Positions = std::variant<RelativeBias, Rope>;
+/// Positions that are added to the embeddings: column j gets sin(p · frequencies[j]), column j of the second half
+/// cos(p · frequencies[j]). A token's position p is `pad` plus the number of tokens up to it that are not `pad`.
+/// `pad` itself has no position.
+struct Sinusoids {
+  std::vector<float> frequencies;  ///< (width / 2)
+  int32_t pad = 0;                 ///< a token id
+};
+
+using Positions = std::variant<RelativeBias, Rope, Sinusoids>;
 
 struct FfnSpec {
   size_t width = 0;  ///< of its hidden layer
@@ -112,10 +126,19 @@ struct RouterSpec {
   size_t capacity = kNoCapacity;
 };
 
+/// How the output of a shared expert is scaled.
+enum class SharedGate : uint8_t {
+  kNone,
+  kSigmoid,  ///< by sigmoid(gate · x)
+  /// By c1, and the sum of the chosen experts' outputs by c0, (c0, c1) = softmax(gate · x + bias): the residual experts
+  /// of PR-MoE (arXiv 2201.05596, section 4.1).
+  kSoftmax,
+};
+
 /// An expert that every token uses, beside those that the router chooses. It is part of the dense weights.
 struct SharedExpertSpec {
   FfnSpec ffn;
-  bool gated = false;  ///< its output is scaled by sigmoid(gate · x)
+  SharedGate gate = SharedGate::kNone;
 };
 
 struct MoeSpec {
@@ -159,8 +182,10 @@ struct TokenSpec {
 struct ModelSpec {
   std::string family;  ///< model_type of its config
   size_t vocab = 0;
-  size_t width = 0;           ///< of the hidden states
-  float norm_epsilon = 1e-6f;  ///< of all RMS norms
+  size_t width = 0;            ///< of the hidden states
+  float embedding_scale = 1;   ///< of the embeddings, before positions are added
+  NormKind norm = NormKind::kRms;
+  float norm_epsilon = 1e-6f;  ///< of all norms
   size_t context = 0;          ///< positions that the model was made for; 0: not said
   std::vector<StackSpec> stacks;
   size_t extra_layers = 0;  ///< of multi-token prediction, behind the last layer of a checkpoint; they are not read
@@ -168,7 +193,7 @@ struct ModelSpec {
   TokenSpec tokens;
 
   const StackSpec& last() const { return stacks.back(); }
-  /// The first MoE layer's spec; null where the model has none. All MoE layers of a model have the same sizes.
+  /// That of the MoE layer with the most experts; null: none. MoE layers differ in their numbers of experts alone.
   const MoeSpec* moe() const;
   size_t experts() const { return moe() == nullptr ? 0 : moe()->experts; }
   size_t top_k() const { return moe() == nullptr ? 1 : moe()->router.top_k; }

@@ -13,6 +13,8 @@ const char* role_name(TensorRole role) {
       return "position_bias";
     case TensorRole::kAttentionNorm:
       return "attention_norm";
+    case TensorRole::kAttentionNormBias:
+      return "attention_norm_bias";
     case TensorRole::kQuery:
       return "query";
     case TensorRole::kQueryDown:
@@ -51,23 +53,38 @@ const char* role_name(TensorRole role) {
       return "key_norm";
     case TensorRole::kCrossNorm:
       return "cross_norm";
+    case TensorRole::kCrossNormBias:
+      return "cross_norm_bias";
     case TensorRole::kCrossQuery:
       return "cross_query";
+    case TensorRole::kCrossQueryBias:
+      return "cross_query_bias";
     case TensorRole::kCrossKey:
       return "cross_key";
+    case TensorRole::kCrossKeyBias:
+      return "cross_key_bias";
     case TensorRole::kCrossValue:
       return "cross_value";
+    case TensorRole::kCrossValueBias:
+      return "cross_value_bias";
     case TensorRole::kCrossOutput:
       return "cross_output";
+    case TensorRole::kCrossOutputBias:
+      return "cross_output_bias";
     case TensorRole::kFeedForwardNorm:
       return "feed_forward_norm";
+    case TensorRole::kFeedForwardNormBias:
+      return "feed_forward_norm_bias";
     case TensorRole::kGate:
     case TensorRole::kExpertGate:
       return "gate";
+    case TensorRole::kGateBias:
     case TensorRole::kExpertGateBias:
       return "gate_bias";
+    case TensorRole::kUpBias:
     case TensorRole::kExpertUpBias:
       return "up_bias";
+    case TensorRole::kDownBias:
     case TensorRole::kExpertDownBias:
       return "down_bias";
     case TensorRole::kUp:
@@ -84,14 +101,24 @@ const char* role_name(TensorRole role) {
       return "router_correction";
     case TensorRole::kSharedGate:
       return "shared_gate";
+    case TensorRole::kSharedGateBias:
+      return "shared_gate_bias";
     case TensorRole::kSharedUp:
       return "shared_up";
+    case TensorRole::kSharedUpBias:
+      return "shared_up_bias";
     case TensorRole::kSharedDown:
       return "shared_down";
+    case TensorRole::kSharedDownBias:
+      return "shared_down_bias";
     case TensorRole::kSharedOutputGate:
       return "shared_output_gate";
+    case TensorRole::kSharedOutputGateBias:
+      return "shared_output_gate_bias";
     case TensorRole::kFinalNorm:
       return "final_norm";
+    case TensorRole::kFinalNormBias:
+      return "final_norm_bias";
     case TensorRole::kHead:
       break;
   }
@@ -133,12 +160,12 @@ class SlotVisitor {
            {static_cast<uint64_t>(bias->buckets), stack.layers.front().self.heads});
     }
     for (size_t layer = 0; layer < stack.layers.size(); ++layer) visit_layer(at, layer, stack.layers[layer]);
-    rows(TensorRole::kFinalNorm, at, 0, {spec_.width});
+    norm(TensorRole::kFinalNorm, TensorRole::kFinalNormBias, at, 0);
   }
 
   void visit_layer(size_t stack, size_t layer, const LayerSpec& spec) {
     const AttentionSpec& self = spec.self;
-    rows(TensorRole::kAttentionNorm, stack, layer, {spec_.width});
+    norm(TensorRole::kAttentionNorm, TensorRole::kAttentionNormBias, stack, layer);
     if (self.latent) {
       visit_latent(stack, layer, self, *self.latent);
     } else {
@@ -146,15 +173,8 @@ class SlotVisitor {
     }
     if (self.output_biased) rows(TensorRole::kAttentionOutputBias, stack, layer, {spec_.width});
     if (self.sinks) rows(TensorRole::kSinks, stack, layer, {self.heads});
-    if (spec.cross) {
-      const AttentionSpec& cross = *spec.cross;
-      rows(TensorRole::kCrossNorm, stack, layer, {spec_.width});
-      matrix(TensorRole::kCrossQuery, stack, layer, cross.query_width(), spec_.width);
-      matrix(TensorRole::kCrossKey, stack, layer, cross.kv_width(), spec_.width);
-      matrix(TensorRole::kCrossValue, stack, layer, cross.kv_width(), spec_.width);
-      matrix(TensorRole::kCrossOutput, stack, layer, spec_.width, cross.query_width());
-    }
-    rows(TensorRole::kFeedForwardNorm, stack, layer, {spec_.width});
+    if (spec.cross) visit_cross(stack, layer, *spec.cross);
+    norm(TensorRole::kFeedForwardNorm, TensorRole::kFeedForwardNormBias, stack, layer);
     if (const MoeSpec* moe = spec.moe()) {
       visit_({TensorRole::kRouter, TensorForm::kRouter, stack, layer, 0, {moe->experts, spec_.width}});
       if (moe->router.biased) rows(TensorRole::kRouterBias, stack, layer, {moe->experts});
@@ -169,6 +189,24 @@ class SlotVisitor {
     if (gated(ffn.activation)) matrix(TensorRole::kGate, stack, layer, ffn.width, spec_.width);
     matrix(TensorRole::kUp, stack, layer, ffn.width, spec_.width);
     matrix(TensorRole::kDown, stack, layer, spec_.width, ffn.width);
+    if (!ffn.biased) return;
+    if (gated(ffn.activation)) rows(TensorRole::kGateBias, stack, layer, {ffn.width});
+    rows(TensorRole::kUpBias, stack, layer, {ffn.width});
+    rows(TensorRole::kDownBias, stack, layer, {spec_.width});
+  }
+
+  void visit_cross(size_t stack, size_t layer, const AttentionSpec& cross) {
+    norm(TensorRole::kCrossNorm, TensorRole::kCrossNormBias, stack, layer);
+    matrix(TensorRole::kCrossQuery, stack, layer, cross.query_width(), spec_.width);
+    matrix(TensorRole::kCrossKey, stack, layer, cross.kv_width(), spec_.width);
+    matrix(TensorRole::kCrossValue, stack, layer, cross.kv_width(), spec_.width);
+    matrix(TensorRole::kCrossOutput, stack, layer, spec_.width, cross.query_width());
+    if (cross.biased) {
+      rows(TensorRole::kCrossQueryBias, stack, layer, {cross.query_width()});
+      rows(TensorRole::kCrossKeyBias, stack, layer, {cross.kv_width()});
+      rows(TensorRole::kCrossValueBias, stack, layer, {cross.kv_width()});
+    }
+    if (cross.output_biased) rows(TensorRole::kCrossOutputBias, stack, layer, {spec_.width});
   }
 
   void visit_heads(size_t stack, size_t layer, const AttentionSpec& self) {
@@ -209,7 +247,20 @@ class SlotVisitor {
     if (gated(ffn.activation)) matrix(TensorRole::kSharedGate, stack, layer, ffn.width, spec_.width);
     matrix(TensorRole::kSharedUp, stack, layer, ffn.width, spec_.width);
     matrix(TensorRole::kSharedDown, stack, layer, spec_.width, ffn.width);
-    if (shared.gated) visit_({TensorRole::kSharedOutputGate, TensorForm::kGate, stack, layer, 0, {1, spec_.width}});
+    if (ffn.biased) {
+      if (gated(ffn.activation)) rows(TensorRole::kSharedGateBias, stack, layer, {ffn.width});
+      rows(TensorRole::kSharedUpBias, stack, layer, {ffn.width});
+      rows(TensorRole::kSharedDownBias, stack, layer, {spec_.width});
+    }
+    if (shared.gate == SharedGate::kNone) return;
+    const uint64_t gates = shared.gate == SharedGate::kSoftmax ? 2 : 1;
+    visit_({TensorRole::kSharedOutputGate, TensorForm::kGate, stack, layer, 0, {gates, spec_.width}});
+    if (gates == 2) rows(TensorRole::kSharedOutputGateBias, stack, layer, {gates});
+  }
+
+  void norm(TensorRole weight, TensorRole bias, size_t stack, size_t layer) {
+    rows(weight, stack, layer, {spec_.width});
+    if (spec_.norm == NormKind::kLayer) rows(bias, stack, layer, {spec_.width});
   }
 
   void matrix(TensorRole role, size_t stack, size_t layer, uint64_t n, uint64_t k, size_t head = 0) {
@@ -236,6 +287,7 @@ std::string TensorSlot::label(const ModelSpec& spec) const {
       return spec.head.tied ? name : in_stack + name;
     case TensorRole::kPositionBias:
     case TensorRole::kFinalNorm:
+    case TensorRole::kFinalNormBias:
       return in_stack + name;
     default:
       break;

@@ -66,10 +66,13 @@ class Ops {
   /// Begins a pass of `stack`, whose rows are the tokens of `sequences` one after the other. Waits for work that an
   /// earlier pass left running when an error ended it. The spans must stay valid until finish().
   virtual void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) = 0;
-  /// hidden = rows `tokens` of the embedding.
-  virtual void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) = 0;
-  /// y (rows, width) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
-  virtual void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) = 0;
+  /// hidden = rows `tokens` of the embedding, times `scale`.
+  virtual void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) = 0;
+  /// hidden += the sines and cosines of the tokens' positions (tokens); nothing where a position is 0.
+  virtual void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) = 0;
+  /// y (rows, width) = the norm of each row of x, of the kind that `weights` are of; y may be x.
+  virtual void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width,
+                    float* y) = 0;
   /// All products of the same x (rows, k).
   virtual void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) = 0;
   /// x (count) clamped to ±limit.
@@ -85,13 +88,17 @@ class Ops {
   virtual void write_latent(const LatentSpec& spec, size_t cache_layer) = 0;
   /// Causal latent attention of activations().queries; its outputs go to activations().values (tokens, output width).
   virtual void attend_latent(const LatentTask& task) = 0;
-  /// hidden += the feed-forward network of normed, each row times sigmoid(output_gate · x) where there is one.
+  /// hidden += the feed-forward network of normed, each row times its factor where there is an output gate: the
+  /// sigmoid of one gate, or the second of the softmax of two.
   virtual void feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) = 0;
 
   /// Routes normed by the router: sets k, expert and alpha of `dispatch`, before capacity is applied. Blocks until the
   /// host has the choices. Unless null, `logits` (tokens, experts) in host memory receive the router's logits.
   virtual void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
                       Dispatch& dispatch) = 0;
+  /// Multiplies the factors of each token's choices by the first of the softmax of two output gates. Blocks as choose()
+  /// does.
+  virtual void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) = 0;
   /// Passes the sorted choices of a layer to the device, before experts().
   virtual void take_choices(const Dispatch& dispatch, size_t tokens) = 0;
   /// Runs these experts on their rows of normed and keeps their outputs for combine(). The blocks may be overwritten

@@ -11,6 +11,14 @@
 namespace sida {
 namespace {
 
+[[noreturn]] void refuse_unknown(int32_t id) {
+  throw Error("invalid_request", "the predictor has no sequence " + std::to_string(id));
+}
+
+[[noreturn]] void refuse_live(int32_t id) {
+  throw Error("invalid_request", "sequence " + std::to_string(id) + " of the predictor exists already");
+}
+
 // Sequences of one pass: enough that the recurrent weights are read once for many rows.
 constexpr size_t kChunkSequences = 16;
 // Tokens of one pass, which has at least one sequence: limits the scratch space of a large batch.
@@ -198,10 +206,7 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
     AlignedFloats product(config().hidden);
     for (size_t i = 0; i < ids.size(); ++i) {
       const auto [state, fresh] = states_.try_emplace(ids[i]);
-      if (!fresh) {
-        throw Error("invalid_request",
-                    "sequence " + std::to_string(ids[i]) + " of the predictor exists already");
-      }
+      if (!fresh) refuse_live(ids[i]);
       ++begun;
       if (config().summary) {
         mean_of_rows(summary_products_.data(), product.size(), input.context(i), product.data());
@@ -220,6 +225,20 @@ void Predictor::begin(std::span<const int32_t> ids, std::span<const int32_t> con
   }
 }
 
+void Predictor::fork(std::span<const int32_t> from, std::span<const int32_t> ids) {
+  if (from.size() != ids.size()) {
+    throw Error(
+        "invalid_request", std::to_string(from.size()) + " sequences to copy for " + std::to_string(ids.size()),
+        {{"expected", static_cast<double>(ids.size())}, {"found", static_cast<double>(from.size())}});
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto original = states_.find(from[i]);
+    if (original == states_.end()) refuse_unknown(from[i]);
+    PredictorState copy = original->second;
+    if (!states_.try_emplace(ids[i], std::move(copy)).second) refuse_live(ids[i]);
+  }
+}
+
 bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> tokens,
                      const ExpertTable& table) {
   const ProfileScope scope(ProfileOp::kPredictStep, {.tokens = static_cast<int32_t>(tokens.size())});
@@ -234,9 +253,7 @@ bool Predictor::step(std::span<const int32_t> ids, std::span<const int32_t> toke
   std::vector<PredictorState*> states;
   for (const int32_t id : ids) {
     const auto found = states_.find(id);
-    if (found == states_.end()) {
-      throw Error("invalid_request", "the predictor has no sequence " + std::to_string(id));
-    }
+    if (found == states_.end()) refuse_unknown(id);
     states.push_back(&found->second);
   }
   std::vector<PredictorState*> sorted = states;

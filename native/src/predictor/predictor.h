@@ -62,6 +62,8 @@ class Predictor {
   /// without summaries, its first tokens; both may then be empty.
   void begin(std::span<const int32_t> ids, std::span<const int32_t> context_tokens,
              std::span<const int32_t> context_offsets);
+  /// Begins sequences, each as a copy of the one in `from` (ids).
+  void fork(std::span<const int32_t> from, std::span<const int32_t> ids);
   /// Adds one token to each sequence. False as in predict(); the sequences can then not be used any more.
   bool step(std::span<const int32_t> ids, std::span<const int32_t> tokens, const ExpertTable& table);
   /// Unknown ids are ignored.

@@ -79,7 +79,8 @@ TEST_CASE("tensors: a decoder-only model's layer has norms of queries and keys, 
 
 TEST_CASE("tensors: no two slots of a model share a name, and every one has a source") {
   for (const std::string& config : {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config(),
-                                    tiny_olmoe_config(R"("tie_word_embeddings":true)")}) {
+                                    tiny_olmoe_config(R"("tie_word_embeddings":true)"),
+                                    tiny_nllb_config(R"("router_bias":true)")}) {
     CAPTURE(config);
     const auto [family, spec] = parse_model_config(config, "config.json");
     std::set<std::string> names, sources;
@@ -128,7 +129,8 @@ TEST_CASE("expert layout: a model without MoE layers has no experts") {
 
 TEST_CASE("model weights: every view points at its tensor of the dense file") {
   for (const std::string& config :
-       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config()}) {
+       {tiny_config(), tiny_config(R"("tie_word_embeddings":false)"), tiny_olmoe_config(),
+        tiny_nllb_config(R"("router_bias":true)")}) {
     CAPTURE(config);
     const ModelSpec spec = spec_of(config);
     const DenseLayout whole = make_dense_layout(spec, kBf16Format);
@@ -147,13 +149,17 @@ TEST_CASE("model weights: every view points at its tensor of the dense file") {
         const StackWeights& views = weights.stacks[s];
         CHECK(views.embedding.data == at[tied ? "embedding" : stack.name + ".embedding"]);
         CHECK(views.embedding.k == spec.width);
-        CHECK(rows(views.final_norm) == at[stack.name + ".final_norm"]);
+        CHECK(rows(views.final_norm.weight) == at[stack.name + ".final_norm"]);
+        CHECK(rows(views.final_norm.bias) == at[stack.name + ".final_norm_bias"]);
         CHECK(rows(views.position_bias) == at[stack.name + ".position_bias"]);
         for (size_t i = 0; i < stack.layers.size(); ++i) {
           const std::string prefix = stack.name + "." + std::to_string(i) + ".";
           CAPTURE(prefix);
           const LayerWeights& layer = views.layers[i];
-          CHECK(rows(layer.self.norm) == at[prefix + "attention_norm"]);
+          CHECK(rows(layer.self.norm.weight) == at[prefix + "attention_norm"]);
+          CHECK(rows(layer.self.norm.bias) == at[prefix + "attention_norm_bias"]);
+          CHECK(rows(layer.self.query.bias) == at[prefix + "query_bias"]);
+          CHECK(rows(layer.self.output.bias) == at[prefix + "output_bias"]);
           CHECK(layer.self.query.data == at[prefix + "query"]);
           CHECK(layer.self.key.data == at[prefix + "key"]);
           CHECK(layer.self.key.n == stack.layers[i].self.kv_width());
@@ -161,9 +167,18 @@ TEST_CASE("model weights: every view points at its tensor of the dense file") {
           CHECK(layer.self.output.data == at[prefix + "output"]);
           CHECK(rows(layer.self.query_norm) == at[prefix + "query_norm"]);
           CHECK(rows(layer.self.key_norm) == at[prefix + "key_norm"]);
-          CHECK(rows(layer.cross.norm) == at[prefix + "cross_norm"]);
+          CHECK(rows(layer.cross.norm.weight) == at[prefix + "cross_norm"]);
+          CHECK(rows(layer.cross.norm.bias) == at[prefix + "cross_norm_bias"]);
+          CHECK(rows(layer.cross.query.bias) == at[prefix + "cross_query_bias"]);
+          CHECK(rows(layer.cross.key.bias) == at[prefix + "cross_key_bias"]);
+          CHECK(rows(layer.cross.value.bias) == at[prefix + "cross_value_bias"]);
+          CHECK(rows(layer.cross.output.bias) == at[prefix + "cross_output_bias"]);
           CHECK(layer.cross.output.data == at[prefix + "cross_output"]);
-          CHECK(rows(layer.feed_forward.norm) == at[prefix + "feed_forward_norm"]);
+          CHECK(rows(layer.feed_forward.norm.weight) == at[prefix + "feed_forward_norm"]);
+          CHECK(rows(layer.feed_forward.norm.bias) == at[prefix + "feed_forward_norm_bias"]);
+          CHECK(rows(layer.feed_forward.ffn.up.bias) == at[prefix + "up_bias"]);
+          CHECK(rows(layer.feed_forward.ffn.down.bias) == at[prefix + "down_bias"]);
+          CHECK(rows(layer.feed_forward.router.bias) == at[prefix + "router_bias"]);
           CHECK(layer.feed_forward.ffn.up.data == at[prefix + "up"]);
           CHECK(layer.feed_forward.ffn.down.data == at[prefix + "down"]);
           CHECK(layer.feed_forward.ffn.gate.data == nullptr);

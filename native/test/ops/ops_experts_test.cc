@@ -142,7 +142,7 @@ struct WholePass {
     const RouterSpec& routing = spec.moe()->router;
     std::copy(hidden.begin(), hidden.end(), a.hidden);
     ops.start(0, {&sequence, 1}, tokens);
-    ops.norm(a.hidden, norm, spec.norm_epsilon, tokens, kWidth, a.normed);
+    ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     const Product products[] = {{square.panels, a.queries}, {square.panels, a.keys}, {square.panels, a.values}};
     ops.linear(a.normed, tokens, products, Epilogue::kStore);
     ops.clip(a.queries, tokens * kWidth, 2);
@@ -152,7 +152,7 @@ struct WholePass {
     ops.attend({&spec.stacks[0].layers[0].self, 0, false, true, false});
     const Product output{square.panels, a.hidden};
     ops.linear(a.queries, tokens, {&output, 1}, Epilogue::kAdd);
-    ops.norm(a.hidden, norm, spec.norm_epsilon, tokens, kWidth, a.normed);
+    ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     const Network& dense = layer.networks[0];
     ops.feed_forward({dense.gate.panels, dense.up.panels, dense.down.panels, {}}, Activation::kSwiglu, tokens);
     FeedForwardWeights weights{};
@@ -164,7 +164,7 @@ struct WholePass {
     for (const uint16_t e : dispatch.needed) group.push_back({e, layer.blocks[e]});
     ops.experts(layer.layout, group, dispatch);
     ops.combine(dispatch, tokens);
-    ops.norm(a.hidden, norm, spec.norm_epsilon, tokens, kWidth, a.normed);
+    ops.norm(a.hidden, {norm}, spec.norm_epsilon, tokens, kWidth, a.normed);
     ops.states(tokens, states.data());
     ops.finish();
   }

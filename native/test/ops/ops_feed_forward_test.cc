@@ -48,16 +48,16 @@ TEST_CASE("ops: hidden += the feed-forward network of normed, and each row has t
   }
 }
 
-TEST_CASE("ops: biases of a network, beyond the limits of its activation, and a gate of its outputs") {
+TEST_CASE("ops: biases of a network, beyond the limits of its activation, and gates of its outputs") {
   constexpr size_t kTokens = 21;
   for (const DeviceKind kind : devices()) {
     for (const Activation activation : kActivations) {
-      for (const bool gate_output : {false, true}) {
+      for (const SharedGate gate : {SharedGate::kNone, SharedGate::kSigmoid, SharedGate::kSoftmax}) {
         CAPTURE(device_name(kind));
-        CAPTURE(gate_output);
+        CAPTURE(static_cast<int>(gate));
         ModelSpec spec = moe_spec(activation, {});
         auto& moe = std::get<MoeSpec>(spec.stacks[0].layers[1].feed_forward);
-        moe.shared = SharedExpertSpec{{kHidden, activation}, true};
+        moe.shared = SharedExpertSpec{{kHidden, activation, true}, gate};
         OpsFixture fixture(kind, spec, limits_of(kTokens));
         Network net{.activation = activation};
         if (gated(activation)) net.gate = fixture.matrix(kHidden, kWidth, kF32Format, 1);
@@ -68,28 +68,41 @@ TEST_CASE("ops: biases of a network, beyond the limits of its activation, and a 
         net.down_bias = random_floats(kWidth, 8);
         net.gate_bias[3] = net.up_bias[4] = 20;
         net.gate_bias[5] = net.up_bias[6] = -20;
-        const TestMatrix output_gate = fixture.matrix(1, kWidth, kF32Format, 9);
+        const size_t gates = gate == SharedGate::kSoftmax ? 2 : 1;
+        const TestMatrix output_gate = fixture.matrix(gates, kWidth, kF32Format, 9);
+        const std::vector<float> gate_bias{0.25f, -0.5f};
         FfnWeights weights{net.gate.panels, net.up.panels, net.down.panels, {}};
         weights.gate.bias = fixture.upload(net.gate_bias);
         weights.up.bias = fixture.upload(net.up_bias);
         weights.down.bias = fixture.upload(net.down_bias);
-        if (gate_output) {
-          weights.output_gate = output_gate.panels;
-          weights.down.bias = nullptr;
-          net.down_bias.clear();
-        }
+        if (gate != SharedGate::kNone) weights.output_gate = output_gate.panels;
+        if (gates == 2) weights.output_gate.bias = fixture.upload(gate_bias);
         const auto x = random_floats(kTokens * kWidth, 4);
         const Pass pass(fixture, kTokens);
         fixture.write(fixture.at().normed, x);
         fixture.write(fixture.at().hidden, std::vector<float>(kTokens * kWidth));
         fixture.ops().feed_forward(weights, activation, kTokens);
-        std::vector<double> expected;
+        std::vector<double> expected, first_factors;
         for (size_t t = 0; t < kTokens; ++t) {
           const auto row = doubles(&x[t * kWidth], kWidth);
-          const double scale = gate_output ? 1 / (1 + std::exp(-product(output_gate, 0, row.data()))) : 1;
+          double scale = 1;
+          if (gates == 2) {
+            const double first = std::exp(product(output_gate, 0, row.data()) + 0.25);
+            const double second = std::exp(product(output_gate, 1, row.data()) - 0.5);
+            scale = second / (first + second);
+            first_factors.push_back(1 - scale);
+          } else if (gate == SharedGate::kSigmoid) {
+            scale = 1 / (1 + std::exp(-product(output_gate, 0, row.data())));
+          }
           for (const double y : net.run(&x[t * kWidth])) expected.push_back(scale * y);
         }
         check_near(fixture.read(fixture.at().hidden, kTokens * kWidth), expected, 3e-6);
+        if (gates != 2) continue;
+        Dispatch dispatch{.k = 3, .alpha = random_floats(kTokens * 3, 10)};
+        std::vector<double> alphas;
+        for (size_t i = 0; i < dispatch.alpha.size(); ++i) alphas.push_back(dispatch.alpha[i] * first_factors[i / 3]);
+        fixture.ops().scale_choices(weights.output_gate, kTokens, dispatch);
+        check_near(dispatch.alpha, alphas, 1e-6);
       }
     }
   }
@@ -103,7 +116,8 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
         CAPTURE(device_name(kind));
         CAPTURE(normalized);
         CAPTURE(top_k);
-        const RouterSpec router{.top_k = top_k, .normalized = normalized};
+        const double scale = normalized ? 0.8 : 1;
+        const RouterSpec router{.top_k = top_k, .normalized = normalized, .scale = scale};
         OpsFixture fixture(kind, moe_spec(Activation::kRelu, router), limits_of(kTokens));
         const TestMatrix w = fixture.matrix(kExperts, kWidth, kF32Format, 1);
         auto x = random_floats(kTokens * kWidth, 2);
@@ -132,7 +146,7 @@ TEST_CASE("ops: the router chooses the most probable experts, the first of equal
           for (size_t j = 0; j < top_k; ++j) chosen += p[order[j]];
           for (size_t j = 0; j < top_k; ++j) {
             CHECK(dispatch.expert[t * top_k + j] == order[j]);
-            alphas.push_back(p[order[j]] / (normalized ? chosen : sum));
+            alphas.push_back(scale * p[order[j]] / (normalized ? chosen : sum));
           }
         }
         check_near(logits, expected, 2e-6);

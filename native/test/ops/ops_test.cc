@@ -61,11 +61,77 @@ TEST_CASE("ops: norm divides rows by their root mean square, in place too") {
         for (size_t i = 0; i < width; ++i) expected[r * width + i] = x[r * width + i] * scale * weight[i];
       }
       fixture.write(fixture.at().hidden, x);
-      fixture.ops().norm(fixture.at().hidden, on_device, spec.norm_epsilon, rows, width, fixture.at().normed);
+      fixture.ops().norm(fixture.at().hidden, {on_device}, spec.norm_epsilon, rows, width, fixture.at().normed);
       const auto apart = fixture.read(fixture.at().normed, rows * width);
       check_near(apart, expected, 1e-6);
-      fixture.ops().norm(fixture.at().hidden, on_device, spec.norm_epsilon, rows, width, fixture.at().hidden);
+      fixture.ops().norm(fixture.at().hidden, {on_device}, spec.norm_epsilon, rows, width, fixture.at().hidden);
       CHECK(same_bits(fixture.read(fixture.at().hidden, rows * width).data(), apart.data(), apart.size()));
+    }
+  }
+}
+
+TEST_CASE("ops: a norm with a bias also subtracts the mean of each row") {
+  for (const DeviceKind kind : devices()) {
+    CAPTURE(device_name(kind));
+    const ModelSpec spec = decoder_spec(kWidth, 3, 3, 24);
+    OpsFixture fixture(kind, spec, limits_of(20));
+    // Widths that are whole vectors, and one that is not.
+    for (const auto& [rows, width] : {std::pair<size_t, size_t>{20, kWidth}, {60, 24}, {19, 75}, {1, kWidth}}) {
+      auto x = random_floats(rows * width, 1);
+      for (float& value : x) value += 3;
+      const auto weight = random_floats(width, 2), bias = random_floats(width, 3);
+      const NormWeights on_device{fixture.upload(weight), fixture.upload(bias)};
+      std::vector<double> expected;
+      for (size_t r = 0; r < rows; ++r) {
+        const auto row = doubles(&x[r * width], width);
+        double sum = 0, squares = 0;
+        for (const double value : row) sum += value;
+        const double mean = sum / static_cast<double>(width);
+        for (const double value : row) squares += (value - mean) * (value - mean);
+        const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + 1e-5);
+        for (size_t i = 0; i < width; ++i) expected.push_back((row[i] - mean) * scale * weight[i] + bias[i]);
+      }
+      fixture.write(fixture.at().hidden, x);
+      fixture.ops().norm(fixture.at().hidden, on_device, 1e-5f, rows, width, fixture.at().normed);
+      const auto apart = fixture.read(fixture.at().normed, rows * width);
+      check_near(apart, expected, 3e-6);
+      fixture.ops().norm(fixture.at().hidden, on_device, 1e-5f, rows, width, fixture.at().hidden);
+      CHECK(same_bits(fixture.read(fixture.at().hidden, rows * width).data(), apart.data(), apart.size()));
+      fixture.write(fixture.at().hidden, {x.end() - static_cast<ptrdiff_t>(width), x.end()});
+      fixture.ops().norm(fixture.at().hidden, on_device, 1e-5f, 1, width, fixture.at().normed);
+      CHECK(same_bits(fixture.read(fixture.at().normed, width).data(), &apart[(rows - 1) * width], width));
+    }
+  }
+}
+
+TEST_CASE("ops: positions add a sine to the first half of a row and a cosine to the second") {
+  for (const DeviceKind kind : devices()) {
+    CAPTURE(device_name(kind));
+    // As many frequencies as half the columns, and fewer.
+    for (const size_t half : {kWidth / 2, kWidth / 2 - 1}) {
+      Sinusoids sinusoids;
+      for (size_t j = 0; j < half; ++j) {
+        sinusoids.frequencies.push_back(std::pow(10000.0f, -static_cast<float>(j) / static_cast<float>(half - 1)));
+      }
+      ModelSpec spec = decoder_spec(kWidth, 3, 3, 24);
+      spec.stacks[0].positions = sinusoids;
+      OpsFixture fixture(kind, spec, limits_of(20));
+      Sequence sequence(5, 0);
+      fixture.cache().grow(sequence.pages, 0, 5);
+      fixture.ops().start(0, {&sequence.span, 1}, 5);
+      const std::vector<uint32_t> positions{2, 0, 3, 4000, 2};
+      const auto x = random_floats(5 * kWidth, 1);
+      fixture.write(fixture.at().hidden, x);
+      fixture.ops().add_positions(sinusoids, positions);
+      std::vector<double> expected(x.begin(), x.end());
+      for (size_t t = 0; t < positions.size(); ++t) {
+        for (size_t j = 0; j < half && positions[t] != 0; ++j) {
+          const double angle = static_cast<float>(positions[t]) * sinusoids.frequencies[j];
+          expected[t * kWidth + j] += std::sin(angle);
+          expected[t * kWidth + half + j] += std::cos(angle);
+        }
+      }
+      check_near(fixture.read(fixture.at().hidden, x.size()), expected, 1e-6);
     }
   }
 }
@@ -186,11 +252,15 @@ TEST_CASE("ops: rows of the embedding, of logits and of states") {
       fixture.cache().grow(sequence.pages, 0, 5);
       fixture.ops().start(0, {&sequence.span, 1}, 5);
       const std::vector<int32_t> tokens = {99, 0, 31, 32, 0};
-      fixture.ops().embed(embedding.panels, tokens);
+      fixture.ops().embed(embedding.panels, tokens, 1);
       const auto hidden = fixture.read(fixture.at().hidden, 5 * kWidth);
       for (size_t i = 0; i < 5; ++i) {
         CHECK(same_bits(&hidden[i * kWidth], &embedding.rows[static_cast<size_t>(tokens[i]) * kWidth], kWidth));
       }
+      fixture.ops().start(0, {&sequence.span, 1}, 5);
+      fixture.ops().embed(embedding.panels, tokens, 8.5f);
+      const auto scaled = fixture.read(fixture.at().hidden, 5 * kWidth);
+      for (size_t i = 0; i < scaled.size(); ++i) REQUIRE(scaled[i] == hidden[i] * 8.5f);
 
       const auto states = random_floats(20 * kWidth, 2);
       fixture.write(fixture.at().normed, states);

@@ -170,6 +170,33 @@ TEST_CASE("predictor: a sequence begun with its first tokens continues like one 
   }
 }
 
+TEST_CASE("predictor: a copy of a sequence goes on as the original would, and the original is not changed") {
+  for (const size_t blocks : {0, 2}) {
+    Predictor predictor(some_weights(true, blocks, false), some_embedding(), 1);
+    const std::vector<int32_t> original = {1}, copy = {2}, twin = {3}, none = {9};
+    for (const std::vector<int32_t>& ids : {original, twin}) predictor.begin(ids, {}, {});
+    Table table(predictor.config(), 1, 3), expected(predictor.config(), 1, 3);
+    for (int32_t token = 4; token < 40; ++token) {
+      const std::vector<int32_t> tokens = {token};
+      for (const std::vector<int32_t>& ids : {original, twin}) REQUIRE(predictor.step(ids, tokens, table.view(3)));
+    }
+    predictor.fork(original, copy);
+    CHECK_THROWS_AS(predictor.fork(original, copy), Error);
+    CHECK_THROWS_AS(predictor.fork(none, none), Error);
+    const std::vector<int32_t> aside = {77}, next = {50};
+    REQUIRE(predictor.step(copy, aside, table.view(3)));
+    REQUIRE(predictor.step(original, next, table.view(3)));
+    REQUIRE(predictor.step(twin, next, expected.view(3)));
+    CHECK(table.experts == expected.experts);
+    CHECK(table.alpha == expected.alpha);
+    predictor.fork(twin, none);
+    for (const std::vector<int32_t>& ids : {none, original}) {
+      REQUIRE(predictor.step(ids, aside, ids == none ? table.view(3) : expected.view(3)));
+    }
+    CHECK(table.alpha == expected.alpha);
+  }
+}
+
 TEST_CASE("predictor: sequences without tokens have no predictions") {
   const std::vector<int32_t> offsets = {0, 0, 0}, context = {7};
   const std::vector<int32_t> context_offsets = {0, 1, 1};

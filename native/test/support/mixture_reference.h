@@ -74,7 +74,7 @@ class MixtureReference {
         std::vector<size_t> taken(moe->experts);
         for (int32_t token = batch.offsets[s]; token < batch.offsets[s + 1]; ++token) {
           std::vector<double>& h = hidden[static_cast<size_t>(token)];
-          const std::vector<double> x = norm(h, layer.feed_forward.norm);
+          const std::vector<double> x = norm(h, layer.feed_forward.norm.weight);
           for (size_t j = 0; j < routing.k; ++j, ++entry) {
             if (dispatch[entry] == kNoExpert) continue;
             if (taken[dispatch[entry]]++ >= moe->router.capacity) {
@@ -89,7 +89,7 @@ class MixtureReference {
     }
     std::vector<double> out;
     for (size_t token = 0; token < tokens; ++token) {
-      const std::vector<double> last = norm(hidden[token], stack.final_norm);
+      const std::vector<double> last = norm(hidden[token], stack.final_norm.weight);
       out.insert(out.end(), last.begin(), last.end());
     }
     return out;

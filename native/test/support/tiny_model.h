@@ -25,6 +25,14 @@ inline std::string tiny_olmoe_config(const std::string& extra = "") {
          (extra.empty() ? "" : "," + extra) + "}";
 }
 
+/// The same for an encoder-decoder model with layer norms and biases: two layers a stack, the second ones sparse.
+inline std::string tiny_nllb_config(const std::string& extra = "") {
+  return R"({"model_type":"nllb-moe","vocab_size":10,"d_model":8,"encoder_layers":2,"decoder_layers":2,)"
+         R"("encoder_attention_heads":2,"decoder_attention_heads":2,"encoder_ffn_dim":6,"decoder_ffn_dim":6,)"
+         R"("num_experts":3,"encoder_sparse_step":2,"decoder_sparse_step":2,"max_position_embeddings":64)" +
+         (extra.empty() ? "" : "," + extra) + "}";
+}
+
 inline BuiltTensor zeros(const std::string& name, const std::vector<uint64_t>& shape) {
   uint64_t count = 1;
   for (const uint64_t d : shape) count *= d;

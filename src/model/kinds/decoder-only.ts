@@ -4,8 +4,8 @@
  * continue the prompt's sequence and share its pages.
  */
 
-import { type Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
-import type { StepAnswer } from '../../batching/generations.js';
+import { Generation, nextStep, pickAt, type RunningInput } from '../../batching/generation.js';
+import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { joinSpans, type RowSpan } from '../../batching/row-spans.js';
 import { clockMs } from '../../clock.js';
@@ -46,14 +46,16 @@ export class DecoderOnly implements ModelKind {
     const [table = null] = tables;
     for (const { item, job, pages, work, tokens, begin, labelBegin } of items) {
       const input: RunningInput = { item, job, pages, routingK, prompt: passes.newId() };
-      inputs.hold(input, work.kind === 'score' ? 1 : work.choices.length);
+      inputs.hold(input, work.kind === 'generate' ? work.choices.length : 1);
       if (routingK > 0 && table?.state !== TABLE_READY) {
         outcomes.failed(job, cannotRoute());
         continue;
       }
       const prompt = { input, sequence: input.prompt, parent: NO_PARENT, tokens, fed: 0, table, row: begin };
       if (work.kind === 'generate') this.#feeds.push(this.#generating(prompt, work));
-      else this.#feeds.push(this.#scoring(prompt, work.plan, batch.tokens.length + labelBegin));
+      else if (work.kind === 'score')
+        this.#feeds.push(this.#scoring(prompt, work.plan, batch.tokens.length + labelBegin));
+      else throw new Error('A decoder-only model got a beam search. This is a bug.');
     }
   }
 
@@ -73,7 +75,7 @@ export class DecoderOnly implements ModelKind {
   }
 
   /** Splits generations that do not fit into one pass. Prompts fill the last of these passes. */
-  #stepRouting(generations: readonly Generation[], routingK: number): void {
+  #stepRouting(generations: readonly Running[], routingK: number): void {
     const { maxBatchTokens } = this.#options.passes;
     for (let begin = 0; begin === 0 || begin < generations.length; begin += maxBatchTokens) {
       const now = generations.slice(begin, begin + maxBatchTokens);
@@ -82,7 +84,7 @@ export class DecoderOnly implements ModelKind {
     }
   }
 
-  #pass(generations: readonly Generation[], chunks: readonly Chunk[], routingK: number): void {
+  #pass(generations: readonly Running[], chunks: readonly Chunk[], routingK: number): void {
     const { passes, tableWait, outcomes } = this.#options;
     const stepTable = this.#options.generations.stepTable(generations);
     if (routingK > 0 && stepTable === null && generations.length > 0) {
@@ -107,8 +109,8 @@ export class DecoderOnly implements ModelKind {
     if (answers === null) return;
     if (chunks.length > 0) tableWait.passTook(clockMs() - begin);
     if (generations.length > 0) this.#options.generations.stepTook(clockMs() - begin);
-    generations.forEach((generation, i) => {
-      this.#answers.push({ generation, picked: answers[i]!.picked[0]! });
+    generations.forEach((running, i) => {
+      this.#answers.push({ running, picked: answers[i]!.picked[0]! });
     });
     chunks.forEach(({ feed, count }, i) => {
       try {
@@ -140,7 +142,7 @@ export class DecoderOnly implements ModelKind {
         picked.forEach((token, choice) => {
           const generation = this.#generation(prompt.input, work, choice, prompt.tokens);
           this.#options.generations.begin(generation, prompt.tokens);
-          this.#answers.push({ generation, picked: token });
+          this.#answers.push({ running: generation, picked: token });
         });
       },
     };
@@ -156,7 +158,7 @@ export class DecoderOnly implements ModelKind {
       newId: () => passes.newId(),
       feed: (labels) => this.#labels.push(...labels),
       release: (sequence) => engine.releaseSequences(Int32Array.of(sequence)),
-      done: (input, scores) => inputs.partDone(input, scores),
+      done: (input, scores) => inputs.partDone(input, { scores }),
     });
   }
 
@@ -171,7 +173,7 @@ export class DecoderOnly implements ModelKind {
     tokens: ArrayLike<number>,
   ): Generation {
     const alone = work.choices.length === 1;
-    return {
+    return new Generation({
       input,
       choice,
       work,
@@ -179,8 +181,7 @@ export class DecoderOnly implements ModelKind {
       parent: alone ? NO_PARENT : input.prompt,
       length: tokens.length - 1,
       nextToken: tokens[tokens.length - 1]!,
-      tokensLeft: work.maxTokens,
-    };
+    });
   }
 }
 

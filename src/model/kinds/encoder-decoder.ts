@@ -3,17 +3,23 @@
  * or the start token and the generated tokens, and attend to their prompt.
  */
 
-import { type Generation, nextStep, type RunningInput } from '../../batching/generation.js';
-import type { StepAnswer } from '../../batching/generations.js';
+import { Generation, nextStep, type RunningInput } from '../../batching/generation.js';
+import type { Running, StepAnswer } from '../../batching/generations.js';
 import type { AdmittedItem, HeldBatch } from '../../batching/held-batch.js';
 import { LabelScoring, targetsWithin } from '../../batching/label-scoring.js';
 import type { PassSequence } from '../../batching/pass-batch.js';
+import { RunningSearch } from '../../batching/running-search.js';
 import { clockMs } from '../../clock.js';
 import { SidaError } from '../../errors.js';
 import { NO_PARENT } from '../../native/addon-types.js';
 import { visitsOf } from '../../predictor/expected-visits.js';
 import { tableRows } from '../../predictor/pass-forecast.js';
-import { type GenerateWork, planTokens, type ScoringPlan } from '../../protocol/item-work.js';
+import {
+  type GenerateWork,
+  planTokens,
+  type ScoringPlan,
+  type SearchWork,
+} from '../../protocol/item-work.js';
 import { firstMoeLayer } from '../model-shape.js';
 import type { KindOptions, ModelKind } from './model-kind.js';
 
@@ -51,13 +57,14 @@ export class EncoderDecoder implements ModelKind {
         routingK,
         prompt: passes.newId(),
       };
-      inputs.hold(input, item.work.kind === 'score' ? 1 : item.work.choices.length);
+      inputs.hold(input, item.work.kind === 'generate' ? item.work.choices.length : 1);
       return { ...item, input };
     });
     if (!this.#encode(started, batch)) return;
     const scored: ScoredInput[] = [];
     for (const { input, work, tokens, labelBegin } of started) {
       if (work.kind === 'score') scored.push({ input, plan: work.plan, labelBegin });
+      else if (work.kind === 'search') this.#search(input, work, tokens);
       else for (const choice of work.choices.keys()) this.#generate(input, work, choice, tokens);
     }
     if (scored.length > 0) this.#score(scored, batch);
@@ -97,7 +104,7 @@ export class EncoderDecoder implements ModelKind {
 
   #generate(input: RunningInput, work: GenerateWork, choice: number, context: Int32Array): void {
     const { engine, passes, generations } = this.#options;
-    const generation: Generation = {
+    const generation = new Generation({
       input,
       choice,
       work,
@@ -105,12 +112,17 @@ export class EncoderDecoder implements ModelKind {
       parent: input.prompt,
       length: 0,
       nextToken: engine.shape.tokens.start!,
-      tokensLeft: work.maxTokens,
-    };
+    });
     generations.begin(generation, context);
   }
 
-  #stepGroup(group: readonly Generation[], answers: StepAnswer[]): void {
+  #search(input: RunningInput, work: SearchWork, context: Int32Array): void {
+    const { engine, passes, generations } = this.#options;
+    const search = new RunningSearch({ input, work, shape: engine.shape, newId: () => passes.newId() });
+    for (const beam of search.beams) generations.begin(beam, context);
+  }
+
+  #stepGroup(group: readonly Running[], answers: StepAnswer[]): void {
     const table = this.#options.generations.stepTable(group);
     const known = {
       own: visitsOf(table, this.#decoderFirstLayer),
@@ -119,7 +131,7 @@ export class EncoderDecoder implements ModelKind {
       routingK: group[0]!.input.routingK,
     };
     this.#options.passes.runAll(DECODER, group.map(nextStep), known, (i, { picked: [picked] }) => {
-      answers.push({ generation: group[i]!, picked: picked! });
+      answers.push({ running: group[i]!, picked: picked! });
     });
   }
 
@@ -158,7 +170,8 @@ export class EncoderDecoder implements ModelKind {
       }
     });
     engine.releaseSequences(Int32Array.from(labels, ({ sequence }) => sequence));
-    for (const { input, scoring, left } of states) if (left === 0) inputs.partDone(input, scoring.sums());
+    for (const { input, scoring, left } of states)
+      if (left === 0) inputs.partDone(input, { scores: scoring.sums() });
   }
 }
 

@@ -15,6 +15,10 @@ export class NetworkStepper implements DecoderStepper {
     this.#network.begin(Int32Array.of(sequence), context, Int32Array.of(0, context.length));
   }
 
+  fork(from: number, sequence: number): void {
+    this.#network.fork(Int32Array.of(from), Int32Array.of(sequence));
+  }
+
   step(
     sequences: Int32Array,
     tokens: Int32Array,

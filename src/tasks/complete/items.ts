@@ -3,6 +3,7 @@ import { SidaError } from '../../errors.js';
 import type { ItemWork } from '../../protocol/item-work.js';
 import { choiceSeed, type Sampling } from '../../protocol/sampling.js';
 import type { TextToEncode } from '../../protocol/tokenizer-messages.js';
+import { requireEncoder } from '../shared/beams.js';
 import {
   checkedInput,
   type ModelLimits,
@@ -33,13 +34,31 @@ export function completeInputs(
   limits: ModelLimits,
   ids: readonly number[][],
 ): PreparedInput[] {
-  const { prompts, maxTokens, logprobs } = job;
+  const { prompts } = job;
   let texts = 0;
-  const work: ItemWork = { kind: 'generate', maxTokens, logprobs, choices: choicesOf(job) };
+  const work = workOf(job, limits);
   return prompts.map((prompt, index) => {
     const tokens = typeof prompt === 'string' ? ids[texts++]! : prompt;
     return checkedInput({ tokens, work }, 'prompt', `Prompt ${index}`, limits);
   });
+}
+
+function workOf(job: CompleteJob, { shape }: ModelLimits): ItemWork {
+  const { maxTokens, logprobs, search, forcedFirst, choices = 1 } = job;
+  if (forcedFirst !== undefined) checkForced(forcedFirst, shape);
+  const first = forcedFirst === undefined ? {} : { forcedFirst };
+  if (search === undefined)
+    return { kind: 'generate', maxTokens, logprobs, choices: choicesOf(job), ...first };
+  requireEncoder(shape, 'num_beams', 'Beam search');
+  return { kind: 'search', maxTokens, ...search, best: choices, ...first };
+}
+
+/** The server has checked its requests; a job can also come from elsewhere. */
+function checkForced(id: number, shape: ModelLimits['shape']): void {
+  requireEncoder(shape, 'forced_bos_token_id', 'A forced first token');
+  if (id < shape.vocabSize) return;
+  const message = `The token id ${id} is outside the vocabulary of ${shape.vocabSize}`;
+  throw new SidaError({ code: 'invalid_request', message, param: 'forced_bos_token_id' });
 }
 
 /** Returns the sampling of each choice; null picks the most likely token. */

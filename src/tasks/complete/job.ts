@@ -1,5 +1,6 @@
 /** The job and the result of a completion, as they are sent between processes and stored in Redis. */
 import { z } from 'zod';
+import { storedBeams } from '../shared/beams.js';
 import {
   count,
   MOST_STORED,
@@ -21,6 +22,10 @@ export const storedJob = z.object({
   maxTokens: z.int().min(1),
   /** Absent if every choice takes the most likely tokens. */
   sampling: sampling.exactOptional(),
+  /** Present for a beam search. The choices are its best texts. */
+  search: storedBeams.exactOptional(),
+  /** Token that every choice begins with. */
+  forcedFirst: count.exactOptional(),
   stop: texts,
   /** Number of most likely tokens to report for each generated token; null for no log-probabilities. */
   logprobs: count.nullable(),
@@ -45,6 +50,8 @@ export const storedResult = z.object({
       logprobs: z.array(tokenLogprobs).nullable(),
     }),
   ),
+  /** Tokens that all beams were fed; present after a beam search. */
+  beamTokens: count.exactOptional(),
   ...resultFields,
 });
 

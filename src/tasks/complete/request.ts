@@ -3,7 +3,9 @@ import { randomInt } from 'node:crypto';
 import type { z } from 'zod';
 import { SidaError } from '../../errors.js';
 import type { ModelInfo, SamplingWish } from '../../protocol/engine-messages.js';
+import { beamsOf, requireEncoder } from '../shared/beams.js';
 import {
+  checkMaxTokens,
   checkText,
   checkTokenIds,
   inputName,
@@ -32,15 +34,12 @@ export function prepareComplete(
   const prompts = checkedPrompts(request, model, limits);
   const choices = request.n ?? 1;
   checkChoices(prompts.length, choices);
+  const search = beamsOf(request, model.shape);
+  if (search !== undefined) checkBeside(search.beams, request);
   const sampling = samplingOf(request);
+  const forcedFirst = forcedTokenOf(request, model, limits);
   const maxTokens = request.max_tokens ?? DEFAULT_MAX_TOKENS;
-  if (maxTokens > limits.kvTokens) {
-    throw new SidaError({
-      code: 'cannot_run',
-      message: `Expected "max_tokens" to be at most ${limits.kvTokens}, which is what the KV cache holds, but got ${maxTokens}`,
-      param: 'max_tokens',
-    });
-  }
+  checkMaxTokens(maxTokens, limits);
   checkLogprobs(prompts.length * choices * maxTokens, request.logprobs ?? null);
   const stop = typeof request.stop === 'string' ? [request.stop] : (request.stop ?? []);
   if (stop.length > 0) requireTokenizer(model, 'stop');
@@ -50,6 +49,8 @@ export function prepareComplete(
     ...(choices > 1 && { choices }),
     maxTokens,
     ...(sampling && { sampling }),
+    ...(search && { search }),
+    ...(forcedFirst !== null && { forcedFirst }),
     stop,
     logprobs: request.logprobs ?? null,
     stream: request.stream ?? false,
@@ -93,6 +94,47 @@ function checkChoices(prompts: number, choices: number): void {
     message: `Expected at most ${MOST_CHOICES_TOGETHER} choices in one request, but ${prompts} prompts with "n" of ${choices} are ${all}`,
     param: 'n',
   });
+}
+
+/** Fields that a beam search has no use for. A value that changes nothing is accepted. */
+const BESIDE_BEAMS = {
+  temperature: (value) => value === 0,
+  top_p: (value) => value === 1,
+  top_k: (value) => value === 0,
+  min_p: (value) => value === 0,
+  seed: () => false,
+  stream: (value) => value === false,
+  stop: (value) => Array.isArray(value) && value.length === 0,
+  logprobs: () => false,
+} satisfies { [name in keyof CompleteBody]?: (value: unknown) => boolean };
+
+function checkBeside(beams: number, request: CompleteBody): void {
+  for (const [param, changesNothing] of Object.entries(BESIDE_BEAMS)) {
+    const value = request[param as keyof typeof BESIDE_BEAMS];
+    if (value == null || changesNothing(value)) continue;
+    const why =
+      param === 'stream' ? 'a beam search knows its text only when it ends' : 'a beam search takes none';
+    const message = `"${param}" cannot stand beside "num_beams" of ${beams}: ${why}`;
+    throw new SidaError({ code: 'invalid_request', message, param });
+  }
+  const choices = request.n ?? 1;
+  if (choices <= beams) return;
+  throw new SidaError({
+    code: 'invalid_request',
+    message: `Expected "n" to be at most "num_beams", but ${choices} texts are asked of ${beams} beams`,
+    param: 'n',
+  });
+}
+
+function forcedTokenOf(
+  { forced_bos_token_id: id = null }: CompleteBody,
+  model: ModelInfo,
+  limits: RequestLimits,
+): number | null {
+  if (id === null) return null;
+  requireEncoder(model.shape, 'forced_bos_token_id', 'A forced first token');
+  checkTokenIds([id], model, limits, 'forced_bos_token_id');
+  return id;
 }
 
 /** Checks the size of the answer: each log-probability takes about a hundred bytes. */

@@ -10,6 +10,7 @@ export class CompleteResults implements JobResults<CompleteResult> {
   readonly #choicesEach: number;
   /** The choices of all prompts, prompt by prompt. */
   readonly #texts: ChoiceText[];
+  #beamTokens: number | undefined;
 
   constructor(job: CompleteJob, limits: ModelLimits) {
     const { maxTokens, stop, prompts, logprobs, choices = 1, showSpecialTokens = false } = job;
@@ -33,9 +34,14 @@ export class CompleteResults implements JobResults<CompleteResult> {
     return this.#texts[input * this.#choicesEach + token.choice]!.push(token);
   }
 
+  beamTokens(tokens: number): void {
+    this.#beamTokens = (this.#beamTokens ?? 0) + tokens;
+  }
+
   finish(): OwnResult<CompleteResult> {
     const choices = this.#texts.map(({ choice }) => choice);
     const completionTokens = choices.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0);
-    return { choices, completionTokens };
+    const beamTokens = this.#beamTokens;
+    return { choices, completionTokens, ...(beamTokens !== undefined && { beamTokens }) };
   }
 }

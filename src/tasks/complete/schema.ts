@@ -1,5 +1,6 @@
 /** The request and the answer of /v1/completions. */
 import { z } from 'zod';
+import { BEAM_FIELDS } from '../shared/beams.js';
 import { MOST_INPUTS } from '../shared/limits.js';
 import { Experts, Include, Model, Routing, RoutingK } from '../shared/schema.js';
 
@@ -67,7 +68,9 @@ const SAMPLING = {
     description:
       'The same seed gives the same text at every budget and load. Default: drawn for each request',
   }),
-  n: z.int().min(1).max(MOST_CHOICES).nullish().meta({ description: 'Choices for each prompt. Default 1' }),
+  n: z.int().min(1).max(MOST_CHOICES).nullish().meta({
+    description: 'Choices for each prompt; with beams, the best texts, best first. Default 1',
+  }),
 };
 
 export const CompletionRequest = z
@@ -88,6 +91,10 @@ export const CompletionRequest = z
       .meta({ example: 'The film was <extra_id_0>.' }),
     max_tokens: z.int().min(1).max(1_000_000).nullish(),
     ...SAMPLING,
+    ...BEAM_FIELDS,
+    forced_bos_token_id: z.int().min(0).nullish().meta({
+      description: 'Token that every text begins with; only for encoder-decoder models',
+    }),
     stop: z
       .union([Stop, z.array(Stop).max(MOST_STOPS)], {
         error: `Expected a text, or a list of up to ${MOST_STOPS} texts, each of 1 to ${STOP_BYTES} bytes`,

@@ -105,11 +105,11 @@ function checkContext(
   { shape: { contextTokens } }: ModelLimits,
 ): void {
   const more =
-    work.kind === 'generate'
-      ? work.maxTokens - 1
-      : work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0);
+    work.kind === 'score'
+      ? work.plan.inputs.reduce((most, { tokens }) => Math.max(most, tokens.length), 0)
+      : work.maxTokens - 1;
   if (contextTokens === null || prompt + more <= contextTokens) return;
-  const what = work.kind === 'generate' ? `"max_tokens" of ${work.maxTokens}` : 'its longest label';
+  const what = work.kind === 'score' ? 'its longest label' : `"max_tokens" of ${work.maxTokens}`;
   throw new SidaError({
     code: 'cannot_run',
     message: `${name} has ${prompt} tokens, with ${what} the model would see ${prompt + more}; its context is ${contextTokens} tokens`,

@@ -40,6 +40,15 @@ export function checkTokenIds(ids: number[], model: ModelInfo, limits: RequestLi
   }
 }
 
+export function checkMaxTokens(maxTokens: number, { kvTokens }: RequestLimits): void {
+  if (maxTokens <= kvTokens) return;
+  throw new SidaError({
+    code: 'cannot_run',
+    message: `Expected "max_tokens" to be at most ${kvTokens}, which is what the KV cache holds, but got ${maxTokens}`,
+    param: 'max_tokens',
+  });
+}
+
 /** An encoder runs its input in one pass. A decoder-only model splits a prompt into as many passes as it needs. */
 function promptLimit(
   { shape }: ModelInfo,

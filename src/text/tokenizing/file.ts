@@ -7,7 +7,9 @@ const tokenId = z.number().int().nonnegative();
 
 /** The parts of the file that contain ids. In a vocabulary list, the id is the index and the number is a score. */
 const fileSchema = z.looseObject({
-  added_tokens: z.array(z.looseObject({ id: tokenId, content: z.string() })).nullish(),
+  added_tokens: z
+    .array(z.looseObject({ id: tokenId, content: z.string(), special: z.boolean().nullish() }))
+    .nullish(),
   model: z.looseObject({
     vocab: z.union([z.array(z.tuple([z.string(), z.number()])), z.record(z.string(), tokenId)]),
     unk_id: tokenId.nullish(),
@@ -40,6 +42,15 @@ function refuseDecoderPatterns(decoder: unknown): void {
 /** The vocabulary's tokens with their ids. */
 export function piecesOf({ model: { vocab } }: TokenizerFile): [token: string, id: number][] {
   return Array.isArray(vocab) ? vocab.map(([piece], id) => [piece, id]) : Object.entries(vocab);
+}
+
+/** A language and its script, as NLLB writes them: `eng_Latn`. */
+const LANGUAGE_CODE = /^[a-z]{3}_[A-Z][a-z]{3}$/;
+
+/** The special tokens that are language codes, with their ids. */
+export function languageCodes({ added_tokens }: TokenizerFile): Map<string, number> {
+  const codes = (added_tokens ?? []).filter(({ content, special }) => special && LANGUAGE_CODE.test(content));
+  return new Map(codes.map(({ content, id }) => [content, id]));
 }
 
 /** Throws checkpoint_invalid unless every id has an embedding row and belongs to one token. */

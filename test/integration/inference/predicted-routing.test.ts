@@ -29,7 +29,17 @@ async function answersOf(server: ServerProcess, routing: Routing) {
     expect(status, JSON.stringify(body)).toBe(200);
     return body.choices[0].token_ids as number[];
   });
-  return { labels: await Promise.all(labels), tokens: await Promise.all(tokens) };
+  const beams = prompts.slice(0, 2).map(async (prompt) => {
+    const request = { prompt, max_tokens: 6, num_beams: 3, n: 3, return_token_ids: true, ...routing };
+    const { status, body } = await server.post('/v1/completions', request);
+    expect(status, JSON.stringify(body)).toBe(200);
+    return (body.choices as { token_ids: number[] }[]).map(({ token_ids }) => token_ids);
+  });
+  return {
+    labels: await Promise.all(labels),
+    tokens: await Promise.all(tokens),
+    beams: await Promise.all(beams),
+  };
 }
 
 const ask = (server: ServerProcess, routing: object) =>

@@ -55,6 +55,7 @@ export const DECODER_ONLY: ModelShape = {
 };
 
 interface Sequence {
+  stack: number;
   /** All its tokens, including those of a parent that it continues. */
   tokens: number[];
   /** Tokens of the parent that it attends to; empty without one. */
@@ -95,9 +96,9 @@ export class ScriptedEngine implements Engine {
   beforeRun: (batch: NativeBatch) => void = () => {};
   /**
    * Edits the logits of a row before a token is picked. `context` is that of the sequence, or all its tokens so far
-   * without an encoder.
+   * without an encoder. `tokens` are all its tokens so far.
    */
-  editRow: (row: Float32Array, context: number[]) => void = () => {};
+  editRow: (row: Float32Array, context: number[], tokens: number[]) => void = () => {};
 
   readonly #pages: number;
 
@@ -169,12 +170,12 @@ export class ScriptedEngine implements Engine {
     const crosses = this.shape.stacks[stack]!.crosses;
     if (crosses !== (id !== NO_PARENT) && crosses)
       throw new Error('a sequence that attends across needs a parent');
-    if (id === NO_PARENT) return { tokens: [], context: [], sharedPages: 0 };
+    if (id === NO_PARENT) return { stack, tokens: [], context: [], sharedPages: 0 };
     const parent = this.sequences.get(id);
     if (parent === undefined) throw new Error(`no parent ${id}`);
-    if (crosses) return { tokens: [], context: parent.tokens, sharedPages: 0 };
+    if (parent.stack < stack) return { stack, tokens: [], context: parent.tokens, sharedPages: 0 };
     const sharedPages = Math.floor(parent.tokens.length / PAGE_TOKENS);
-    return { tokens: [...parent.tokens], context: [], sharedPages };
+    return { stack, tokens: [...parent.tokens], context: parent.context, sharedPages };
   }
 
   #row({ tokens, context }: Sequence): Float32Array {
@@ -182,7 +183,7 @@ export class ScriptedEngine implements Engine {
     const sum = (ids: number[]) => ids.reduce((total, token) => total + token, 0);
     const across = this.shape.stacks.length > 1;
     row[(across ? sum(context) + tokens.length : sum(tokens)) % VOCAB] = 4;
-    this.editRow(row, across ? context : tokens);
+    this.editRow(row, across ? context : tokens, tokens);
     return row;
   }
 

@@ -55,6 +55,24 @@ describe('step tables', () => {
     expect(table.need.some((need) => need > 0)).toBe(true);
   });
 
+  it('know a copy of a sequence, which goes on by itself', () => {
+    const seen: number[][] = [];
+    const { tables } = stepTables((tokens) => {
+      seen.push([...tokens]);
+      return true;
+    });
+    tables.begin(1, CONTEXT, false);
+    tables.step([1], [5], 0);
+    tables.fork(1, 2);
+    tables.fork(7, 8);
+    const table = tables.step([2, 1], [9, 6], 0)!;
+    expect(seen.at(-1)).toEqual([5, 9, 5, 6]);
+    expect([firsts(table, 0), firsts(table, 1)]).toEqual([bestOf(9), bestOf(6)]);
+    tables.end(1);
+    expect(firsts(tables.step([2], [3], 0)!, 0)).toEqual(bestOf(3));
+    expect(tables.step([8], [3], 0)).toBeNull();
+  });
+
   it('need the experts they route to with certainty', () => {
     const { tables } = stepTables();
     tables.begin(1, CONTEXT, true);

@@ -200,6 +200,12 @@ export function answerTo(request: TaskJob): TaskResult {
       const scores = Object.fromEntries([[label, 0.75], ...rest.map((other) => [other, 0.25 / rest.length])]);
       return { ...TOTALS, kind: 'classify', data: request.inputs.map(() => ({ label, scores })) };
     }
+    case 'translate':
+      return {
+        ...TOTALS,
+        kind: 'translate',
+        data: request.inputs.map(() => ({ text: 'gut', tokenIds: [7], finishReason: 'stop' })),
+      };
     case 'complete': {
       const logprobs =
         request.logprobs === null

@@ -14,7 +14,7 @@ void norm_heads(Ops& ops, QkNorm kind, const float* weight, float epsilon, const
   const auto& [x, tokens, heads, head_dim] = of;
   if (kind == QkNorm::kNone) return;
   const bool row = kind == QkNorm::kRow;
-  ops.norm(x, weight, epsilon, row ? tokens : tokens * heads, row ? heads * head_dim : head_dim, x);
+  ops.norm(x, {weight}, epsilon, row ? tokens : tokens * heads, row ? heads * head_dim : head_dim, x);
 }
 
 void condition_queries_and_keys(Ops& ops, const LayerPlace& at, const AttentionSpec& spec,
@@ -52,13 +52,13 @@ void latent_attention(Ops& ops, const AttentionSpec& spec, const AttentionWeight
   const Product query_down{own.query_down, a.values}, queries{weights.query, a.queries};
   if (latent.query_rank > 0) {
     ops.linear(a.normed, tokens, {&query_down, 1}, Epilogue::kStore);
-    ops.norm(a.values, own.query_down_norm, latent.norm_epsilon, tokens, latent.query_rank, a.values);
+    ops.norm(a.values, {own.query_down_norm}, latent.norm_epsilon, tokens, latent.query_rank, a.values);
   }
   ops.linear(latent.query_rank > 0 ? a.values : a.normed, tokens, {&queries, 1}, Epilogue::kStore);
   float* rotated = a.keys + tokens * latent.rank;
   const Product rows[] = {{own.row, a.keys}, {own.rotary, rotated}};
   ops.linear(a.normed, tokens, rows, Epilogue::kStore);
-  ops.norm(a.keys, own.norm, latent.norm_epsilon, tokens, latent.rank, a.keys);
+  ops.norm(a.keys, {own.norm}, latent.norm_epsilon, tokens, latent.rank, a.keys);
   ops.rotate(a.queries + spec.head_dim - latent.rotary, spec.heads, spec.head_dim);
   ops.rotate(rotated, 1, latent.rotary);
   ops.write_latent(latent, cache_layer);

@@ -8,10 +8,11 @@ void MoeBlock::run(const MoeSpec& spec, const FeedForwardWeights& weights, std::
                    size_t tokens, const RoutingTrace& trace, size_t trace_layer) {
   const auto layer = static_cast<int32_t>(weights.moe_layer);
   const ProfileScope scope(ProfileOp::kMoe, {.layer = layer, .tokens = static_cast<int32_t>(tokens)});
+  const size_t width = experts_.layout().shape.experts_per_layer;
   route(spec, weights, sequences, tokens, trace, trace_layer);
   report_choices(trace, trace_layer, tokens, spec.experts, dispatch_);
   ops_.take_choices(dispatch_, tokens);
-  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * spec.experts);
+  LayerVisit visit(experts_, weights.moe_layer, dispatch_.needed, trace.found + trace_layer * width);
   while (const auto first = visit.next()) {
     group_.clear();
     int32_t rows = 0;
@@ -42,9 +43,13 @@ void MoeBlock::route(const MoeSpec& spec, const FeedForwardWeights& weights,
   if (trace.predicted != nullptr) {
     choose_predicted(*trace.predicted, trace_layer, tokens, dispatch_);
   } else {
-    float* logits =
-        trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * spec.experts;
+    const size_t width = experts_.layout().shape.experts_per_layer;
+    float* logits = trace.router_logits == nullptr ? nullptr : trace.router_logits + trace_layer * tokens * width;
     ops_.choose(weights, spec.router, tokens, logits, dispatch_);
+    if (logits != nullptr) widen_rows(logits, tokens, spec.experts, width);
+  }
+  if (spec.shared && spec.shared->gate == SharedGate::kSoftmax) {
+    ops_.scale_choices(weights.ffn.output_gate, tokens, dispatch_);
   }
   sort_choices(spec.experts, spec.router.capacity, sequences, dispatch_);
 }

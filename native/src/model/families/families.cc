@@ -8,6 +8,7 @@
 #include "model/families/glm4_moe/glm4_moe.h"
 #include "model/families/gpt_oss/gpt_oss.h"
 #include "model/families/mixtral/mixtral.h"
+#include "model/families/nllb_moe/nllb_moe.h"
 #include "model/families/olmoe/olmoe.h"
 #include "model/families/qwen2_moe/qwen2_moe.h"
 #include "model/families/qwen3_moe/qwen3_moe.h"
@@ -16,8 +17,9 @@
 namespace sida {
 namespace {
 
-constexpr std::array<const Family*, 9> kFamilies{&kSwitchTransformers, &kOlmoe,  &kMixtral,    &kQwen2Moe,  &kQwen3Moe,
-                                                 &kGptOss,             &kDeepseekV2, &kDeepseekV3, &kGlm4Moe};
+constexpr std::array<const Family*, 10> kFamilies{&kSwitchTransformers, &kOlmoe,      &kMixtral,  &kQwen2Moe,
+                                                  &kQwen3Moe,           &kGptOss,     &kDeepseekV2,
+                                                  &kDeepseekV3,         &kGlm4Moe,    &kNllbMoe};
 
 }  // namespace
 

@@ -46,7 +46,7 @@ void read_sigmoid_router(const ConfigReader& reader, const SigmoidRouterDefaults
 
 void read_shared_experts(const ConfigReader& reader, int count, MoeSpec& moe) {
   const auto shared = static_cast<size_t>(reader.integer("n_shared_experts", 0, 64, count));
-  if (shared > 0) moe.shared = SharedExpertSpec{{shared * moe.expert.width, Activation::kSwiglu}, false};
+  if (shared > 0) moe.shared = SharedExpertSpec{{shared * moe.expert.width, Activation::kSwiglu}};
 }
 
 }  // namespace sida

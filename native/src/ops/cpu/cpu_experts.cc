@@ -1,20 +1,42 @@
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/choose_experts.h"
 
 namespace sida {
 
-void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
-  const float* scales = nullptr;
-  if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
-    sida::linear(pool_, work_.normed, gate.k, tokens, gate, work_.gates, 1, Epilogue::kStore, {});
-    cpu_kernels().sigmoid(work_.gates, tokens);
-    scales = work_.gates;
+const float* CpuOps::output_factors(const PanelMatrix& gate, size_t tokens, size_t of) {
+  float* factors = work_.gates;
+  sida::linear(pool_, work_.normed, gate.k, tokens, gate, factors, gate.n, Epilogue::kStore, {});
+  if (gate.n == 2) {
+    // The softmax of two numbers is the sigmoid of their difference.
+    for (size_t t = 0; t < tokens; ++t) factors[t] = factors[2 * t + of] - factors[2 * t + 1 - of];
   }
-  const ExpertRows all{weights.gate, weights.up, weights.down, nullptr, tokens, work_.hidden, scales};
+  cpu_kernels().sigmoid(factors, tokens);
+  return factors;
+}
+
+void CpuOps::feed_forward(const FfnWeights& weights, Activation activation, size_t tokens) {
+  ExpertRows all{weights.gate, weights.up, weights.down, nullptr, tokens, work_.hidden};
+  const float* bias = nullptr;
+  if (weights.output_gate.data != nullptr) {
+    all.scales = output_factors(weights.output_gate, tokens, 1);
+    // The factors scale the hidden layer, which the last bias is not part of.
+    std::swap(bias, all.down.bias);
+  }
   expert_ffn(pool_, {&all, 1}, work_.normed, 1, activation, work_.expert_scratch(), Epilogue::kAdd);
+  if (bias == nullptr) return;
+  const size_t width = spec_.width;
+  for (size_t t = 0; t < tokens; ++t) cpu_kernels().axpy(all.scales[t], bias, width, work_.hidden + t * width);
+}
+
+void CpuOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
+  const float* factors = output_factors(output_gate, tokens, 0);
+  for (size_t choice = 0; choice < dispatch.alpha.size(); ++choice) {
+    dispatch.alpha[choice] *= factors[choice / dispatch.k];
+  }
 }
 
 void CpuOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,

@@ -5,8 +5,15 @@
 
 #include "core/profile.h"
 #include "ops/rotary_table.h"
+#include "ops/sinusoid_row.h"
 
 namespace sida {
+namespace {
+
+// A cosine costs about as much as eight floats of the other ops.
+constexpr size_t kFloatsOfCosine = 8;
+
+}  // namespace
 
 CpuOps::CpuOps(const ModelSpec& spec, const ModelWeights& weights, DeviceMemory& memory, KvCache& cache,
                const BatchLimits& limits)
@@ -34,8 +41,7 @@ void CpuOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t
   if (rope == nullptr) return;
   const size_t width = rope->width();
   for (const SequenceSpan& sequence : sequences) {
-    // A cosine costs about as much as eight floats of the other ops.
-    share(sequence.count, sequence.count * width * 8, [&](size_t begin, size_t end) {
+    share(sequence.count, sequence.count * width * kFloatsOfCosine, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         float* row = work_.rotary + (sequence.begin + i) * width;
         rotary_row(*rope, sequence.past + i, row, row + width / 2);
@@ -44,17 +50,34 @@ void CpuOps::start(size_t stack, std::span<const SequenceSpan> sequences, size_t
   }
 }
 
-void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
+void CpuOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
   const ProfileScope scope(ProfileOp::kEmbed);
   for (size_t i = 0; i < tokens.size(); ++i) {
     read_panel_row(embedding, static_cast<size_t>(tokens[i]), work_.hidden + i * spec_.width);
   }
+  if (scale != 1) cpu_kernels().scale(scale, work_.hidden, tokens.size() * spec_.width);
 }
 
-void CpuOps::norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) {
+void CpuOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
+  const ProfileScope scope(ProfileOp::kEmbed);
+  share(positions.size(), positions.size() * spec_.width * kFloatsOfCosine, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      if (positions[i] != 0) add_sinusoid_row(sinusoids, positions[i], work_.hidden + i * spec_.width);
+    }
+  });
+}
+
+void CpuOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {
   const ProfileScope scope(ProfileOp::kNorm);
+  const CpuKernels& kernels = cpu_kernels();
   share(rows, rows * width, [&](size_t begin, size_t end) {
-    cpu_kernels().rms_norm(x + begin * width, weight, epsilon, end - begin, width, y + begin * width);
+    const float* from = x + begin * width;
+    float* to = y + begin * width;
+    if (weights.bias == nullptr) {
+      kernels.rms_norm(from, weights.weight, epsilon, end - begin, width, to);
+    } else {
+      kernels.layer_norm(from, weights.weight, weights.bias, epsilon, end - begin, width, to);
+    }
   });
 }
 

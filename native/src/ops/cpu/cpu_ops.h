@@ -29,8 +29,9 @@ class CpuOps final : public Ops {
   const Activations& activations() const override { return activations_; }
 
   void start(size_t stack, std::span<const SequenceSpan> sequences, size_t tokens) override;
-  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) override;
-  void norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) override;
+  void embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) override;
+  void add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) override;
+  void norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) override;
   void linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) override;
   void clip(float* x, size_t count, float limit) override;
   void rotate(float* x, size_t heads, size_t head_dim) override;
@@ -42,6 +43,7 @@ class CpuOps final : public Ops {
 
   void choose(const FeedForwardWeights& weights, const RouterSpec& spec, size_t tokens, float* logits,
               Dispatch& dispatch) override;
+  void scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) override;
   void take_choices(const Dispatch&, size_t) override {}
   void experts(const ExpertLayout& layout, std::span<const ExpertBlock> experts, const Dispatch& dispatch) override;
   void combine(const Dispatch& dispatch, size_t tokens) override;
@@ -60,6 +62,8 @@ class CpuOps final : public Ops {
     bool by_head;  ///< rows are heads of one token that share keys; otherwise tokens of one head
   };
 
+  /// Factors (tokens) of outputs: the sigmoid of one gate, or one of the softmax of two.
+  const float* output_factors(const PanelMatrix& gate, size_t tokens, size_t of);
   void split_attention(const AttendTask& task);
   void run_latent(const LatentTask& task, const AttentionPart& part, size_t thread);
   void run_attention(const AttendTask& task, const AttentionPart& part, size_t thread);

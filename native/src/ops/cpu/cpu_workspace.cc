@@ -35,7 +35,7 @@ struct Sizes {
     router = line(tokens * spec.experts());
     const bool adjusts = spec.moe() != nullptr && adjusts_choice(spec.moe()->router);
     router_scratch = adjusts ? router : 0;
-    gates = widths.gates ? line(tokens) : 0;
+    gates = line(tokens * widths.gates);
     score_stride = line(std::max(tokens, positions));
     scores = limits.threads * 4 * score_stride;
     latent = limits.threads * 2 * CpuWorkspace::kAttentionRows * widths.latent;

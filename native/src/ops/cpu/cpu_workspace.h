@@ -35,7 +35,7 @@ struct CpuWorkspace {
   float* feed_forward;  ///< (feed_forward_rows, feed_forward_stride), the hidden layer of each row in use
   float* router;        ///< (tokens, experts)
   float* router_scratch;  ///< (tokens, experts): of choose_experts()
-  float* gates;         ///< (tokens): of shared experts' outputs
+  float* gates;         ///< (tokens, 1 or 2): of shared experts' outputs
   float* scores;        ///< (threads, 4, score_stride)
   float* latent;        ///< (threads, 2, kAttentionRows, latent row in whole lines): queries and outputs of a part
   float* rotary;        ///< (tokens, rotary width): cosines, then sines of each token

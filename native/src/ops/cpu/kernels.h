@@ -110,6 +110,9 @@ struct CpuKernels {
   void (*latent_attention)(const LatentAttentionTask&);
   /// y (rows, n) = x / sqrt(mean(x²) + epsilon) · weight; y may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y);
+  /// y (rows, n) = (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias; y may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n,
+                     float* y);
   /// Probabilities (n) of one row's logits to `out`, which may be `x`.
   void (*softmax)(const float* x, size_t n, float* out);
   /// y += a·x over n.

@@ -224,6 +224,34 @@ void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, s
   }
 }
 
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n,
+                float* y) {
+  const auto count = static_cast<float>(n);
+  const size_t whole = n / 16 * 16;
+  for (size_t r = 0; r < rows; ++r, x += n, y += n) {
+    V total = V::set(0.0f);
+    for (size_t i = 0; i < whole; i += 16) total = V::add(total, V::loadu(x + i));
+    float sum = reduce_add(total);
+    for (size_t i = whole; i < n; ++i) sum += x[i];
+    const float mean = sum / count;
+    const V means = V::set(mean);
+    V squares = V::set(0.0f);
+    for (size_t i = 0; i < whole; i += 16) {
+      const V v = V::sub(V::loadu(x + i), means);
+      squares = V::fma(v, v, squares);
+    }
+    float square = reduce_add(squares);
+    for (size_t i = whole; i < n; ++i) square += (x[i] - mean) * (x[i] - mean);
+    const float scale = 1.0f / std::sqrt(square / count + epsilon);
+    const V scales = V::set(scale);
+    for (size_t i = 0; i < whole; i += 16) {
+      const V normal = V::mul(V::sub(V::loadu(x + i), means), scales);
+      V::storeu(y + i, V::add(V::mul(normal, V::loadu(weight + i)), V::loadu(bias + i)));
+    }
+    for (size_t i = whole; i < n; ++i) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
+  }
+}
+
 void softmax(const float* x, size_t n, float* out) {
   float top = x[0];
   for (size_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
@@ -304,9 +332,8 @@ void rotate_adjacent(float* x, size_t rows, size_t stride, size_t half, const fl
 }
 
 constexpr CpuKernels make_kernels(const char* isa) {
-  return {isa,  gemm,  quantize_rows, gemm_int8, attention, latent_attention, rms_norm, softmax, axpy, scale,
-          sigmoid, clip, rotate,
-          rotate_adjacent, exp_nonpositive};
+  return {isa,      gemm, quantize_rows, gemm_int8, attention, latent_attention, rms_norm,
+          layer_norm, softmax, axpy, scale, sigmoid, clip, rotate, rotate_adjacent, exp_nonpositive};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/cpu/choose_experts.h"
+#include "ops/cpu/kernels.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/routing.h"
 
@@ -13,12 +14,13 @@ void CudaOps::choose(const FeedForwardWeights& weights, const RouterSpec& spec, 
                      Dispatch& dispatch) {
   const size_t experts = weights.router.n, count = tokens * spec.top_k;
   product(work_.activations.normed, tokens, weights.router, work_.router, Epilogue::kStore);
-  if (spec.scores != RouterScores::kSoftmax || adjusts_choice(spec) || spec.scale != 1) {
+  if (spec.scores != RouterScores::kSoftmax || adjusts_choice(spec)) {
     return choose_on_host(weights, spec, tokens, logits, dispatch);
   }
   auto* alpha = reinterpret_cast<float*>(work_.chosen);
   auto* chosen = reinterpret_cast<uint16_t*>(alpha + count);
-  cuda::choose(work_.router, tokens, experts, {spec.top_k, spec.normalized}, chosen, alpha, stream());
+  const cuda::TopChoices top{spec.top_k, spec.normalized, static_cast<float>(spec.scale)};
+  cuda::choose(work_.router, tokens, experts, top, chosen, alpha, stream());
   if (logits != nullptr) download(logits, work_.router, tokens * experts * sizeof(float));
   // One copy for both, because each copy pauses the kernels.
   download(chosen_.get(), work_.chosen, cuda::choices_bytes(tokens, spec.top_k));
@@ -55,6 +57,19 @@ void CudaOps::choose_on_host(const FeedForwardWeights& weights, const RouterSpec
   for (size_t token = 0; token < tokens; ++token) {
     choose_experts({router_logits_.data() + token * experts, experts, correction, router_scratch_.data()}, spec,
                    dispatch.expert.data() + token * spec.top_k, dispatch.alpha.data() + token * spec.top_k);
+  }
+}
+
+void CudaOps::scale_choices(const PanelMatrix& output_gate, size_t tokens, Dispatch& dispatch) {
+  product(work_.activations.normed, tokens, output_gate, work_.gates, Epilogue::kStore);
+  std::vector<float>& gates = router_logits_;
+  gates.resize(2 * tokens);
+  download(gates.data(), work_.gates, gates.size() * sizeof(float));
+  cuda_check_launches("output gates");
+  wait();
+  for (size_t t = 0; t < tokens; ++t) cpu_kernels().softmax(&gates[2 * t], 2, &gates[2 * t]);
+  for (size_t choice = 0; choice < dispatch.alpha.size(); ++choice) {
+    dispatch.alpha[choice] *= gates[choice / dispatch.k * 2];
   }
 }
 

@@ -118,12 +118,22 @@ void CudaOps::upload_rotary(const Rope& rope, std::span<const SequenceSpan> sequ
   sines_ = cosines_ + tokens * half;
 }
 
-void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens) {
-  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), work_.activations.hidden, stream());
+void CudaOps::embed(const PanelMatrix& embedding, std::span<const int32_t> tokens, float scale) {
+  cuda::embed(embedding, uploads_.put(tokens), tokens.size(), scale, work_.activations.hidden, stream());
 }
 
-void CudaOps::norm(const float* x, const float* weight, float epsilon, size_t rows, size_t width, float* y) {
-  cuda::rms_norm(x, weight, epsilon, rows, width, y, stream());
+void CudaOps::add_positions(const Sinusoids& sinusoids, std::span<const uint32_t> positions) {
+  const std::span<const float> frequencies(sinusoids.frequencies);
+  cuda::add_sinusoids({uploads_.put(positions), positions.size(), spec_.width},
+                      {uploads_.put(frequencies), frequencies.size()}, work_.activations.hidden, stream());
+}
+
+void CudaOps::norm(const float* x, const NormWeights& weights, float epsilon, size_t rows, size_t width, float* y) {
+  if (weights.bias == nullptr) {
+    cuda::rms_norm(x, weights.weight, epsilon, rows, width, y, stream());
+  } else {
+    cuda::layer_norm(x, weights.weight, weights.bias, epsilon, rows, width, y, stream());
+  }
 }
 
 void CudaOps::linear(const float* x, size_t rows, std::span<const Product> products, Epilogue epilogue) {
@@ -179,11 +189,17 @@ void CudaOps::feed_forward(const FfnWeights& weights, Activation activation, siz
   const float* normed = work_.activations.normed;
   if (gated(activation)) product(normed, tokens, weights.gate, work_.up, Epilogue::kStore);
   product(normed, tokens, weights.up, work_.up, activation_epilogue(activation));
-  if (weights.output_gate.data != nullptr) {
-    product(normed, tokens, weights.output_gate, work_.gates, Epilogue::kStore);
-    cuda::gate_rows(work_.gates, tokens, weights.up.n, work_.up, stream());
+  PanelMatrix down = weights.down;
+  float* hidden = work_.activations.hidden;
+  if (const PanelMatrix& gate = weights.output_gate; gate.data != nullptr) {
+    product(normed, tokens, gate, work_.gates, Epilogue::kStore);
+    const cuda::OutputGates gates{work_.gates, tokens, gate.n};
+    cuda::gate_rows(gates, weights.up.n, work_.up, stream());
+    // The gates scale the hidden layer, which the last bias is not part of.
+    if (down.bias != nullptr) cuda::add_gated_row(gates, down.bias, down.n, hidden, stream());
+    down.bias = nullptr;
   }
-  product(work_.up, tokens, weights.down, work_.activations.hidden, Epilogue::kAdd);
+  product(work_.up, tokens, down, hidden, Epilogue::kAdd);
 }
 
 void CudaOps::logits(const PanelMatrix& head, std::span<const int32_t> rows, float scale, float* out) {

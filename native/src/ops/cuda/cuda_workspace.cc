@@ -66,7 +66,7 @@ void CudaWorkspace::lay_out(Arena& arena, const ModelSpec& spec, const BatchLimi
   const bool routers = moe != nullptr && limits.routers;
   arena.take(router, routers ? tokens * moe->experts : 0);
   arena.take(chosen, routers ? cuda::choices_bytes(tokens, moe->router.top_k) : 0);
-  arena.take(gates, widths.gates ? tokens : 0);
+  arena.take(gates, tokens * widths.gates);
   arena.take(up, std::max(tokens * widths.dense, choices * widths.expert));
   arena.take(outputs, moe == nullptr ? 0 : choices * spec.width);
 

@@ -16,11 +16,31 @@ __global__ void clip_elements(float* x, size_t count, float limit) {
   x[i] = fmaf(value, 0.0f, value > limit ? limit : value < -limit ? -limit : value);
 }
 
-__global__ void gate_elements(const float* gates, size_t n, float* x) {
+/// The softmax of two numbers is the sigmoid of their difference.
+__device__ float output_factor(const OutputGates& of, size_t row) {
+  const float* gates = of.gates + row * of.count;
+  const float gate = of.count == 1 ? gates[0] : gates[1] - gates[0];
+  return fmaf(gate, 0.0f, 1.0f / (1.0f + expf(-gate)));
+}
+
+__global__ void gate_elements(OutputGates gates, size_t n, float* x) {
   const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
-  if (column >= n) return;
-  const float gate = gates[row];
-  x[row * n + column] *= fmaf(gate, 0.0f, 1.0f / (1.0f + expf(-gate)));
+  if (column < n) x[row * n + column] *= output_factor(gates, row);
+}
+
+__global__ void add_gated_elements(OutputGates gates, const float* values, size_t n, float* y) {
+  const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
+  if (column < n) y[row * n + column] += output_factor(gates, row) * values[column];
+}
+
+__global__ void add_sines(RowPositions at, Frequencies frequencies, float* x) {
+  const size_t row = blockIdx.x, column = blockIdx.y * size_t{kThreads} + threadIdx.x;
+  const uint32_t position = at.positions[row];
+  if (column >= frequencies.count || position == 0) return;
+  const float angle = static_cast<float>(position) * frequencies.values[column];
+  float* to = x + row * at.n + column;
+  to[0] += sinf(angle);
+  to[frequencies.count] += cosf(angle);
 }
 
 /// One thread for each pair of columns.
@@ -43,9 +63,21 @@ void clip(float* x, size_t count, float limit, cudaStream_t stream) {
   launch(clip_elements, {blocks_of(count, kThreads), kThreads}, stream, x, count, limit);
 }
 
-void gate_rows(const float* gates, size_t rows, size_t n, float* x, cudaStream_t stream) {
-  if (rows == 0 || n == 0) return;
-  launch(gate_elements, {{static_cast<unsigned>(rows), blocks_of(n, kThreads)}, kThreads}, stream, gates, n, x);
+void gate_rows(const OutputGates& gates, size_t n, float* x, cudaStream_t stream) {
+  if (gates.rows == 0 || n == 0) return;
+  launch(gate_elements, {{static_cast<unsigned>(gates.rows), blocks_of(n, kThreads)}, kThreads}, stream, gates, n, x);
+}
+
+void add_gated_row(const OutputGates& gates, const float* row, size_t n, float* y, cudaStream_t stream) {
+  if (gates.rows == 0 || n == 0) return;
+  launch(add_gated_elements, {{static_cast<unsigned>(gates.rows), blocks_of(n, kThreads)}, kThreads}, stream, gates,
+         row, n, y);
+}
+
+void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream) {
+  if (positions.rows == 0 || frequencies.count == 0) return;
+  launch(add_sines, {{static_cast<unsigned>(positions.rows), blocks_of(frequencies.count, kThreads)}, kThreads},
+         stream, positions, frequencies, x);
 }
 
 void rotate(float* x, const HeadRows& rows, const RotaryTable& table, cudaStream_t stream) {

@@ -93,8 +93,8 @@ __global__ void choose_tokens(const float* logits, size_t tokens, size_t experts
     expert[i] = static_cast<uint16_t>(last.index);
     alpha[i] = last.probability;
   }
-  if (lane != 0 || !top.normalized) return;
-  for (size_t i = 0; i < top.k; ++i) alpha[i] /= total;
+  if (lane != 0 || (!top.normalized && top.scale == 1)) return;
+  for (size_t i = 0; i < top.k; ++i) alpha[i] = (top.normalized ? alpha[i] / total : alpha[i]) * top.scale;
 }
 
 // Rounded after the product and after the sum, because the reference scales an output before it adds it.

@@ -10,6 +10,7 @@ namespace sida::cuda {
 struct TopChoices {
   size_t k;         ///< at most the experts
   bool normalized;  ///< alphas are divided by their sum
+  float scale = 1;  ///< of the alphas, last
 };
 
 /// Chooses experts for each token from router logits (tokens, experts): softmax in f32, then the k largest

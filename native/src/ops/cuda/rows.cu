@@ -18,6 +18,15 @@ __device__ float4 scaled(float4 v, float scale) {
 }
 __device__ float scaled(float v, float scale) { return v * scale; }
 
+__device__ float4 shifted(float4 v, float by) { return {v.x + by, v.y + by, v.z + by, v.w + by}; }
+__device__ float shifted(float v, float by) { return v + by; }
+
+__device__ float sum_of(float4 v) { return v.x + v.y + v.z + v.w; }
+__device__ float sum_of(float v) { return v; }
+
+__device__ float4 sum(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
+__device__ float sum(float a, float b) { return a + b; }
+
 __device__ float4 product(float4 a, float4 b) { return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w}; }
 __device__ float product(float a, float b) { return a * b; }
 
@@ -38,6 +47,32 @@ __global__ void norm_rows(const float* x, const float* weight, float epsilon, si
   const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
 #pragma unroll 4
   for (size_t i = lane; i < units; i += kWarp) to[i] = product(scaled(from[i], scale), weights[i]);
+}
+
+/// The same for layer norms.
+template <class Unit>
+__global__ void layer_norm_rows(const float* x, const float* weight, const float* bias, float epsilon, size_t rows,
+                                size_t units, float* y) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const size_t row = blockIdx.x * size_t{kNormWarps} + threadIdx.x / kWarp;
+  if (row >= rows) return;
+  const auto* from = reinterpret_cast<const Unit*>(x) + row * units;
+  const auto* weights = reinterpret_cast<const Unit*>(weight);
+  const auto* biases = reinterpret_cast<const Unit*>(bias);
+  auto* to = reinterpret_cast<Unit*>(y) + row * units;
+  const auto n = static_cast<float>(units * (sizeof(Unit) / sizeof(float)));
+  float total = 0;
+#pragma unroll 4
+  for (size_t i = lane; i < units; i += kWarp) total += sum_of(from[i]);
+  const float mean = warp_sum(total) / n;
+  float squares = 0;
+#pragma unroll 4
+  for (size_t i = lane; i < units; i += kWarp) squares = square_added(squares, shifted(from[i], -mean));
+  const float scale = 1.0f / sqrtf(warp_sum(squares) / n + epsilon);
+#pragma unroll 4
+  for (size_t i = lane; i < units; i += kWarp) {
+    to[i] = sum(product(scaled(shifted(from[i], -mean), scale), weights[i]), biases[i]);
+  }
 }
 
 template <class Unit>
@@ -118,14 +153,15 @@ __device__ StepPlace find_step(const std::byte* panel, const PanelMatrix& w, siz
 /// The layout makes each read one word of each line of a panel, so that every word loads a sector (32 bytes) of eight
 /// columns.
 template <WeightType kType>
-__global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float* y) {
+__global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float scale, float* y) {
   constexpr size_t kInputs = Step<kType>::kInputs;
   const size_t number = blockIdx.y * size_t{kThreads} + threadIdx.x;
   if (number >= steps) return;
   const auto id = static_cast<size_t>(ids[blockIdx.x]);
   const std::byte* panel = w.data + id / kPanelColumns * panel_stride(w.k, w.format);
   const StepPlace place = find_step<kType>(panel, w, number, id % kPanelColumns);
-  const Step<kType> step = decoded<kType>(*place.word, place.scale);
+  Step<kType> step = decoded<kType>(*place.word, place.scale);
+  for (float& value : step.value) value *= scale;
   float* out = y + blockIdx.x * w.k + place.begin;
   if (kInputs % 4 == 0 && w.k % 4 == 0 && place.begin + kInputs == place.end) {
     for (size_t i = 0; i + 4 <= kInputs; i += 4) {
@@ -138,7 +174,7 @@ __global__ void read_rows(PanelMatrix w, const int32_t* ids, size_t steps, float
 }
 
 template <WeightType kType>
-void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream) {
+void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream) {
   constexpr size_t kInputs = Step<kType>::kInputs;
   size_t steps = (w.k + kInputs - 1) / kInputs;
   if constexpr (grouped(kType)) {
@@ -146,7 +182,7 @@ void read_all(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, 
     steps = w.k / group * ((group + 7) / 8) + (w.k % group + 7) / 8;
   }
   launch(read_rows<kType>, {{static_cast<unsigned>(count), blocks_of(steps, kThreads)}, kThreads}, stream, w,
-         ids, steps, y);
+         ids, steps, scale, y);
 }
 
 }  // namespace
@@ -159,19 +195,28 @@ void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, s
          stream, x, weight, epsilon, rows, whole ? n / 4 : n, y);
 }
 
-void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream) {
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n, float* y,
+                cudaStream_t stream) {
+  if (rows == 0) return;
+  const bool whole = n % 4 == 0;
+  launch(whole ? layer_norm_rows<float4> : layer_norm_rows<float>,
+         {blocks_of(rows, kNormWarps), kNormWarps * kWarp}, stream, x, weight, bias, epsilon, rows,
+         whole ? n / 4 : n, y);
+}
+
+void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream) {
   if (count == 0) return;
   switch (w.format.type) {
     case WeightType::kF32:
-      return read_all<WeightType::kF32>(w, ids, count, y, stream);
+      return read_all<WeightType::kF32>(w, ids, count, scale, y, stream);
     case WeightType::kBf16:
-      return read_all<WeightType::kBf16>(w, ids, count, y, stream);
+      return read_all<WeightType::kBf16>(w, ids, count, scale, y, stream);
     case WeightType::kInt8:
-      return read_all<WeightType::kInt8>(w, ids, count, y, stream);
+      return read_all<WeightType::kInt8>(w, ids, count, scale, y, stream);
     case WeightType::kInt4:
-      return read_all<WeightType::kInt4>(w, ids, count, y, stream);
+      return read_all<WeightType::kInt4>(w, ids, count, scale, y, stream);
     case WeightType::kMxfp4:
-      return read_all<WeightType::kMxfp4>(w, ids, count, y, stream);
+      return read_all<WeightType::kMxfp4>(w, ids, count, scale, y, stream);
   }
 }
 

@@ -14,8 +14,27 @@ namespace sida::cuda {
 void rms_norm(const float* x, const float* weight, float epsilon, size_t rows, size_t n, float* y,
               cudaStream_t stream);
 
-/// y (count, w.k): rows `ids` (count) of the packed (w.n, w.k) matrix, as f32. As read_panel_row().
-void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float* y, cudaStream_t stream);
+/// y (rows, n) = (x - mean(x)) / sqrt(variance(x) + epsilon) · weight + bias; y may be x.
+void layer_norm(const float* x, const float* weight, const float* bias, float epsilon, size_t rows, size_t n, float* y,
+                cudaStream_t stream);
+
+/// y (count, w.k): rows `ids` (count) of the packed (w.n, w.k) matrix times `scale`, as f32. As read_panel_row().
+void embed(const PanelMatrix& w, const int32_t* ids, size_t count, float scale, float* y, cudaStream_t stream);
+
+/// The positions (rows) of tokens, whose hidden states have n columns.
+struct RowPositions {
+  const uint32_t* positions;  ///< 0: none
+  size_t rows, n;
+};
+
+struct Frequencies {
+  const float* values;
+  size_t count;  ///< at most n / 2
+};
+
+/// Column j < count of each row of x (rows, n) += sin(position · frequency j), column count + j += its cosine. Rows
+/// without a position stay.
+void add_sinusoids(const RowPositions& positions, const Frequencies& frequencies, float* x, cudaStream_t stream);
 
 /// y (count, n): rows `ids` (count) of x (.., n), times `scale`.
 void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float scale, float* y,
@@ -24,8 +43,18 @@ void take_rows(const float* x, const int32_t* ids, size_t count, size_t n, float
 /// x (count) clamped to ±limit; NaN where x is not finite.
 void clip(float* x, size_t count, float limit, cudaStream_t stream);
 
-/// Each row of x (rows, n) times sigmoid(gates[row]); NaN where the gate is not finite.
-void gate_rows(const float* gates, size_t rows, size_t n, float* x, cudaStream_t stream);
+/// Factors of rows: the sigmoid of one gate, or the second of the softmax of two; NaN where a gate is not finite.
+struct OutputGates {
+  const float* gates;  ///< (rows, count)
+  size_t rows;
+  size_t count;  ///< 1 or 2
+};
+
+/// Each row of x (rows, n) times its factor.
+void gate_rows(const OutputGates& gates, size_t n, float* x, cudaStream_t stream);
+
+/// Each row of y (rows, n) += its factor times `row` (n).
+void add_gated_row(const OutputGates& gates, const float* row, size_t n, float* y, cudaStream_t stream);
 
 /// Rows of heads: (tokens, heads · head_dim).
 struct HeadRows {

@@ -30,7 +30,7 @@ TEST_CASE("deepseek_v2 config: defaults are those of transformers") {
   CHECK(spec.moe()->expert.width == 1407);
   REQUIRE(spec.moe()->shared);
   CHECK(spec.moe()->shared->ffn.width == 2 * 1407);
-  CHECK(!spec.moe()->shared->gated);
+  CHECK(spec.moe()->shared->gate == SharedGate::kNone);
   const RouterSpec& router = spec.moe()->router;
   CHECK(router.scores == RouterScores::kSoftmax);
   CHECK(!router.normalized);

@@ -28,7 +28,7 @@ TEST_CASE("deepseek_v3 config: defaults are those of transformers") {
   CHECK(spec.moe()->expert.width == 2048);
   REQUIRE(spec.moe()->shared);
   CHECK(spec.moe()->shared->ffn.width == 2048);
-  CHECK(!spec.moe()->shared->gated);
+  CHECK(spec.moe()->shared->gate == SharedGate::kNone);
   const RouterSpec& router = spec.moe()->router;
   CHECK(router.scores == RouterScores::kSigmoid);
   CHECK(router.corrected);

@@ -30,7 +30,7 @@ TEST_CASE("glm4_moe config: defaults are those of transformers") {
   CHECK(spec.moe()->expert.width == 1408);
   REQUIRE(spec.moe()->shared);
   CHECK(spec.moe()->shared->ffn.width == 1408);
-  CHECK(!spec.moe()->shared->gated);
+  CHECK(spec.moe()->shared->gate == SharedGate::kNone);
   const RouterSpec& router = spec.moe()->router;
   CHECK(router.scores == RouterScores::kSigmoid);
   CHECK(router.corrected);

@@ -28,7 +28,7 @@ TEST_CASE("qwen2_moe config: defaults are those of transformers") {
   REQUIRE(spec.moe()->shared);
   CHECK(spec.moe()->shared->ffn.width == 5632);
   CHECK(spec.moe()->shared->ffn.activation == Activation::kSwiglu);
-  CHECK(spec.moe()->shared->gated);
+  CHECK(spec.moe()->shared->gate == SharedGate::kSigmoid);
   const AttentionSpec& attention = attention_of(spec);
   CHECK(attention.heads == 16);
   CHECK(attention.kv_heads == 16);

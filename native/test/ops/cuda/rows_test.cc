@@ -92,7 +92,7 @@ TEST_CASE("cuda rows: embed gives the bits of read_panel_row, in every format") 
       const DeviceCopy<std::byte> weights(packed);
       const DeviceCopy<int32_t> rows(ids);
       const DeviceCopy<float> y(std::vector<float>(expected.size(), NAN));
-      cuda::embed({weights.data(), format, k, n}, rows.data(), ids.size(), y.data(), nullptr);
+      cuda::embed({weights.data(), format, k, n}, rows.data(), ids.size(), 1.0f, y.data(), nullptr);
       CHECK(same_bits(y.read(), expected));
     }
   }
@@ -157,7 +157,11 @@ TEST_CASE("cuda rows: zero rows launch nothing") {
   cuda::clip(nullptr, 0, 1, nullptr);
   cuda::rotate(nullptr, {0, 4, 64}, {nullptr, nullptr, 32}, nullptr);
   cuda::rms_norm(nullptr, nullptr, 1e-6f, 0, 768, nullptr, nullptr);
-  cuda::embed({nullptr, kBf16Format, 768, 100}, nullptr, 0, nullptr, nullptr);
+  cuda::layer_norm(nullptr, nullptr, nullptr, 1e-6f, 0, 768, nullptr, nullptr);
+  cuda::embed({nullptr, kBf16Format, 768, 100}, nullptr, 0, 1.0f, nullptr, nullptr);
+  cuda::add_sinusoids({nullptr, 0, 768}, {nullptr, 384}, nullptr, nullptr);
+  cuda::gate_rows({nullptr, 0, 1}, 768, nullptr, nullptr);
+  cuda::add_gated_row({nullptr, 0, 2}, nullptr, 768, nullptr, nullptr);
   cuda::take_rows(nullptr, nullptr, 0, 768, 1, nullptr, nullptr);
   testing::require_success(cudaGetLastError());
 }

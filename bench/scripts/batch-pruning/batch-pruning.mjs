@@ -1,0 +1,151 @@
+// What does it save that finished sequences leave the batch ("batch pruning")? The bundled model decodes batches of
+// SST-2 sentences, each with an output of the sentence's own tokens, as a translation has about its length. With
+// pruning a sequence leaves when its output ends; without, it is fed padding until the longest output of its batch has
+// ended. Both ways feed the same outputs and name the same number of candidates in each row. The processor's time is
+// what the process used on all cores, which other work on the machine hardly changes.
+//   node bench/scripts/batch-pruning/batch-pruning.mjs [--batch 32] [--batches 4] [--beams 1,4]
+//     [--budgets 100%,25%] [--rounds 3] [--threads 2] [--quick]
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { openEngine } from '../../../dist/inference/open-engine.js';
+import { Tokenizer } from '../../../dist/text/tokenizer.js';
+import { REPOSITORY } from '../../dist/support/paths.js';
+import { sida } from '../../dist/support/processes.js';
+import { scriptProvenance } from '../../dist/support/provenance.js';
+import { writeResult } from '../../dist/support/script-result.js';
+import { sst2Texts } from '../../dist/support/sst2.js';
+import { median } from '../../dist/support/statistics.js';
+
+const { values } = parseArgs({
+  options: {
+    batch: { type: 'string', default: '32' },
+    batches: { type: 'string', default: '4' },
+    beams: { type: 'string', default: '1,4' },
+    budgets: { type: 'string', default: '100%,25%' },
+    rounds: { type: 'string', default: '3' },
+    threads: { type: 'string', default: '2' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+// `sida bench` starts it from anywhere.
+process.chdir(REPOSITORY);
+const { quick } = values;
+const [batch, threads] = [Number(values.batch), Number(values.threads)];
+const [batches, rounds] = quick ? [2, 1] : [Number(values.batches), Number(values.rounds)];
+const beamCounts = values.beams.split(',').map(Number);
+
+const [ENCODER, DECODER] = [0, 1];
+const MODEL = 'models/switch-mini';
+const tokenizer = new Tokenizer(readFileSync(join(MODEL, 'tokenizer.json')), {
+  vocabSize: 1 << 30,
+  maxInputBytes: 1 << 20,
+});
+const sentences = sst2Texts()
+  .slice(0, batch * batches)
+  .map((text) => tokenizer.encode(text));
+
+/** Decodes one batch and returns what its decoder passes cost. */
+function decode(engine, group, beams, pruned) {
+  const prompts = Int32Array.from(group, (_, i) => i);
+  const offsets = [0];
+  for (const ids of group) offsets.push(offsets.at(-1) + ids.length);
+  const prompt = { stack: ENCODER, sequences: prompts, offsets: Int32Array.from(offsets) };
+  engine.runBatch({ ...prompt, tokens: Int32Array.from(group.flat()) }, null);
+  const longest = Math.max(...group.map(({ length }) => length));
+  const sequenceOf = (i, beam) => group.length * (1 + i) + beam + 1_000;
+  const begun = process.cpuUsage();
+  let [rows, bytes] = [0, 0];
+  for (let step = 0; step < longest; step++) {
+    const sequences = [];
+    const tokens = [];
+    const parents = [];
+    for (const [i, ids] of group.entries()) {
+      if (pruned && step >= ids.length) continue;
+      for (let beam = 0; beam < beams; beam++) {
+        sequences.push(sequenceOf(i, beam));
+        parents.push(i);
+        // The decoder is fed the start token, the output, and padding once that has ended; both are token 0.
+        tokens.push(step === 0 ? 0 : (ids[step - 1] ?? 0));
+      }
+    }
+    const { stats } = engine.runBatch(
+      {
+        stack: DECODER,
+        sequences: Int32Array.from(sequences),
+        parents: Int32Array.from(parents),
+        offsets: Int32Array.from({ length: tokens.length + 1 }, (_, row) => row),
+        tokens: Int32Array.from(tokens),
+        picks: {
+          rows: Int32Array.from(tokens.keys()),
+          ...(beams > 1 && { top: new Int32Array(tokens.length).fill(2 * beams) }),
+        },
+      },
+      null,
+    );
+    rows += tokens.length;
+    bytes += stats.bytesMoved;
+    if (!pruned) continue;
+    const ended = group.flatMap(({ length }, i) =>
+      length === step + 1 ? Array.from({ length: beams }, (_, beam) => sequenceOf(i, beam)) : [],
+    );
+    if (ended.length > 0) engine.releaseSequences(Int32Array.from(ended));
+  }
+  const { user, system } = process.cpuUsage(begun);
+  const cpuMs = (user + system) / 1000;
+  const all = group.flatMap((_, i) => Array.from({ length: beams }, (_, beam) => sequenceOf(i, beam)));
+  engine.releaseSequences(Int32Array.from([...all, ...prompts]));
+  return { cpuMs, rows, bytes };
+}
+
+const dir = mkdtempSync(join(tmpdir(), 'sida-batch-pruning-'));
+try {
+  const pack = join(dir, 'pack');
+  await sida(['convert', MODEL, '--out', pack]);
+  const runs = [];
+  for (const budget of values.budgets.split(',')) {
+    for (const beams of beamCounts) {
+      const kvTokens = batch * (1 + beams) * 96;
+      const limits = { maxBatchTokens: 4096, kvTokens, threads };
+      const engine = openEngine({ ...limits, pack, memoryBudget: budget, hostBudget: '0' });
+      const measured = { pruned: [], whole: [] };
+      decode(engine, sentences.slice(0, batch), beams, true);
+      for (let round = 0; round < rounds; round++) {
+        for (const way of ['pruned', 'whole']) {
+          const sum = { cpuMs: 0, rows: 0, bytes: 0 };
+          for (let at = 0; at < sentences.length; at += batch) {
+            const cost = decode(engine, sentences.slice(at, at + batch), beams, way === 'pruned');
+            for (const name of Object.keys(sum)) sum[name] += cost[name];
+          }
+          measured[way].push(sum);
+        }
+      }
+      engine.close();
+      const figures = (way) => ({
+        cpuMs: median(measured[way].map(({ cpuMs }) => cpuMs)),
+        rows: measured[way][0].rows,
+        bytes: median(measured[way].map(({ bytes }) => bytes)),
+      });
+      const outputTokens = sentences.reduce((sum, { length }) => sum + length, 0);
+      const [pruned, whole] = [figures('pruned'), figures('whole')];
+      runs.push({ budget, beams, outputTokens, pruned, whole });
+      console.error(
+        `${budget}, ${beams} beams: ${(whole.cpuMs / pruned.cpuMs).toFixed(2)} times the throughput`,
+      );
+    }
+  }
+  const result = {
+    question: 'What does it save that finished sequences leave the batch?',
+    ...scriptProvenance(),
+    threads,
+    batch,
+    batches,
+    rounds,
+    model: 'switch-mini',
+    runs,
+  };
+  writeResult('batch-pruning', result, quick);
+} finally {
+  rmSync(dir, { recursive: true, force: true });
+}
